@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from tutti.cli import derive, generate, synth
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow, show_result
-from tutti.cli.judge import arena, compare, gate, score
+from tutti.cli.judge import arena, compare, contamination, gate, score
 from tutti.cli.options import AsJson, ModelsFile, minutes_of
 from tutti.cli.serve import gateway, gpus, models, simulate
 from tutti.cli.setup import init
@@ -82,6 +82,7 @@ score.register(app)
 report.register(app)
 compare.register(app)
 arena.register(app)
+contamination.register(app)
 gate.register(app)
 exchange.register(app)
 maintenance.register(app)

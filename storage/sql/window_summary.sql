@@ -41,7 +41,8 @@ step_figures as (
 ),
 ended_attempts as (
     select a.cell_id as key, coalesce(a.task_id, a.attempt_id) as task_id, a.status, a.cost_usd,
-           a.status in ('ok', 'limit', 'model_error') as is_counted,
+           a.status in ('ok', 'limit', 'model_error')
+               and (a.correct is not null or a.source is distinct from 'gateway') as is_counted,
            if(h.measure = 'mean score',
               coalesce(if(isfinite(a.score), a.score, null), cast(a.correct as double), 0),
               cast(coalesce(a.correct, false) as double)) as score

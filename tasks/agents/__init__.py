@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.command import Command as Command
     from tutti.tasks.agents.command import CommandTrajectory as CommandTrajectory
     from tutti.tasks.agents.command import run_command as run_command
+    from tutti.tasks.agents.command_guard import CommandGuard as CommandGuard
     from tutti.tasks.agents.context import Message as Message
     from tutti.tasks.agents.environment import Environment as Environment
     from tutti.tasks.agents.environment import Partner as Partner

@@ -27,12 +27,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tutti.storage import MOST_MESSAGE, ErrorType, now
+from tutti.tasks.agents.command_guard import CommandGuard
 from tutti.tasks.agents.loop import Stop, Trajectory
 from tutti.tasks.agents.score import Score
 from tutti.tasks.agents.shipped import SHIPPED
@@ -52,6 +53,8 @@ class Command:
     word that names a file relative to where tutti runs is replaced by its absolute path, because
     the command runs elsewhere."""
     seconds: float = 600.0
+    guard: CommandGuard | None = None
+    """Ends its programs if this process is killed; None: they are ended by this process only."""
 
 
 @dataclass
@@ -81,7 +84,7 @@ async def run_command(
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         environment |= _where(url, model, program)
         environment |= {"TUTTI_TASK": str(file), "TUTTI_SEED": str(seed)}
-        code, out, err = await _run(_words(command.text), environment, folder, command.seconds)
+        code, out, err = await _run(command, environment, folder)
     trajectory.ended_at = now()
     trajectory.seconds = time.monotonic() - started
     if code is None:
@@ -124,11 +127,11 @@ def _where(url: str, model: str, program: str) -> dict[str, str]:
 
 
 async def _run(
-    words: Sequence[str], environment: Mapping[str, str], folder: str, seconds: float
+    command: Command, environment: Mapping[str, str], folder: str
 ) -> tuple[int | None, str, str]:
     """Exit code (None: timed out) and output. No process outlives the call."""
     process = await asyncio.create_subprocess_exec(
-        *words,
+        *_words(command.text),
         cwd=folder,
         env=dict(environment),
         stdin=asyncio.subprocess.DEVNULL,
@@ -140,7 +143,9 @@ async def _run(
     reading = asyncio.gather(_read(process.stdout), _read(process.stderr))
     code: int | None = None
     try:
-        async with asyncio.timeout(seconds):
+        if command.guard is not None:
+            command.guard.started(process.pid)
+        async with asyncio.timeout(command.seconds):
             code = await process.wait()
     except TimeoutError:
         code = None
@@ -151,6 +156,8 @@ async def _run(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
+        if command.guard is not None:
+            command.guard.ended(process.pid)
     try:
         async with asyncio.timeout(ENDING_S):
             out, err = await reading

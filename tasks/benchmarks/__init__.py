@@ -33,6 +33,7 @@ from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
 from tutti.tasks.benchmarks.own.reading import OwnReading
 from tutti.tasks.benchmarks.paced import PACED
 from tutti.tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
+from tutti.tasks.benchmarks.questions.arena_hard import ARENA_HARD
 from tutti.tasks.benchmarks.questions.bfcl import BFCL
 from tutti.tasks.benchmarks.questions.bird import BIRD
 from tutti.tasks.benchmarks.questions.competitions import (
@@ -44,7 +45,7 @@ from tutti.tasks.benchmarks.questions.competitions import (
 )
 from tutti.tasks.benchmarks.questions.frames import FRAMES
 from tutti.tasks.benchmarks.questions.gpqa import GPQA
-from tutti.tasks.benchmarks.questions.gsm8k import GSM8K
+from tutti.tasks.benchmarks.questions.gsm8k import GSM8K, MGSM
 from tutti.tasks.benchmarks.questions.hle import HLE, HLE_IMAGES
 from tutti.tasks.benchmarks.questions.humaneval import HUMANEVAL
 from tutti.tasks.benchmarks.questions.humaneval_plus import HUMANEVAL_PLUS
@@ -52,7 +53,6 @@ from tutti.tasks.benchmarks.questions.ifeval import IFEVAL
 from tutti.tasks.benchmarks.questions.livecodebench import LIVECODEBENCH
 from tutti.tasks.benchmarks.questions.math_500 import MATH_500
 from tutti.tasks.benchmarks.questions.mbpp import MBPP
-from tutti.tasks.benchmarks.questions.mgsm import MGSM
 from tutti.tasks.benchmarks.questions.mmlu import MMLU, MMLU_REDUX, MMMLU
 from tutti.tasks.benchmarks.questions.mmlu_pro import MMLU_PRO
 from tutti.tasks.benchmarks.questions.simpleqa import SIMPLEQA
@@ -73,6 +73,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         API_BANK_2,
         *API_BANK_RESPONSES,
         *API_BANK_SESSIONS,
+        ARENA_HARD,
         BFCL,
         BIRD,
         *FLOWBENCH,

@@ -16,6 +16,7 @@ from tutti.tasks.scoring.judged.rubric import Rubric
 from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.numeric import Numeric, numbers
 from tutti.tasks.scoring.published.api_bank import ApiBankRecorded, ApiBankSession
+from tutti.tasks.scoring.published.arena_hard import ArenaHard
 from tutti.tasks.scoring.published.bfcl import BfclAst
 from tutti.tasks.scoring.published.bird import BirdMeasure
 from tutti.tasks.scoring.published.flowbench import FlowbenchSession, FlowbenchTurn
@@ -57,6 +58,7 @@ SCORERS: dict[str, Scorer] = {
     "repetition": Repetition(),
     "api_bank_recorded": ApiBankRecorded(),
     "api_bank_session": ApiBankSession(),
+    "arena_hard": ArenaHard(),
     "bfcl_ast": BfclAst(),
     "flowbench_turn": FlowbenchTurn(),
     "flowbench_turn_text": FlowbenchTurn(asks_judge=False),
@@ -78,7 +80,7 @@ SCORERS: dict[str, Scorer] = {
 GRADED = frozenset(
     {
         *("rubric", "reward", "pairwise", "repetition", "rouge_l", "bird_soft_f1", "bird_r_ves"),
-        *("flowbench_turn", "flowbench_turn_text"),
+        *("flowbench_turn", "flowbench_turn_text", "arena_hard"),
     }
 )
 """Scorers whose score, 0 to 1, is a degree, which benchmarks report as its mean."""

@@ -3,7 +3,10 @@
 import asyncio
 import json
 import shlex
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import psutil
 import pytest
 
 from tutti.tasks.agents.command import Command, CommandTrajectory, run_command
+from tutti.tasks.agents.command_guard import CommandGuard
 from tutti.tasks.scoring import Score
 
 TASK: dict[str, Any] = {
@@ -166,3 +170,61 @@ def test_a_harness_of_tuttis_is_started_by_its_word(
         run_command(Command("{tau2} --max-steps"), TASK, "http://gw", "m", "a1", 7)
     )
     assert trajectory.answer == "tau2_episode.py --max-steps"
+
+
+OWNER = """
+import asyncio, sys
+from tutti.tasks.agents.command import Command, run_command
+from tutti.tasks.agents.command_guard import CommandGuard
+
+async def main():
+    program = "import os, subprocess, time; subprocess.Popen(['sleep', '600']); " \\
+        f"open({sys.argv[1]!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    with CommandGuard() as guard:
+        command = Command(f"{{python}} -c {__import__('shlex').quote(program)}", 600.0, guard)
+        await run_command(command, {}, "http://gw", "m", "a1", 7)
+
+asyncio.run(main())
+"""
+
+
+def test_programs_end_when_their_owner_is_killed(tmp_path: Path) -> None:
+    """kill -9 of a sweep leaves no program of its harness behind, nor what that started; the guard
+    ends, too."""
+    told = tmp_path / "pid"
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(told)])
+    try:
+        group = _soon(lambda: int(told.read_text() or 0) if told.exists() else 0, 60)
+        left = psutil.Process(owner.pid).children(recursive=True)
+        assert len(left) >= 3, "the guard, the program, and what it started"
+        assert any(process.pid == group for process in left)
+    finally:
+        owner.kill()
+        owner.wait()
+    _, alive = psutil.wait_procs(left, timeout=10)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_guard_ends_what_was_told_and_has_not_ended() -> None:
+    """A group that ended before is left alone: its number may be another's."""
+    with CommandGuard() as guard:
+        kept = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        doomed = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        guard.started(kept.pid)
+        guard.started(doomed.pid)
+        guard.ended(kept.pid)
+    try:
+        assert doomed.wait(10) == -9 and kept.poll() is None
+    finally:
+        kept.kill()
+        kept.wait()
+
+
+def _soon(found: Callable[[], int], seconds: float) -> int:
+    """What it finds once it finds something."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if value := found():
+            return value
+        time.sleep(0.05)
+    raise AssertionError("not in time")

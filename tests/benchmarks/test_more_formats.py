@@ -161,3 +161,24 @@ def test_a_file_that_is_no_arrow_stream(tmp_path: Path) -> None:
     (tmp_path / "data.arrow").write_bytes(b"no stream at all, but some bytes")
     with pytest.raises(BadRow, match=r"data.arrow: not Arrow"):
         list(read_rows(tmp_path / "data.arrow"))
+
+
+def test_arena_hard_has_the_baseline_of_its_category(tmp_path: Path) -> None:
+    """The publisher's folder; a missing answer or file is named."""
+    questions = [
+        {"uid": "u1", "category": "hard_prompt", "subcategory": "coding", "prompt": "p"},
+        {"uid": "u2", "category": "creative_writing", "prompt": "w"},
+    ]
+    write_lines(tmp_path / "question.jsonl", questions)
+    said = [{"role": "user", "content": "p"}, {"role": "assistant", "content": {"answer": "hard"}}]
+    answers = tmp_path / "model_answer"
+    write_lines(answers / "o3-mini-2025-01-31.jsonl", [{"uid": "u1", "messages": said}])
+    with pytest.raises(BadRow, match=r"gemini-2.0-flash-001.jsonl: .*answers are missing"):
+        load("arena-hard", tmp_path)
+    plain = [{"role": "assistant", "content": "a tale"}]
+    write_lines(answers / "gemini-2.0-flash-001.jsonl", [{"uid": "u2", "messages": plain}])
+    items = load("arena-hard", tmp_path)
+    assert [item.target["baseline"] for item in items] == ["hard", "a tale"]
+    write_lines(answers / "gemini-2.0-flash-001.jsonl", [{"uid": "u9", "messages": plain}])
+    with pytest.raises(BadRow, match=r"question.jsonl:2: uid: .* has no answer to u2"):
+        load("arena-hard", tmp_path)

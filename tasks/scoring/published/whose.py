@@ -6,6 +6,8 @@ WHOSE: dict[str, str] = {
     "api_bank_recorded": "API-Bank's checks, from arguments and recorded results",
     "api_bank_session": "API-Bank's checks, all of a dialogue",
     "rouge_l": "API-Bank's ROUGE-L, package rouge 1.0.1",
+    "arena_hard": "Arena-Hard v2, two games, without style control",
+    "pairwise": f"{OURS}, preference in both orders",
     "bfcl_ast": "BFCL V4, bfcl-eval 2026.3.23",
     "flowbench_turn": "FlowBench's turn level",
     "flowbench_turn_text": f"{OURS}, FlowBench's without a judge",

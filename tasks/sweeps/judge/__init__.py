@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge.compare import find_pair as find_pair
     from tutti.tasks.sweeps.judge.compare import find_side as find_side
     from tutti.tasks.sweeps.judge.compare import sampled as sampled
+    from tutti.tasks.sweeps.judge.contamination import Contaminated as Contaminated
+    from tutti.tasks.sweeps.judge.contamination import check_contamination as check_contamination
+    from tutti.tasks.sweeps.judge.contamination import read_texts as read_texts
     from tutti.tasks.sweeps.judge.gates import FIGURES as FIGURES
     from tutti.tasks.sweeps.judge.gates import Outcome as Outcome
     from tutti.tasks.sweeps.judge.gates import check_gates as check_gates
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge.rescore import RescoreResult as RescoreResult
     from tutti.tasks.sweeps.judge.score import hold_arena as hold_arena
     from tutti.tasks.sweeps.judge.score import score_sweep as score_sweep
+    from tutti.tasks.sweeps.judge.score import serve_judge as serve_judge
     from tutti.tasks.sweeps.judge.words import outcome_words as outcome_words
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours

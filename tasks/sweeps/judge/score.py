@@ -3,7 +3,8 @@
 Run: ``tutti score SWEEP --judge NAME``, ``tutti arena A B --judge NAME``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tutti.storage import Catalog, content_hash
@@ -12,7 +13,7 @@ from tutti.tasks.project import MODELS
 from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.judge.arena import Answers, ArenaResult, enter_preferences, play
 from tutti.tasks.sweeps.judge.compare import Side
-from tutti.tasks.sweeps.judge.rescore import RescoreResult, rescore
+from tutti.tasks.sweeps.judge.rescore import JudgeOf, RescoreResult, rescore
 from tutti.tasks.sweeps.plan import open_judge
 from tutti.tasks.sweeps.run import open_bench
 
@@ -38,6 +39,16 @@ async def score_sweep(
             return await rescore(sweep_id, catalog, scorer, on_progress, judge_of, gateway.flush)
 
 
+@asynccontextmanager
+async def serve_judge(judge: str, models: Path, catalog: Catalog) -> AsyncIterator[JudgeOf]:
+    """An entry of the registry as a judge behind a gateway, for the block. Raises as
+    `open_bench`."""
+    async with open_bench(pick_models(models, (judge,)), None, catalog, StageLog()) as bench:
+        gateway = (await bench.services()).gateway
+        async with open_judge(gateway.url, bench.serving.served[judge]) as judge_of:
+            yield judge_of
+
+
 async def hold_arena(
     sides: Sequence[Side],
     answers: Answers,
@@ -50,11 +61,9 @@ async def hold_arena(
 
     Raises as `open_bench` and `play`.
     """
-    entries = pick_models(models, (judge,))
-    identity = f"{judge}-{content_hash(entries[judge].model_dump(mode='json'))}"
-    async with open_bench(entries, None, catalog, StageLog()) as bench:
-        gateway = (await bench.services()).gateway
-        async with open_judge(gateway.url, bench.serving.served[judge]) as judge_of:
-            found = await play(answers, identity, judge_of, catalog, on_progress)
+    entry = pick_models(models, (judge,))[judge]
+    identity = f"{judge}-{content_hash(entry.model_dump(mode='json'))}"
+    async with serve_judge(judge, models, catalog) as judge_of:
+        found = await play(answers, identity, judge_of, catalog, on_progress)
     enter_preferences(catalog, sides, found)
     return found

@@ -21,6 +21,7 @@ from tutti.tasks.agents import (
     ChatModel,
     Client,
     Command,
+    CommandGuard,
     DescribedTools,
     Environment,
     GatewayModel,
@@ -115,6 +116,7 @@ class Attempts:
                 assert level is not None, "it runs programs, so it has a level"
                 kept = SandboxSessions(level, most=most, idle_s=idle_s)
                 sessions = await stack.enter_async_context(kept)
+            self._guard = None if self._command is None else stack.enter_context(CommandGuard())
             file = self.plan.set_up.roles.agent
             self._sandbox: CodeRunner = NoSandbox(NO_WALLS) if level is None else Sandbox(level)
             self._experts_sandbox = self._sandbox
@@ -291,7 +293,7 @@ class Attempts:
     ) -> Trajectory:
         """Somebody's harness makes the attempt; what its calls took is told by the gateway."""
         assert self._command is not None, "asked for by the suite or its benchmark"
-        command = Command(self._command, self.plan.suite.limits.command_s)
+        command = Command(self._command, self.plan.suite.limits.command_s, self._guard)
         name, seed = self.plan.set_up.command_name, self._seed(sample)
         task = command_task(self.plan, sample, seed)
         done = await run_command(command, task, self._url, name, attempt_id, seed)

@@ -98,19 +98,31 @@ class BenchmarkIndex:
 
     def judge(self, text: str) -> Verdict:
         """The verdict on one text."""
-        words = words_of(text)
-        hashes = np.fromiter((hash64(word) for word in words), dtype=np.uint64)
-        if self._repeats(hashes):
+        if self.repeats(text):
             return Verdict(False, "a run of its words stands in a benchmark's text", 1.0)
-        places = self._alike(words)
-        if not places:
+        found = self.similar(text, 1)
+        if not found:
             return PASSED
+        ((nearest, cosine),) = found
+        why = f"near a benchmark's text: {self.texts[nearest][:80]!r}"
+        return Verdict(cosine < NEAR, why if cosine >= NEAR else "", cosine)
+
+    def repeats(self, text: str) -> bool:
+        """Whether a run of its words stands in one of the texts."""
+        words = words_of(text)
+        return self._repeats(np.fromiter((hash64(word) for word in words), dtype=np.uint64))
+
+    def similar(self, text: str, most: int) -> list[tuple[int, float]]:
+        """Places of the nearest texts among those that share enough words, with their cosines,
+        nearest first."""
+        places = self._alike(words_of(text))
+        if not places:
+            return []
         if self._near is None:
             self._near = NearnessIndex(self.texts)
         cosines = self._near.cosines([text], places)[0]
-        nearest, cosine = places[int(cosines.argmax())], float(cosines.max())
-        why = f"near a benchmark's text: {self.texts[nearest][:80]!r}"
-        return Verdict(cosine < NEAR, why if cosine >= NEAR else "", cosine)
+        order = np.argsort(-cosines, kind="stable")[:most]
+        return [(places[int(nth)], float(cosines[nth])) for nth in order]
 
     def _repeats(self, hashes: Hashes) -> bool:
         length = min(GRAM, len(hashes))

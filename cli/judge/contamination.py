@@ -1,0 +1,134 @@
+"""`tutti contamination`: whether texts, such as a training set, hold a benchmark's questions."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tutti.cli.failures import guarded
+from tutti.cli.options import AsJson, ModelsFile
+
+if TYPE_CHECKING:
+    from tutti.storage import Catalog
+    from tutti.tasks.benchmarks import Item
+    from tutti.tasks.sweeps.judge import Contaminated
+
+SHOWN = 5  # items printed as text
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(contamination)
+
+
+def contamination(
+    benchmark: Annotated[str, typer.Argument(help="a public benchmark, or a .jsonl or .py file")],
+    against: Annotated[
+        list[str],
+        typer.Option(
+            help="a JSONL file, document or folder, training_set:ID or index:ID; repeatable"
+        ),
+    ],
+    source: Annotated[
+        Path | None, typer.Option(help="the benchmark's data (default: download from the hub)")
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="a model in the registry that says which are the same")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="only the first N items")] = None,
+    out: Annotated[Path | None, typer.Option(help="write a line of JSON for each item")] = None,
+    *,
+    models: ModelsFile,
+    as_json: AsJson = False,
+) -> None:
+    """Look for a benchmark's questions in texts, for example of a training set.
+
+    Without a judge an item counts where its question is one of the texts, shares 13 words in a row
+    with one, or is near one (cosine 0.75 by the local embedder). With one, where it is one of the
+    texts, or the judge says so of one of the three most similar.
+    """
+
+    def work() -> None:
+        from tutti import storage
+        from tutti.tasks.sweeps.judge import read_texts
+
+        with storage.open_catalog() as catalog:
+            items = _items(benchmark, source, limit)
+            texts = [text for place in against for text in read_texts(place, catalog)]
+            found = asyncio.run(_checked(items, texts, judge, models, catalog, as_json))
+        if out is not None:
+            out.write_text("".join(f"{json.dumps(each.row())}\n" for each in found), "utf-8")
+        told = _summary(found, len(texts))
+        typer.echo(json.dumps(told) if as_json else _as_text(told, found, out))
+
+    guarded(work)
+
+
+def _items(benchmark: str, source: Path | None, limit: int | None) -> "list[Item]":
+    from itertools import islice
+
+    from tutti.tasks.benchmarks import Source, open_benchmark, parse_benchmark
+
+    opened = open_benchmark(parse_benchmark(benchmark))
+    return list(islice(opened.load(Source(source)), limit))
+
+
+async def _checked(
+    items: "Sequence[Item]",
+    texts: Sequence[str],
+    judge: str | None,
+    models: Path,
+    catalog: "Catalog",
+    quiet: bool,
+) -> "list[Contaminated]":
+    from rich.console import Console
+
+    from tutti.tasks.progress import StageProgress
+    from tutti.tasks.sweeps.judge import check_contamination, serve_judge
+
+    async with AsyncExitStack() as stack:
+        asked = None
+        if judge is not None:
+            judge_of = await stack.enter_async_context(serve_judge(judge, models, catalog))
+            asked = judge_of("contamination")
+        with StageProgress("contamination", Console(stderr=True, quiet=quiet)) as shown:
+            return await check_contamination(items, texts, asked, shown.show)
+
+
+def _summary(found: "Sequence[Contaminated]", texts: int) -> dict[str, Any]:
+    from tutti.tasks.scoring.statistics import wilson
+
+    hit = sum(each.contaminated for each in found)
+    low, high = wilson(hit, len(found)) or (None, None)
+    return {
+        "items": len(found),
+        "texts": texts,
+        "contaminated": hit,
+        "share": hit / len(found) if found else None,
+        "share_low": low,
+        "share_high": high,
+        "how": dict(Counter(how for each in found for how in each.how)),
+        "failed": sum(bool(each.failed) for each in found),
+    }
+
+
+def _as_text(told: dict[str, Any], found: "Sequence[Contaminated]", out: Path | None) -> str:
+    lines = [f"{told['contaminated']} of {told['items']} items, among {told['texts']:,} texts"]
+    if told["share_low"] is not None:
+        ends = f"{told['share_low']:.1%} to {told['share_high']:.1%}"
+        lines[0] += f": {told['share']:.1%} (95 %: {ends})"
+    lines += [f"  {how:6} {count}" for how, count in sorted(told["how"].items())]
+    hits = [each for each in found if each.contaminated]
+    for each in hits[:SHOWN]:
+        text, cosine = each.similar[0] if each.similar else ("", 0.0)
+        lines.append(f"  {each.item_id}: {', '.join(each.how)}, {cosine:.2f}: {text[:50]!r}")
+    if len(hits) > SHOWN and out is None:
+        lines.append(f"  and {len(hits) - SHOWN} more; --out writes all")
+    if told["failed"]:
+        lines.append(f"  the judge did not decide {told['failed']}: by the rule without one")
+    return "\n".join(lines)

@@ -1,0 +1,79 @@
+"""Ends the programs of harness commands when what started them is gone, also by kill -9.
+
+In: process groups, told as they start and end. Out: none of them outlives its owner. One small
+process a cell reads a pipe: when the owner ends for any reason, the pipe closes, and every group
+that was told and has not ended is killed. Standard library only.
+
+Run: ``python -I command_guard.py`` with the pipe as standard input; lines ``+PID`` and ``-PID``.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from types import TracebackType
+
+ENDING_S = 5.0
+
+
+class CommandGuard:
+    """The guard of one owner. A context manager, for one thread."""
+
+    def __init__(self) -> None:
+        # A session of its own: Ctrl-C in the owner's terminal must not end it before the groups.
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> "CommandGuard":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pipe = self._process.stdin
+        assert pipe is not None, "it was asked for"
+        with contextlib.suppress(BrokenPipeError):
+            pipe.close()
+        try:
+            self._process.wait(ENDING_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def started(self, group: int) -> None:
+        """A process group that must not outlive the owner. Raises OSError if the guard is gone."""
+        self._tell(f"+{group}")
+
+    def ended(self, group: int) -> None:
+        """Its processes were ended; the number may be another's from now on."""
+        with contextlib.suppress(BrokenPipeError):  # nothing is left to guard
+            self._tell(f"-{group}")
+
+    def _tell(self, line: str) -> None:
+        pipe = self._process.stdin
+        assert pipe is not None, "it was asked for"
+        pipe.write(line.encode() + b"\n")
+        pipe.flush()
+
+
+def main() -> None:
+    """Read until the owner is gone, then kill what it left."""
+    groups: set[int] = set()
+    for line in sys.stdin:
+        change, number = line[0], int(line[1:])
+        (groups.add if change == "+" else groups.discard)(number)
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Arena-Hard: open questions whose answers a judge compares with a baseline model's.
+
+The folder is the publisher's: ``question.jsonl`` and ``model_answer/MODEL.jsonl``, here of the
+baselines. Version 2 has 500 hard prompts, compared with o3-mini, and 250 of creative writing,
+compared with Gemini 2.0 Flash.
+"""
+
+from collections.abc import Iterator
+
+from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
+from tutti.tasks.benchmarks.errors import BadRow
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.rows import Row, read_rows
+from tutti.tasks.benchmarks.source import Files, Hub
+
+BASELINES = {
+    "hard_prompt": "o3-mini-2025-01-31",
+    "creative_writing": "gemini-2.0-flash-001",
+}
+"""The baseline of each category."""
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row with ``uid``, ``category`` and ``prompt``; the baseline's answer is that of
+    the same ``uid``."""
+    known: dict[str, dict[str, str]] = {}
+    for row in files.rows():
+        category = row.text("category")
+        if category not in BASELINES:
+            row.bad("category", f"{category!r} is none of {', '.join(BASELINES)}")
+        baseline, name = BASELINES[category], row.name("uid")
+        if baseline not in known:
+            known[baseline] = _answers(files, baseline)
+        if name not in known[baseline]:
+            row.bad("uid", f"{baseline} has no answer to {name}")
+        question = row.text("prompt")
+        yield Item(
+            id=name,
+            fields={"question": question},
+            target={"question": question, "baseline": known[baseline][name]},
+            attributes={"category": category, "subject": row.text_or("", "subcategory")},
+        )
+
+
+def _answers(files: Files, model: str) -> dict[str, str]:
+    """By question a model's answer. Raises BadRow."""
+    path = files.root / "model_answer" / f"{model}.jsonl"
+    if not path.is_file():
+        raise BadRow(path, None, "", "the baseline's answers are missing")
+    return {row.name("uid"): _answer(row) for row in read_rows(path)}
+
+
+def _answer(row: Row) -> str:
+    """The last message's text, which is an object with ``answer`` in the publisher's files."""
+    last = row.objects("messages")[-1]
+    return (
+        last.text("content")
+        if isinstance(last.data.get("content"), str)
+        else (last.object("content").text("answer"))
+    )
+
+
+ARENA_HARD = Benchmark(
+    name="arena-hard",
+    read=read,
+    splits={"test": ("question.jsonl", "data/arena-hard-v2.0/question.jsonl")},
+    also=("model_answer/*.jsonl",),
+    scorer="arena_hard",
+    rules={"preference": "pairwise"},
+    prompt="plain",
+    subsets="category",
+    gold=no_gold,
+    hub=Hub("lmarena-ai/arena-hard-auto"),
+    licence="Apache-2.0; Li et al. 2024, arXiv 2406.11939",
+)

@@ -27,6 +27,8 @@ from tutti.storage.meanings import OF_TABLE, comments_sql
 
 MACROS = (
     "headlines",
+    "cells_of",
+    "counted_trials",
     "window_summary",
     "steady_window",
     "compare",
@@ -47,8 +49,11 @@ MACROS = (
 NEEDED = {
     "window_summary": ("headlines",),
     "compare": ("headlines",),
-    "avg_at_n": ("headlines",),
-    "best_of_k": ("headlines",),
+    "counted_trials": ("headlines", "cells_of"),
+    **dict.fromkeys(
+        ("pass_at_k", "pass_hat_k", "avg_at_n", "best_of_k"),
+        ("headlines", "cells_of", "counted_trials"),
+    ),
     "results": ("headlines", "steady_window", "window_summary"),
 }
 """What the SQL of one uses of the others."""

@@ -10,26 +10,15 @@ create or replace macro best_of_k(sweep, k) as table
 with chosen as (
     select cell_id, benchmark, model, policy, concurrency, repeat, position
     from cells
-    -- The check of k stands here: among the columns, DuckDB 2 fails to plan a lateral use.
+    -- The check of k stands here: among the columns, DuckDB 2 fails to plan a lateral use, and
+    -- around `cells_of` it drops the check.
     where if(k < 1, error('best_of_k: k is at least 1'), true)
         and status is distinct from 'superseded' and sweep_id = coalesce(
         (select arg_max(sweep_id, created_at) from sweeps where name = sweep), sweep)
 ),
-samples as (
-    select a.cell_id, task_id,
-           arg_max(if(measure = 'mean score',
-                      coalesce(if(isfinite(score), score, null), cast(correct as double), 0),
-                      cast(coalesce(correct, false) as double)),
-                   (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
-                    coalesce(attempt_id, ''))) as score
-    from attempts a left join headlines h on h.cell_id = a.cell_id
-    where status in ('ok', 'limit', 'model_error')
-        and a.cell_id in (select cell_id from chosen)
-    group by a.cell_id, task_id, coalesce(sample_id, attempt_id)
-),
 by_task as (
     select cell_id, count(*) as n_trials, list(score order by score) as ranked
-    from samples group by cell_id, task_id
+    from counted_trials(sweep) group by cell_id, task_id
 ),
 figures as (
     -- C(i - 1, k - 1) / C(n, k) as a product of shares: no factorial grows beyond a double.

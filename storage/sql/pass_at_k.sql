@@ -10,23 +10,15 @@ create or replace macro pass_at_k(sweep, k) as table
 with chosen as (
     select cell_id, benchmark, model, policy, concurrency, repeat, position
     from cells
-    -- The check of k stands here: among the columns, DuckDB 2 fails to plan a lateral use.
+    -- The check of k stands here: among the columns, DuckDB 2 fails to plan a lateral use, and
+    -- around `cells_of` it drops the check.
     where if(k < 1, error('pass_at_k: k is at least 1'), true)
         and status is distinct from 'superseded' and sweep_id = coalesce(
         (select arg_max(sweep_id, created_at) from sweeps where name = sweep), sweep)
 ),
-samples as (
-    select cell_id, task_id,
-           arg_max(coalesce(correct, false),
-                   (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
-                    coalesce(attempt_id, ''))) as is_right
-    from attempts
-    where status in ('ok', 'limit', 'model_error') and cell_id in (select cell_id from chosen)
-    group by cell_id, task_id, coalesce(sample_id, attempt_id)
-),
 by_task as (
     select cell_id, count(*) as n_trials, count(*) filter (not is_right) as n_wrong
-    from samples group by cell_id, task_id
+    from counted_trials(sweep) group by cell_id, task_id
 ),
 figures as (
     -- C(n - c, k) / C(n, k) as a product of k shares: no factorial grows beyond a double.

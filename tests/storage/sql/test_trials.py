@@ -46,7 +46,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
         for table in TABLES:
             connection.execute(f"create table {table}")
-        for macro in (*MACROS, "avg_at_n"):
+        for macro in ("cells_of", "counted_trials", *MACROS, "avg_at_n"):
             source = resources.files("tutti.storage").joinpath("sql", f"{macro}.sql")
             connection.execute(source.read_text())
         yield connection

@@ -1,14 +1,16 @@
 """Our scorers beside the official programs, where these are installed; else skipped, and said."""
 
 import os
+import random
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from bench.evaluations import api_bank, bfcl
+from bench.evaluations import api_bank, bfcl, bird
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
+from tutti.tasks.scoring.sql import QueryFailed, run_query
 
 CALL = {"name": "f", "arguments": {"a": "New York", "n": 2}}
 
@@ -35,6 +37,36 @@ def test_api_bank_agrees_with_its_evaluator() -> None:
     python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))
     found = api_bank.calls(python, checkout, every=20)
     assert sum(found.n.values()) > 150 and found.differing == []
+
+
+@pytest.mark.slow
+def test_bird_agrees_with_its_programs() -> None:
+    """Every pair of queries that only read, by EX and soft-F1, and R-VES of given times."""
+    python, programs = named("TUTTI_OFFICIAL_BIRD"), Path(named("TUTTI_BIRD"))
+    found = bird.queries(python, programs)
+    assert sum(found.n.values()) > 2000
+    assert {text.split(":")[0] for text in found.differing} <= {"EX write", "F1 write", "F1 pragma"}
+
+
+def test_made_up_queries_do_what_their_kind_says(tmp_path: Path) -> None:
+    """Queries that must not run fail, the others give rows; equal ones are equal as sets."""
+    bird.made_database(tmp_path / "made.sqlite", 1)
+    parts = (["a", "b"], "a < 4", "")
+    rows: dict[str, set[tuple[object, ...]] | None] = {}
+    for kind in bird.KINDS:
+        query = bird.predicted(parts, kind, random.Random(3))
+        try:
+            rows[kind] = set(run_query(tmp_path / "made.sqlite", query, 5.0))
+        except QueryFailed:
+            rows[kind] = None
+    assert {kind for kind, found in rows.items() if found is None} == {
+        *("error", "two", "write", "pragma")
+    }
+    for kind in ("order", "duplicates", "distinct"):
+        assert rows[kind] == rows["gold"] != set()
+    assert rows["columns"] != rows["gold"] and rows["more"] != rows["gold"]
+    ratios = [sum(gold / given for gold, given in times) for times in bird.made_times()]
+    assert len(ratios) == bird.TIMES and min(ratios) > 0
 
 
 def test_perturbed_answers() -> None:

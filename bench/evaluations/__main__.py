@@ -7,13 +7,14 @@ checkout. `docs/evaluations.md` has the results and says how each environment is
 import argparse
 from pathlib import Path
 
-from bench.evaluations import api_bank, bfcl, evalplus, ifeval
+from bench.evaluations import api_bank, bfcl, evalplus, ifbench, ifeval
 
 COMPARED = {
     "api-bank": api_bank.calls,
     "api-bank-response": api_bank.replies,
     "bfcl": bfcl.calls,
     "humaneval-plus": evalplus.solutions,
+    "ifbench": ifbench.checks,
     "ifeval": ifeval.checks,
 }
 

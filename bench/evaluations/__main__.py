@@ -7,7 +7,7 @@ checkout. `docs/evaluations.md` has the results and says how each environment is
 import argparse
 from pathlib import Path
 
-from bench.evaluations import api_bank, bfcl, bird, evalplus, ifeval
+from bench.evaluations import api_bank, bfcl, bird, evalplus, ifbench, ifeval
 
 COMPARED = {
     "api-bank": api_bank.calls,
@@ -15,6 +15,7 @@ COMPARED = {
     "bfcl": bfcl.calls,
     "bird": bird.queries,
     "humaneval-plus": evalplus.solutions,
+    "ifbench": ifbench.checks,
     "ifeval": ifeval.checks,
 }
 

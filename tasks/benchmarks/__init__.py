@@ -49,7 +49,7 @@ from tutti.tasks.benchmarks.questions.gsm8k import GSM8K, MGSM
 from tutti.tasks.benchmarks.questions.hle import HLE, HLE_IMAGES
 from tutti.tasks.benchmarks.questions.humaneval import HUMANEVAL
 from tutti.tasks.benchmarks.questions.humaneval_plus import HUMANEVAL_PLUS
-from tutti.tasks.benchmarks.questions.ifeval import IFEVAL
+from tutti.tasks.benchmarks.questions.ifeval import IFBENCH, IFEVAL
 from tutti.tasks.benchmarks.questions.livecodebench import LIVECODEBENCH
 from tutti.tasks.benchmarks.questions.math_500 import MATH_500
 from tutti.tasks.benchmarks.questions.mbpp import MBPP
@@ -87,6 +87,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         HMMT_FEB_25,
         HUMANEVAL,
         HUMANEVAL_PLUS,
+        IFBENCH,
         IFEVAL,
         LIVECODEBENCH,
         MATH_500,

@@ -7,6 +7,7 @@ from tutti.tasks.scoring.choice import LETTERS, Choice
 from tutti.tasks.scoring.code import Code
 from tutti.tasks.scoring.dialogue import Dialogue
 from tutti.tasks.scoring.exact import EXACT, Exact, score_exact
+from tutti.tasks.scoring.ifbench import IFBench
 from tutti.tasks.scoring.ifeval import IFEval
 from tutti.tasks.scoring.imported import ImportedScore
 from tutti.tasks.scoring.json_values import same
@@ -51,6 +52,7 @@ SCORERS: dict[str, Scorer] = {
     "choice": Choice(),
     "math": Math(),
     "ifeval": IFEval(),
+    "ifbench": IFBench(),
     "tool_calls": ToolCalls(),
     "state": State(),
     "dialogue": Dialogue(),

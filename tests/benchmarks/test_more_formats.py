@@ -182,3 +182,19 @@ def test_arena_hard_has_the_baseline_of_its_category(tmp_path: Path) -> None:
     write_lines(answers / "gemini-2.0-flash-001.jsonl", [{"uid": "u9", "messages": plain}])
     with pytest.raises(BadRow, match=r"question.jsonl:2: uid: .* has no answer to u2"):
         load("arena-hard", tmp_path)
+
+
+def test_ifbench_rows(tmp_path: Path) -> None:
+    """IFEval's columns; options that are null are left out."""
+    row = {
+        "key": "7",
+        "prompt": "Say a word.",
+        "instruction_id_list": ["count:numbers"],
+        "kwargs": [{"N": 2.0, "word": None}],
+    }
+    write_lines(tmp_path / "IFBench_test.jsonl", [row])
+    (item,) = load("ifbench", tmp_path)
+    assert item.id == "7" and item.target["kwargs"] == [{"N": 2.0}]
+    write_lines(tmp_path / "IFBench_test.jsonl", [row | {"kwargs": []}])
+    with pytest.raises(BadRow, match=r"kwargs: 0 for 1 instructions"):
+        load("ifbench", tmp_path)

@@ -1,4 +1,4 @@
-"""IFEval: 541 prompts with instructions that a program can check (no comma, 300 words or more)."""
+"""IFEval and IFBench: prompts with instructions that a program can check (no comma, 300 words)."""
 
 from collections.abc import Iterator
 
@@ -40,4 +40,16 @@ IFEVAL = Benchmark(
     hub=Hub("google/IFEval", "966cd89545d6b6acfd7638bc708b98261ca58e84"),
     gold=no_gold,
     licence="Apache-2.0; Zhou et al. 2023, arXiv 2311.07911",
+)
+
+IFBENCH = Benchmark(
+    name="ifbench",
+    read=read,
+    splits={"test": ("IFBench_test.jsonl", "data/IFBench_test.jsonl", "*.jsonl", "**/*.parquet")},
+    scorer="ifbench",
+    reports=SHARE_RIGHT,  # prompt-level loose accuracy, the paper's headline
+    prompt="plain",
+    hub=Hub("allenai/IFBench_test"),
+    gold=no_gold,
+    licence="ODC-BY; Pyatkin et al. 2025, arXiv 2507.02833",
 )

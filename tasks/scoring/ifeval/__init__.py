@@ -55,18 +55,24 @@ INSTRUCTIONS: dict[str, Check] = {
 }
 
 
-def follows(instruction: str, options: Options, response: str) -> bool:
+def follows(
+    instruction: str,
+    options: Options,
+    response: str,
+    checks: Mapping[str, Check] = INSTRUCTIONS,
+    scorer: str = "ifeval",
+) -> bool:
     """Whether `response` follows one instruction.
 
     Raises ScorerFailed if the instruction is unknown or lacks an option.
     """
-    check = INSTRUCTIONS.get(instruction)
+    check = checks.get(instruction)
     if check is None:
-        raise ScorerFailed(f"ifeval: unknown instruction {instruction!r}")
+        raise ScorerFailed(f"{scorer}: unknown instruction {instruction!r}")
     try:
         return response.strip() != "" and check(response, options)
     except (KeyError, ValueError) as error:
-        raise ScorerFailed(f"ifeval: options {options} of {instruction}: {error!r}") from error
+        raise ScorerFailed(f"{scorer}: options {options} of {instruction}: {error!r}") from error
 
 
 def versions(response: str) -> Iterator[str]:
@@ -76,6 +82,41 @@ def versions(response: str) -> Iterator[str]:
     for text in (response, *("\n".join(cut).strip() for cut in cuts[1:])):
         yield text
         yield text.replace("*", "")
+
+
+def judged(
+    scorer: str, checks: Mapping[str, Check], target: Mapping[str, Any], submission: Submission
+) -> dict[str, Any]:
+    """The detail of a score: what the last message follows, strictly and loosely.
+
+    Raises ScorerFailed, also for an instruction that is not among `checks`.
+    """
+    instructions = needed(target, "instruction_id_list", list)
+    options = needed(target, "kwargs", list)
+    if not instructions or len(instructions) != len(options):
+        raise ScorerFailed(
+            f"{scorer}: the target needs at least one instruction, each with its options"
+        )
+    response = said(submission)
+    strict, loose = [], []
+    for instruction, given in zip(instructions, options, strict=True):
+        # Some copies of the data give every instruction all options, most of them null.
+        set_options = {key: value for key, value in given.items() if value is not None}
+        rule = (checks, scorer)
+        strict.append(follows(instruction, set_options, response, *rule))
+        texts = () if strict[-1] else versions(response)
+        loose.append(
+            strict[-1] or any(follows(instruction, set_options, text, *rule) for text in texts)
+        )
+    return {
+        "instructions": instructions,
+        "strict": strict,
+        "loose": loose,
+        "prompt_strict": all(strict),
+        "prompt_loose": all(loose),
+        "instruction_strict": sum(strict) / len(strict),
+        "instruction_loose": sum(loose) / len(loose),
+    }
 
 
 class IFEval:
@@ -89,30 +130,6 @@ class IFEval:
         self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
     ) -> Score:
         """Share of instructions followed by the last message. Raises ScorerFailed."""
-        instructions = needed(target, "instruction_id_list", list)
-        options = needed(target, "kwargs", list)
-        if not instructions or len(instructions) != len(options):
-            raise ScorerFailed(
-                "ifeval: the target needs at least one instruction, each with its options"
-            )
-        response = said(submission)
-        strict, loose = [], []
-        for instruction, given in zip(instructions, options, strict=True):
-            # Some copies of the data give every instruction all options, most of them null.
-            set_options = {key: value for key, value in given.items() if value is not None}
-            strict.append(follows(instruction, set_options, response))
-            loose.append(
-                strict[-1]
-                or any(follows(instruction, set_options, text) for text in versions(response))
-            )
-        value = sum(strict) / len(strict)
-        detail = {
-            "instructions": instructions,
-            "strict": strict,
-            "loose": loose,
-            "prompt_strict": all(strict),
-            "prompt_loose": all(loose),
-            "instruction_strict": value,
-            "instruction_loose": sum(loose) / len(loose),
-        }
-        return Score(self.name, self.version, value, all(strict), detail=detail)
+        detail = judged(self.name, INSTRUCTIONS, target, submission)
+        value, correct = detail["instruction_strict"], detail["prompt_strict"]
+        return Score(self.name, self.version, value, correct, detail=detail)

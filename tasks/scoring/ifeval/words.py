@@ -93,13 +93,18 @@ def sentence_count(response: str, options: Options) -> bool:
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text, by the rules above."""
+    return [piece for piece in pieces(text) if re.search(r"\w", piece)]
+
+
+def pieces(text: str) -> list[str]:
+    """What lies between the ends of sentences, without words too (an emoji by itself)."""
     found, start = [], 0
     for match in _SENTENCE_END.finditer(text):
         if _ends_sentence(text, start, match):
             found.append(text[start : match.end()].strip())
             start = match.end()
     found.append(text[start:].strip())
-    return [sentence for sentence in found if re.search(r"\w", sentence)]
+    return [piece for piece in found if piece]
 
 
 def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:

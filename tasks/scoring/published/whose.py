@@ -19,6 +19,7 @@ WHOSE: dict[str, str] = {
     "bird_ex": "BIRD's EX, rows as a set",
     "bird_soft_f1": "BIRD's soft-F1",
     "bird_r_ves": "BIRD's R-VES",
+    "ifbench": "IFBench's checks, prompt-level loose",
     "repetition": "MRCR's similarity",
     "sql": f"{OURS}, the order of rows where the gold query has one",
     "judge": f"{OURS}, three votes",

@@ -7,7 +7,7 @@ checkout. `docs/evaluations.md` has the results and says how each environment is
 import argparse
 from pathlib import Path
 
-from bench.evaluations import api_bank, bfcl, evalplus, ifeval
+from bench.evaluations import api_bank, bfcl, evalplus, ifeval, inspect_evals
 
 COMPARED = {
     "api-bank": api_bank.calls,
@@ -15,6 +15,7 @@ COMPARED = {
     "bfcl": bfcl.calls,
     "humaneval-plus": evalplus.solutions,
     "ifeval": ifeval.checks,
+    **{f"inspect-{each.__name__}": each for each in inspect_evals.COMPARED},
 }
 
 

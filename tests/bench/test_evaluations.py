@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.evaluations import api_bank, bfcl
+from bench.evaluations import api_bank, bfcl, inspect_evals
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
 
@@ -35,6 +35,28 @@ def test_api_bank_agrees_with_its_evaluator() -> None:
     python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))
     found = api_bank.calls(python, checkout, every=20)
     assert sum(found.n.values()) > 150 and found.differing == []
+
+
+def test_inspect_evals_agrees_where_both_read_the_form() -> None:
+    """Choices as its prompts ask for them, and the figures of SimpleQA and HLE."""
+    python, nothing = named("TUTTI_OFFICIAL_INSPECT_EVALS"), Path()
+    letters = inspect_evals.choice(python, nothing)
+    forms = ("asked", "stop", "bold", "brackets", "dollars", "again")
+    assert [letters.n[form] for form in forms] == [letters.same[form] for form in forms]
+    assert all(
+        found.startswith(("sentence", "boxed", "reason", "alone")) for found in letters.differing
+    )
+    judged = inspect_evals.simpleqa(python, nothing)
+    assert judged.same["paper"] == 17 and judged.same["figures"] == inspect_evals.ROUNDS
+    assert inspect_evals.hle(python, nothing).same["calibration"] == inspect_evals.ROUNDS
+
+
+def test_joined_agreements_keep_both_counts() -> None:
+    one, other = Agreement(), Agreement()
+    one.add("gold", True, True, "a")
+    other.add("gold", True, False, "b")
+    one.join(other)
+    assert (one.n["gold"], one.same["gold"], len(one.differing)) == (2, 1, 1)
 
 
 def test_perturbed_answers() -> None:

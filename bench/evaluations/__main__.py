@@ -7,7 +7,7 @@ checkout. `docs/evaluations.md` has the results and says how each environment is
 import argparse
 from pathlib import Path
 
-from bench.evaluations import api_bank, bfcl, bird, evalplus, ifbench, ifeval
+from bench.evaluations import api_bank, bfcl, bird, evalplus, ifbench, ifeval, inspect_evals
 
 COMPARED = {
     "api-bank": api_bank.calls,
@@ -17,6 +17,7 @@ COMPARED = {
     "humaneval-plus": evalplus.solutions,
     "ifbench": ifbench.checks,
     "ifeval": ifeval.checks,
+    **{f"inspect-{each.__name__}": each for each in inspect_evals.COMPARED},
 }
 
 

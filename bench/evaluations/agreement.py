@@ -32,6 +32,13 @@ class Agreement:
         if ours != official:
             self.differing.append(f"{kind}: {what}: ours {ours}, official {official}")
 
+    def join(self, other: "Agreement") -> None:
+        """The answers of another comparison, too."""
+        self.n += other.n
+        self.same += other.same
+        self.right += other.right
+        self.differing += other.differing
+
     def table(self) -> str:
         """Agreement by kind, and some differences."""
         lines = [f"{'answers':<12}{'n':>7}{'same':>7}{'right':>7}"]

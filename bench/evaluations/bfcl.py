@@ -31,24 +31,26 @@ def _compare(found: Agreement, python: str, category: str, items: list[Item]) ->
     asked, ours = [], []
     for item in items:
         for kind in KINDS:
-            made = perturbed([_gold(call) for call in item.target["calls"]], kind, item.id)
+            made = perturbed([gold_call(call) for call in item.target["calls"]], kind, item.id)
             shown = [{call["name"]: call["arguments"]} for call in made]
             asked.append({"id": item.id, "calls": shown})
-            ours.append((kind, item, asyncio.run(_score(item, made))))
+            ours.append((kind, item, asyncio.run(score(item, made))))
     said = official(python, "bfcl.py", [category], asked)
-    for one, verdict, (kind, item, score) in zip(asked, said, ours, strict=True):
+    for one, verdict, (kind, item, mine) in zip(asked, said, ours, strict=True):
         what = f"{item.id} {str(one['calls'])[:200]} ({verdict['why'][:100]})"
-        found.add(kind, score, verdict["correct"], what)
+        found.add(kind, mine, verdict["correct"], what)
 
 
-def _gold(call: dict[str, Any]) -> dict[str, Any]:
+def gold_call(call: dict[str, Any]) -> dict[str, Any]:
+    """A call that a target accepts: its first values, without what may be left out."""
     must = {name: values for name, values in call["accepted"].items() if values}
     chosen = {name: values[0] for name, values in must.items() if name not in call["optional"]}
     return {"name": call["name"], "arguments": chosen}
 
 
-async def _score(item: Item, made: list[dict[str, Any]]) -> bool:
+async def score(item: Item, made: list[dict[str, Any]]) -> bool:
+    """Our verdict on calls."""
     message = {"role": "assistant", "content": None, "tool_calls": made}
     attempt = Submission(None, "", [message])
-    score = await SCORERS["bfcl_ast"].score(item.target, attempt, ScoringResources())
-    return bool(score.correct)
+    found = await SCORERS["bfcl_ast"].score(item.target, attempt, ScoringResources())
+    return bool(found.correct)

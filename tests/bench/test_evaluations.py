@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.evaluations import api_bank, bfcl, bird
+from bench.evaluations import api_bank, bfcl, bird, inspect_evals
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
 from tutti.tasks.scoring.sql import QueryFailed, run_query
@@ -67,6 +67,26 @@ def test_made_up_queries_do_what_their_kind_says(tmp_path: Path) -> None:
     assert rows["columns"] != rows["gold"] and rows["more"] != rows["gold"]
     ratios = [sum(gold / given for gold, given in times) for times in bird.made_times()]
     assert len(ratios) == bird.TIMES and min(ratios) > 0
+def test_inspect_evals_agrees_where_both_read_the_form() -> None:
+    """Choices as its prompts ask for them, and the figures of SimpleQA and HLE."""
+    python, nothing = named("TUTTI_OFFICIAL_INSPECT_EVALS"), Path()
+    letters = inspect_evals.choice(python, nothing)
+    forms = ("asked", "stop", "bold", "brackets", "dollars", "again")
+    assert [letters.n[form] for form in forms] == [letters.same[form] for form in forms]
+    assert all(
+        found.startswith(("sentence", "boxed", "reason", "alone")) for found in letters.differing
+    )
+    judged = inspect_evals.simpleqa(python, nothing)
+    assert judged.same["paper"] == 17 and judged.same["figures"] == inspect_evals.ROUNDS
+    assert inspect_evals.hle(python, nothing).same["calibration"] == inspect_evals.ROUNDS
+
+
+def test_joined_agreements_keep_both_counts() -> None:
+    one, other = Agreement(), Agreement()
+    one.add("gold", True, True, "a")
+    other.add("gold", True, False, "b")
+    one.join(other)
+    assert (one.n["gold"], one.same["gold"], len(one.differing)) == (2, 1, 1)
 
 
 def test_perturbed_answers() -> None:

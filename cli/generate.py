@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.from_flags import RunSettings
 
 CONCURRENCY = 32
+END_TAG = "</think>"
 File = Annotated[Path, typer.Argument(help="a .jsonl file: one object a line")]
 ModelOrUrl = Annotated[
     str | None,
@@ -60,6 +61,12 @@ Temperature = Annotated[
 ]
 MaxTurns = Annotated[int | None, typer.Option(min=1, help="with tools: most calls of a row (8)")]
 Key = Annotated[str, typer.Option(help="the field of the reply")]
+ParseReasoning = Annotated[
+    bool, typer.Option("--parse-reasoning", help="the reply is what follows the last </think>")
+]
+EndReasoning = Annotated[
+    str | None, typer.Option(help="another tag than </think>; implies --parse-reasoning")
+]
 Times = Annotated[
     bool, typer.Option("--times", help="also write times and ids, which differ from run to run")
 ]
@@ -91,6 +98,8 @@ def generate(
     search_index: SearchIndex = None,
     key: Key = "generation",
     times: Times = False,
+    parse_reasoning: ParseReasoning = False,
+    end_reasoning: EndReasoning = None,
     max_turns: MaxTurns = None,
     served_name: ServedName = None,
     api_key_env: ApiKeyEnv = None,
@@ -118,19 +127,25 @@ def generate(
 
         given: dict[str, Any] = {"samples": samples, "first_seed": first_seed, "chunks": chunks}
         given |= {"chunk": chunk, "limit": limit, "key": key, "times": times}
+        tag = END_TAG if parse_reasoning and end_reasoning is None else end_reasoning
+        given |= {"end_reasoning": tag}
         request = GenerateRequest(file, model, out, **given, settings=settings)
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
             done = asyncio.run(generate_outputs(request, concurrency))
         typer.echo(json.dumps(_as_json(done)) if as_json else _words(done), nl=as_json)
-        for note in done.notes:
-            typer.echo(f"tutti: {note}", err=True)
-        if done.missing:
-            lines = "rows without a reply are left; run the same command again to resume"
-            typer.echo(f"{len(done.missing)} files are not whole: {lines}", err=True)
+        _say_what_is_left(done)
         return not done.missing
 
     if not guarded(work):
         raise typer.Exit(INCONCLUSIVE)
+
+
+def _say_what_is_left(done: "GenerateResult") -> None:
+    for note in done.notes:
+        typer.echo(f"tutti: {note}", err=True)
+    if done.missing:
+        lines = "rows without a reply are left; run the same command again to resume"
+        typer.echo(f"{len(done.missing)} files are not whole: {lines}", err=True)
 
 
 def _words(done: "GenerateResult") -> str:

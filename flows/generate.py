@@ -55,6 +55,7 @@ async def generate_outputs(request: GenerateRequest, concurrency: int) -> Genera
     if request.chunks > 1:
         merged, result.chunks_missing = merge_chunks(request, rows)
         result.written += merged
+    request.mark_done()
     return result
 
 

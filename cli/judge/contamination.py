@@ -3,19 +3,19 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutti.cli.failures import guarded
+from tutti.cli.failures import UsageError, guarded
 from tutti.cli.options import AsJson, ModelsFile
 
 if TYPE_CHECKING:
-    from tutti.storage import Catalog
     from tutti.tasks.benchmarks import Item
+    from tutti.tasks.scoring import JudgeClient
     from tutti.tasks.sweeps.judge import Contaminated
 
 SHOWN = 5  # items printed as text
@@ -40,6 +40,9 @@ def contamination(
     judge: Annotated[
         str | None, typer.Option(help="a model in the registry that says which are the same")
     ] = None,
+    both_ways: Annotated[
+        bool, typer.Option("--both-ways", help="the judge is asked twice, with the two swapped")
+    ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="only the first N items")] = None,
     out: Annotated[Path | None, typer.Option(help="write a line of JSON for each item")] = None,
     *,
@@ -54,13 +57,19 @@ def contamination(
     """
 
     def work() -> None:
+        if both_ways and judge is None:
+            raise UsageError("--both-ways: nobody is asked without --judge")
+
+        from functools import partial
+
         from tutti import storage
-        from tutti.tasks.sweeps.judge import read_texts
+        from tutti.tasks.sweeps.judge import read_texts, serve_judge
 
         with storage.open_catalog() as catalog:
             items = _items(benchmark, source, limit)
             texts = [text for place in against for text in read_texts(place, catalog)]
-            found = asyncio.run(_checked(items, texts, judge, models, catalog, as_json))
+            served = None if judge is None else partial(serve_judge, judge, models, catalog)
+            found = asyncio.run(_checked(items, texts, served, both_ways, as_json))
         if out is not None:
             out.write_text("".join(f"{json.dumps(each.row())}\n" for each in found), "utf-8")
         told = _summary(found, len(texts))
@@ -81,23 +90,22 @@ def _items(benchmark: str, source: Path | None, limit: int | None) -> "list[Item
 async def _checked(
     items: "Sequence[Item]",
     texts: Sequence[str],
-    judge: str | None,
-    models: Path,
-    catalog: "Catalog",
+    served: "Callable[[], AbstractAsyncContextManager[Callable[[str], JudgeClient]]] | None",
+    both_ways: bool,
     quiet: bool,
 ) -> "list[Contaminated]":
     from rich.console import Console
 
     from tutti.tasks.progress import StageProgress
-    from tutti.tasks.sweeps.judge import check_contamination, serve_judge
+    from tutti.tasks.sweeps.judge import check_contamination
 
     async with AsyncExitStack() as stack:
         asked = None
-        if judge is not None:
-            judge_of = await stack.enter_async_context(serve_judge(judge, models, catalog))
+        if served is not None:
+            judge_of = await stack.enter_async_context(served())
             asked = judge_of("contamination")
         with StageProgress("contamination", Console(stderr=True, quiet=quiet)) as shown:
-            return await check_contamination(items, texts, asked, shown.show)
+            return await check_contamination(items, texts, asked, shown.show, both_ways)
 
 
 def _summary(found: "Sequence[Contaminated]", texts: int) -> dict[str, Any]:

@@ -80,8 +80,12 @@ def _content(found: "PlanEstimate") -> dict[str, Any]:
         }
         for each in found.cells
     ]
-    totals = {"seconds": found.seconds, "cost_usd": found.cost_usd}
-    totals |= {"accuracy": found.accuracy, "detectable": found.detectable}
+    from tutti.tasks.sweeps.plan import greedy_line
+
+    totals: dict[str, Any] = {"seconds": found.seconds, "cost_usd": found.cost_usd}
+    totals |= {"measure": found.measure, "expected": found.expected}
+    totals |= {"accuracy": found.expected, "detectable": found.detectable}  # the former key
+    totals |= {"warnings": [line] if (line := greedy_line(found.plan)) else []}
     return {"sweep_id": found.plan.sweep_id, **totals, "cells": cells}
 
 
@@ -124,7 +128,7 @@ def _show(found: "PlanEstimate") -> None:
     )
     if line := greedy_line(found.plan):
         console.print(f"[yellow]{line}[/]")
-    if words := detectable_words(found.accuracy, found.detectable):
+    if words := detectable_words(found.measure, found.expected, found.detectable):
         console.print(words)
 
 

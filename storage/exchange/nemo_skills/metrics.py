@@ -43,6 +43,8 @@ class BenchmarkMetrics:
         self._starts += [row["generation_start_time"] for row in rows if _is_timed(row)]
         self._ends += [row["generation_end_time"] for row in rows if _is_timed(row)]
         answers = [row.get("predicted_answer") for row in rows]
+        self._scores["reasoning_tokens"].append([_tokens(row)[0] for row in rows])
+        self._scores["answer_tokens"].append([_tokens(row)[1] for row in rows])
         for name in SCORES:
             if all(name in row for row in rows):
                 scores = [float(row[name]) for row in rows]
@@ -94,6 +96,14 @@ def _averaged(k: int) -> str:
 
 def _is_timed(row: Row) -> bool:
     return "generation_start_time" in row and "generation_end_time" in row
+
+
+def _tokens(row: Row) -> tuple[float, float]:
+    """Of reasoning and of the answer; where a row does not part them, all are the answer's."""
+    reasoning, answer = row.get("num_reasoning_tokens", 0), row.get("num_answer_tokens", 0)
+    if not reasoning and not answer:
+        answer = row.get("num_generated_tokens", 0)
+    return float(reasoning), float(answer)
 
 
 def _pass_at(scores: Sequence[float], k: int) -> float:

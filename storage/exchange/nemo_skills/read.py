@@ -23,6 +23,7 @@ from tutti.storage.exchange.chat import link_calls, message_rows, tool_runs
 from tutti.storage.exchange.fields import Fields, compact, detail_text, take
 from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.storage.exchange.jsonl import records
+from tutti.storage.exchange.nemo_skills.thinking import THINKING, parallel_thinking
 from tutti.storage.lineage import content_hash
 
 NAME = re.compile(r"output(?:-rs(?P<seed>\d+))?(?:_chunk_(?P<chunk>\d+))?\.jsonl(?:\.gz)?")
@@ -44,10 +45,11 @@ TOLD = (
     "stopped_on_repetition",
     "num_reasoning_tokens",
     "num_answer_tokens",
+    *THINKING,
 )
 """Fields of a row without a column here, kept in the detail of its main score."""
+JUDGEMENT = "Judgement:"
 VERDICTS = (
-    re.compile(r"Judgement:\s*(yes|no)", re.IGNORECASE),
     re.compile(r"\A\s*(correct|incorrect|not_attempted)", re.IGNORECASE),
     re.compile(r"\A\s*([ABC])(?:\W|\Z)"),
 )
@@ -136,6 +138,8 @@ class _Reader:
         trial.messages, trial.calls = _conversation(fields)
         steps = {call["call_id"]: call["step"] for call in trial.calls}
         trial.tool_runs = tool_runs(trial.messages, steps)
+        if (combined := parallel_thinking(fields)) is not None:
+            trial.calls, trial.tool_runs = combined.calls(trial.calls), combined.runs
         trial.outcome = _outcome(fields, trial)
         _score(fields, trial)
         return [trial]
@@ -192,8 +196,11 @@ def _reasoning(fields: Fields) -> str | None:
     given = _each_step(fields, "reasoning_content")
     if given:
         return "\n".join(given)
-    full, answer = fields.text("_full_generation"), _generation(fields)
-    return full.removesuffix(answer) or None if full is not None and full != answer else None
+    key = next((name for name in GENERATIONS if name in fields), GENERATIONS[0])
+    full, answer = fields.text(f"_full_{key}"), _generation(fields)
+    if full is None or full == answer:
+        return None
+    return full.rstrip().removesuffix(answer) or None  # the answer lost its blanks by the split
 
 
 def _call(fields: Fields, place: int, reason: object) -> Row:
@@ -272,6 +279,8 @@ def _judged(fields: Fields, name: str) -> float | None:
     text = fields.text(name)
     if text is None:
         return None
+    if JUDGEMENT in text:  # theirs: what the last one does not begin with "yes" is wrong
+        return float(text.rpartition(JUDGEMENT)[2].strip().lower().startswith("yes"))
     for verdict in VERDICTS:
         if found := verdict.findall(text):
             return float(found[-1].lower() in ("yes", "correct", "a"))

@@ -28,7 +28,10 @@ from tutti.storage.exchange.nemo_skills.metrics import BenchmarkMetrics
 from tutti.storage.exchange.stored import stored_trials
 
 RESULTS, METRICS = "eval-results", "metrics.json"
-JUDGES = frozenset({"judge"})
+LETTERS = {"correct": "A", "incorrect": "B", "not_attempted": "C"}
+"""SimpleQA's verdicts, as its metrics read them."""
+BY_LETTER = "simpleqa_judge"
+JUDGES = frozenset({"judge", "hle_judge", "frames_judge", "toolorchestra_judge", BY_LETTER})
 """Scorers whose verdict is a judge's: `judgement` in the rows, `judge_correct` in the metrics."""
 CHOSEN_SQL = """
 with last_ones as (
@@ -169,7 +172,7 @@ def _row(trial: ImportedAttempt, is_mean: bool) -> Row:
     row |= {"predicted_answer": score.get("answer", outcome.get("answer"))}
     row |= compact(expected_answer=_expected(trial.target))
     if score.get("scorer") in JUDGES:
-        row["judgement"] = f"Judgement: {'Yes' if value else 'No'}"
+        row["judgement"] = _judgement(score, bool(value))
         row["judge_correct"] = value
     else:
         row["symbolic_correct"] = value
@@ -182,6 +185,13 @@ def _row(trial: ImportedAttempt, is_mean: bool) -> Row:
         row |= compact(finish_reason=reasons[-1] if reasons else None)
         row |= compact(reasoning_content=_reasoning(trial))
     return row | _figures(outcome)
+
+
+def _judgement(score: Row, is_correct: bool) -> str:
+    if score.get("scorer") != BY_LETTER:
+        return f"Judgement: {'Yes' if is_correct else 'No'}"
+    verdict = json.loads(score.get("detail") or "{}").get("verdict")
+    return LETTERS.get(verdict, LETTERS["correct" if is_correct else "incorrect"])
 
 
 def _figures(outcome: Row) -> Row:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tutti.errors import UsageError
 from tutti.tasks.sweeps.generate.output import rows_in, write_lines
-from tutti.tasks.sweeps.generate.request import GenerateRequest
+from tutti.tasks.sweeps.generate.request import GenerateRequest, done_file
 
 
 def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[Path]]:
@@ -43,6 +43,7 @@ def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[
         written.append(whole)
         for part in parts:
             part.unlink(missing_ok=True)
+            done_file(part).unlink(missing_ok=True)
     if written and not missing:
         _keep_settings(request)
     return written, missing
@@ -71,6 +72,7 @@ def _lines_of(request: GenerateRequest, seed: int, chunk: int, rows: int) -> Ite
 def _unchanged(made: dict[str, Any], request: GenerateRequest) -> set[str]:
     """Fields that a reply does not write: rows may have had figures of an earlier one."""
     own = {request.key, "num_generated_tokens", "num_input_tokens", "finish_reason"}
+    own |= {f"_full_{request.key}", f"_{request.key}_finished_thinking"}
     own |= {"reasoning_content", "num_tool_calls", "conversation", "error", "detailed_error"}
     own |= {"generation_start_time", "generation_end_time", "generation_time", "attempt_id"}
     return made.keys() - own
@@ -85,6 +87,7 @@ def _check_settings(request: GenerateRequest) -> None:
     first: tuple[Path, Any] | None = None
     for path in _kept(request):
         settings = json.loads(path.read_text("utf-8"))["settings"]
+        settings = {name: value for name, value in settings.items() if value is not None}
         if first is not None and settings != first[1]:
             names = [n for n in {*settings, *first[1]} if settings.get(n) != first[1].get(n)]
             raise UsageError(

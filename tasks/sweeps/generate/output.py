@@ -114,14 +114,17 @@ def _lines(
     tasks = _tasks(request, checked)
     rows = rows_in(request, row_numbers(request, len(checked.task_ids)))
     for task_id, row in zip(tasks, rows, strict=True):
-        line = {**row, **reply_fields(replies[task_id], request.key)}
+        line = {**row, **reply_fields(replies[task_id], request.key, request.end_reasoning)}
         if request.times:
             line |= _times(replies[task_id])
         yield json.dumps(line, ensure_ascii=False)
 
 
-def reply_fields(found: Found, key: str) -> dict[str, Any]:
-    """The fields of a reply that do not depend on the run."""
+def reply_fields(found: Found, key: str, end_reasoning: str | None = None) -> dict[str, Any]:
+    """The fields of a reply that do not depend on the run.
+
+    With `end_reasoning` the reply is split as NeMo-Skills splits it (`without_reasoning`).
+    """
     made = [each for each in found["messages"] if each["call_id"] is not None]
     last = made[-1] if made else {}
     fields = {
@@ -130,6 +133,8 @@ def reply_fields(found: Found, key: str) -> dict[str, Any]:
         "num_input_tokens": found["prompt_tokens"],
         "finish_reason": found["finish_reason"],
     }
+    if end_reasoning is not None:
+        fields |= without_reasoning(fields[key], key, end_reasoning)
     if last.get("reasoning"):
         fields["reasoning_content"] = last["reasoning"]
     if found["tool_calls"]:
@@ -137,6 +142,19 @@ def reply_fields(found: Found, key: str) -> dict[str, Any]:
     if found["error_type"] is not None:
         fields |= {"error": found["error_type"], "detailed_error": found["error_message"]}
     return fields
+
+
+def without_reasoning(text: str, key: str, tag: str) -> dict[str, Any]:
+    """NeMo-Skills' `parse_reasoning`: the text after the last `tag`, the whole one beside it.
+
+    A reply that never ended its reasoning has no answer: it is empty, and said to be unfinished.
+    """
+    _, ended, answer = text.rpartition(tag)
+    return {
+        key: answer.strip() if ended else "",
+        f"_full_{key}": text,
+        f"_{key}_finished_thinking": bool(ended),
+    }
 
 
 def _conversation(found: Found) -> list[dict[str, Any]]:

@@ -33,6 +33,8 @@ class GenerateRequest:
     """The field of a reply."""
     times: bool = False
     """Whether lines also have what differs from run to run: times and ids."""
+    end_reasoning: str | None = None
+    """The reply is what follows the last of these tags; None: replies stay whole."""
     settings: RunSettings = field(default_factory=RunSettings)
 
     def __post_init__(self) -> None:
@@ -43,6 +45,8 @@ class GenerateRequest:
             raise UsageError(f"--chunk: {self.chunk} is none of 0 to {self.chunks - 1} (--chunks)")
         if self.samples is None and self.first_seed:
             raise UsageError("--first-seed: without --samples there are no seeds")
+        if self.end_reasoning is not None and not self.end_reasoning:
+            raise UsageError("--end-reasoning: is empty; give the tag, such as </think>")
         if self.chunk is None and self.chunks == 1 and self.model is None:
             raise UsageError("--model: name an entry of the registry, or give an endpoint's URL")
         if self.chunk is not None and self.model is None:
@@ -59,6 +63,21 @@ class GenerateRequest:
         part = "" if chunk is None else f"_chunk_{chunk}"
         return self.out / f"output{seeded}{part}.jsonl"
 
+    def mark_done(self) -> None:
+        """Put NeMo-Skills' empty ``.done`` beside each file that is whole, chunks too.
+
+        Its launcher tests for them, and does not generate again what has one.
+        """
+        chunks = [None, *(range(self.chunks) if self.chunks > 1 else ())]
+        for path in (self.path_of(seed, chunk) for seed in self.seeds for chunk in chunks):
+            if path.exists():
+                done_file(path).touch()
+
     def rows_of(self, chunk: int, rows: int) -> range:
         """The rows of a chunk, of `rows` in all; chunks differ by one row at most."""
         return range(chunk * rows // self.chunks, (chunk + 1) * rows // self.chunks)
+
+
+def done_file(path: Path) -> Path:
+    """NeMo-Skills' mark that a file is whole."""
+    return path.with_name(f"{path.name}.done")

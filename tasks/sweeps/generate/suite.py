@@ -64,6 +64,7 @@ def given_settings(request: GenerateRequest, checked: CheckedFile) -> dict[str, 
     """Those of `settings_of` that are known without the model."""
     kept: dict[str, Any] = {"rows_and_prompt": checked.content, "rows": len(checked.task_ids)}
     kept |= {"key": request.key, "times": request.times, "seeds": request.samples is not None}
+    kept |= {"end_reasoning": request.end_reasoning}
     flags = {name: request.settings.get(name) for name in GIVEN}
     return kept | {name: value for name, value in flags.items() if value is not None}
 

@@ -54,7 +54,7 @@ class Contaminated:
     similar: tuple[tuple[str, float], ...]
     """The most similar texts with their cosines, most similar first."""
     said: tuple[str, ...] = ()
-    """The judge's replies, in the order of `similar`."""
+    """The judge's replies, in the order of `similar`; asked both ways, two of each."""
     failed: str = ""
     """Why the judge did not decide; the item then counts by the rule without one."""
 
@@ -129,8 +129,12 @@ async def check_contamination(
     texts: Sequence[str],
     judge: JudgeClient | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    both_ways: bool = False,
 ) -> list[Contaminated]:
-    """Compare each item's question with the texts. Raises UsageError without a text."""
+    """Compare each item's question with the texts. Raises UsageError without a text.
+
+    `both_ways`: the judge is asked of each similar text a second time, with the two swapped.
+    """
     if not texts:
         raise UsageError("there is no text to compare with")
     index = await asyncio.to_thread(BenchmarkIndex, [text.lower() for text in texts])
@@ -140,7 +144,9 @@ async def check_contamination(
     async def one(place: int, item: Item) -> None:
         async with slots:
             looked = await asyncio.to_thread(_looked, item, texts, index, same)
-            found[place] = looked if judge is None else await _judged(item, looked, judge)
+            found[place] = (
+                looked if judge is None else await _judged(item, looked, judge, both_ways)
+            )
             on_progress(len(found), len(every))
 
     await asyncio.gather(*(one(place, item) for place, item in enumerate(every)))
@@ -166,13 +172,19 @@ def _looked(
     return Contaminated(item.id, bool(how), how, similar)
 
 
-async def _judged(item: Item, looked: Contaminated, judge: JudgeClient) -> Contaminated:
+async def _judged(
+    item: Item, looked: Contaminated, judge: JudgeClient, both_ways: bool
+) -> Contaminated:
     """By the judge's word; equal texts need none."""
     if "same" in looked.how:
         return looked
     said: list[str] = []
-    for text, _ in looked.similar:
-        material = fenced({"first": item.fields["question"], "second": text})
+    question = item.fields["question"]
+    pairs = [(question, text) for text, _ in looked.similar]
+    if both_ways:
+        pairs = [each for pair in pairs for each in (pair, pair[::-1])]
+    for first, second in pairs:
+        material = fenced({"first": first, "second": second})
         prompt = f"{_ASKED}\n\n{material}\n\nReply with True or False, and nothing else."
         try:
             reply, _ = await judge.ask(prompt, 0)

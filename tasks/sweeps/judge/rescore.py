@@ -23,6 +23,7 @@ from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.scoring import (
     EXACT,
     SCORERS,
+    UNSCORED,
     JudgeClient,
     Score,
     Scorer,
@@ -49,6 +50,10 @@ MESSAGES = """
 select attempt_id, role, content, tool_calls, call_id from messages
 where sweep_id = $sweep order by attempt_id, position
 """
+NOT_SCORED = (
+    "these replies were generated without a scorer: name one with --scorer, such as math, or a "
+    "judge with --judge. Rows need the right answer, as `expected_answer`, `answer` or `target`"
+)
 
 
 JudgeOf = Callable[[str], JudgeClient]
@@ -141,6 +146,8 @@ def _scorer_of(detail: Mapping[str, Any], asked: str | None, judged: bool) -> Sc
     if asked is None:
         asks_judge = name in SCORERS and SCORERS[name].needs == "judge"
         asked = "judge" if judged and not asks_judge else name
+    if asked == UNSCORED.name:
+        raise SuiteError(NOT_SCORED)
     check_scorer(asked, judged)
     return SCORERS[asked]
 

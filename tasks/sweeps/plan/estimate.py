@@ -24,7 +24,7 @@ PAST = """
 select c.policy, c.concurrency, count(*) as n, avg(a.cost_usd) as cost_usd,
        avg(if(h.measure = 'mean score', coalesce(if(isfinite(a.score), a.score, null), 0),
               coalesce(a.correct, false)::int))
-           filter (a.status in ('ok', 'limit', 'model_error')) as accuracy,
+           filter (a.status in ('ok', 'limit', 'model_error')) as score,
        any_value(seconds) as seconds
 from attempts a join cells c using (cell_id) left join headlines h on h.cell_id = a.cell_id join (
     -- A cell that was interrupted takes what its runs took, not the night between them.
@@ -44,6 +44,8 @@ where a.cell_id in (select unnest($cells)) and a.status in ('ok', 'limit', 'mode
   and not exists (from scores s where s.attempt_id = a.attempt_id and s.scorer = $scorer
                   and s.scorer_version = $version)
 """
+GRADED = frozenset({"rubric", "reward", "pairwise"})
+"""Scorers of task sets of before headlines were recorded: as in the view `headlines`."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,14 @@ class PlanEstimate:
     # Not shown: asyncio.run shows what it returns to nobody, which took as long as all else.
     plan: Plan = field(repr=False)
     cells: tuple[CellEstimate, ...] = field(repr=False)
-    accuracy: float | None
-    """Of past cells."""
+    measure: str
+    """The benchmark's headline: accuracy or mean score."""
+    expected: float | None
+    """That measure of past cells."""
     detectable: float | None
-    """The smallest true difference in accuracy that two of its cells would show with a chance of
-    80 %; None for too few tasks."""
+    """The smallest true difference in it that two of its cells would show with a chance of 80 %;
+    None for too few tasks. Of a mean score at most: its spread is taken as that of right or wrong,
+    and no score of 0 to 1 spreads wider."""
 
     @property
     def seconds(self) -> float | None:
@@ -99,8 +104,8 @@ def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
         else CellEstimate(cell, "reuse", "it ended early, as the suite asks", 0, None, None, "")
         for cell in plan.cells
     )
-    accuracy = _accuracy(past)
-    return PlanEstimate(plan, cells, accuracy, _detectable(plan, accuracy))
+    expected = _expected(past)
+    return PlanEstimate(plan, cells, _measure(plan, catalog), expected, _detectable(plan, expected))
 
 
 def _past(plan: Plan, catalog: Catalog) -> list[dict[str, Any]]:
@@ -112,36 +117,44 @@ def _past(plan: Plan, catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def detectable_line(plan: Plan, catalog: Catalog) -> str:
-    """Before a run, in a line: the difference in accuracy that two of the plan's cells can show.
+    """Before a run, in a line: the difference in score that two of the plan's cells can show.
 
     Empty for a plan of a single task or set-up: there is nothing to compare.
     """
     models = () if plan.whole is None else plan.whole.models
     if len({(cell.policy, cell.concurrency) for cell in plan.cells}) < 2 and len(models) < 2:
         return ""
-    accuracy = _accuracy(_past(plan, catalog))
-    return detectable_words(accuracy, _detectable(plan, accuracy))
+    expected = _expected(_past(plan, catalog))
+    return detectable_words(_measure(plan, catalog), expected, _detectable(plan, expected))
 
 
-def detectable_words(accuracy: float | None, detectable: float | None) -> str:
-    """A `PlanEstimate`'s two figures in words; empty where it has none."""
+def detectable_words(measure: str, expected: float | None, detectable: float | None) -> str:
+    """A `PlanEstimate`'s measure and figures in words; empty where it has none."""
     if detectable is None:
         return ""
     if detectable > 1:
         return "so few tasks would show no difference between two cells"
-    at = "an assumed 50 %" if accuracy is None else f"{accuracy:.0%} as before"
+    at = "an assumed 50 %" if expected is None else f"{expected:.0%} as before"
     return (
         f"two cells show a difference of {100 * detectable:.1f} points or more with a "
-        f"chance of 80 % (paired by task, accuracy {at})"
+        f"chance of 80 % (paired by task, {measure} {at})"
     )
 
 
-def _accuracy(past: Sequence[Mapping[str, Any]]) -> float | None:
-    known = [row["accuracy"] for row in past if row["accuracy"] is not None]
+def _measure(plan: Plan, catalog: Catalog) -> str:
+    """The headline of the plan's task set, as the view `headlines` has it for its cells."""
+    artifact = catalog.artifact(plan.set_up.task_set.task_set_id) or {"detail": {}}
+    detail: Mapping[str, Any] = artifact["detail"] or {}
+    by_scorer = "mean score" if detail.get("scorer") in GRADED else "accuracy"
+    return str(detail.get("headline", {}).get("measure", by_scorer))
+
+
+def _expected(past: Sequence[Mapping[str, Any]]) -> float | None:
+    known = [row["score"] for row in past if row["score"] is not None]
     return median(known) if known else None
 
 
-def _detectable(plan: Plan, accuracy: float | None) -> float | None:
+def _detectable(plan: Plan, before: float | None) -> float | None:
     """Of the cells with the fewest trials."""
     fewest = min(plan.cells, key=lambda cell: len(cell.samples))
     tasks = len({sample.problem.task_id for sample in fewest.samples})
@@ -149,7 +162,7 @@ def _detectable(plan: Plan, accuracy: float | None) -> float | None:
         return None
     # All right before is not always right: half a task may be wrong, or the spread would be none.
     room = 0.5 / tasks
-    expected = min(max(0.5 if accuracy is None else accuracy, room), 1 - room)
+    expected = min(max(0.5 if before is None else before, room), 1 - room)
     return minimum_detectable(tasks, expected_sd(expected, len(fewest.samples) // tasks))
 
 

@@ -131,6 +131,47 @@ def test_thinking_is_cut_off_the_front(bench: Path) -> None:
     assert trial.messages[1]["reasoning"] == "<think>hm</think>"
 
 
+def test_the_answer_lost_its_blanks_by_the_split(bench: Path) -> None:
+    """Theirs strips what follows the tag; the reasoning does not hold the answer too."""
+    record = {"_full_response": "hm</think>\n\nfour\n", "response": "four"}
+    trial = only(
+        bench, changed(changed(row(**record), "reasoning_content", DROP), "generation", DROP)
+    )
+    assert (trial.messages[1]["content"], trial.messages[1]["reasoning"]) == (
+        "four",
+        "hm</think>\n\n",
+    )
+
+
+def test_parallel_thinking_is_stored_as_ours(bench: Path) -> None:
+    """Each solution and the choice is a run; the sum of tokens is the attempt's and no call's."""
+    record = row(
+        generation="four",
+        solution_list=["five", "four"],
+        genselect_comparison="Judgment: 1",
+        genselect_successful=True,
+        genselect_num_generated_tokens=7,
+        total_solution_generated_tokens=30,
+        num_generated_tokens=37,
+    )
+    trial = only(bench, record)
+    assert [(run["name"], run["arguments"], run["result"]) for run in trial.tool_runs] == [
+        ("solution", '{"number": 0}', "five"),
+        ("solution", '{"number": 1}', "four"),
+        ("select", '{"taken": 1}', "Judgment: 1"),
+    ]
+    assert trial.outcome["completion_tokens"] == 37
+    assert [(call["role"], call.get("completion_tokens")) for call in trial.calls] == [
+        ("orchestrator", None),
+        ("selector", 7),
+    ]
+    failed = only(bench, record | {"genselect_successful": False})
+    assert failed.tool_runs[-1]["error_type"] == "no_verdict"
+    none = {"solution_list": [], "genselect_comparison": "", "generation": ""}
+    nothing = only(bench, record | none)
+    assert (nothing.tool_runs, len(nothing.calls)) == ([], 1)
+
+
 @pytest.mark.parametrize("key", ["response", "completion"])
 def test_the_answers_field_has_other_names(bench: Path, key: str) -> None:
     """Instruction following and code benchmarks rename it."""
@@ -145,6 +186,7 @@ def test_the_answers_field_has_other_names(bench: Path, key: str) -> None:
         ({"symbolic_correct": False}, "symbolic_correct", 0.0),
         ({"judgement": "Reasoning: …\nJudgement: Yes"}, "judge_correct", 1.0),
         ({"judgement": "Judgement: No"}, "judge_correct", 0.0),
+        ({"judgement": "Judgement: Yes. No: Judgement: maybe"}, "judge_correct", 0.0),
         ({"judgement": "A"}, "judge_correct", 1.0),
         ({"judgement": "C: not attempted"}, "judge_correct", 0.0),
         ({"judgement": "INCORRECT, because"}, "judge_correct", 0.0),

@@ -52,6 +52,7 @@ def test_the_blocks_and_the_scale_of_their_statistics() -> None:
     assert statistics["std_err_across_runs"] == pytest.approx(across / 2)
     assert statistics["avg_sample_std_dev"] == pytest.approx((2 * math.sqrt(1 / 3) + 0.5) / 3)
     assert [n for n in found if "symbolic_correct_statistics" in found[n]] == averages
+    assert [n for n in found if "answer_tokens_statistics" in found[n]] == averages
     assert all(found[name]["num_entries"] == 3 for name in found)
 
 
@@ -216,3 +217,14 @@ def test_a_mean_score_is_a_degree(tmp_path: Path) -> None:
     written = export(tmp_path, [attempt("a", 0, **half)], scorer="rubric")
     metrics = json.loads(written.files[-1].read_text())
     assert metrics["gsm8k"]["pass@1"]["symbolic_correct"] == 50
+
+
+def test_tokens_are_the_answers_where_a_row_does_not_part_them() -> None:
+    """NeMo-Skills' summary has both statistics in each average."""
+    metrics = BenchmarkMetrics()
+    parted = {"num_reasoning_tokens": 6, "num_answer_tokens": 4, "num_generated_tokens": 10}
+    metrics.add([{"symbolic_correct": True} | parted] * 2)
+    metrics.add([{"symbolic_correct": True, "num_generated_tokens": 10}] * 2)
+    found = metrics.blocks()["pass@1[avg-of-2]"]
+    assert found["reasoning_tokens_statistics"]["avg"] == 3.0
+    assert found["answer_tokens_statistics"]["avg"] == 7.0

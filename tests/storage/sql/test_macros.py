@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -114,3 +115,28 @@ def test_many_pairs_at_once(connection: duckdb.DuckDBPyConnection) -> None:
     for a, b, *row in rows:
         alone = connection.execute("select * from compare($a, $b)", {"a": a, "b": b}).fetchall()
         assert len(alone) == 1 and alike(alone[0], tuple(row)), (a, b)
+
+
+def test_a_window_counts_programs_of_a_gateway_once_they_are_scored(tmp_path: Path) -> None:
+    """Nobody asked for their answers, so one without a verdict is neither right nor wrong."""
+    home = storage.Home(tmp_path)
+    key = {"cell_id": "cell:g", "sweep_id": "sweep:g", "started_at": BEGAN, "status": "ok"}
+    verdicts = [("gateway", True), ("gateway", False), ("gateway", None), ("sweep", None)]
+    attempts = [
+        key
+        | {"attempt_id": f"a{nth}", "task_id": f"t{nth}", "source": source, "correct": correct}
+        | {"ended_at": BEGAN + timedelta(seconds=nth + 1)}
+        for nth, (source, correct) in enumerate(verdicts)
+    ]
+    calls = [
+        {"cell_id": "cell:g", "sweep_id": "sweep:g", "attempt_id": row["attempt_id"], "step": 1}
+        | {"call_id": f"c-{row['attempt_id']}", "sent_at": BEGAN, "admitted_at": BEGAN}
+        | {"ended_at": row["ended_at"], "role": "orchestrator", "status": "ok"}
+        for row in attempts
+    ]
+    with storage.open_catalog(home) as catalog:
+        storage.commit(catalog, {"attempts": attempts, "calls": calls})
+    sql = "select trials, accuracy from window_summary('cell:g', 0, 100)"
+    (found,) = storage.query(sql, home)
+    assert found["trials"] == 3, "the unscored program is left out; the sweep's attempt counts"
+    assert math.isclose(found["accuracy"], 1 / 3)

@@ -39,6 +39,30 @@ def test_a_reply_and_its_reasoning() -> None:
     }
 
 
+def test_reasoning_is_split_as_nemo_skills_splits_it() -> None:
+    """After the last tag, without blanks; one that never ended has no answer."""
+    said = {"role": "assistant", "content": "a</think>b</think>\n Yes \n", "call_id": "c1"}
+    fields = reply_fields(found(said), "answer", "</think>")
+    assert (fields["answer"], fields["_answer_finished_thinking"]) == ("Yes", True)
+    assert fields["_full_answer"] == said["content"]
+    fields = reply_fields(found(said), "answer", "</thought>")
+    assert (fields["answer"], fields["_answer_finished_thinking"]) == ("", False)
+    assert fields["_full_answer"] == said["content"]
+
+
+def test_whole_files_have_the_mark_of_nemo_skills(tmp_path: Path) -> None:
+    """And a chunk's goes with the chunk."""
+    request = request_of(tmp_path, ROWS, samples=1, chunks=2, chunk=0)
+    for chunk, rows in ((0, ROWS[:1]), (1, ROWS[1:])):
+        write_chunk(request.path_of(0, chunk), rows)
+    request.mark_done()
+    names = {path.name for path in request.out.glob("*.done")}
+    assert names == {"output-rs0_chunk_0.jsonl.done", "output-rs0_chunk_1.jsonl.done"}
+    merge_chunks(request, 3)
+    request.mark_done()
+    assert [path.name for path in request.out.glob("*.done")] == ["output-rs0.jsonl.done"]
+
+
 def test_no_reply_is_an_error_in_the_row() -> None:
     """The prompt's own assistant message is no reply."""
     given = {"role": "assistant", "content": "earlier"}

@@ -71,6 +71,29 @@ async def test_a_judge_decides_but_for_equal_texts() -> None:
     assert found.contaminated and judge.asked == 0
 
 
+class FirstIs:
+    """Says True where the question comes first."""
+
+    def __init__(self) -> None:
+        self.asked: list[bool] = []
+
+    async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
+        """By the order of the two."""
+        self.asked.append(prompt.index("gardener") < prompt.index("farmer"))
+        return str(self.asked[-1]), "call"
+
+
+async def test_both_ways_asks_of_each_text_twice() -> None:
+    """In NeMo-Skills' order: the item first, then the text; one True is enough."""
+    near = QUESTION.replace("farmer", "gardener")
+    (once,) = await check_contamination([item(QUESTION)], [near], judge := FirstIs())
+    assert judge.asked == [False] and not once.contaminated
+    judge = FirstIs()
+    (twice,) = await check_contamination([item(QUESTION)], [near], judge, both_ways=True)
+    assert judge.asked == [False, True] and twice.contaminated
+    assert twice.row()["all_generations"] == ["False", "True"]
+
+
 async def test_the_row_has_nemo_skills_names() -> None:
     """`contaminated` and `all_generations`."""
     (found,) = await check_contamination([item(QUESTION)], [QUESTION[:-1]], Judge("True"))

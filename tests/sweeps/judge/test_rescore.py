@@ -5,7 +5,7 @@ import pytest
 from tests.sweeps.conftest import Sweep, plan_of
 from tests.sweeps.tasks_entered import enter_tasks
 from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
-from tutti.tasks.sweeps.judge.rescore import rescore
+from tutti.tasks.sweeps.judge.rescore import _scorer_of, rescore
 from tutti.tasks.sweeps.spec.suite import SuiteError
 
 
@@ -44,6 +44,13 @@ async def test_what_flips_is_named_and_what_was_is_kept(
     ]
     rows = sweep.sql("select scorer, count(*), sum(correct::int) from scores group by 1 order by 1")
     assert rows == [("exact", 6, 5), ("lenient", 6, 6)]
+
+
+def test_replies_without_a_scorer_say_what_to_do() -> None:
+    """`tutti score` of what `tutti generate` made; a scorer that is named is taken."""
+    with pytest.raises(SuiteError, match="name one with --scorer, such as math"):
+        _scorer_of({"scorer": "none"}, None, False)
+    assert _scorer_of({"scorer": "none"}, "math", False).name == "math"
 
 
 async def test_an_unknown_scorer_is_refused_with_the_known(sweep: Sweep) -> None:

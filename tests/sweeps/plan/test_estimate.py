@@ -15,7 +15,7 @@ async def test_before_the_first_run_nothing_is_known(sweep: Sweep) -> None:
     """Every cell runs, and nobody knows for how long; the difference to be seen is told anyway."""
     found = outlook_of(plan_of(GRID), sweep.catalog)
     assert {(c.decision, c.reason, c.missing) for c in found.cells} == {("run", "was never run", 6)}
-    assert (found.seconds, found.cost_usd, found.accuracy) == (None, None, None)
+    assert (found.seconds, found.cost_usd, found.expected) == (None, None, None)
     assert found.detectable is not None and found.detectable > 0
 
 
@@ -32,7 +32,7 @@ async def test_what_is_finished_is_reused_and_tells_of_the_rest(sweep: Sweep) ->
     (paid,) = sweep.sql("select sum(cost_usd) from attempts")[0]
     assert found.cost_usd == pytest.approx(3 * paid)
     assert found.seconds is not None and found.seconds > 0
-    assert found.accuracy == 1.0
+    assert found.expected == 1.0
 
 
 async def test_a_cell_that_was_broken_off_runs_the_rest(sweep: Sweep) -> None:
@@ -65,7 +65,7 @@ async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> No
     found = outlook_of(plan, sweep.catalog)
     assert found.detectable is not None
     line = detectable_line(plan, sweep.catalog)
-    assert line == detectable_words(None, found.detectable)
+    assert line == detectable_words("accuracy", None, found.detectable)
     assert f"{100 * found.detectable:.1f} points" in line and "an assumed 50 %" in line
     cell = sweep.enter(plan)
     await sweep.run(plan, cell)
@@ -73,6 +73,15 @@ async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> No
     repeats = with_fields(SUITE, {"repeats": 2})
     assert detectable_line(plan_of(repeats), sweep.catalog) == "", "one set-up, measured twice"
     assert detectable_line(plan_of(GRID, count=1), sweep.catalog) == ""
+
+
+async def test_the_estimate_names_the_headline_measure(sweep: Sweep) -> None:
+    """Of a benchmark whose answers can be right in part it is no accuracy."""
+    plan = plan_of(GRID)
+    declared = {"headline": {"measure": "mean score"}, "scorer": "exact"}
+    sweep.catalog.enter_artifact(plan.set_up.task_set.task_set_id, declared, [])
+    assert outlook_of(plan, sweep.catalog).measure == "mean score"
+    assert "mean score an assumed 50 %" in detectable_line(plan, sweep.catalog)
 
 
 async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> None:
@@ -88,8 +97,11 @@ async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> N
 
 def test_too_few_tasks_are_said_to_be() -> None:
     """A difference above 1 is none."""
-    assert detectable_words(0.5, 1.4) == "so few tasks would show no difference between two cells"
-    assert detectable_words(None, None) == ""
+    assert (
+        detectable_words("accuracy", 0.5, 1.4)
+        == "so few tasks would show no difference between two cells"
+    )
+    assert detectable_words("accuracy", None, None) == ""
 
 
 async def test_an_outlook_is_short_when_it_is_shown(sweep: Sweep) -> None:

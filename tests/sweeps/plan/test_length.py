@@ -6,10 +6,10 @@ import pytest
 
 from tests.sweeps.conftest import make_tasks, set_up_of
 from tutti.tasks.serving.registry import Model
-from tutti.tasks.sweeps.plan.identity import grid_id_of
+from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 from tutti.tasks.sweeps.plan.problem import problem_of_task
-from tutti.tasks.sweeps.spec import Suite, default_tokens, reply_tokens, with_fields
+from tutti.tasks.sweeps.spec import Policy, Suite, default_tokens, reply_tokens, with_fields
 
 
 def planned(suite: Suite, context_tokens: int) -> Plan:
@@ -50,3 +50,15 @@ def test_a_grid_that_states_the_former_default_keeps_its_id() -> None:
     grid = Suite(models=("a", "b"))
     assert grid_id_of(grid) == grid_id_of(with_fields(grid, {"max_tokens": 96}))
     assert grid_id_of(grid) != grid_id_of(with_fields(grid, {"max_tokens": 97}))
+
+
+def test_the_cells_of_such_grids_are_not_the_same() -> None:
+    """They share the sweep's id and no cell: a reply of 96 tokens is not taken for a longer one."""
+    grid = Suite(benchmark="gsm8k")
+    ids = [
+        CellIds(each, replace(set_up_of([]), model=None), "sweep:grid").of(
+            Policy(name="passthrough"), 1, 0, 1
+        )
+        for each in (with_fields(grid, {"max_tokens": 96}), with_fields(grid, {"max_tokens": 4096}))
+    ]
+    assert ids[0] != ids[1]

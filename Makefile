@@ -16,7 +16,7 @@ CUDA_TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend auto)
 HARNESSES := inspect lm-eval verifiers agents
 BACKENDS := llama-factory verl
 
-.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check docs ui clean
+.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -94,7 +94,11 @@ assets/random/config.json: bench/scheduling/model.py bench/scheduling/work.py
 	$(VLLM)/bin/python -m bench.scheduling.model --out assets/random --hidden 128 \
 		--intermediate 384 --layers 4 --heads 4 --kv-heads 2 --head-dim 32 --context 4096
 
-test: lint test-fast test-slow test-models test-e2e ## run everything that CI checks
+# Linting and training take a core each, so they run side by side. Slow and end-to-end tests wait for
+# processes much of their time: in one session others use the cores meanwhile.
+test: ## run everything that CI checks
+	$(MAKE) --jobs 2 --output-sync=target lint test-models
+	$(MAKE) test-fast test-long
 
 test-fast: $(VENV)/.done ## run the tests that need no server
 	$(BIN)/pytest -m "not e2e and not slow" -n 3 --dist worksteal
@@ -107,9 +111,11 @@ test-slow: $(VENV)/.done .venv-harnesses/agents/.done ## run the tests without a
 test-models: $(MODELS_DONE) ## run the tests of what needs torch, in the models environment
 	PYTHONPATH=. $(VLLM)/bin/python -m pytest --confcutdir tests/training -p no:cacheprovider tests/training
 
+test-long: setup .venv-harnesses/agents/.done ## run the slow and the end-to-end tests together
+	$(BIN)/pytest -m "slow or e2e" -n 3 --dist loadgroup
+
 test-e2e: setup ## run the end-to-end tests with the real vLLM, gateway, FAISS and Prefect
-	$(BIN)/pytest -m e2e -n 2 --dist worksteal --ignore tests/e2e tests
-	$(BIN)/pytest -m e2e -n 2 --dist loadfile tests/e2e
+	$(BIN)/pytest -m e2e -n 3 --dist loadgroup
 
 lint: $(VENV)/.done ## run ruff, mypy and the project's own checks
 	$(BIN)/ruff check .

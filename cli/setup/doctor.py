@@ -6,11 +6,9 @@ and the command that fixes it. To add one: a function from `Place` to `Finding`,
 Each probe runs in a thread with a time limit, so that a dead disk fails one row and not the report.
 """
 
-import json
 import os
 import platform
 import shutil
-import signal
 import sys
 import tempfile
 import threading
@@ -18,9 +16,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from tutti.cli.setup.asking import IMPORT_BOUND_S, PROVIDER_KEYS, ask, import_in
 from tutti.cli.setup.fixes import FIXES
 from tutti.cli.setup.weights import safetensors_flaw
 from tutti.tasks.project import IS_SOURCE
@@ -31,31 +29,24 @@ if TYPE_CHECKING:
 Status = Literal["ok", "warning", "missing"]
 
 PACKAGES = ("prefect", "duckdb", "pyarrow", "sqlalchemy", "faiss", "aiohttp", "starlette")
-PROVIDERS = ("OPENAI", "AZURE_OPENAI", "ANTHROPIC", "TOGETHER", "NEBIUS", "TAVILY")
-PROVIDER_KEYS = tuple(f"{provider}_API_KEY" for provider in PROVIDERS)
 PREFECT_PORT = 4200
+TAU2_DATA = "data/tau2/domains"
+# Not imported: that takes 5 s, and of the package only its place and version are asked.
+_TAU2_SCRIPT = """
+from importlib.metadata import version
+from importlib.util import find_spec
+found = find_spec("tau2")
+assert found and found.origin, "no module tau2"
+print(version("tau2"), found.origin)
+"""
 PYTHONS = (3, 11), (3, 13)  # the oldest and the newest that are tested
 MIN_CORES = 2  # an engine and the gateway at once; with one core they slow each other's timings
 MIN_MEMORY_GB = 4.0  # not measured: room for a small vLLM engine, a Prefect server and the platform
 MIN_DISK_GB = 2.0  # a demo's tables, checkpoint and logs, with room to spare
-IMPORT_BOUND_S = 60.0  # vLLM takes 11 s from a cold disk cache on two cores; a busy laptop longer
 COMMAND_BOUND_S = 10.0  # nvidia-smi takes seconds where the driver sleeps between uses
 HTTP_BOUND_S = 3.0  # the server is on this machine
 PROBE_BOUND_S = 20.0  # any other probe takes milliseconds; a sleeping or dead disk takes longer
 GRACE_S = 5.0  # a probe that bounds its own command ends it and reports within this
-
-# Imports what it is given. Its answer is its last line: imports print too.
-_IMPORT_SCRIPT = """
-import importlib, json, sys
-works, fails = {}, {}
-for name in sys.argv[1:]:
-    try:
-        works[name] = str(importlib.import_module(name).__version__)
-    except Exception as error:
-        fails[name] = f"{type(error).__name__}: {error}"[:200]
-cuda = "torch" in works and sys.modules["torch"].cuda.is_available()
-print("\\n" + json.dumps([works, fails, cuda]))
-"""
 
 
 @dataclass(frozen=True)
@@ -113,7 +104,7 @@ def look_python(place: Place) -> Finding:
 
 def look_packages(place: Place) -> Finding:
     """Import the platform's packages: an installed wheel can still fail to load."""
-    versions, failures, _ = _import_in(sys.executable, PACKAGES)
+    versions, failures, _ = import_in(sys.executable, PACKAGES)
     if failures:
         return Finding("missing", f"{failures}; {versions}".strip("; "), FIXES.platform)
     return Finding("ok", versions)
@@ -127,7 +118,7 @@ def look_models(place: Place) -> Finding:
         return Finding("missing", found, FIXES.models)
     if place.quick:
         return Finding("ok", f"{python}; the import of vLLM was not tested (quick)")
-    versions, failures, cuda = _import_in(python, ("vllm", "torch"))
+    versions, failures, cuda = import_in(python, ("vllm", "torch"))
     if failures:
         return Finding("missing", f"{python}: {failures}", FIXES.models)
     found = f"{versions}, CUDA {'available' if cuda else 'not available'}"
@@ -164,7 +155,7 @@ def look_gpu(place: Place) -> Finding:
         fix = "add a GPU machine's endpoint to models.yaml"
         return Finding("warning", "no nvidia-smi: small models only, on the CPU", fix)
     query = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
-    lines, failure = _ask([program, *query], COMMAND_BOUND_S)
+    lines, failure = ask([program, *query], COMMAND_BOUND_S)
     if failure:
         return Finding("warning", f"nvidia-smi: {failure}", "nvidia-smi -L")
     return Finding("ok", "; ".join(lines))
@@ -277,6 +268,29 @@ def look_keys(place: Place) -> Finding:
     return Finding("warning", found, "export OPENAI_API_KEY=… (only for an external provider)")
 
 
+def look_tau2(place: Place) -> Finding:
+    """Check that tau2's own package is in its environment, with its checkout's data.
+
+    The package is installed from a checkout and in place, so the checkout is found by the package.
+    """
+    from tutti.tasks.agents import shipped_harness
+
+    harness = shipped_harness("{tau2}")
+    assert harness is not None, "tau2 is among the shipped harnesses"
+    if shutil.which(harness.python) is None:
+        found = f"no Python at {harness.python}; TUTTI_HARNESS_TAU2 can name one with tau2"
+        return Finding("missing", f"{found} (for tau2-retail and its like)", harness.install)
+    lines, failure = ask([str(harness.python), "-c", _TAU2_SCRIPT], COMMAND_BOUND_S)
+    if failure:
+        return Finding("missing", f"{harness.python}: {failure}", harness.install)
+    version, source = lines[-1].split(" ", 1)
+    checkout = next((p for p in Path(source).parents if (p / TAU2_DATA).is_dir()), None)
+    if checkout is None:
+        found = f"tau2 {version} at {source}: no {TAU2_DATA} above it; not from a checkout"
+        return Finding("warning", found, harness.install)
+    return Finding("ok", f"tau2 {version}, checkout {checkout}: use it as --source")
+
+
 PROBES: tuple[Probe, ...] = (
     Probe("Python", look_python),
     Probe("platform packages", look_packages, bound_s=IMPORT_BOUND_S + GRACE_S),
@@ -292,6 +306,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("sandbox", look_sandbox),
     Probe("pocket checkpoint", look_checkpoint),
     Probe("model registry", look_registry),
+    Probe("tau2", look_tau2, required=False),
     Probe("provider keys", look_keys, required=False),
 )
 
@@ -351,46 +366,6 @@ def _start(probe: Probe, place: Place) -> tuple[threading.Thread, list[Finding]]
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     return thread, findings
-
-
-def _ask(command: list[str], bound_s: float) -> tuple[list[str], str]:
-    """The lines a command prints, at least one; or none, and why.
-
-    Past its bound, the command and what it started are killed.
-    """
-    # It gets no key: then none can be in what it prints.
-    env = {name: value for name, value in os.environ.items() if name not in PROVIDER_KEYS}
-    env |= {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
-    pipes: dict[str, Any] = {"stdin": DEVNULL, "stdout": PIPE, "stderr": PIPE, "errors": "replace"}
-    try:
-        process = Popen(command, env=env, start_new_session=True, **pipes)
-    except OSError as error:
-        return [], error.strerror or str(error)
-    try:
-        output, errors = process.communicate(timeout=bound_s)
-    except TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # its children hold the pipes too
-        process.communicate()
-        return [], f"no answer within {bound_s:g} s"
-    lines = [line for line in output.splitlines() if line.strip()]
-    if process.returncode or not lines:
-        last = [*lines, *errors.strip().splitlines()][-1:] or ["it printed nothing"]
-        return [], f"exit status {process.returncode}: {last[0][:200]}"
-    return lines, ""
-
-
-def _import_in(python: str, packages: Sequence[str]) -> tuple[str, str, bool]:
-    """Versions of what imports, what does not and why, and whether torch finds CUDA.
-
-    The imports run in a separate process, which can be stopped; an import in this one cannot.
-    """
-    lines, failure = _ask([python, "-c", _IMPORT_SCRIPT, *packages], IMPORT_BOUND_S)
-    if failure:
-        return "", f"imports failed: {failure}", False
-    works, fails, cuda = json.loads(lines[-1])
-    versions = ", ".join(f"{name} {version}" for name, version in works.items())
-    failures = ", ".join(f"{name} does not import ({why})" for name, why in fails.items())
-    return versions, failures, bool(cuda)
 
 
 def _nearest(path: Path) -> Path:

@@ -7,7 +7,8 @@ import pytest
 
 from tests.e2e.conftest import Demo
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+# All in one process: they share one demo.
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("demo"), pytest.mark.timeout(900)]
 
 COUNTERS = {
     "prompt_tokens": "vllm:prompt_tokens_total",

@@ -30,7 +30,12 @@ from tutti.tasks.serving.engine import Engine
 
 KILLS = int(os.environ.get("TUTTI_SWEEP_KILLS", "8"))
 SEED = int(os.environ.get("TUTTI_SWEEP_KILLS_SEED", "1"))
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900 + 60 * KILLS)]
+# All in one process: they share one engine and one undisturbed sweep.
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.xdist_group("sweep_kills"),
+    pytest.mark.timeout(900 + 60 * KILLS),
+]
 
 PATIENCE_S = 240.0
 RUNNING = "running"

@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
-from tutti.cli.setup import doctor, fixes
+from tutti.cli.setup import asking, doctor, fixes
 from tutti.cli.setup.doctor import Check, Finding, Place, Probe, as_json, examine, exit_code, render
 from tutti.tasks.project import PROJECT
 
@@ -157,7 +157,7 @@ def test_command_past_its_bound_is_killed_with_its_children(tmp_path: Path) -> N
     child = tmp_path / "child"
     slow = _script(tmp_path / "slow", f"sleep 30 & echo $! > {child}; wait")
     started_s = time.monotonic()
-    lines, failure = doctor._ask([str(slow)], 0.3)
+    lines, failure = asking.ask([str(slow)], 0.3)
     assert time.monotonic() - started_s < 5
     assert not lines and "no answer" in failure
     stat = Path(f"/proc/{child.read_text().strip()}/stat")
@@ -295,10 +295,32 @@ def test_registry_must_parse_and_name_a_model(tmp_path: Path) -> None:
     assert doctor.look_registry(place) == Finding("ok", "1 named: pocket")
 
 
+def test_tau2_is_missing_or_named_with_its_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its environment the fix makes one; with it, the checkout is what `--source` takes."""
+    monkeypatch.setenv("TUTTI_HARNESS_TAU2", str(tmp_path / "absent"))
+    absent = doctor.look_tau2(_place(tmp_path))
+    assert absent.status == "missing" and "tau2" in absent.fix and "absent" in absent.found
+
+    monkeypatch.setenv("TUTTI_HARNESS_TAU2", sys.executable)  # which has no tau2
+    assert "no module tau2" in doctor.look_tau2(_place(tmp_path)).found
+
+    checkout = tmp_path / "a checkout"
+    source = checkout / "src" / "tau2" / "__init__.py"
+    answer = _script(tmp_path / "python", f"echo 1.0.1 '{source}'")
+    monkeypatch.setenv("TUTTI_HARNESS_TAU2", str(answer))
+    bare = doctor.look_tau2(_place(tmp_path))
+    assert bare.status == "warning" and "not from a checkout" in bare.found
+    (checkout / "data" / "tau2" / "domains").mkdir(parents=True)
+    whole = doctor.look_tau2(_place(tmp_path))
+    assert whole == Finding("ok", f"tau2 1.0.1, checkout {checkout}: use it as --source")
+
+
 def test_no_keys_is_a_warning_and_an_empty_key_is_not_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in doctor.PROVIDER_KEYS:
+    for name in asking.PROVIDER_KEYS:
         monkeypatch.setenv(name, "")
     assert doctor.look_keys(_place(tmp_path)).status == "warning"
     monkeypatch.setenv("TAVILY_API_KEY", SECRET)
@@ -310,7 +332,7 @@ def test_no_keys_is_a_warning_and_an_empty_key_is_not_set(
 def test_the_value_of_a_key_is_nowhere_in_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in doctor.PROVIDER_KEYS:
+    for name in asking.PROVIDER_KEYS:
         monkeypatch.setenv(name, SECRET)
     monkeypatch.setattr(doctor, "PACKAGES", ("json",))
     talkative = _script(tmp_path / "python", "env >&2; exit 1")  # tells all it was given
@@ -318,8 +340,8 @@ def test_the_value_of_a_key_is_nowhere_in_the_report(
     assert [check.name for check in checks] == [probe.name for probe in doctor.PROBES]
     assert SECRET not in _shown(checks) + json.dumps(as_json(checks)) + repr(checks)
     environment = subprocess.run(["env"], capture_output=True, text=True).stdout
-    assert environment.count(SECRET) == len(doctor.PROVIDER_KEYS) > 0
-    assert SECRET not in "".join(doctor._ask(["env"], 5.0)[0])
+    assert environment.count(SECRET) == len(asking.PROVIDER_KEYS) > 0
+    assert SECRET not in "".join(asking.ask(["env"], 5.0)[0])
 
 
 def test_stuck_and_crashing_probes_cost_only_their_rows(

@@ -109,7 +109,8 @@ async def _update_artifact(progress: StageProgress, ended: asyncio.Event) -> Non
     try:
         await _show_until_ended(progress, ended)
     except httpx.HTTPError as error:
-        progress.console.print(f"[yellow]{progress.name}: no progress in the UI: {error}[/]")
+        text = f"{progress.name}: no progress in the UI: {error}"
+        progress.console.print(Text(text, "yellow"))
 
 
 async def _show_until_ended(progress: StageProgress, ended: asyncio.Event) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from rich.text import Text
+
 from tutti.tasks.progress.display import StageProgress
 from tutti.tasks.progress.stages import in_flow_run
 
@@ -65,7 +67,8 @@ async def _until_ended(
             if (view := await asyncio.to_thread(draw)) is not None:
                 await artifacts.show(view)
         except httpx.HTTPError as error:
-            progress.console.print(f"[yellow]{progress.name}: no live view in the UI: {error}[/]")
+            text = f"{progress.name}: no live view in the UI: {error}"
+            progress.console.print(Text(text, "yellow"))
         if is_last:
             return
         with contextlib.suppress(TimeoutError):

@@ -20,6 +20,7 @@ from functools import cached_property, partial
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from rich.console import Console
+from rich.text import Text
 
 from tutti.tasks.progress.display import StageProgress, progress_artifact
 
@@ -130,7 +131,7 @@ class Stage(Generic[P, T]):
                 if not left:
                     raise
                 again = f"again in {settings.retry_delay_s:g} s, {left} more"
-                call.progress.console.print(f"[yellow]{call.title}: {again}: {error}[/]")
+                call.progress.console.print(Text(f"{call.title}: {again}: {error}", "yellow"))
             await asyncio.sleep(settings.retry_delay_s)
         raise AssertionError("the last attempt returns or raises")
 

@@ -238,7 +238,7 @@ class GatewayModel:
         try:
             return _reply(orjson.loads(answer.body), call_id, held_s, cost_usd)
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
-            text = answer.body.decode(errors="replace")[:200]
+            text = _shown(answer.body, 200)
             raise ModelCallFailed(f"HTTP 200 without a message: {text}") from error
 
     async def release(self) -> dict[str, float]:
@@ -256,11 +256,17 @@ class GatewayModel:
 
 
 def _refusal(answer: Answer) -> ModelCallFailed | ContextExceeded:
-    text = answer.body.decode(errors="replace")[:500]
+    text = _shown(answer.body, 500)
     if answer.status in TOO_LONG_STATUS and TOO_LONG.search(text):
         return ContextExceeded(text)
     pause_s = asked_pause_s(answer.header(b"retry-after"))
     return ModelCallFailed(f"HTTP {answer.status}: {text}", answer.status, pause_s)
+
+
+def _shown(body: bytes, characters: int) -> str:
+    """The begin of an answer for a message: without control characters, which a terminal obeys."""
+    text = body[: 4 * characters].decode(errors="replace")[:characters]
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def _sent(message: Message, reasoning_field: str | None) -> Message:

@@ -8,7 +8,7 @@ empty if its counters were reset.
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode, urlsplit
 
 import orjson
@@ -28,6 +28,8 @@ LONGEST_PAUSE_S = 600.0
 V1 = b"/v1"
 KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 """Headers in which clients send their own keys."""
+SHORTEST_SECRET = 12
+"""Characters. Shorter keys ("none", "EMPTY") are placeholders and occur in answers as words."""
 
 
 class ServedEntry(BaseModel):
@@ -232,6 +234,13 @@ class Endpoint:
             return [*headers, (b"x-api-key", self._key)]
         return [*headers, self._key_header]
 
+    def without_key(self, body: bytes) -> bytes:
+        """An answer in which the endpoint's key, if it repeats it, is as many asterisks. Some
+        endpoints quote a rejected key in their error, which goes into tables and reports."""
+        if self._key is None or len(self._key) < SHORTEST_SECRET:
+            return body
+        return body.replace(self._key, b"*" * len(self._key))
+
     def entry_of(self, model: str) -> str | None:
         """The registry's entry that a call means by `model`: its name, else its served name."""
         entries = self.config.entries
@@ -291,7 +300,8 @@ class Endpoint:
                 headers = [*headers, (b"Content-Type", b"application/json")]
         try:
             async with asyncio.timeout(timeout_s):
-                return await ask(self.origin, method, path, headers, body)
+                found = await ask(self.origin, method, path, headers, body)
+                return replace(found, body=self.without_key(found.body))
         except TimeoutError:
             raise ProbeFailed(f"no answer in {timeout_s:.0f} s") from None
         except NoAnswer as error:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from rich.text import Text
+
 from tutti.storage import Lease, commit, held
 from tutti.storage import catalog as cat
 from tutti.tasks.progress import StageProgress, SweepProgress, stage
@@ -254,7 +256,7 @@ class _PlanRun:
         settings = self.plan.suite.execution
         said = str(why).splitlines()[0].removesuffix("; its log says:").removesuffix(".")
         again = f"start {self._restarts} of {settings.restarts} anew"
-        self._run.log.console.print(f"[yellow]  {said}; {again}[/]")
+        self._run.log.console.print(Text(f"  {said}; {again}", "yellow"))
         key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id, "at": cat.now()}
         rows = [
             {**key, "engine_id": engine_id, "name": RESTARTED, "value": float(self._restarts)},
@@ -281,7 +283,7 @@ async def measure_cell(
     overall.finish(cell.cell_id)
     if done.reason:
         why = f"ended after {done.done} of {done.total}: {done.reason}"
-        progress.console.print(f"[yellow]  {why}[/]")
+        progress.console.print(Text(f"  {why}", "yellow"))
 
 
 class _CellDisplay:

@@ -12,9 +12,14 @@ from tests.serving.conftest import Bench
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, answering, raw_engine, whole
 from tutti.tasks.agents.models.client import Client
-from tutti.tasks.agents.models.model import CallOrigin, GatewayModel, Reply
+from tutti.tasks.agents.models.model import CallOrigin, GatewayModel, ModelCallFailed, Reply
 from tutti.tasks.agents.models.registered import sampling_of
-from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, PrefixedOrigin
+from tutti.tasks.serving.gateway.endpoint import (
+    SHORTEST_SECRET,
+    Endpoint,
+    EndpointConfig,
+    PrefixedOrigin,
+)
 from tutti.tasks.serving.providers import PROVIDERS
 from tutti.tasks.serving.registry import Model
 
@@ -113,6 +118,39 @@ async def no_key_shown(bench: Bench) -> None:
     for table in ("calls", "messages", "gateway_events", "artifacts"):
         assert KEY not in str(await bench.rows(f"select * from {table}"))
     assert KEY not in repr(list(bench.gateway.pools.all_endpoints()))
+
+
+@pytest.mark.parametrize("status", [200, 401])
+async def test_a_key_that_the_endpoint_repeats_is_shown_to_nobody(
+    status: int, make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that quotes the rejected key would carry it into the attempts' table and reports;
+    control characters of an error page would reach the terminal."""
+    monkeypatch.setenv("MY_KEY", KEY)
+    async with raw_engine() as engine:
+        said = f"Incorrect \x1b[2J API key provided: Bearer {KEY}".encode()
+        engine.reply = answering(whole(said, status))
+        model, config = model_at(engine.url, provider="openai", endpoint="X")
+        bench = await make_raw(engine, endpoint=config.model_dump(exclude_unset=True))
+        with pytest.raises(ModelCallFailed) as failed:
+            await ask(bench, model)
+        assert "API key provided: Bearer ***" in str(failed.value)
+        assert KEY not in str(failed.value) and "\x1b" not in str(failed.value)
+        await no_key_shown(bench)
+        engine.probed = answering(whole(said, status))
+        forwarded = await bench.client.get("/v1/models")
+        assert KEY not in await forwarded.text()
+
+
+@given(body=st.binary(max_size=80), key=st.text("ab1", min_size=1, max_size=40))
+def test_without_its_key_a_body_keeps_its_length(body: bytes, key: str) -> None:
+    """So the answer's Content-Length stays true; a placeholder of a key is a word as any other."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MY_KEY", key)
+        config = EndpointConfig(url="http://127.0.0.1:1", api_key_env="MY_KEY")
+        shown = Endpoint.make(config).without_key(said := body + key.encode() + body)
+    assert len(shown) == len(said)
+    assert (key.encode() in shown) == (len(key) < SHORTEST_SECRET)
 
 
 async def test_azures_deployments_have_the_version_in_the_query(

@@ -69,6 +69,17 @@ async def measured(
     return seen
 
 
+async def test_a_reason_with_square_brackets_is_no_markup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An endpoint's error page is part of the reason: it is shown as it is."""
+    monkeypatch.setattr(f"{__name__}.DEATH", "it said [red]x[/red] [/] y")
+    seen = await measured(tmp_path, suite_of(tmp_path, restarts=1), monkeypatch, deaths=1)
+    assert seen.restarts == 1
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "it said [red]x[/red] [/] y; start 1 of 1 anew" in said
+
+
 async def test_the_cell_goes_on_after_a_restart_that_is_on_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -303,8 +303,8 @@ class ProxiedCall:
 
     def _end_whole(self) -> None:
         record, endpoint = self.record, self.endpoint
-        status, body = record.http_status or 502, b"".join(self._body)
         assert endpoint is not None
+        status, body = record.http_status or 502, endpoint.without_key(b"".join(self._body))
         if status in TRY_ELSEWHERE:
             endpoint.failed(time.monotonic(), f"HTTP {status}")
             self.owner.endpoint_changed(endpoint)

@@ -7,12 +7,14 @@ checkout. `docs/evaluations.md` has the results and says how each environment is
 import argparse
 from pathlib import Path
 
-from bench.evaluations import api_bank, bfcl, evalplus, ifeval
+from bench.evaluations import api_bank, bfcl, bfcl_package, evalplus, ifeval
 
 COMPARED = {
     "api-bank": api_bank.calls,
     "api-bank-response": api_bank.replies,
     "bfcl": bfcl.calls,
+    "bfcl-code": bfcl_package.code,
+    "bfcl-multi-turn": bfcl_package.turns,
     "humaneval-plus": evalplus.solutions,
     "ifeval": ifeval.checks,
 }

@@ -35,6 +35,7 @@ from tutti.tasks.benchmarks.paced import PACED
 from tutti.tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
 from tutti.tasks.benchmarks.questions.arena_hard import ARENA_HARD
 from tutti.tasks.benchmarks.questions.bfcl import BFCL
+from tutti.tasks.benchmarks.bfcl_package import BFCL_PACKAGE
 from tutti.tasks.benchmarks.questions.bird import BIRD
 from tutti.tasks.benchmarks.questions.competitions import (
     AIME_24,
@@ -75,6 +76,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         *API_BANK_SESSIONS,
         ARENA_HARD,
         BFCL,
+        *BFCL_PACKAGE,
         BIRD,
         *FLOWBENCH,
         *FLOWBENCH_SESSIONS,

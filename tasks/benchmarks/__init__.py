@@ -9,6 +9,7 @@ from tutti.tasks.benchmarks.api_bank.single_call import (
     API_BANK_RESPONSES,
 )
 from tutti.tasks.benchmarks.benchmark import PUBLISHED, Benchmark
+from tutti.tasks.benchmarks.bfcl_package import BFCL_PACKAGE
 from tutti.tasks.benchmarks.errors import (
     BadBenchmarkFile,
     BadPrompt,
@@ -35,7 +36,6 @@ from tutti.tasks.benchmarks.paced import PACED
 from tutti.tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
 from tutti.tasks.benchmarks.questions.arena_hard import ARENA_HARD
 from tutti.tasks.benchmarks.questions.bfcl import BFCL
-from tutti.tasks.benchmarks.bfcl_package import BFCL_PACKAGE
 from tutti.tasks.benchmarks.questions.bird import BIRD
 from tutti.tasks.benchmarks.questions.competitions import (
     AIME_24,

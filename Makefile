@@ -16,7 +16,7 @@ CUDA_TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend auto)
 HARNESSES := inspect lm-eval verifiers agents
 BACKENDS := llama-factory verl
 
-.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check docs ui clean
+.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check bfcl docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -173,6 +173,17 @@ tau2: .venv-harnesses/tau2/.done ## install tau2's own package for its benchmark
 
 tau2-check: .venv-harnesses/tau2/.done ## load, replay and score a synthesized domain with tau2's own package: TAU2=CHECKOUT, DOMAIN=FOLDER
 	$(BIN)/python -m bench.synthesis.tau2_check --python .venv-harnesses/tau2/bin/python $(if $(DOMAIN),--domain "$(DOMAIN)") $(if $(NAME),--name "$(NAME)")
+
+# Without the package's own dependencies, 152 of them: clients of every provider, and torch. Its parser
+# has no wheel for Python 3.13.
+BFCL_PYTHON ?= 3.12
+.venv-harnesses/bfcl/.done: deployments/harnesses/requirements-bfcl.txt $(VENV)/.done
+	$(BIN)/uv venv --quiet --allow-existing --python $(BFCL_PYTHON) $(@D)
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python $(LINKS) --requirement $<
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python $(LINKS) --no-deps bfcl-eval==2026.3.23
+	touch $@
+
+bfcl: .venv-harnesses/bfcl/.done ## install BFCL's own package for its multi-turn, memory, Java and JavaScript categories
 
 docs: $(VENV)/.done ## test the examples of README and docs
 	$(BIN)/pytest tests/docs

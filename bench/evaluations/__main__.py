@@ -7,12 +7,23 @@ checkout. `docs/evaluations.md` has the results and says how each environment is
 import argparse
 from pathlib import Path
 
-from bench.evaluations import api_bank, bfcl, bird, evalplus, ifbench, ifeval, inspect_evals
+from bench.evaluations import (
+    api_bank,
+    bfcl,
+    bfcl_package,
+    bird,
+    evalplus,
+    ifbench,
+    ifeval,
+    inspect_evals,
+)
 
 COMPARED = {
     "api-bank": api_bank.calls,
     "api-bank-response": api_bank.replies,
     "bfcl": bfcl.calls,
+    "bfcl-code": bfcl_package.code,
+    "bfcl-multi-turn": bfcl_package.turns,
     "bird": bird.queries,
     "humaneval-plus": evalplus.solutions,
     "ifbench": ifbench.checks,

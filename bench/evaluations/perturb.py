@@ -33,7 +33,7 @@ def perturbed(calls: list[Call], kind: str, seed: str) -> list[Call]:
         if kind == "without":
             del arguments[name]
         else:
-            arguments[name] = _changed(arguments[name])
+            arguments[name] = changed(arguments[name])
     return made
 
 
@@ -49,7 +49,8 @@ def _lower(value: Any) -> Any:
     return value
 
 
-def _changed(value: Any) -> Any:
+def changed(value: Any) -> Any:
+    """Another value of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

@@ -6,14 +6,25 @@
 -- mean of web search (two kinds) and memory (three). Overall: 10 % non-live, 10 % live, 10 %
 -- irrelevance, 30 % multi-turn, 40 % agentic. A category that was not measured counts 0, as there:
 -- `measured` lists those that were.
--- A category's accuracy: right among attempts that ended in ok, limit or model_error.
+-- A category's accuracy: right among attempts that ended in ok, limit or model_error; of a memory,
+-- whose attempts are scenarios: questions answered among those asked (`right` and `questions` of
+-- the score `bfcl_memory`).
 create or replace macro bfcl_overall(sweeps_like) as table
-with found as (
-    select c.model, c.policy, s.created_at, s.sweep_id, a.correct,
+with memories as (
+    select attempt_id, any_value(json_extract(detail, '$.questions')::int) as questions,
+           any_value(json_extract(detail, '$.right')::int) as right_ones
+    from scores where scorer = 'bfcl_memory' group by attempt_id
+),
+found as (
+    select c.model, c.policy, s.created_at, s.sweep_id,
+           coalesce(m.questions, 1) as asked,
+           coalesce(m.right_ones, coalesce(a.correct, false)::int) as right_ones,
            replace(json_extract_string(t.slots, '$.category'), 'simple_python', 'simple') as category
     from sweeps s join cells c using (sweep_id) join attempts a using (cell_id)
     join tasks t on t.task_id = a.task_id and t.task_set_id = c.task_set_id
-    where s.name like sweeps_like and split_part(c.benchmark, '@', 1) = 'bfcl'
+    left join memories m using (attempt_id)
+    where s.name like sweeps_like and split_part(c.benchmark, '@', 1) in (
+          'bfcl', 'bfcl-multi-turn', 'bfcl-code', 'bfcl-memory-kv', 'bfcl-memory-rec-sum')
       and c.status is distinct from 'superseded' and a.status in ('ok', 'limit', 'model_error')
 ),
 newest as (
@@ -21,8 +32,7 @@ newest as (
     from found group by all
 ),
 categories as (
-    select model, policy, category, count(*) as n,
-           avg(coalesce(correct, false)::int) as score
+    select model, policy, category, sum(asked) as n, sum(right_ones) / sum(asked) as score
     from found semi join newest using (model, policy, category, sweep_id) group by all
 ),
 parts as (

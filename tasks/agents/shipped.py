@@ -29,6 +29,8 @@ class ShippedHarness:
     """The command that makes the environment of a checkout of tutti."""
     made_by_hand: str
     """The command where tutti is installed."""
+    has_experts: bool = True
+    """Whether it knows the tool `call_expert` of a suite's agent."""
 
     @property
     def word(self) -> str:
@@ -62,7 +64,17 @@ TAU2 = ShippedHarness(
     f"uv venv --python 3.12 {ENVIRONMENTS}/tau2 && uv pip install "
     f"--python {ENVIRONMENTS}/tau2/bin/python rank-bm25 --editable CHECKOUT",
 )
-SHIPPED = {harness.word: harness for harness in (TAU2,)}
+BFCL = ShippedHarness(
+    "bfcl",
+    "bfcl_episode.py",
+    "1",
+    "make bfcl",
+    f"uv venv --python 3.12 {ENVIRONMENTS}/bfcl && uv pip install --python {ENVIRONMENTS}/bfcl/"
+    f"bin/python -r {DEPLOYMENTS / 'harnesses' / 'requirements-bfcl.txt'} && uv pip install "
+    f"--python {ENVIRONMENTS}/bfcl/bin/python --no-deps bfcl-eval==2026.3.23",
+    has_experts=False,
+)
+SHIPPED = {harness.word: harness for harness in (TAU2, BFCL)}
 
 
 def shipped_harness(command: str | None) -> ShippedHarness | None:

@@ -9,6 +9,7 @@ from tutti.tasks.benchmarks.api_bank.single_call import (
     API_BANK_RESPONSES,
 )
 from tutti.tasks.benchmarks.benchmark import PUBLISHED, Benchmark
+from tutti.tasks.benchmarks.bfcl_package import BFCL_PACKAGE
 from tutti.tasks.benchmarks.errors import (
     BadBenchmarkFile,
     BadPrompt,
@@ -75,6 +76,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         *API_BANK_SESSIONS,
         ARENA_HARD,
         BFCL,
+        *BFCL_PACKAGE,
         BIRD,
         *FLOWBENCH,
         *FLOWBENCH_SESSIONS,

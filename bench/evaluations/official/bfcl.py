@@ -28,12 +28,15 @@ def main(category: str) -> None:
     data = Path(bfcl_eval.__file__).parent / "data"
     questions = _rows(data / f"BFCL_v4_{category}.json")
     gold = _rows(data / "possible_answer" / f"BFCL_v4_{category}.json")
+    language = {"simple_java": Language.JAVA, "simple_javascript": Language.JAVASCRIPT}.get(
+        category, Language.PYTHON
+    )
     for line in sys.stdin:
         asked = json.loads(line)
         functions = questions[asked["id"]]["function"]
         right = gold[asked["id"]]["ground_truth"]
         try:
-            found = ast_checker(functions, asked["calls"], right, Language.PYTHON, category, MODEL)
+            found = ast_checker(functions, asked["calls"], right, language, category, MODEL)
         except (AttributeError, KeyError, IndexError, TypeError) as error:
             found = {"valid": False, "error_type": f"{type(error).__name__}: {error}"}
         print(json.dumps({"correct": found["valid"], "why": found.get("error_type", "")}))

@@ -24,15 +24,20 @@ def check_shipped(suite: Suite, benchmark: Benchmark) -> None:
         raise SuiteError(
             f"harness.mcp: {benchmark.name} has the tools of {harness.name}'s package; leave it out"
         )
-    if suite.roles.user is None:
+    if not harness.has_experts and suite.roles.agent is not None:
+        raise SuiteError(f"roles.agent: {harness.word} has no experts; leave it out")
+    if not benchmark.needs_user:
+        for role, model in (("user", suite.roles.user), ("judge", suite.roles.judge)):
+            if model is not None:
+                raise SuiteError(f"roles.{role}: {benchmark.name} asks none; leave it out")
+    elif suite.roles.user is None:
         raise SuiteError(f"roles.user: {benchmark.name} needs one; name a model of models.yaml")
     if suite.roles.search_url is not None:
         raise SuiteError(f"roles.search_url: nobody searches in {benchmark.name}; leave it out")
     if not harness.python.exists():
         raise SuiteError(
             f"benchmark: {benchmark.name} runs in {harness.name}'s own package, and there is no "
-            f"Python with it at {harness.python}; make it from a checkout of {harness.name}: "
-            f"`{harness.install}`"
+            f"Python with it at {harness.python}; make it: `{harness.install}`"
         )
 
 

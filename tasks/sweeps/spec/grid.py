@@ -66,7 +66,7 @@ def _part(suite: Suite, model: str, benchmark: str) -> Suite:
         if not is_domain(benchmark):
             change |= dict.fromkeys(DOMAIN_FIELDS)
         known = open_named(benchmark, data)
-        if known.scoring.needs != "judge" and known.command is None:
+        if known.scoring.needs != "judge" and (known.command is None or not known.needs_user):
             change["judge"] = None
         other = suite.harness.command is not None and known.command is None
         if not known.needs_user or other:

@@ -10,7 +10,8 @@ TABLES = (
     "cells (cell_id text, sweep_id text, task_set_id text, benchmark text, model text, "
     "policy text, status text)",
     "tasks (task_id text, task_set_id text, slots text)",
-    "attempts (cell_id text, task_id text, status text, correct boolean)",
+    "attempts (attempt_id text, cell_id text, task_id text, status text, correct boolean)",
+    "scores (attempt_id text, scorer text, detail text)",
 )
 
 
@@ -42,8 +43,8 @@ def measure(
             task = [f"{category}-{nth}", f"set-{category}", slots]
             connection.execute("insert into tasks values (?, ?, ?)", task)
         status = "ok" if nth < n else "infra_error"
-        attempt = [sweep, f"{category}-{nth}", status, nth < correct]
-        connection.execute("insert into attempts values (?, ?, ?, ?)", attempt)
+        attempt = [f"{sweep}-{nth}", sweep, f"{category}-{nth}", status, nth < correct]
+        connection.execute("insert into attempts values (?, ?, ?, ?, ?)", attempt)
 
 
 def test_weights_of_v4(connection: duckdb.DuckDBPyConnection) -> None:
@@ -76,3 +77,19 @@ def test_all_categories_right_is_one(connection: duckdb.DuckDBPyConnection) -> N
         measure(connection, category, 1, 1)
     (row,) = connection.execute("select overall from bfcl_overall('bfcl-%')").fetchall()
     assert row[0] == pytest.approx(1.0)
+
+
+def test_a_memory_counts_its_questions(connection: duckdb.DuckDBPyConnection) -> None:
+    """An attempt is a scenario: 3 of 4 and 1 of 6 questions are 4 of 10, not 0 of 2 attempts. The
+    benchmarks of the package count too, others do not."""
+    measure(connection, "memory_kv", 0, 2)
+    connection.execute("update cells set benchmark = 'bfcl-memory-kv@1'")
+    for nth, (right, questions) in enumerate(((3, 4), (1, 6))):
+        detail = f'{{"right": {right}, "questions": {questions}}}'
+        connection.execute(
+            "insert into scores values (?, 'bfcl_memory', ?)", [f"memory_kv-1-{nth}", detail]
+        )
+    asked = "select agentic, n from bfcl_overall('bfcl-%')"
+    assert connection.execute(asked).fetchone() == (pytest.approx(0.4 / 6), 10)
+    connection.execute("update cells set benchmark = 'gsm8k'")
+    assert connection.execute(asked).fetchone() is None

@@ -7,13 +7,16 @@ checkout. `docs/evaluations.md` has the results and says how each environment is
 import argparse
 from pathlib import Path
 
-from bench.evaluations import api_bank, bfcl, bird, evalplus, ifeval
+from bench.evaluations import api_bank, bfcl, bird, evalplus, flowbench, ifeval
 
 COMPARED = {
     "api-bank": api_bank.calls,
+    "api-bank-errors": api_bank.errors,
+    "api-bank-executed": api_bank.executed,
     "api-bank-response": api_bank.replies,
     "bfcl": bfcl.calls,
     "bird": bird.queries,
+    "flowbench": flowbench.turns_and_sessions,
     "humaneval-plus": evalplus.solutions,
     "ifeval": ifeval.checks,
 }

@@ -62,6 +62,14 @@ TAU2 = ShippedHarness(
     f"uv venv --python 3.12 {ENVIRONMENTS}/tau2 && uv pip install "
     f"--python {ENVIRONMENTS}/tau2/bin/python rank-bm25 --editable CHECKOUT",
 )
+API_BANK = ShippedHarness(
+    "api_bank",
+    "api_bank_calls.py",
+    "1",
+    "make api-bank API_BANK=CHECKOUT",
+    f"uv venv {ENVIRONMENTS}/api_bank && export TUTTI_API_BANK=CHECKOUT",
+)
+"""Makes no attempts: the scorer ``api_bank`` executes calls with it."""
 SHIPPED = {harness.word: harness for harness in (TAU2,)}
 
 

@@ -16,7 +16,7 @@ CUDA_TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend auto)
 HARNESSES := inspect lm-eval verifiers agents
 BACKENDS := llama-factory verl
 
-.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check bfcl docs ui clean
+.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check api-bank bfcl docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -184,6 +184,15 @@ BFCL_PYTHON ?= 3.12
 	touch $@
 
 bfcl: .venv-harnesses/bfcl/.done ## install BFCL's own package for its multi-turn, memory, Java and JavaScript categories
+
+# The scorer api_bank executes the APIs of a checkout. All but four need no package; API_BANK_PACKAGES
+# are for those (rank-bm25 nltk numpy for the search engine, sentence-transformers for the tool searcher).
+API_BANK_HOME = .venv-harnesses/api_bank
+api-bank: $(VENV)/.done ## name the checkout of DAMO-ConvAI whose APIs the scorer api_bank executes: API_BANK=CHECKOUT
+	@test -f "$(API_BANK)/tool_manager.py" -o -f "$(API_BANK)/api-bank/tool_manager.py" || { echo "API_BANK: give a checkout of DAMO-ConvAI: make api-bank API_BANK=FOLDER"; exit 2; }
+	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(API_BANK_HOME)
+	$(if $(API_BANK_PACKAGES),$(BIN)/uv pip install --quiet --python $(API_BANK_HOME)/bin/python $(LINKS) $(API_BANK_PACKAGES))
+	realpath "$(API_BANK)" > $(API_BANK_HOME)/checkout
 
 docs: $(VENV)/.done ## test the examples of README and docs
 	$(BIN)/pytest tests/docs

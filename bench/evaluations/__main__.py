@@ -13,6 +13,7 @@ from bench.evaluations import (
     bfcl_package,
     bird,
     evalplus,
+    flowbench,
     ifbench,
     ifeval,
     inspect_evals,
@@ -20,11 +21,14 @@ from bench.evaluations import (
 
 COMPARED = {
     "api-bank": api_bank.calls,
+    "api-bank-errors": api_bank.errors,
+    "api-bank-executed": api_bank.executed,
     "api-bank-response": api_bank.replies,
     "bfcl": bfcl.calls,
     "bfcl-code": bfcl_package.code,
     "bfcl-multi-turn": bfcl_package.turns,
     "bird": bird.queries,
+    "flowbench": flowbench.turns_and_sessions,
     "humaneval-plus": evalplus.solutions,
     "ifbench": ifbench.checks,
     "ifeval": ifeval.checks,

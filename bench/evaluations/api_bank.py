@@ -1,37 +1,69 @@
-"""API-Bank: `api_bank_recorded` and `rouge_l` beside the publisher's evaluator.
+"""API-Bank: `api_bank`, `api_bank_recorded` and `rouge_l` beside the publisher's evaluator.
 
 In: the Python that has the package ``rouge``, and a checkout of ``api-bank``. Out: the agreement.
 Calls of four APIs are left out, whose gold results need an embedding model or a network.
 """
 
 import asyncio
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
 from tutti.tasks.benchmarks import Item, Source, benchmark_named
-from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
+from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
 
 LEFT_OUT = ("ToolSearcher", "Dictionary", "Translate", "SearchEngine")
+Case = tuple[str, Item, list[dict[str, Any]], dict[str, Any]]
+"""The kind of an answer, its item, the calls, and what the official program is asked."""
 FOLDERS = {1: "level-1-given-desc", 2: "level-2-toolsearcher"}
 
 
-def calls(python: str, checkout: Path, every: int = 1) -> Agreement:
+def calls(
+    python: str, checkout: Path, every: int = 1, scorer: str = "api_bank_recorded"
+) -> Agreement:
     """Every gold call of levels 1 and 2, or one in `every`, and its perturbations."""
     asked, ours = [], []
-    for level in FOLDERS:
-        for item in _items(f"api-bank-{level}", checkout)[::every]:
-            if item.attributes["api"] in LEFT_OUT:
-                continue
-            for kind in KINDS:
-                made = perturbed(item.target["calls"], kind, item.id)
-                asked.append(_place(item, level) | {"text": " ".join(map(_written, made))})
-                ours.append((kind, item, _score(item, made)))
+    for kind, item, made, one in _cases(checkout, every):
+        asked.append(one)
+        ours.append((kind, item, _score(item, made, scorer)))
     found, said = Agreement(), official(python, "api_bank.py", [str(checkout)], asked)
     for one, verdict, (kind, item, score) in zip(asked, said, ours, strict=True):
         what = f"{item.id} {one['text'][:160]} ({verdict['why'][:100]})"
         found.add(kind, score, verdict["correct"], what)
+    return found
+
+
+def _cases(checkout: Path, every: int) -> Iterator[Case]:
+    for level in FOLDERS:
+        for item in _items(f"api-bank-{level}", checkout)[::every]:
+            for kind in KINDS if item.attributes["api"] not in LEFT_OUT else ():
+                made = perturbed(item.target["calls"], kind, item.id)
+                text = " ".join(map(_written, made))
+                yield kind, item, made, _place(item, level) | {"text": text, "kind": kind}
+
+
+def executed(python: str, checkout: Path, every: int = 1) -> Agreement:
+    """As `calls`, by the scorer that executes them with the same Python and checkout."""
+    os.environ |= {"TUTTI_HARNESS_API_BANK": python, "TUTTI_API_BANK": str(checkout)}
+    return calls(python, checkout, every, "api_bank")
+
+
+def errors(python: str, checkout: Path, every: int = 1) -> Agreement:
+    """The kind of error of every call that `executed` makes, beside `evaluator_by_json.py`. Calls
+    at which that program stops are left out."""
+    os.environ |= {"TUTTI_HARNESS_API_BANK": python, "TUTTI_API_BANK": str(checkout)}
+    asked, ours = [], []
+    for _, item, made, one in _cases(checkout, every):
+        error = asyncio.run(_scored(item, made, "api_bank")).detail["error"]
+        if error != "OTHER":
+            asked.append(one)
+            ours.append(error)
+    found, said = Agreement(), official(python, "api_bank_errors.py", [str(checkout)], asked)
+    for one, its, mine in zip(asked, said, ours, strict=True):
+        found.add(str(its["error"]), mine, its["error"], f"{one['file']} {one['text'][:160]}")
     return found
 
 
@@ -81,13 +113,11 @@ def _written(call: dict[str, Any]) -> str:
     return f"[{call['name']}({inside})]"
 
 
-def _score(item: Item, made: list[dict[str, Any]]) -> bool:
+def _score(item: Item, made: list[dict[str, Any]], scorer: str) -> bool:
+    return bool(asyncio.run(_scored(item, made, scorer)).correct)
+
+
+async def _scored(item: Item, made: list[dict[str, Any]], scorer: str) -> Score:
     message = {"role": "assistant", "content": None, "tool_calls": made}
-    score = SCORERS["api_bank_recorded"].score(
-        item.target, Submission(None, "", [message]), ScoringResources()
-    )
-    return bool(asyncio.run(_correct(score)))
-
-
-async def _correct(score: Any) -> bool:
-    return bool((await score).correct)
+    attempt = Submission(None, "", [message])
+    return await SCORERS[scorer].score(item.target, attempt, ScoringResources())

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.retrieve import open_http as open_http
     from tutti.tasks.agents.retrieve import service_search as service_search
     from tutti.tasks.agents.score import Score as Score
+    from tutti.tasks.agents.shipped import API_BANK as API_BANK
     from tutti.tasks.agents.shipped import ShippedHarness as ShippedHarness
     from tutti.tasks.agents.shipped import shipped_harness as shipped_harness
     from tutti.tasks.agents.toolbox import SearchTool as SearchTool

@@ -74,6 +74,14 @@ BFCL = ShippedHarness(
     f"--python {ENVIRONMENTS}/bfcl/bin/python --no-deps bfcl-eval==2026.3.23",
     has_experts=False,
 )
+API_BANK = ShippedHarness(
+    "api_bank",
+    "api_bank_calls.py",
+    "1",
+    "make api-bank API_BANK=CHECKOUT",
+    f"uv venv {ENVIRONMENTS}/api_bank && export TUTTI_API_BANK=CHECKOUT",
+)
+"""Makes no attempts: the scorer ``api_bank`` executes calls with it."""
 SHIPPED = {harness.word: harness for harness in (TAU2, BFCL)}
 
 

@@ -17,6 +17,7 @@ from tutti.tasks.scoring.judged.rubric import Rubric
 from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.numeric import Numeric, numbers
 from tutti.tasks.scoring.published.api_bank import ApiBankRecorded, ApiBankSession
+from tutti.tasks.scoring.published.api_bank_executed import ApiBankExecuted
 from tutti.tasks.scoring.published.arena_hard import ArenaHard
 from tutti.tasks.scoring.published.bfcl import BfclAst
 from tutti.tasks.scoring.published.bird import BirdMeasure
@@ -58,6 +59,7 @@ SCORERS: dict[str, Scorer] = {
     "dialogue": Dialogue(),
     "reward": Reward(),
     "repetition": Repetition(),
+    "api_bank": ApiBankExecuted(),
     "api_bank_recorded": ApiBankRecorded(),
     "api_bank_session": ApiBankSession(),
     "arena_hard": ArenaHard(),
@@ -86,7 +88,9 @@ GRADED = frozenset(
     }
 )
 """Scorers whose score, 0 to 1, is a degree, which benchmarks report as its mean."""
-WHOLE = frozenset({"api_bank_recorded", "api_bank_session", "bfcl_ast", "flowbench_session"})
+WHOLE = frozenset(
+    {"api_bank", "api_bank_recorded", "api_bank_session", "bfcl_ast", "flowbench_session"}
+)
 """Scorers whose score is a degree, but whose publishers count what is right in full."""
 
 __all__ = [
@@ -121,6 +125,7 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.metrics import majority_at_k as majority_at_k
     from tutti.tasks.scoring.metrics import pass_at_k as pass_at_k
     from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k
+    from tutti.tasks.scoring.published.api_bank_executed import checkout as checkout
     from tutti.tasks.scoring.published.whose import whose_rule as whose_rule
     from tutti.tasks.scoring.score import JudgeClient as JudgeClient
     from tutti.tasks.scoring.single_text import score_text as score_text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.evaluations import api_bank, bfcl, bird, inspect_evals
+from bench.evaluations import api_bank, bfcl, bird, flowbench, inspect_evals
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
 from tutti.tasks.scoring.sql import QueryFailed, run_query
@@ -37,6 +37,34 @@ def test_api_bank_agrees_with_its_evaluator() -> None:
     python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))
     found = api_bank.calls(python, checkout, every=20)
     assert sum(found.n.values()) > 150 and found.differing == []
+
+
+def test_api_bank_by_execution_agrees_with_its_evaluator() -> None:
+    """One gold call in twenty: the verdict, and the kind of error."""
+    python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))
+    for compare in (api_bank.executed, api_bank.errors):
+        found = compare(python, checkout, every=20)
+        assert sum(found.n.values()) > 150 and found.differing == []
+
+
+def test_flowbench_agrees_with_its_programs() -> None:
+    """Every figure of a turn; sessions but for calls with an object as a value."""
+    python, checkout = named("TUTTI_OFFICIAL_FLOWBENCH"), Path(named("TUTTI_FLOWBENCH"))
+    found = flowbench.turns_and_sessions(python, checkout)
+    assert sum(found.n.values()) == 1860 and len(found.differing) == 5
+    assert all(text.startswith("session") and "{'no': 1}" in text for text in found.differing)
+
+
+def test_made_up_calls_do_what_their_kind_says() -> None:
+    """Every kind but the gold one changes the call, and never the gold call itself."""
+    cases = list(flowbench.made_turns(random.Random(1)))
+    assert len(cases) == flowbench.ROUNDS * len(flowbench.KINDS)
+    for kind, gold, made in cases:
+        assert (gold == []) == (kind in ("reply", "surplus"))
+        assert (made == []) == (kind in ("none", "reply"))
+        if gold and made:
+            dated = kind == "case" and gold[0]["arguments"]["t"][0].isdigit()  # has no letters
+            assert (gold == made) == (kind == "gold" or dated), (kind, gold, made)
 
 
 @pytest.mark.slow

@@ -15,8 +15,9 @@ what it has found so far (13 gold calls are to an API that the gold searches nev
 confirm. Whole dialogues, and level 3, are in `api_bank_session`.
 
 ``api-bank-1``, ``api-bank-2``: each API's own check, as far as arguments and recorded results tell
-it (scorer ``api_bank_recorded``; rule ``strict``: exact JSON). ``api-bank-1-response`` and
-``api-bank-2-response``: the replies that follow a call, by ROUGE-L.
+it (scorer ``api_bank_recorded``; rule ``executed``: by execution, with the publisher's programs;
+``strict``: exact JSON). ``api-bank-1-response`` and ``api-bank-2-response``: the replies that
+follow a call, by ROUGE-L.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -215,7 +216,7 @@ def _level(level: int, folder: str) -> Benchmark:
         read=partial(read, level=level),
         splits={"test": (f"lv1-lv2-samples/{folder}/*.jsonl", f"{folder}/*.jsonl")},
         scorer="api_bank_recorded",
-        rules={"strict": "tool_calls"},
+        rules={"executed": "api_bank", "strict": "tool_calls"},
         prompt="tools",
         gold=calls_of,
         licence=LICENCE,

@@ -3,6 +3,7 @@
 OURS = "tutti's own rule"
 
 WHOSE: dict[str, str] = {
+    "api_bank": "API-Bank's evaluator, each call executed",
     "api_bank_recorded": "API-Bank's checks, from arguments and recorded results",
     "api_bank_session": "API-Bank's checks, all of a dialogue",
     "rouge_l": "API-Bank's ROUGE-L, package rouge 1.0.1",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tutti.tasks.agents import shipped_harness
 from tutti.tasks.benchmarks import Benchmark, Item
+from tutti.tasks.scoring import ScorerFailed, checkout
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 
@@ -39,6 +40,15 @@ def check_shipped(suite: Suite, benchmark: Benchmark) -> None:
             f"benchmark: {benchmark.name} runs in {harness.name}'s own package, and there is no "
             f"Python with it at {harness.python}; make it: `{harness.install}`"
         )
+
+
+def check_executed(benchmark: Benchmark) -> None:
+    """See that a scorer that executes a publisher's programs has them. Raises SuiteError."""
+    if benchmark.own_scorer is None and benchmark.scorer == "api_bank":
+        try:
+            checkout()
+        except ScorerFailed as error:
+            raise SuiteError(f"data.rule: {error}") from error
 
 
 def check_shipped_items(

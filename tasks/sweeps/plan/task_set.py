@@ -24,7 +24,7 @@ from tutti.tasks.benchmarks import (
     select,
 )
 from tutti.tasks.scoring import UNSCORED
-from tutti.tasks.sweeps.plan.by_shipped import check_shipped, check_shipped_items
+from tutti.tasks.sweeps.plan.by_shipped import check_executed, check_shipped, check_shipped_items
 from tutti.tasks.sweeps.plan.problem import Problem, problem_of_item, problem_of_task
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, open_named
 from tutti.tasks.synthesis import read_tasks
@@ -50,6 +50,7 @@ def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
     items = select(benchmark.load(source), suite.limit, data.ids, data.where)
     if not items:
         raise SuiteError(f"{benchmark.name}: no item fits the selection")
+    check_executed(benchmark)
     if shipped_harness(suite.command) is not None:
         check_shipped_items(suite, benchmark, items, benchmark.files(source).paths[0].parent)
     return benchmark, load_prompt(data.prompt or benchmark.prompt), items

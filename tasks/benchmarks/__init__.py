@@ -42,6 +42,7 @@ from tutti.tasks.benchmarks.questions.competitions import (
     AIME_25,
     AIME_26,
     HMMT_FEB_25,
+    MATH_ODYSSEY,
     OMNI_MATH,
 )
 from tutti.tasks.benchmarks.questions.frames import FRAMES
@@ -93,6 +94,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         IFEVAL,
         LIVECODEBENCH,
         MATH_500,
+        MATH_ODYSSEY,
         MBPP,
         MGSM,
         MMLU,

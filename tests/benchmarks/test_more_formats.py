@@ -198,3 +198,32 @@ def test_ifbench_rows(tmp_path: Path) -> None:
     write_lines(tmp_path / "IFBench_test.jsonl", [row | {"kwargs": []}])
     with pytest.raises(BadRow, match=r"kwargs: 0 for 1 instructions"):
         load("ifbench", tmp_path)
+
+
+def test_math_odyssey_rows(tmp_path: Path) -> None:
+    """A problem a line under its name; the layout at the ends of its fields is left out."""
+    layout = "\n\n\\end{problem}\n\\noindent"
+    problem = {
+        "question": f"What is $n$?{layout}",
+        "answer": "$\\frac{1}{2}$.\\\\\n\\noindent",
+        "label": "Algebra",
+        "level": "college math",
+    }
+    file = tmp_path / "final-odyssey-math-with-levels.jsonl"
+    write_lines(file, [{"Problem_7": problem}])
+    (item,) = load("math-odyssey", tmp_path)
+    assert (item.id, item.fields["question"]) == ("7", "What is $n$?")
+    assert item.target == {"answer": "\\frac{1}{2}"}
+    assert item.attributes == {"subject": "Algebra", "level": "college math"}
+    left_out: list[ExcludedRow] = []
+    words = [{"Problem_8": problem | {"answer": "Yes."}}, {"Problem_9": problem}]
+    write_lines(file, words)
+    assert [item.id for item in load("math-odyssey", tmp_path, left_out)] == ["9"]
+    assert [row.id for row in left_out] == ["Problem_8"]
+    for bad, said in (
+        ({"Problem_7": problem | {"answer": "\\noindent"}}, "answer: is empty"),
+        (problem, "4 fields, not one problem"),
+    ):
+        write_lines(file, [bad])
+        with pytest.raises(BadRow, match=said):
+            load("math-odyssey", tmp_path)

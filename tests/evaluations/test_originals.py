@@ -12,7 +12,7 @@ import pytest
 
 from tests.benchmarks.conftest import data as data  # the fixture
 from tests.benchmarks.conftest import load
-from tests.evaluations.scripted import FACT, lines, players, sweep, text_of, tutti
+from tests.evaluations.scripted import FACT, lines, players, solve, sweep, text_of, tutti
 from tutti.tasks.benchmarks import Item
 
 pytestmark = pytest.mark.slow
@@ -181,3 +181,38 @@ def _gold_of_every_second(items: list[Item]) -> Any:
         return {"content": None, "tool_calls": calls, "finish_reason": "tool_calls"}
 
     return reply
+
+
+def test_ifbench_and_math_odyssey(tmp_path: Path) -> None:
+    """IFBench's prompt-level loose accuracy, with an instruction that cannot be checked left out of
+    it; MathOdyssey's share of right answers."""
+    kinds = ["format:no_whitespace", "count:numbers", "words:start_verb"]
+    rows = [
+        {"key": str(n), "prompt": f"Do {n}.", "instruction_id_list": [kind], "kwargs": [{"N": 9}]}
+        for n, kind in enumerate(kinds)
+    ]
+    lines(tmp_path / "ifbench/IFBench_test.jsonl", rows)
+    sums = [(1, "3\\\\\n\\noindent"), (2, "6")]  # 2 + 3 is not 6
+    problems = [
+        {
+            f"Problem_{n}": {
+                "question": f"What is {n} + {n + 1}?",
+                "answer": answer,
+                "label": "Algebra",
+                "level": "high school math",
+            }
+        }
+        for n, answer in sums
+    ]
+    lines(tmp_path / "odyssey/test.jsonl", problems)
+
+    def solver(body: dict[str, Any]) -> dict[str, Any]:
+        return solve(body) if "+" in text_of(body) else {"content": "Here:\nnospace"}
+
+    with players(tmp_path, solver=solver) as registry:
+        found = sweep(tmp_path, registry, suite("ifb", "ifbench", data={"source": "ifbench"}))
+        solved = sweep(tmp_path, registry, suite("ody", "math-odyssey", data={"source": "odyssey"}))
+    assert sorted(str(row["correct"]) for row in found) == ["False", "None", "True"]
+    assert sorted(row["correct"] for row in solved) == [False, True]
+    (cell,) = json.loads(tutti("report", "ifb", "--json"))["cells"]
+    assert cell["accuracy"] == 0.5

@@ -28,7 +28,9 @@ CAPITALS = (
 COUNTED = "ox" + " bee" * 2 + " cat" * 3 + " dog" * 5 + " elk" * 7
 CSV_14 = "ProductID,Category,Brand,Price,Stock" + '\n1,"A & B, C",x,2,3' * 14
 CSV_3 = '"StudentID"\t"Subject"\t"Grade"\t"Semester"\t"Score"' + '\n"1"\t"M"\t"A"\t"2"\t"9"' * 3
-KEYWORDS = {f"keyword{n}": word for n, word in enumerate(("ox", "bee", "cat", "dog", "elk"), 1)}
+KEYWORDS: dict[str, object] = {
+    f"keyword{n}": word for n, word in enumerate(("ox", "bee", "cat", "dog", "elk"), 1)
+}
 STORY = " ".join(f"{chr(65 + n)} day went by." for n in range(26))
 CASES: list[tuple[str, dict[str, object], str, str]] = [
     ("count:word_count_range", {"min_words": 2.0, "max_words": 3.0}, "one two", "one"),

@@ -1,20 +1,25 @@
-"""Competition mathematics: AIME 2024 to 2026 (30 problems each), HMMT February 2025 (30) and
-Omni-MATH (4,428 of olympiads).
+"""Competition mathematics: AIME 2024 to 2026 (30 problems each), HMMT February 2025 (30),
+Omni-MATH (4,428 of olympiads) and MathOdyssey (387 from school to university).
 
 AIME's answers are whole numbers, 0 to 999. Thirty items: one is worth 3.3 points, so run many
 trials (``aime-25:16``). The others' answers are compared as expressions. Omni-MATH's publisher has
-a model judge them: some of its answers are words, which no program compares. Its number here is by
-the scorer `math`, and the report says so.
+a model judge them, and so does MathOdyssey's: some of their answers are words, which no program
+compares (MathOdyssey's are excluded). Their numbers here are by the scorer `math`, and the report
+says so.
 """
 
+import re
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
 LARGEST = 999
+_LAYOUT = re.compile(r"(?:\\\\|\\noindent|\\end\{problem\}|\s)+$")
+"""What is left of the source's layout at the end of a field of MathOdyssey."""
+_WORD = re.compile(r"[A-Za-z]{2,}")
 
 
 def read_aime(files: Files) -> Iterator[Item]:
@@ -62,6 +67,32 @@ def read_omni(files: Files) -> Iterator[Item]:
                 "level": f"{level:g}",
                 "source": row.text_or("", "source"),
             },
+        )
+
+
+def read_odyssey(files: Files) -> Iterator[Item | ExcludedRow]:
+    """One item a row ``{"Problem_1": {…}}`` with ``question``, ``answer``, ``label`` and
+    ``level``. A full stop and dollar signs around an answer are left out. A problem whose answer
+    is a word ("Yes", 15 of 387) is excluded."""
+    for row in files.rows():
+        if len(row.data) != 1:
+            row.bad("", f"has {len(row.data)} fields, not one problem")
+        (name,) = row.data
+        problem = row.object(name)
+        answer = _LAYOUT.sub("", problem.text("answer")).rstrip(".").strip()
+        if answer.startswith("$") and answer.endswith("$") and answer.count("$") == 2:
+            answer = answer.strip("$").strip()
+            answer = answer.rstrip(".").strip()
+        if not answer:
+            problem.bad("answer", "is empty")
+        if _WORD.fullmatch(answer):
+            yield ExcludedRow(name, "the answer is a word, which no program compares")
+            continue
+        yield Item(
+            id=name.removeprefix("Problem_"),
+            fields={"question": _LAYOUT.sub("", problem.text("question"))},
+            target={"answer": answer},
+            attributes={"subject": problem.text("label"), "level": problem.text("level")},
         )
 
 
@@ -118,4 +149,12 @@ OMNI_MATH = Benchmark(
     prompt="math",
     hub=Hub("KbsdJames/Omni-MATH"),
     licence="Apache-2.0; Gao et al. 2024, arXiv 2410.07985",
+)
+MATH_ODYSSEY = Benchmark(
+    name="math-odyssey",
+    read=read_odyssey,
+    splits={"test": ("final-odyssey-math-with-levels.jsonl", "*.jsonl")},
+    scorer="math",
+    prompt="math",
+    licence="CC BY-SA 4.0, not for training; Fang et al. 2024, arXiv 2406.18321",
 )

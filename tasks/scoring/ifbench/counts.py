@@ -43,19 +43,19 @@ _KEYWORD_TIMES = (1, 2, 3, 5, 7)
 
 def word_range(response: str, options: Options) -> bool:
     """From `min_words` to `max_words` words."""
-    return options["min_words"] <= len(_WORD.findall(response)) <= options["max_words"]
+    return int(options["min_words"]) <= len(_WORD.findall(response)) <= int(options["max_words"])
 
 
 def unique_words(response: str, options: Options) -> bool:
     """At least `N` different words, in any case."""
-    return len({word.strip(EDGE) for word in response.lower().split()}) >= options["N"]
+    return len({word.strip(EDGE) for word in response.lower().split()}) >= int(options["N"])
 
 
 def stop_words(response: str, options: Options) -> bool:
     """At most `percentage` % of the words are NLTK's English stop words."""
     words = _WORD.findall(response.lower())
     stops = sum(word in _STOP_WORDS for word in words)
-    return bool(words) and 100 * stops / len(words) <= options["percentage"]
+    return bool(words) and 100 * stops / len(words) <= float(options["percentage"])
 
 
 def _ending(response: str, mark: str) -> int:
@@ -76,12 +76,14 @@ def conjunctions(response: str, options: Options) -> bool:
     """At least `small_n` coordinating conjunctions that differ; the published program counts
     "and" and "And," as two, and so does this."""
     found = {word for word in response.split() if word.strip(EDGE).lower() in _CONJUNCTIONS}
-    return len(found) >= options["small_n"]
+    return len(found) >= int(options["small_n"])
 
 
 def names(response: str, options: Options) -> bool:
     """At least `N` of the listed names."""
-    return sum(re.search(rf"\b{name}\b", response) is not None for name in _NAMES) >= options["N"]
+    return sum(re.search(rf"\b{name}\b", response) is not None for name in _NAMES) >= int(
+        options["N"]
+    )
 
 
 def overlap(response: str, options: Options) -> bool:
@@ -90,7 +92,7 @@ def overlap(response: str, options: Options) -> bool:
     mine, its = _trigrams(response), _trigrams(options["reference_text"])
     if not mine:
         return False
-    return abs(100 * len(mine & its) / len(mine) - options["percentage"]) <= _OVERLAP_MARGIN
+    return abs(100 * len(mine & its) / len(mine) - float(options["percentage"])) <= _OVERLAP_MARGIN
 
 
 def _trigrams(text: str) -> set[str]:
@@ -99,7 +101,7 @@ def _trigrams(text: str) -> set[str]:
 
 def numbers(response: str, options: Options) -> bool:
     """Exactly `N` numbers; punctuation within a number does not part it."""
-    return len(re.findall(r"\d+", bare(response))) == options["N"]
+    return len(re.findall(r"\d+", bare(response))) == int(options["N"])
 
 
 def punctuation(response: str, options: Options) -> bool:
@@ -120,7 +122,7 @@ def japanese(response: str, options: Options) -> bool:
 def pronouns(response: str, options: Options) -> bool:
     """At least `N` pronouns."""
     words = tokens(response.lower().replace("/", " "))
-    return sum(word in _PRONOUNS for word in words) >= options["N"]
+    return sum(word in _PRONOUNS for word in words) >= int(options["N"])
 
 
 def keywords(response: str, options: Options) -> bool:

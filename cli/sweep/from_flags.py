@@ -50,7 +50,7 @@ Python = Annotated[
 Mcp = Annotated[str | None, typer.Option(help="offer the tools of an MCP server: URL or command")]
 SearchIndex = Annotated[str | None, typer.Option(help="offer the tool search over this index")]
 Solo = Annotated[
-    bool, typer.Option("--solo", help="of task_set:ID: no user is simulated; it is told at once")
+    bool, typer.Option("--solo", help="of a task set: no user is simulated; it is told at once")
 ]
 Scorer = Annotated[
     str | None, typer.Option(help="of a .jsonl file: exact, numeric, math, choice or judge")

@@ -29,6 +29,11 @@ def test_every_verb_has_help_and_json(verb: list[str], tmp_path: Path) -> None:
     assert shown.exit_code == 0 and "--json" in shown.output
 
 
+def test_a_colon_in_help_is_no_emoji(tmp_path: Path) -> None:
+    """`task_set:ID:` was shown as a picture."""
+    assert "\U0001f194" not in run("run", "--help", home=tmp_path).stdout
+
+
 def test_help_is_quick() -> None:
     """Heavy modules load inside the verbs; the best of three, for the machine may be busy.
 

@@ -165,7 +165,7 @@ def install() -> None:
     _module("bfcl_eval.model_handler.api_inference")
     path = "bfcl_eval.model_handler.api_inference.openai_completion"
     _module(path, OpenAICompletionsHandler=Handler)
-    importlib.metadata.version = lambda _: VERSION
+    importlib.metadata.version = lambda distribution_name: VERSION
 
 
 def _module(name: str, **contents: Any) -> ModuleType:

@@ -19,9 +19,9 @@ def main(category: str) -> None:
     models: Any = ModuleType("bfcl_eval.constants.model_config")
     models.MODEL_CONFIG_MAPPING = {MODEL: SimpleNamespace(underscore_to_dot=True)}
     sys.modules[models.__name__] = models
-    import bfcl_eval  # type: ignore[import-not-found]
-    from bfcl_eval.constants.enums import Language  # type: ignore[import-not-found]
-    from bfcl_eval.eval_checker.ast_eval.ast_checker import (  # type: ignore[import-not-found]
+    import bfcl_eval
+    from bfcl_eval.constants.enums import Language
+    from bfcl_eval.eval_checker.ast_eval.ast_checker import (
         ast_checker,
     )
 

@@ -3,8 +3,8 @@
 The splits are BFCL's categories: questions in ``BFCL_v*_<category>.json``, answers in
 ``possible_answer/`` under the same name; in the irrelevance sets no call is right, in
 ``live_relevance`` any call. Scorer ``bfcl_ast``: V4's own check. Rule ``strict``: exact JSON, so
-scores are lower. Left to BFCL's own package: several turns (they need its simulated back ends),
-Java and JavaScript (values are source text), agentic categories.
+scores are lower. Left to BFCL's own package (`benchmarks.bfcl_package`): several turns (they need
+its simulated back ends), Java and JavaScript (values are source text), memory.
 """
 
 import itertools

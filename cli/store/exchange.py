@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LISTED = 20  # problems printed as text; --json has all that the loader keeps
 VIEW_PORT = 7575  # inspect view's own
-FORMATS = "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent"
+FORMATS = "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent, swe-bench"
 WORDS = {
     "sweep": "a sweep's id or name (the newest of that name)",
     "cell": "a cell's id; repeatable",

@@ -65,6 +65,7 @@ IMPORTERS: dict[str, Importer] = {
     "lm-eval": _importer("lm_eval"),
     "tau2": _importer("tau2"),
     "thunderagent": _importer("thunderagent"),
+    "swe-bench": _importer("swe_bench"),
 }
 EXPORTERS: dict[str, Exporter] = {
     "inspect": _exporter("inspect"),
@@ -85,6 +86,7 @@ NAMES = (
 CONTENTS = (
     ("atif", "*.json", r'"schema_version"\s*:\s*"ATIF|"trial_name"\s*:'),
     ("inspect", "*.json", r'"eval"\s*:\s*\{[^{}]*"(eval_id|run_id|created)"'),
+    ("swe-bench", "*.json", r'"(resolved_instances|resolved_ids)"\s*:'),
     ("tau2", "*.json", r'"simulations"\s*:|"info"\s*:\s*\{[^{]*"git_commit"'),
     ("lm-eval", "*.jsonl", r'"(filtered_resps|resps)"\s*:'),
     ("nemo-skills", "*.jsonl", r'"generation"\s*:'),

@@ -1,0 +1,1 @@
+"""Reports of SWE-bench's own program, in."""

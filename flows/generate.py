@@ -14,6 +14,7 @@ from tutti.tasks.sweeps.generate import (
     GenerateRequest,
     Part,
     check_file,
+    check_written,
     given_settings,
     merge_chunks,
     open_work,
@@ -45,7 +46,7 @@ async def generate_outputs(request: GenerateRequest, concurrency: int) -> Genera
     """Generate what is missing, and write and merge what is whole.
 
     Raises BadRow with file, line and field before anything is served; UsageError for a folder with
-    replies of other settings; and what `eval_sweep` raises.
+    replies of other settings or a file that is not of these rows; and what `eval_sweep` raises.
     """
     checked = check_file(request)
     rows = len(checked.task_ids)
@@ -64,6 +65,7 @@ async def _generate(
 ) -> None:
     work = open_work(request, concurrency)
     work.check(given_settings(request, checked))
+    check_written(request, len(checked.task_ids))
     for part in work.dropped:
         names = f"seeds {part.first} to {part.first + part.count - 1}"
         result.notes.append(f"{names} were begun together; those now asked for begin anew")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.generate.suite import given_settings as given_settings
     from tutti.tasks.sweeps.generate.suite import settings_of as settings_of
     from tutti.tasks.sweeps.generate.suite import suite_of_part as suite_of_part
+    from tutti.tasks.sweeps.generate.written import check_written as check_written
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

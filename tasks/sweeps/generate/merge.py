@@ -5,13 +5,13 @@ In: a request. Out: ``output-rs{S}.jsonl``, and the chunks' files removed.
 
 import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tutti.errors import UsageError
-from tutti.tasks.sweeps.generate.output import rows_in, write_lines
+from tutti.tasks.sweeps.generate.output import write_lines
 from tutti.tasks.sweeps.generate.request import GenerateRequest, done_file
+from tutti.tasks.sweeps.generate.written import lines_of
 
 
 def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[Path]]:
@@ -33,7 +33,7 @@ def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[
             lines = [
                 line
                 for chunk in range(request.chunks)
-                for line in _lines_of(request, seed, chunk, rows)
+                for line in lines_of(request, seed, chunk, rows)
             ]
         except FileNotFoundError:
             if whole.exists():  # another machine has merged them meanwhile
@@ -47,35 +47,6 @@ def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[
     if written and not missing:
         _keep_settings(request)
     return written, missing
-
-
-def _lines_of(request: GenerateRequest, seed: int, chunk: int, rows: int) -> Iterator[str]:
-    """A chunk's lines. Raises UsageError where they are not of the chunk's rows."""
-    path, chosen = request.path_of(seed, chunk), request.rows_of(chunk, rows)
-    lines = path.read_text("utf-8").splitlines()
-    if len(lines) != len(chosen):
-        raise UsageError(f"{path}: has {len(lines)} lines; this chunk has {len(chosen)} rows")
-    for number, (line, row) in enumerate(zip(lines, rows_in(request, chosen), strict=True), 1):
-        try:
-            made: dict[str, Any] = json.loads(line)
-        except ValueError as error:
-            raise UsageError(f"{path}:{number}: not JSON: {error}") from error
-        for name, value in row.items():
-            if name not in made or (made[name] != value and name in _unchanged(made, request)):
-                raise UsageError(
-                    f"{path}:{number}: {name}: is not that of row {chosen.start + number} of "
-                    f"{request.file}"
-                )
-        yield line
-
-
-def _unchanged(made: dict[str, Any], request: GenerateRequest) -> set[str]:
-    """Fields that a reply does not write: rows may have had figures of an earlier one."""
-    own = {request.key, "num_generated_tokens", "num_input_tokens", "finish_reason"}
-    own |= {f"_full_{request.key}", f"_{request.key}_finished_thinking"}
-    own |= {"reasoning_content", "num_tool_calls", "conversation", "error", "detailed_error"}
-    own |= {"generation_start_time", "generation_end_time", "generation_time", "attempt_id"}
-    return made.keys() - own
 
 
 def _kept(request: GenerateRequest) -> list[Path]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sweeps.generate.test_work import request_of
 from tutti.errors import UsageError
-from tutti.tasks.sweeps.generate import merge_chunks
+from tutti.tasks.sweeps.generate import check_written, merge_chunks
 from tutti.tasks.sweeps.generate.output import reply_fields
 
 ROWS = [{"question": str(number)} for number in range(3)]
@@ -109,7 +109,7 @@ def test_chunks_merge_when_all_are_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (ROWS[1:2], "has 1 lines; this chunk has 2 rows"),
+        (ROWS[1:2], "has 1 lines for 2 rows"),
         ([ROWS[2], ROWS[1]], r"chunk_1\.jsonl:1: question: is not that of row 2 of"),
     ],
 )
@@ -130,3 +130,27 @@ def test_chunks_of_other_settings_are_not_merged(tmp_path: Path) -> None:
         (request.out / f"generate_chunk_{chunk}.json").write_text(json.dumps(kept))
     with pytest.raises(UsageError, match="other settings, so their chunks are not merged: temp"):
         merge_chunks(request, 3)
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda text: text[:60], "has 2 lines for 3 rows; remove it"),
+        (lambda text: text.replace('"question": "1"', '"question": "4"'), ":2: question: is not"),
+        (lambda text: text.replace("}\n", "\n", 1), ":1: not JSON"),
+        (lambda text: text.replace('"generation"', '"gen"', 1), ":1: generation: absent"),
+    ],
+)
+def test_a_cut_or_edited_file_is_not_taken_for_a_whole_one(
+    tmp_path: Path, edit: Any, words: str
+) -> None:
+    """A reply may hold a line end of Unicode: its line is one."""
+    request = request_of(tmp_path, ROWS, samples=1)
+    path = request.path_of(0)
+    path.parent.mkdir(parents=True)
+    lines = [{**row, "generation": "a\u2028b"} for row in ROWS]
+    path.write_text("".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in lines), "utf-8")
+    check_written(request, len(ROWS))
+    path.write_text(edit(path.read_text("utf-8")), "utf-8")
+    with pytest.raises(UsageError, match=words):
+        check_written(request, len(ROWS))

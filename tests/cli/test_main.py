@@ -55,7 +55,7 @@ def test_help_is_quick() -> None:
     [
         (["sql", "selec 1"], "syntax error"),
         (["sql", "select nope from attempts"], 'column "nope" not found'),
-        (["sweep", "run", "nope"], "no such suite; known there: demo"),
+        (["sweep", "run", "nope"], "no such suite; known there: bfcl"),
         (["synth", "--families", "bogus"], "no family 'bogus'; known: module"),
         (["report", "bogus"], "no sweep 'bogus'; known: none yet"),
     ],

@@ -59,6 +59,7 @@ from tutti.tasks.benchmarks.questions.mmlu import MMLU, MMLU_REDUX, MMMLU
 from tutti.tasks.benchmarks.questions.mmlu_pro import MMLU_PRO
 from tutti.tasks.benchmarks.questions.simpleqa import SIMPLEQA
 from tutti.tasks.benchmarks.questions.supergpqa import SUPERGPQA
+from tutti.tasks.benchmarks.ruler.benchmark import RULER
 from tutti.tasks.benchmarks.select import BenchmarkChoice, parse_benchmark, select
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.tau2.benchmark import TAU2
@@ -105,6 +106,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         *NEGOTIATION,
         OMNI_MATH,
         PACED,
+        RULER,
         SIMPLEQA,
         SOTOPIA,
         SUPERGPQA,

@@ -31,6 +31,7 @@ from tutti.tasks.scoring.published.judges import (
 )
 from tutti.tasks.scoring.published.repetition import Repetition
 from tutti.tasks.scoring.published.rouge import RougeL
+from tutti.tasks.scoring.published.ruler import Ruler
 from tutti.tasks.scoring.reward import Reward
 from tutti.tasks.scoring.score import (
     Needs,
@@ -68,6 +69,7 @@ SCORERS: dict[str, Scorer] = {
     "flowbench_turn_text": FlowbenchTurn(asks_judge=False),
     "flowbench_session": FlowbenchSession(),
     "rouge_l": RougeL(),
+    "ruler": Ruler(),
     "code": Code(),
     "sql": Sql(),
     **{name: BirdMeasure(name) for name in ("bird_ex", "bird_soft_f1", "bird_r_ves")},
@@ -84,7 +86,7 @@ SCORERS: dict[str, Scorer] = {
 GRADED = frozenset(
     {
         *("rubric", "reward", "pairwise", "repetition", "rouge_l", "bird_soft_f1", "bird_r_ves"),
-        *("flowbench_turn", "flowbench_turn_text", "arena_hard"),
+        *("flowbench_turn", "flowbench_turn_text", "arena_hard", "ruler"),
     }
 )
 """Scorers whose score, 0 to 1, is a degree, which benchmarks report as its mean."""

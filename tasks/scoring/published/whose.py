@@ -22,6 +22,7 @@ WHOSE: dict[str, str] = {
     "bird_r_ves": "BIRD's R-VES",
     "ifbench": "IFBench's checks, prompt-level loose",
     "repetition": "MRCR's similarity",
+    "ruler": "RULER's string match",
     "sql": f"{OURS}, the order of rows where the gold query has one",
     "judge": f"{OURS}, three votes",
     "tool_calls": f"{OURS}, exact JSON",

@@ -1,0 +1,1 @@
+"""RULER: synthetic tasks of long contexts, generated from knobs."""

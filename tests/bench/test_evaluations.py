@@ -95,6 +95,8 @@ def test_made_up_queries_do_what_their_kind_says(tmp_path: Path) -> None:
     assert rows["columns"] != rows["gold"] and rows["more"] != rows["gold"]
     ratios = [sum(gold / given for gold, given in times) for times in bird.made_times()]
     assert len(ratios) == bird.TIMES and min(ratios) > 0
+
+
 def test_inspect_evals_agrees_where_both_read_the_form() -> None:
     """Choices as its prompts ask for them, and the figures of SimpleQA and HLE."""
     python, nothing = named("TUTTI_OFFICIAL_INSPECT_EVALS"), Path()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
-from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
+from tutti.tasks.scoring import SCORERS, JudgeSettings, Score, ScoringResources, Submission
 
 SAME = "sameish"
 ROUNDS = 30
@@ -32,7 +32,9 @@ Call = dict[str, Any]
 class Judge:
     """Stands for the judge's model."""
 
-    async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
+    async def ask(
+        self, prompt: str, seed: int, settings: JudgeSettings | None = None
+    ) -> tuple[str, str]:
         """Yes or no, in the form of whichever scorer asks."""
         return "yes" if SAME in prompt.lower() else "no", "c"
 

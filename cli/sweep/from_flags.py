@@ -49,6 +49,14 @@ Python = Annotated[
 ]
 Mcp = Annotated[str | None, typer.Option(help="offer the tools of an MCP server: URL or command")]
 SearchIndex = Annotated[str | None, typer.Option(help="offer the tool search over this index")]
+Parallel = Annotated[
+    int | None,
+    typer.Option(min=2, max=64, help="solve each problem N times at once, then combine (1)"),
+]
+Combine = Annotated[
+    Literal["select", "synthesis"] | None,
+    typer.Option(help="of --parallel: pick a solution (the default), or write a new one"),
+]
 Solo = Annotated[
     bool, typer.Option("--solo", help="of a task set: no user is simulated; it is told at once")
 ]
@@ -88,6 +96,8 @@ def run(
     python: Python = None,
     mcp: Mcp = None,
     search_index: SearchIndex = None,
+    parallel: Parallel = None,
+    combine: Combine = None,
     repeats: Repeats = None,
     trials: Trials = None,
     judge: suites.Judge = None,
@@ -116,15 +126,26 @@ def run(
     settings |= {"unsafe_sandbox": unsafe_sandbox, "budget_usd": budget_usd, "scorer": scorer}
     settings |= {"budget_minutes": budget_minutes, "solo": solo or None, "python": python}
     settings |= {"question_field": question_field, "answer_field": answer_field, "mcp": mcp}
+    settings |= {"parallel": parallel, "combine": combine}
 
-    def work() -> bool:
-        from tutti.tasks.sweeps.from_flags import keep_sweep
-
-        levels: RunSettings = {"concurrency": suites.levels_in(concurrency)}
-        kept = asyncio.run(keep_sweep(benchmark, model, settings | levels))
-        typer.echo(f"tutti: {kept.words}", err=True)
-        with suites.about(kept.path):
-            return measured(kept.suite, kept.models, prefect, as_json)
-
-    if not guarded(work):
+    asked = (benchmark, model, settings, concurrency)
+    if not guarded(lambda: _measured(*asked, prefect, as_json)):
         raise typer.Exit(INCONCLUSIVE)
+
+
+def _measured(
+    benchmark: str,
+    model: str,
+    settings: "RunSettings",
+    concurrency: str,
+    prefect: bool,
+    as_json: bool,
+) -> bool:
+    """Keep the suite and run it; whether all cells are whole."""
+    from tutti.tasks.sweeps.from_flags import keep_sweep
+
+    levels: RunSettings = {"concurrency": suites.levels_in(concurrency)}
+    kept = asyncio.run(keep_sweep(benchmark, model, settings | levels))
+    typer.echo(f"tutti: {kept.words}", err=True)
+    with suites.about(kept.path):
+        return measured(kept.suite, kept.models, prefect, as_json)

@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.published.api_bank_executed import checkout as checkout
     from tutti.tasks.scoring.published.whose import whose_rule as whose_rule
     from tutti.tasks.scoring.score import JudgeClient as JudgeClient
+    from tutti.tasks.scoring.score import JudgeSettings as JudgeSettings
     from tutti.tasks.scoring.single_text import score_text as score_text
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package

@@ -48,11 +48,29 @@ class CodeSandbox(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class JudgeSettings:
+    """How a publisher asks its judge. What the judge's registry entry states comes first."""
+
+    temperature: float | None = 1.0
+    """None: the request has none, as models that reason want it."""
+    max_tokens: int | None = None
+    """None: the run's default."""
+    schema: Mapping[str, Any] | None = None
+    """A JSON schema that the reply must match; None: text."""
+
+
 class JudgeClient(Protocol):
     """The judge model as scorers use it."""
 
-    async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
-        """Ask the judge; returns its text and the id of the call."""
+    async def ask(
+        self, prompt: str, seed: int, settings: JudgeSettings | None = None
+    ) -> tuple[str, str]:
+        """Ask the judge; returns its text and the id of the call. Without `settings`: the run's.
+
+        Raises ModelCallFailed, with status 400 or 422 where a schema is not accepted, or
+        ContextExceeded.
+        """
         ...
 
 

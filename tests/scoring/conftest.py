@@ -8,6 +8,7 @@ import pytest
 
 from tutti.tasks.project import PROJECT
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable, strongest_level
+from tutti.tasks.scoring import JudgeSettings
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +35,12 @@ class ToldJudge:
         self.says = list(says)
         self.prompts: list[str] = []
         self.seeds: list[int] = []
+        self.settings: list[JudgeSettings | None] = []
 
-    async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
+    async def ask(
+        self, prompt: str, seed: int, settings: JudgeSettings | None = None
+    ) -> tuple[str, str]:
+        self.settings.append(settings)
         self.prompts.append(prompt)
         self.seeds.append(seed)
         return self.says[len(self.prompts) - 1], f"call-{len(self.prompts)}"

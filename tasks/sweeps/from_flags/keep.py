@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from tutti.errors import UsageError
 from tutti.storage import current_home
 from tutti.tasks.project import default_registry
 from tutti.tasks.serving import (
@@ -133,6 +134,7 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
     budget = {"minutes": given.get("budget_minutes"), "usd": given.get("budget_usd")}
     fields = {field: given.get(field) for field in FIELDS}
     fields |= {"budget": budget, "max_tokens": given.get("max_tokens")}
+    fields["parallel"] = _parallel(settings)
     if source := given.get("source"):
         fields["source"] = Path(source).resolve()  # the kept suite is run from any folder
     if fields["max_tokens"] is None and benchmark != STDLIB:
@@ -140,6 +142,20 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
     # A file of the user's own is found from any folder, as the kept suite is.
     made = Suite.model_validate(content, context={"folder": Path.cwd()})
     return with_fields(made, fields)
+
+
+def _parallel(settings: RunSettings) -> dict[str, Any] | None:
+    """`harness.parallel`, where it is asked for. Raises UsageError."""
+    solutions, combine = settings.get("parallel"), settings.get("combine")
+    if solutions is None:
+        if combine is not None:
+            raise UsageError(f"--combine {combine}: of several solutions; add --parallel 8, say")
+        return None
+    if not settings.get("temperature"):
+        raise UsageError(
+            f"--parallel {solutions}: temperature 0 gives equal solutions; add --temperature 0.7"
+        )
+    return {"solutions": solutions} | ({"combine": combine} if combine is not None else {})
 
 
 def _others(registry: Path, settings: RunSettings) -> dict[str, Any]:

@@ -65,6 +65,10 @@ class RunSettings(TypedDict, total=False):
     """An MCP server whose tools the model gets: its URL or command."""
     search_index: str | None
     """An index that the model searches: its id or folder."""
+    parallel: int | None
+    """Solutions of each problem at once, 2 to 64, of which one answer is made."""
+    combine: str | None
+    """With `parallel`: ``select`` one of the solutions (default), or ``synthesis`` of a new one."""
     working_s: float | None
     """Seconds of one attempt."""
     budget_minutes: float | None

@@ -7,7 +7,7 @@ are no part of what the attempt cost.
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tutti.tasks.agents import (
@@ -16,18 +16,21 @@ from tutti.tasks.agents import (
     Client,
     GatewayModel,
     Message,
+    ModelCallFailed,
     Reply,
     restricted,
     sampling_of,
 )
 from tutti.tasks.agents.orchestrator import AgentFile, AgentFileError, Expert, Experts, read_agent
+from tutti.tasks.scoring import JudgeSettings
 from tutti.tasks.serving import Dialect, Model
 from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 JUDGE, USER, EXPERT = "judge", "user", "expert"
 WARM = 1.0
-"""The temperature of judges and users: votes differ by their seeds, and every provider takes it."""
+"""The temperature of users, and of judges whose rule states none: votes differ by their seeds, and
+every provider takes it."""
 JUDGE_TOKENS, USER_TOKENS = 1024, 512
 SHARE = 4  # of a model's context: the most that an answer of it may take, so that a prompt has room
 
@@ -208,6 +211,25 @@ class OtherModels:
         origin = CallOrigin(self._attempt_id, self._cell_id, role)
         return GatewayModel(self._client, served.name, origin, sampling)
 
+    def judging(
+        self, served: ServedModel, settings: JudgeSettings, max_tokens: int, seed: int
+    ) -> GatewayModel:
+        """The judge, asked with `settings` for at most `max_tokens`.
+
+        Raises ModelCallFailed (400) for a schema where the registry's entry has a form of its own.
+        """
+        asked: dict[str, Any] = {"temperature": settings.temperature}
+        if settings.schema is not None:
+            if "response_format" in served.model.fields:
+                raise ModelCallFailed(f"{served.name}: its entry states response_format", 400)
+            form = {"name": "verdict", "strict": True, "schema": settings.schema}
+            asked["response_format"] = {"type": "json_schema", "json_schema": form}
+        sampling = sampling_of(served.model, WARM, max_tokens, seed)
+        # None takes the temperature out, which a number cannot; an entry's own fields come last.
+        sampling = replace(sampling, more={**asked, **sampling.more})
+        origin = CallOrigin(self._attempt_id, self._cell_id, JUDGE)
+        return GatewayModel(self._client, served.name, origin, sampling)
+
 
 class AttemptJudge:
     """The judge of one attempt (`tutti.tasks.scoring` asks it)."""
@@ -215,13 +237,17 @@ class AttemptJudge:
     def __init__(self, models: OtherModels, served: ServedModel, step: int) -> None:
         self._models, self._served, self._step = models, served, step
 
-    async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
-        """The judge's text, and the id of the call that gave it.
+    async def ask(
+        self, prompt: str, seed: int, settings: JudgeSettings | None = None
+    ) -> tuple[str, str]:
+        """The judge's text, and the id of the call that gave it. What the registry's entry states
+        (`request`) takes the place of `settings`.
 
         Raises ModelCallFailed, ContextExceeded; scorers make a scorer_error of both.
         """
-        most = _room(self._served.model, JUDGE_TOKENS)
-        model = self._models.model(self._served, JUDGE, WARM, most, seed)
+        settings = settings or JudgeSettings(WARM)
+        most = _room(self._served.model, settings.max_tokens or JUDGE_TOKENS)
+        model = self._models.judging(self._served, settings, most, seed)
         reply = await model.complete([{"role": "user", "content": prompt}], (), self._step)
         self._models.pay(reply.cost_usd)
         return reply.message["content"], reply.call_id

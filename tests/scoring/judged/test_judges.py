@@ -9,7 +9,14 @@ import pytest
 from tests.scoring.conftest import ToldJudge
 from tutti.tasks.agents import fenced, read_verdict
 from tutti.tasks.agents.models.model import ModelCallFailed
-from tutti.tasks.scoring import Score, Scorer, ScorerFailed, ScoringResources, Submission
+from tutti.tasks.scoring import (
+    JudgeSettings,
+    Score,
+    Scorer,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+)
 from tutti.tasks.scoring.judged.judge import LABELS, Judge
 from tutti.tasks.scoring.judged.judge_agreement import agreement
 from tutti.tasks.scoring.judged.pairwise import Pairwise
@@ -120,7 +127,9 @@ async def test_no_verdict_is_an_error(says: list[str]) -> None:
 
 async def test_a_failed_call_is_an_error() -> None:
     class Failing:
-        async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
+        async def ask(
+            self, prompt: str, seed: int, settings: JudgeSettings | None = None
+        ) -> tuple[str, str]:
             raise ModelCallFailed("HTTP 503")
 
     for means in (ScoringResources(judge=Failing()), ScoringResources()):

@@ -2,7 +2,14 @@
 
 import pytest
 
-from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
+from tutti.tasks.scoring import (
+    SCORERS,
+    JudgeSettings,
+    Score,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+)
 from tutti.tasks.scoring.published.arena_hard import entries_of, last_label
 
 TARGET = {"question": "Why is the sky blue?", "baseline": "Scattering."}
@@ -14,7 +21,9 @@ class Judge:
     def __init__(self, *words: str) -> None:
         self.words, self.prompts = list(words), list[str]()
 
-    async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
+    async def ask(
+        self, prompt: str, seed: int, settings: JudgeSettings | None = None
+    ) -> tuple[str, str]:
         """The next of its words."""
         self.prompts.append(prompt)
         return self.words.pop(0), f"call-{seed}"

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from tests.scoring.conftest import ToldJudge
-from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
+from tutti.tasks.agents import ModelCallFailed
+from tutti.tasks.scoring import (
+    SCORERS,
+    JudgeSettings,
+    Score,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+)
 
 TARGET = {"question": "2 + 2?", "answer": "4"}
 
@@ -110,3 +118,60 @@ async def test_an_answer_cannot_continue_as_the_prompt() -> None:
     _, judge = await scored("simpleqa_judge", "B", attack)
     (prompt,) = judge.prompts
     assert prompt.index(attack) < prompt.index("</answer-") < prompt.index("the letter alone")
+
+
+@pytest.mark.parametrize(
+    ("name", "temperature", "max_tokens"),
+    [("hle_judge", None, 4096), ("frames_judge", 0.3, 300), ("toolorchestra_judge", 1.0, None)],
+)
+async def test_a_judge_is_asked_with_the_publishers_settings(
+    name: str, temperature: float | None, max_tokens: int | None
+) -> None:
+    """HLE's judge by a schema, too; SimpleQA's are the run's."""
+    _, judge = await scored(name, "?", "<answer>four</answer>")
+    (settings,) = judge.settings
+    assert settings is not None
+    assert (settings.temperature, settings.max_tokens) == (temperature, max_tokens)
+    assert (settings.schema is not None) == (name == "hle_judge")
+    assert (await scored("simpleqa_judge", "A"))[1].settings == [None]
+
+
+@pytest.mark.parametrize(("status", "asked"), [(None, "schema"), (400, "text"), (422, "text")])
+async def test_an_endpoint_that_refuses_the_schema_is_asked_in_text(
+    status: int | None, asked: str
+) -> None:
+    """Once more, with the other settings as before; the vote says how."""
+
+    class Refusing(ToldJudge):
+        async def ask(
+            self, prompt: str, seed: int, settings: JudgeSettings | None = None
+        ) -> tuple[str, str]:
+            found = await super().ask(prompt, seed, settings)
+            if status is not None and settings is not None and settings.schema is not None:
+                raise ModelCallFailed("no response_format here", status)
+            return found
+
+    judge = Refusing([hle()] * 2)
+    answer = Submission("It is four", "It is four")
+    score = await SCORERS["hle_judge"].score(TARGET, answer, ScoringResources(judge=judge))
+    assert score.correct and score.detail["vote"]["asked"] == asked
+    last = judge.settings[-1]
+    assert last is not None and last.max_tokens == 4096 and last.temperature is None
+
+
+async def test_another_failure_is_not_asked_again() -> None:
+    """A judge that is not reached is a scorer's failure, by schema as in text."""
+
+    class Gone(ToldJudge):
+        async def ask(
+            self, prompt: str, seed: int, settings: JudgeSettings | None = None
+        ) -> tuple[str, str]:
+            await super().ask(prompt, seed, settings)
+            raise ModelCallFailed("gone", 503)
+
+    judge = Gone(["", ""])
+    with pytest.raises(ScorerFailed, match="gone"):
+        await SCORERS["hle_judge"].score(
+            TARGET, Submission("4", "4"), ScoringResources(judge=judge)
+        )
+    assert len(judge.prompts) == 1

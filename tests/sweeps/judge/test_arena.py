@@ -10,7 +10,7 @@ from tests.sweeps.conftest import Sweep, plan_of
 from tests.sweeps.tasks_entered import enter_tasks
 from tutti import storage
 from tutti.storage import Catalog, Home, query
-from tutti.tasks.scoring import ScorerFailed
+from tutti.tasks.scoring import JudgeSettings, ScorerFailed
 from tutti.tasks.sweeps.judge import find_side
 from tutti.tasks.sweeps.judge.arena import (
     Answer,
@@ -33,7 +33,9 @@ class Judge:
     def __init__(self, always: str | None = None, dies_after: int = 1_000_000) -> None:
         self.asked, self.always, self.left = 0, always, dies_after
 
-    async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
+    async def ask(
+        self, prompt: str, seed: int, settings: JudgeSettings | None = None
+    ) -> tuple[str, str]:
         """A verdict line, as the scorer asks for it."""
         if self.left <= 0:
             raise ScorerFailed("the judge's call failed: gone")

@@ -9,6 +9,7 @@ import pytest
 from tutti.errors import UsageError
 from tutti.storage import Catalog, Home
 from tutti.tasks.benchmarks import Item
+from tutti.tasks.scoring import JudgeSettings
 from tutti.tasks.sweeps.judge.contamination import check_contamination, read_texts
 
 QUESTION = (
@@ -29,7 +30,9 @@ class Judge:
     def __init__(self, word: str) -> None:
         self.word, self.asked = word, 0
 
-    async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
+    async def ask(
+        self, prompt: str, seed: int, settings: JudgeSettings | None = None
+    ) -> tuple[str, str]:
         """Its word."""
         self.asked += 1
         return self.word, f"call-{self.asked}"
@@ -77,7 +80,9 @@ class FirstIs:
     def __init__(self) -> None:
         self.asked: list[bool] = []
 
-    async def ask(self, prompt: str, seed: int) -> tuple[str, str]:
+    async def ask(
+        self, prompt: str, seed: int, settings: JudgeSettings | None = None
+    ) -> tuple[str, str]:
         """By the order of the two."""
         self.asked.append(prompt.index("gardener") < prompt.index("farmer"))
         return str(self.asked[-1]), "call"

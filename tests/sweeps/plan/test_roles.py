@@ -175,6 +175,52 @@ async def test_a_judge_that_is_not_reached_makes_no_answer_wrong(
     ]
 
 
+@pytest.mark.parametrize("refused", [False, True])
+async def test_hle_s_judge_is_asked_by_a_schema(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refused: bool
+) -> None:
+    """Through the gateway, without a temperature; in text where the endpoint refuses the schema.
+    What the registry's entry states is sent in place of the publisher's."""
+    file, asked = tmp_path / "hle.jsonl", list[dict[str, Any]]()
+    file.write_text(json.dumps({"id": "q", "question": "What is fact 0?", "answer": "4"}))
+    verdict = {"extracted_final_answer": "4", "reasoning": "", "correct": "yes", "confidence": 9}
+
+    async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if body["model"] == "pocket":
+            return web.json_response(completion("It is 4."))
+        asked.append(body)
+        if refused and "response_format" in body:
+            return web.json_response({"error": "no response_format here"}, status=400)
+        return web.json_response(completion(json.dumps(verdict)))
+
+    monkeypatch.setattr(Agent, "__call__", reply)
+    suite = with_fields(
+        Suite(benchmark="hle", policies=("passthrough",), concurrency=(1,)),
+        {"source": file, "judge": "other", "max_turns": 1},
+    )
+    plan = plan_of(suite, sweep.catalog)
+    progress = await sweep.run(plan, sweep.enter(plan))
+    assert (progress.counted, progress.correct) == (1, 1)
+    shape = asked[0]["response_format"]
+    assert shape["type"] == "json_schema" and shape["json_schema"]["strict"] is True
+    assert shape["json_schema"]["schema"]["properties"].keys() == verdict.keys()
+    assert [("temperature" in body, body["max_tokens"]) for body in asked] == [
+        (False, OTHER.model.context_tokens // 4)
+    ] * len(asked)
+    assert ["response_format" in body for body in asked] == [True, False][: 1 + refused]
+    vote = sweep.sql("select json_extract_string(detail, '$.vote.asked') from scores")
+    assert vote == [("text" if refused else "schema",)]
+    del asked[:]
+    stated = {"temperature": 0.5, "max_tokens": 77, "response_format": None}
+    entry = ServedModel("other", "engine:2", OTHER.model.model_copy(update={"request": stated}))
+    gateway = sweep.services.gateway
+    async with open_judge(gateway.url, entry) as judge_of:
+        await rescore(plan.sweep_id, sweep.catalog, judge_of=judge_of, before_commit=gateway.flush)
+    (body,) = asked
+    assert (body["temperature"], body["max_tokens"]) == (0.5, 77)
+    assert "response_format" not in body
+
+
 async def test_a_stored_sweep_is_judged_again_and_compared_with_labels(
     sweep: Sweep, facts: Suite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -56,7 +56,10 @@ class StoredAnswer:
 def stored_answers(connection: duckdb.DuckDBPyConnection, sweep_id: str) -> list[StoredAnswer]:
     """The attempts of a sweep that have an answer, by cell, task and trial."""
     rows = connection.execute(ANSWERS_SQL, {"sweep": sweep_id}).fetchall()
-    return [StoredAnswer(*row[:5], _instance(row[5], row[6], row[2])) for row in rows]
+    return [
+        StoredAnswer(cell, attempt, task, answer, correct, _instance(named, row_id, task))
+        for cell, attempt, task, answer, correct, named, row_id in rows
+    ]
 
 
 def last_replies(connection: duckdb.DuckDBPyConnection, sweep_id: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ import typer
 
 from tutti.cli.failures import guarded
 from tutti.cli.options import AsJson
-from tutti.cli.store import outputs, parquet, summaries, training_sets, viewer
+from tutti.cli.store import outputs, parquet, summaries, swe_bench, training_sets, viewer
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LISTED = 20  # problems printed as text; --json has all that the loader keeps
 VIEW_PORT = 7575  # inspect view's own
 FORMATS = "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent, swe-bench"
+SWEEP_FORMATS = {outputs.FORMAT: outputs.export, swe_bench.FORMAT: swe_bench.export}
 WORDS = {
     "sweep": "a sweep's id or name (the newest of that name)",
     "cell": "a cell's id; repeatable",
@@ -55,6 +56,10 @@ def import_(
         str,
         typer.Option(help="name of a run whose files have none (its path)"),
     ] = "",
+    onto: Annotated[
+        str,
+        typer.Option(help="add a swe-bench report's scores to the attempts of this stored sweep"),
+    ] = "",
     strict: Annotated[
         bool, typer.Option("--strict", help="exit code 1 if a record could not be imported")
     ] = False,
@@ -69,6 +74,9 @@ def import_(
         jobs = _jobs(what)
         total = ImportReport()
         with open_catalog() as catalog:
+            if onto:
+                sweep_id = _find_sweep(catalog, onto)
+                return int(swe_bench.import_onto(catalog, jobs, sweep_id, as_json) > 0 and strict)
             for format, path in jobs:
                 _add(total, _import_one(catalog, format, path, name))
         _show_report(total, as_json)
@@ -83,8 +91,9 @@ def export(
         str,
         typer.Argument(
             help="inspect (a .eval log per cell), atif, thunderagent (a sweep's logs and "
-            "summaries), nemo-skills (a sweep's output files and metrics.json), or parquet (a file "
-            "per table); with --training-set: " + training_sets.FORMATS
+            "summaries), nemo-skills (a sweep's output files and metrics.json), swe-bench (a "
+            "sweep's preds.json), or parquet (a file per table); with --training-set: "
+            + training_sets.FORMATS
         ),
     ],
     out: Annotated[Path, typer.Option(help="output folder")],
@@ -114,14 +123,14 @@ def export(
         if format == summaries.FORMAT:
             _export_summaries(out, sweep, bool(cell or where), window, force, as_json)
             return
-        if format == outputs.FORMAT:
-            _export_outputs(out, sweep, bool(cell or where), force, as_json)
+        if format in SWEEP_FORMATS:
+            _export_sweep(format, out, sweep, bool(cell or where), force, as_json)
             return
         if format == parquet.FORMAT:
             _export_tables(out, sweep, bool(cell or where), force, as_json)
             return
         if format not in EXPORTERS:
-            known = ", ".join([*EXPORTERS, summaries.FORMAT, outputs.FORMAT, parquet.FORMAT])
+            known = ", ".join([*EXPORTERS, summaries.FORMAT, *SWEEP_FORMATS, parquet.FORMAT])
             raise UsageError(f"no export format {format!r}; known: {known}")
         with open_catalog() as catalog:
             chosen = AttemptChoice(sweep, cell or [], where)
@@ -146,12 +155,14 @@ def _export_summaries(
     typer.echo(json.dumps(found) if as_json else words)
 
 
-def _export_outputs(out: Path, sweep: str, narrowed: bool, force: bool, as_json: bool) -> None:
+def _export_sweep(
+    format: str, out: Path, sweep: str, narrowed: bool, force: bool, as_json: bool
+) -> None:
     from tutti.storage import open_catalog
 
     with open_catalog() as catalog:
-        sweep_id = _whole_sweep(catalog, outputs.FORMAT, sweep, narrowed)
-        outputs.export(catalog, sweep_id, out, force, as_json)
+        sweep_id = _whole_sweep(catalog, format, sweep, narrowed)
+        SWEEP_FORMATS[format](catalog, sweep_id, out, force, as_json)
 
 
 def _whole_sweep(catalog: "Catalog", format: str, sweep: str, narrowed: bool) -> str:

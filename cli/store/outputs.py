@@ -32,8 +32,8 @@ def write_outputs(
 
     rows = sa.select(cat.cells).where(cat.cells.c.sweep_id == sweep_id)
     found = catalog.rows(rows.where(cat.cells.c.status != cat.SUPERSEDED))
-    found.sort(key=lambda cell: (_name(cell), cell["position"]))
-    set_ups = {name: list(cells) for name, cells in groupby(found, _name)}
+    found.sort(key=lambda cell: (set_up_name(cell), cell["position"]))
+    set_ups = {name: list(cells) for name, cells in groupby(found, set_up_name)}
     folders = {name: out / name if len(set_ups) > 1 else out for name in set_ups}
     taken = [folder / RESULTS for folder in folders.values() if (folder / RESULTS).exists()]
     if taken and not force:
@@ -66,7 +66,8 @@ def export(catalog: "Catalog", sweep_id: str, out: Path, force: bool, as_json: b
     typer.echo(json.dumps(found) if as_json else words)
 
 
-def _name(cell: dict[str, object]) -> str:
+def set_up_name(cell: dict[str, object]) -> str:
+    """Model, policy, concurrency and repeat of a cell, as the name of a folder."""
     load = "" if cell["concurrency"] is None else f"_c{cell['concurrency']}"
     repeat = "a_a" if cell["repeat"] == -1 else f"rep{cell['repeat']}"
     return f"{cell['model']}_{cell['policy'] or 'unknown'}{load}_{repeat}".replace("/", "-")

@@ -3,6 +3,7 @@
 In: the report that ``swebench.harness.run_evaluation`` writes, ``<model>.<run id>.json``. Beside
 it ``preds.json`` or ``preds.jsonl``, the predictions, if they are there: their patches become the
 answers. Out: an `ImportedAttempt` for each submitted instance; the task is the instance's id.
+A prediction that tutti exported has the `attempt_id`: such an attempt is of its store already.
 
 The verdict is the program's: resolved is right. Unresolved instances, empty patches and errors of
 the evaluation are wrong, as its count has them; the detail of the score says which. Instances
@@ -87,4 +88,5 @@ def _attempt(
     attempt.outcome = {"status": "ok", "score": float(correct), "correct": correct}
     attempt.outcome |= compact(answer=patch, stop_reason=outcome)
     attempt.scores = [score | compact(detail=told)]
+    attempt.origin = (prediction.text("attempt_id") if prediction else None) or ""
     return attempt

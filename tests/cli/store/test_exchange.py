@@ -145,6 +145,24 @@ def test_thunderagents_summaries_of_a_sweep(logs: Path, home: Path, tmp_path: Pa
     assert wrong.exit_code == 2 and "START must be before END" in wrong.output
 
 
+def test_swe_bench_there_and_back(home: Path, tmp_path: Path) -> None:
+    """Predictions of a sweep out; the report's verdicts onto it add no attempt, and none twice."""
+    report = {"submitted_ids": ["a__a-1"], "resolved_ids": ["a__a-1"]}
+    file = tmp_path / "m.night.json"
+    file.write_text(json.dumps(report))
+    assert run("import", file, home=home).exit_code == 0
+    out = tmp_path / "out"
+    done = run("export", "swe-bench", "--sweep", "night", "--out", out, home=home)
+    assert done.exit_code == 0, done.output
+    assert "1 predictions in 1 files" in done.stdout and "1 answers have no diff" in done.stderr
+    (out / "m.late.json").write_text(json.dumps(report))
+    onto = ("import", "swe-bench", out / "m.late.json", "--onto", "night", "--json")
+    assert json.loads(run(*onto, home=home).stdout)["added"] == 1
+    assert json.loads(run(*onto, home=home).stdout)["known"] == 1
+    wrong = run("import", "atif", file, "--onto", "night", home=home)
+    assert wrong.exit_code == 2 and "--onto takes reports of swe-bench" in wrong.stderr
+
+
 def test_every_format_is_in_the_help_and_loads() -> None:
     from tutti.cli.store.exchange import FORMATS
 

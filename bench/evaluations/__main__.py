@@ -29,9 +29,10 @@ COMPARED = {
     "bfcl-multi-turn": bfcl_package.turns,
     "bird": bird.queries,
     "flowbench": flowbench.turns_and_sessions,
-    "humaneval-plus": evalplus.solutions,
+    "humaneval-plus": evalplus.humaneval,
     "ifbench": ifbench.checks,
     "ifeval": ifeval.checks,
+    "mbpp-plus": evalplus.mbpp,
     **{f"inspect-{each.__name__}": each for each in inspect_evals.COMPARED},
 }
 

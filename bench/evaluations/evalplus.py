@@ -1,7 +1,8 @@
-"""HumanEval+: the scorer `code` with EvalPlus's inputs beside EvalPlus's own check.
+"""HumanEval+ and MBPP+: the scorer `code` with EvalPlus's inputs beside EvalPlus's own check.
 
-In: the Python that has evalplus, and the folder with ``HumanEvalPlus-Mini.jsonl``. Out: the
-agreement over every reference solution, and over it with one operator changed.
+In: the Python that has evalplus, and the folder with ``HumanEvalPlus-Mini.jsonl`` or
+``MbppPlus.jsonl``. Out: the agreement over every reference solution, and over it with one operator
+changed.
 """
 
 import asyncio
@@ -15,26 +16,36 @@ from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 CHANGES = ((r" < ", " <= "), (r"\+ 1", "+ 2"), (r"==", "!="), (r"return ", "return None and "))
-MINI = "HumanEvalPlus-Mini.jsonl"
 
 
-def solutions(python: str, data: Path) -> Agreement:
-    """Every task's solutions."""
-    items = list(benchmark_named("humaneval-plus").load(Source(data, "mini"), []))
+def humaneval(python: str, data: Path) -> Agreement:
+    """HumanEval+ with the mini inputs."""
+    return _compared(python, data, "humaneval-plus", "mini")
+
+
+def mbpp(python: str, data: Path) -> Agreement:
+    """MBPP+."""
+    return _compared(python, data, "mbpp-plus", "test")
+
+
+def _compared(python: str, data: Path, name: str, split: str) -> Agreement:
+    """The solutions of every task in the split of the benchmark `name`."""
+    benchmark = benchmark_named(name)
+    (file,) = benchmark.splits[split]
     asked, ours = [], []
     sandbox = Sandbox(level_for_models())
-    for item in items:
+    for item in benchmark.load(Source(data, split), []):
         for kind, code in _solutions(item):
             asked.append({"id": item.id, "code": code})
             ours.append((kind, item, asyncio.run(_score(item, code, sandbox))))
-    found, said = Agreement(), official(python, "evalplus.py", [str(data / MINI)], asked)
+    found, said = Agreement(), official(python, "evalplus.py", [str(data / file)], asked)
     for verdict, (kind, item, score) in zip(said, ours, strict=True):
         found.add(kind, score, verdict["correct"], f"{item.id} ({verdict['why']})")
     return found
 
 
 def _solutions(item: Item) -> Iterator[tuple[str, str]]:
-    gold, prompt = item.target["answer"], item.target["prompt"]
+    gold, prompt = item.target["answer"], item.target.get("prompt", "")
     yield "gold", gold
     body = gold.removeprefix(prompt)
     changed = (re.sub(old, new, body, count=1) for old, new in CHANGES)

@@ -19,6 +19,7 @@ from tutti.tasks.benchmarks.errors import (
     SourceMissing,
     UnknownBenchmark,
 )
+from tutti.tasks.benchmarks.evalplus.mbpp_plus import MBPP_PLUS
 from tutti.tasks.benchmarks.flowbench.session import FLOWBENCH_SESSIONS
 from tutti.tasks.benchmarks.flowbench.turn import FLOWBENCH
 from tutti.tasks.benchmarks.games.sotopia import SOTOPIA
@@ -97,6 +98,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         MATH_500,
         MATH_ODYSSEY,
         MBPP,
+        MBPP_PLUS,
         MGSM,
         MMLU,
         MMLU_PRO,

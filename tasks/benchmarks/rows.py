@@ -9,7 +9,7 @@ used.
 import ast
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -145,11 +145,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
 
 
-def read_rows(file: Path) -> Iterator[Row]:
-    """Every row of `file`, in its order. Raises BadRow, also for an unknown file extension."""
+def read_rows(file: Path, infinity: bool = False) -> Iterator[Row]:
+    """Every row of `file`, in its order. Raises BadRow, also for an unknown file extension.
+
+    `infinity`: accept Python's ``Infinity`` and ``NaN`` in JSONL, which are not JSON.
+    """
     kind = file.suffix.lower()
     if kind == ".jsonl":
-        return _of_lines(file)
+        return _of_lines(file, float if infinity else _no_constant)
     if kind == ".json":
         return _of_json(file)
     if kind in (".csv", ".tsv"):
@@ -182,11 +185,11 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
 
-def _of_lines(file: Path) -> Iterator[Row]:
+def _of_lines(file: Path, constant: Callable[[str], float] = _no_constant) -> Iterator[Row]:
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                value = json.loads(line.decode("utf-8-sig"), parse_constant=_no_constant)
+                value = json.loads(line.decode("utf-8-sig"), parse_constant=constant)
             except (ValueError, RecursionError) as error:
                 reason = f"not JSON: {error}" if line.strip() else "a blank line"
                 raise BadRow(file, number, "", reason) from error

@@ -216,3 +216,38 @@ def test_ifbench_and_math_odyssey(tmp_path: Path) -> None:
     assert sorted(row["correct"] for row in solved) == [False, True]
     (cell,) = json.loads(tutti("report", "ifb", "--json"))["cells"]
     assert cell["accuracy"] == 0.5
+
+
+def test_evalplus_mbpp(tmp_path: Path) -> None:
+    """``evalplus.evaluate --dataset mbpp``: a right solution of complex numbers, one that only a
+    plus input shows wrong, and a function with a builtin's name."""
+    tasks = (
+        ("Mbpp/252", "convert", "return abs(x)", [["3+4j"]]),
+        ("Mbpp/9001", "half", "return x / 2", [[4], [7]]),
+        ("Mbpp/126", "sum", "return x + 1", [[1]]),
+    )
+    rows = [
+        {
+            "task_id": task,
+            "prompt": f'"""\nWrite {name}.\nassert {name}\n"""\n',
+            "entry_point": name,
+            "canonical_solution": f"\ndef {name}(x):\n  {body}\n",
+            "base_input": inputs[:1],
+            "plus_input": inputs[1:],
+            "atol": 0,
+        }
+        for task, name, body, inputs in tasks
+    ]
+    lines(tmp_path / "mbpp/MbppPlus.jsonl", rows)
+
+    def solver(body: dict[str, Any]) -> dict[str, Any]:
+        said = {"convert": "abs(x)", "half": "x // 2", "sum": "1 + x"}
+        name = next((name for name in said if f"Write {name}" in text_of(body)), "convert")
+        return {"content": f"```python\ndef {name}(x):\n    return {said[name]}\n```"}
+
+    with players(tmp_path, solver=solver) as registry:
+        found = sweep(tmp_path, registry, suite("mbpp", "mbpp-plus", data={"source": "mbpp"}))
+    assert sorted(row["correct"] for row in found) == [False, True, True]
+    assert {row["scorer"] for row in found} == {"code"}
+    (wrong,) = (row for row in found if not row["correct"])
+    assert "AssertionError: ([7], 3, 3.5)" in json.dumps(wrong["detail"])

@@ -1,7 +1,8 @@
 """EvalPlus's check: ``python evalplus.py DATA < solutions.jsonl``.
 
-In: lines ``{"id": of the task, "code": text}``, and DATA, its release for HumanEval. Out: a line
-each, ``{"correct": bool}`` for base and plus together. Needs ``evalplus``, ``numpy``, ``psutil``.
+In: lines ``{"id": of the task, "code": text}``, and DATA, its release for HumanEval or MBPP. Out: a
+line each, ``{"correct": bool}`` for base and plus together. Needs ``evalplus``, ``numpy``,
+``psutil``, and for its conversion of MBPP's inputs what ``evalplus.data`` imports.
 """
 
 import copy
@@ -10,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+FINDERS = ("check_str", "text_match_three", "text_starta_endb")  # compared with whether it is None
 
 
 def main(data: Path) -> None:
@@ -23,11 +26,16 @@ def main(data: Path) -> None:
         asked = json.loads(line)
         task = tasks[asked["id"]]
         inputs = [*task["base_input"], *task["plus_input"]]
+        dataset = "mbpp" if asked["id"].startswith("Mbpp/") else "humaneval"
+        if dataset == "mbpp":
+            from evalplus.data.mbpp import mbpp_deserialize_inputs  # type: ignore[import-not-found]
+
+            inputs = mbpp_deserialize_inputs(asked["id"], inputs)
         if asked["id"] not in expected:
             expected[asked["id"]] = _reference(task, inputs)
         wanted, seconds = expected[asked["id"]]
         found, _ = untrusted_check(
-            *("humaneval", asked["code"], inputs, task["entry_point"], wanted, task["atol"]),
+            *(dataset, asked["code"], inputs, task["entry_point"], wanted, task["atol"]),
             ref_time=seconds,
             fast_check=True,
         )
@@ -40,7 +48,8 @@ def _reference(task: dict[str, Any], inputs: list[Any]) -> tuple[list[Any], list
     results, seconds = [], []
     for given in inputs:
         start = time.perf_counter()
-        results.append(inside[task["entry_point"]](*copy.deepcopy(given)))
+        result = inside[task["entry_point"]](*copy.deepcopy(given))
+        results.append(result is not None if task["entry_point"] in FINDERS else result)
         seconds.append(time.perf_counter() - start)
     return results, seconds
 

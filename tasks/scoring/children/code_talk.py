@@ -322,7 +322,8 @@ def run_tests(
         asker.last_word({"broken": f"{type(error).__name__}: {error}"[:SAID_CHARS]})
         return
     wanted = {*_names_in(code), *([entry_point] if entry_point else [])}
-    free = sorted(wanted - set(names) - set(vars(builtins)))
+    # An entry point with a builtin's name (MBPP's `sum`) is the solution's all the same.
+    free = sorted(wanted - set(names) - (set(vars(builtins)) - {entry_point}))
     for name in set(free) & sys.stdlib_module_names:
         # a module name that the solution rebinds must not change for the tests
         names[name] = __import__(name)

@@ -1,0 +1,1 @@
+"""Benchmarks of EvalPlus's release that need more than a row's fields: MBPP+."""

@@ -56,3 +56,14 @@ def test_humaneval_plus_rows(tmp_path: Path) -> None:
         write_plus(tmp_path, **change)
         with pytest.raises(BadRow, match=said):
             load("humaneval-plus", tmp_path)
+
+
+def test_nothing_finite_is_near_infinity(tmp_path: Path) -> None:
+    """As in EvalPlus: a relative tolerance of an infinite value would allow any other."""
+    write_plus(tmp_path, canonical_solution="    return x * 1e308\n", plus_input=[[1e9]])
+    (item,) = load("humaneval-plus", tmp_path)
+    names: dict[str, Any] = {}
+    exec(item.target["tests"], names)
+    names["check"](lambda x: x * 1e308)
+    with pytest.raises(AssertionError):
+        names["check"](lambda x: min(x * 1e308, 1e308))

@@ -36,7 +36,9 @@ def near(made, expected, tolerance):
     if isinstance(expected, (list, tuple)):
         pairs = zip(made, expected)
         return len(made) == len(expected) and all(near(a, b, tolerance) for a, b in pairs)
-    return made == expected or abs(made - expected) <= tolerance + 1e-7 * abs(expected)
+    if made == expected:
+        return True
+    return math.isfinite(expected) and abs(made - expected) <= tolerance + 1e-7 * abs(expected)
 
 
 def check(candidate):

@@ -176,9 +176,9 @@ tau2-check: .venv-harnesses/tau2/.done ## load, replay and score a synthesized d
 
 # Without the package's own dependencies, 152 of them: clients of every provider, and torch. Its parser
 # has no wheel for Python 3.13.
-BFCL_PYTHON ?= 3.12
+BFCL_PYTHON ?= >=3.11,<3.13
 .venv-harnesses/bfcl/.done: deployments/harnesses/requirements-bfcl.txt $(VENV)/.done
-	$(BIN)/uv venv --quiet --allow-existing --python $(BFCL_PYTHON) $(@D)
+	$(BIN)/uv venv --quiet --allow-existing --python '$(BFCL_PYTHON)' $(@D)
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python $(LINKS) --requirement $<
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(@D)/bin/python $(LINKS) --no-deps bfcl-eval==2026.3.23
 	touch $@

@@ -69,7 +69,8 @@ BFCL = ShippedHarness(
     "bfcl_episode.py",
     "1",
     "make bfcl",
-    f"uv venv --python 3.12 {ENVIRONMENTS}/bfcl && uv pip install --python {ENVIRONMENTS}/bfcl/"
+    f"uv venv --python '>=3.11,<3.13' {ENVIRONMENTS}/bfcl && "
+    f"uv pip install --python {ENVIRONMENTS}/bfcl/"
     f"bin/python -r {DEPLOYMENTS / 'harnesses' / 'requirements-bfcl.txt'} && uv pip install "
     f"--python {ENVIRONMENTS}/bfcl/bin/python --no-deps bfcl-eval==2026.3.23",
     has_experts=False,

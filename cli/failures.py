@@ -1,5 +1,6 @@
 """Turns an error into one message on stderr and an exit code. `tutti/errors.py` has the tree."""
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,8 @@ import typer
 from tutti.errors import BAD_USAGE, FAILED, TuttiError, UsageError
 
 __all__ = ["FAILED", "UsageError", "exit_code_of", "guarded", "message_of"]
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def guarded(work: Callable[[], Any]) -> Any:
@@ -31,6 +34,9 @@ def message_of(error: Exception) -> str:
 
     from tutti.tasks.config import explain
 
+    if _is_full(error):
+        where = getattr(error, "filename", None) or "a file"
+        return f"{where}: no space left on the device. Free some space, then run the command again."
     message = explain(error) if isinstance(error, ValidationError) else str(error)
     return " ".join([message, *getattr(error, "__notes__", ())])
 
@@ -42,6 +48,8 @@ def exit_code_of(error: Exception) -> int | None:
     """
     if isinstance(error, TuttiError):
         return error.exit_code
+    if _is_full(error):
+        return FAILED
 
     import duckdb
     from pydantic import ValidationError
@@ -50,3 +58,8 @@ def exit_code_of(error: Exception) -> int | None:
     if isinstance(error, (ValidationError, *invalid_sql)):
         return BAD_USAGE
     return FAILED if isinstance(error, duckdb.Error) else None
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether a disk has no room: a state of the machine, not a bug."""
+    return isinstance(error, OSError) and error.errno in _NO_ROOM

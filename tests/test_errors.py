@@ -1,6 +1,7 @@
 """One error tree: every error of ours, its exit code, and what the command line makes of it."""
 
 import ast
+import errno
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -63,6 +64,19 @@ def test_each_root_carries_its_exit_code(
         guarded(fail)
     assert left.value.exit_code == code == kind.exit_code
     assert capsys.readouterr().err == "tutti: what happened\n"
+
+
+def test_a_full_disk_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the file and says what to do; another OSError keeps its traceback."""
+
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "out/rows.jsonl")
+
+    with pytest.raises(typer.Exit) as left:
+        guarded(fail)
+    assert left.value.exit_code == 1
+    assert capsys.readouterr().err.startswith("tutti: out/rows.jsonl: no space left on the device.")
+    assert exit_code_of(OSError(errno.EIO, "Input/output error")) is None
 
 
 def test_a_bad_row_is_a_failure_although_a_benchmark_error_is_bad_usage() -> None:

@@ -5,8 +5,9 @@ In: a request. Out: the parts of it that are left to do. The file ``generate.jso
 and each part's samples and sessions, which are part of the ids by which the store finds it again.
 """
 
+import errno
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ class WorkFolder:
         """Write the file. Raises as `check`."""
         self.check(settings)
         content = {"settings": settings, "parts": [asdict(part) for part in self.parts]}
-        write_whole(self.path, json.dumps(content, indent=1, sort_keys=True) + "\n")
+        write_whole(self.path, [json.dumps(content, indent=1, sort_keys=True)])
 
 
 def open_work(request: GenerateRequest, concurrency: int) -> WorkFolder:
@@ -126,6 +127,8 @@ def _read(path: Path) -> dict[str, Any]:
         dict(kept["settings"])
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, LookupError, TypeError) as error:
         raise UsageError(f"{path}: was not written by `tutti generate`: {error}") from error
     return dict(kept)
@@ -136,9 +139,20 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {before.get(name)!r}, now {now[name]!r}" for name in names)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is whole or not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write_whole(path: Path, lines: Iterable[str]) -> None:
+    """Write a file so that it is whole or not there.
+
+    Raises UsageError where there can be no such file, OSError for a full disk.
+    """
     unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_text(text, "utf-8")
-    unfinished.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        unfinished.replace(path)
+    except OSError as error:
+        error.filename = str(path)  # a failed write has no name
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            unfinished.unlink(missing_ok=True)
+            raise
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tutti.errors import UsageError
-from tutti.tasks.sweeps.generate.output import write_lines
+from tutti.tasks.sweeps.generate.kept import write_whole
 from tutti.tasks.sweeps.generate.request import GenerateRequest, done_file
 from tutti.tasks.sweeps.generate.written import lines_of
 
@@ -39,7 +39,7 @@ def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[
             if whole.exists():  # another machine has merged them meanwhile
                 continue
             raise
-        write_lines(whole, lines)
+        write_whole(whole, lines)
         written.append(whole)
         for part in parts:
             part.unlink(missing_ok=True)
@@ -77,6 +77,6 @@ def _keep_settings(request: GenerateRequest) -> None:
         settings = json.loads(kept[0].read_text("utf-8"))["settings"]
         content = {"settings": settings, "parts": []}
         text = json.dumps(content, indent=1, sort_keys=True)
-        write_lines(request.out / "generate.json", text.split("\n"))
+        write_whole(request.out / "generate.json", [text])
     for path in kept:
         path.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ attempts and tool calls, and what an engine had cached are left out, unless they
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, islice
@@ -16,7 +16,7 @@ from typing import Any
 from tutti.storage import query
 from tutti.tasks.benchmarks import Source
 from tutti.tasks.sweeps.generate.check import CheckedFile
-from tutti.tasks.sweeps.generate.kept import Part, is_done
+from tutti.tasks.sweeps.generate.kept import Part, is_done, write_whole
 from tutti.tasks.sweeps.generate.request import GenerateRequest
 
 CELL = """
@@ -70,7 +70,7 @@ def write_seeds(
         if is_done(request, seed) or not all(task in replies for task in tasks):
             continue
         path = request.path_of(seed, request.chunk)
-        write_lines(path, _lines(request, checked, replies))
+        write_whole(path, _lines(request, checked, replies))
         cut = sum(replies[task]["finish_reason"] in CUT for task in tasks)
         written.append(SeedFile(path, len(tasks), cut))
     return written
@@ -188,12 +188,3 @@ def _times(found: Found) -> dict[str, Any]:
         "generation_time": (ended - started).total_seconds(),
         "attempt_id": found["attempt_id"],
     }
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a file so that it is whole or not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    with unfinished.open("w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
-    unfinished.replace(path)

@@ -1,6 +1,8 @@
 """Lines of replies, and the merge of chunks: only those of these rows, made with one setting."""
 
+import errno
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from tests.sweeps.generate.test_work import request_of
 from tutti.errors import UsageError
 from tutti.tasks.sweeps.generate import check_written, merge_chunks
+from tutti.tasks.sweeps.generate.kept import write_whole
 from tutti.tasks.sweeps.generate.output import reply_fields
 
 ROWS = [{"question": str(number)} for number in range(3)]
@@ -154,3 +157,19 @@ def test_a_cut_or_edited_file_is_not_taken_for_a_whole_one(
     path.write_text(edit(path.read_text("utf-8")), "utf-8")
     with pytest.raises(UsageError, match=words):
         check_written(request, len(ROWS))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(UsageError, match="cannot write .*taken/out/rows.jsonl: Not a directory"):
+        write_whole(tmp_path / "taken" / "out" / "rows.jsonl", ["{}"])
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
+    def lines() -> Iterator[str]:
+        yield "{}"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="rows.jsonl"):
+        write_whole(tmp_path / "rows.jsonl", lines())
+    assert not list(tmp_path.iterdir())

@@ -161,7 +161,7 @@ def test_a_cut_or_edited_file_is_not_taken_for_a_whole_one(
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(UsageError, match="cannot write .*taken/out/rows.jsonl: Not a directory"):
+    with pytest.raises(UsageError, match=r"cannot write .*taken/out/rows\.jsonl: Not a directory"):
         write_whole(tmp_path / "taken" / "out" / "rows.jsonl", ["{}"])
 
 
@@ -170,6 +170,6 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
         yield "{}"
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(OSError, match="rows.jsonl"):
+    with pytest.raises(OSError, match=r"rows\.jsonl"):
         write_whole(tmp_path / "rows.jsonl", lines())
     assert not list(tmp_path.iterdir())

@@ -58,6 +58,17 @@ def test_the_kept_files_repeat_the_sweep(tmp_path: Path) -> None:
     assert kept.suite.sampling.max_tokens == 500 and not kept.assumed_context
 
 
+def test_split_and_rule_are_the_suites_own(tmp_path: Path) -> None:
+    """As `data.split` and `data.rule`; a rule that it lacks is refused."""
+    with endpoint({"id": "Qwen/Qwen3-8B", "max_model_len": 1000}) as url:
+        settings: tutti.RunSettings = {"source": "data", "split": "live_simple", "rule": "strict"}
+        kept = asyncio.run(keep_sweep("bfcl", url, settings))
+        with pytest.raises(ValidationError, match=r"data\.rule: bfcl has no rule 'loose'"):
+            asyncio.run(keep_sweep("bfcl", url, settings | {"rule": "loose"}))
+    assert (kept.suite.data.split, kept.suite.data.rule) == ("live_simple", "strict")
+    assert read_suite(kept.path) == kept.suite
+
+
 def test_a_judge_named_as_the_measured_model_stays_itself(tmp_path: Path) -> None:
     """The registry's entry is kept beside the endpoint's, which gets another name."""
     judge = {"provider": "openai", "endpoint": "http://judge:1/v1", "context_tokens": 4096}

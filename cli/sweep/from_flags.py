@@ -60,6 +60,10 @@ Combine = Annotated[
 Solo = Annotated[
     bool, typer.Option("--solo", help="of a task set: no user is simulated; it is told at once")
 ]
+Split = Annotated[str | None, typer.Option(help="the split, if not the benchmark's own")]
+Rule = Annotated[
+    str | None, typer.Option(help="score by this rule, if not by the publisher's: strict")
+]
 Scorer = Annotated[
     str | None, typer.Option(help="of a .jsonl file: exact, numeric, math, choice or judge")
 ]
@@ -90,6 +94,8 @@ def run(
     source: suites.Source = None,
     ids: suites.Ids = "",
     where: suites.Where = None,
+    split: Split = None,
+    rule: Rule = None,
     temperature: suites.Temperature = None,
     max_tokens: MaxTokens = None,
     max_turns: MaxTurns = None,
@@ -126,7 +132,7 @@ def run(
     settings |= {"unsafe_sandbox": unsafe_sandbox, "budget_usd": budget_usd, "scorer": scorer}
     settings |= {"budget_minutes": budget_minutes, "solo": solo or None, "python": python}
     settings |= {"question_field": question_field, "answer_field": answer_field, "mcp": mcp}
-    settings |= {"parallel": parallel, "combine": combine}
+    settings |= {"parallel": parallel, "combine": combine, "split": split, "rule": rule}
 
     asked = (benchmark, model, settings, concurrency)
     if not guarded(lambda: _measured(*asked, prefect, as_json)):

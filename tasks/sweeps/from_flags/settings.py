@@ -31,6 +31,10 @@ class RunSettings(TypedDict, total=False):
     """Only these items."""
     where: str | None
     """SQL filter on the items' attributes."""
+    split: str | None
+    """The split of the benchmark; default: its own."""
+    rule: str | None
+    """How answers are scored; default: ``published``, the publisher's rule."""
     scorer: str | None
     """Of a JSONL file: how answers are compared: exact, numeric, math, choice, judge, or none."""
     question_field: str | None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench.evaluations import (
     api_bank,
+    api_bank_3,
     bfcl,
     bfcl_package,
     bird,
@@ -24,6 +25,9 @@ COMPARED = {
     "api-bank-errors": api_bank.errors,
     "api-bank-executed": api_bank.executed,
     "api-bank-response": api_bank.replies,
+    "api-bank-3": api_bank_3.calls,
+    "api-bank-3-recorded": api_bank_3.recorded,
+    "api-bank-3-response": api_bank_3.replies,
     "bfcl": bfcl.calls,
     "bfcl-code": bfcl_package.code,
     "bfcl-multi-turn": bfcl_package.turns,

@@ -2,6 +2,7 @@
 
 from difflib import get_close_matches
 
+from tutti.tasks.benchmarks.api_bank.level_3 import API_BANK_3
 from tutti.tasks.benchmarks.api_bank.session import API_BANK_SESSIONS
 from tutti.tasks.benchmarks.api_bank.single_call import (
     API_BANK_1,
@@ -77,6 +78,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         API_BANK_2,
         *API_BANK_RESPONSES,
         *API_BANK_SESSIONS,
+        *API_BANK_3,
         ARENA_HARD,
         BFCL,
         *BFCL_PACKAGE,

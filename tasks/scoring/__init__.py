@@ -17,7 +17,7 @@ from tutti.tasks.scoring.judged.rubric import Rubric
 from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.numeric import Numeric, numbers
 from tutti.tasks.scoring.published.api_bank import ApiBankRecorded, ApiBankSession
-from tutti.tasks.scoring.published.api_bank_executed import ApiBankExecuted
+from tutti.tasks.scoring.published.api_bank_executed import EXECUTED as EXECUTED
 from tutti.tasks.scoring.published.arena_hard import ArenaHard
 from tutti.tasks.scoring.published.bfcl import BfclAst
 from tutti.tasks.scoring.published.bird import BirdMeasure
@@ -60,7 +60,7 @@ SCORERS: dict[str, Scorer] = {
     "dialogue": Dialogue(),
     "reward": Reward(),
     "repetition": Repetition(),
-    "api_bank": ApiBankExecuted(),
+    **EXECUTED,
     "api_bank_recorded": ApiBankRecorded(),
     "api_bank_session": ApiBankSession(),
     "arena_hard": ArenaHard(),
@@ -91,12 +91,13 @@ GRADED = frozenset(
 )
 """Scorers whose score, 0 to 1, is a degree, which benchmarks report as its mean."""
 WHOLE = frozenset(
-    {"api_bank", "api_bank_recorded", "api_bank_session", "bfcl_ast", "flowbench_session"}
+    {*EXECUTED, "api_bank_recorded", "api_bank_session", "bfcl_ast", "flowbench_session"}
 )
 """Scorers whose score is a degree, but whose publishers count what is right in full."""
 
 __all__ = [
     "EXACT",
+    "EXECUTED",
     "GRADED",
     "LETTERS",
     "SCORERS",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.evaluations import api_bank, bfcl, bird, flowbench, inspect_evals
+from bench.evaluations import api_bank, api_bank_3, bfcl, bird, flowbench, inspect_evals
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
 from tutti.tasks.scoring.sql import QueryFailed, run_query
@@ -44,6 +44,18 @@ def test_api_bank_by_execution_agrees_with_its_evaluator() -> None:
     python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))
     for compare in (api_bank.executed, api_bank.errors):
         found = compare(python, checkout, every=20)
+        assert sum(found.n.values()) > 150 and found.differing == []
+
+
+def test_level_3_of_api_bank_agrees_with_its_evaluator() -> None:
+    """One sample in ten, call by call, and replies; the file is in the repository's history."""
+    python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))
+    if not (checkout / "test-data" / "level-3.json").is_file():
+        pytest.skip(f"{checkout} has no test-data/level-3.json (docs/evaluations.md)")
+    for found in (
+        api_bank_3.calls(python, checkout, every=10),
+        api_bank_3.replies(python, checkout),
+    ):
         assert sum(found.n.values()) > 150 and found.differing == []
 
 

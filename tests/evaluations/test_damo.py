@@ -13,8 +13,9 @@ from tests.benchmarks.flowbench.test_session import row as session_row
 from tests.evaluations.scripted import lines, players, sweep, text_of, tutti
 from tests.evaluations.test_originals import _store as _store  # the fixture: a store of its own
 from tests.evaluations.test_originals import suite
-from tests.scoring.published.test_api_bank_executed import GOLD, RESULT
+from tests.scoring.published.test_api_bank_executed import GOLD, PARSER, RESULT
 from tests.scoring.published.test_api_bank_executed import checkout as checkout  # the fixture
+from tests.scoring.published.test_api_bank_level_3 import MANAGER as LEVEL_3_MANAGER
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +71,44 @@ def test_api_bank_level_3(tmp_path: Path) -> None:
     assert (detail["missed"], detail["calls"], detail["made"]) == (["Hotel"], 2, 4)
     (cell,) = json.loads(tutti("report", "level-3", "--json"))["cells"]
     assert cell["accuracy"] == pytest.approx((4 - 1) / 4)
+
+
+SAMPLES = """
+select avg(whole::int) share from (
+    select bool_and(a.correct) whole from attempts a
+    join tasks t on t.task_id = a.task_id join cells c using (cell_id)
+    where t.task_set_id = c.task_set_id group by t.slots->>'sample'
+)
+"""
+"""As docs/evaluations.md has it."""
+
+
+def test_api_bank_level_3_by_execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``lv3_evaluator.py``: each call after the gold ones, executed, and checked by the gold API;
+    accuracy by call and by sample. Keywords of the model's own find the tool."""
+    (tmp_path / "tool_manager.py").write_text(LEVEL_3_MANAGER)
+    (tmp_path / "api_call_extraction.py").write_text(PARSER)
+    monkeypatch.setenv("TUTTI_HARNESS_API_BANK", sys.executable)
+    monkeypatch.setenv("TUTTI_API_BANK", str(tmp_path))
+    samples = []
+    for city in ("Rome", "Paris"):
+        search = level_3_call(SEARCHER, found("QueryMeeting", city="d"), keywords="QueryMeeting")
+        call = level_3_call("Open", {"rooms": city}, city=city)
+        samples.append({"requirement": f"meet in {city}", "apis": [search, call]})
+    (tmp_path / "level-3.json").write_text(json.dumps(samples))
+
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        if not made_by(body):
+            return calling(SEARCHER, {"keywords": "a meeting to be retrieved"})
+        return calling("Open", {"city": "Rome"})  # of the second sample it is Paris
+
+    data = {"source": str(tmp_path / "level-3.json"), "rule": "executed_words"}
+    with players(tmp_path, solver=answer) as registry:
+        rows = sweep(tmp_path, registry, suite("calls-3", "api-bank-3-call", data=data))
+    assert {row["scorer"] for row in rows} == {"api_bank_3_words"}
+    assert sorted(bool(row["correct"]) for row in rows) == [False, True, True, True]
+    ((share,),) = [list(row.values()) for row in json.loads(tutti("sql", "--json", SAMPLES))]
+    assert share == 0.5
 
 
 def test_api_bank_by_execution(checkout: Path, tmp_path: Path) -> None:

@@ -166,20 +166,21 @@ def _session(single: Benchmark, level: int) -> Benchmark:
     )
 
 
+LEVEL_3 = Benchmark(
+    name="api-bank-3",
+    read=read_level_3,
+    splits={"test": ("test-data/level-3.json", "test_data/level-3.json", "level-3.json")},
+    scorer="api_bank_session",
+    rules={"strict": "tool_calls"},
+    prompt="tools_request",
+    interactive=True,
+    world=RecordedWorld,
+    hub=Hub("liminghao1630/API-Bank", "12e8158b7628c168f07e8f31fbbe3445e99f44cf"),
+    gold=calls_of,
+    licence="MIT; Li et al. 2023, arXiv 2304.08244",
+)
 API_BANK_SESSIONS = (
     _session(API_BANK_1, 1),
     _session(API_BANK_2, 2),
-    Benchmark(
-        name="api-bank-3",
-        read=read_level_3,
-        splits={"test": ("test-data/level-3.json", "test_data/level-3.json", "level-3.json")},
-        scorer="api_bank_session",
-        rules={"strict": "tool_calls"},
-        prompt="tools_request",
-        interactive=True,
-        world=RecordedWorld,
-        hub=Hub("liminghao1630/API-Bank", "12e8158b7628c168f07e8f31fbbe3445e99f44cf"),
-        gold=calls_of,
-        licence="MIT; Li et al. 2023, arXiv 2304.08244",
-    ),
+    LEVEL_3,
 )

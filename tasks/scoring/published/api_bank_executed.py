@@ -1,4 +1,4 @@
-"""API-Bank's published rule for a call: it is executed, and the API's own check decides.
+"""API-Bank's published rules for a call: it is executed, and the API's own check decides.
 
 The publisher's programs run in a process of their own (`deployments/harnesses/api_bank_calls.py`),
 with the Python of an environment and the checkout that ``make api-bank API_BANK=CHECKOUT`` names;
@@ -9,6 +9,10 @@ evaluated as code.
 Target: as `tutti.tasks.scoring.published.api_bank`; ``known`` and ``fails`` are not read, because
 the execution tells. The detail has ``error``, one of the publisher's nine kinds, ``OTHER`` for a
 call that the publisher's program counts under none of them, or null; and ``why``.
+
+``api_bank_3`` is the rule of level 3 (`lv3_evaluator.py`), whose target has the gold ``result``
+too. What the tool searcher finds is decided by an embedding model; ``api_bank_3_words``, a rule of
+ours, has pieces of words in its place, and is otherwise the same.
 """
 
 import os
@@ -51,18 +55,22 @@ def _pool_of(_process: int, command: tuple[str, ...]) -> WorkerPool:
 class ApiBankExecuted:
     """API-Bank's evaluation of a call."""
 
-    name: str = "api_bank"
-    version: str = "1"
     needs: Needs = "pure"
+
+    def __init__(self, name: str = "api_bank", level: int = 1, by_words: bool = False) -> None:
+        """`level`: 3, or 1 for levels 1 and 2; `by_words`: tools are searched without a model."""
+        self.name, self.version = name, "1"
+        self._of_level_3, self._options = level == 3, ("words",) * by_words
 
     async def score(
         self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
     ) -> Score:
         """Right if the attempt's first call passes. Raises ScorerFailed for another target, where
-        the environment is absent, and for a call that needs a package that it lacks."""
+        the environment is absent, and for a call that needs a package or model that it lacks."""
         expected = needed(target, "calls", list)
         if len(expected) != 1 or "arguments" not in expected[0]:
             raise ScorerFailed(f"{self.name}: the target needs one call with arguments")
+        wanted = {"wanted": needed(target, "result", dict)} if self._of_level_3 else {}
         made = calls_made(conversation(submission))
         if not made:
             return self._score(NO_CALL, "")
@@ -70,12 +78,12 @@ class ApiBankExecuted:
             return self._score(UNREADABLE, made[0].written)
         gold = {name: expected[0][name] for name in ("name", "arguments")}
         asked = {"gold": gold, "made": {"name": made[0].name, "arguments": made[0].arguments}}
-        return await self._executed(asked)
+        return await self._executed(asked | wanted)
 
     async def _executed(self, asked: Mapping[str, Any]) -> Score:
-        pool = _pool_of(os.getpid(), (*API_BANK.words, str(checkout())))
+        command = (*API_BANK.words, str(checkout()), *self._options)
         try:
-            told = await pool.ask(asked, TIMEOUT_S)
+            told = await _pool_of(os.getpid(), command).ask(asked, TIMEOUT_S)
         except (WorkerDied, WorkerLate, OSError) as error:
             raise ScorerFailed(f"{self.name}: {API_BANK.program}: {error}") from error
         if "unscored" in told:
@@ -85,3 +93,14 @@ class ApiBankExecuted:
     def _score(self, error: str | None, why: str) -> Score:
         detail = {"error": error, "why": why}
         return Score(self.name, self.version, float(error is None), error is None, detail=detail)
+
+
+EXECUTED: dict[str, ApiBankExecuted] = {
+    each.name: each
+    for each in (
+        ApiBankExecuted(),
+        ApiBankExecuted("api_bank_3", level=3),
+        ApiBankExecuted("api_bank_3_words", level=3, by_words=True),
+    )
+}
+"""By name."""

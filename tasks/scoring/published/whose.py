@@ -4,6 +4,8 @@ OURS = "tutti's own rule"
 
 WHOSE: dict[str, str] = {
     "api_bank": "API-Bank's evaluator, each call executed",
+    "api_bank_3": "API-Bank's level 3, each call executed after the gold ones",
+    "api_bank_3_words": f"{OURS}, API-Bank's level 3 with tools searched by words",
     "api_bank_recorded": "API-Bank's checks, from arguments and recorded results",
     "api_bank_session": "API-Bank's checks, all of a dialogue",
     "rouge_l": "API-Bank's ROUGE-L, package rouge 1.0.1",

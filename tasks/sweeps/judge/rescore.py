@@ -3,7 +3,7 @@
 What an attempt said is in the store; so is what its task's scorer wants to know, but for a judge,
 which may be asked. A final state comes from the stored calls, carried out once more. The old rows
 stay, and so does what `attempts` says: a score belongs to the version of the scorer that gave it,
-and to its judge.
+and to its judge. Scores that came with their attempts (`came_with`) are not made again.
 """
 
 import asyncio
@@ -32,6 +32,7 @@ from tutti.tasks.scoring import (
     Submission,
 )
 from tutti.tasks.sweeps.judge.end_states import COMPARE_STATES, EndStates
+from tutti.tasks.sweeps.judge.given_scores import came_with
 from tutti.tasks.sweeps.run import score_columns
 from tutti.tasks.sweeps.spec import SuiteError
 
@@ -87,12 +88,14 @@ async def rescore(
     before_commit: Callable[[], None] = lambda: None,
 ) -> RescoreResult:
     """Score every counted attempt of a sweep, by `scorer` or by its benchmark's; with a judge and
-    no `scorer`, by ``judge`` where the benchmark's asks none.
+    no `scorer`, by ``judge`` where the benchmark's asks none. Without `scorer`, attempts whose
+    score came with them stay as they are; of a grid with other benchmarks, they are in `failed`.
 
     `before_commit` is called before scores are committed: to have their judge's calls committed
-    first. Raises SuiteError for a scorer that is not known or needs a judge that is not given.
+    first. Raises SuiteError for a scorer that is not known or needs a judge that is not given, and
+    where every score came with its attempt.
     """
-    attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id})
+    attempts, kept = _to_score(catalog, sweep_id, scorer)
     measured = _measured_file(catalog, sweep_id)
     details = {
         task_set: _detail(catalog, task_set, measured)
@@ -105,7 +108,7 @@ async def rescore(
     stated = any(each.name in COMPARE_STATES for each in chosen.values())
     ids = [row["attempt_id"] for row in attempts] if stated else []
     states = EndStates(sweep_id, ids, catalog)
-    done, slots = RescoreResult(), asyncio.Semaphore(AT_ONCE)
+    done, slots = RescoreResult(failed=kept), asyncio.Semaphore(AT_ONCE)
     rows: list[dict[str, Any]] = []
 
     async def one(row: Mapping[str, Any]) -> None:
@@ -130,6 +133,22 @@ async def rescore(
         commit(catalog, {"scores": rows})
         rows.clear()
     return done
+
+
+def _to_score(
+    catalog: Catalog, sweep_id: str, scorer: str | None
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The attempts to score, and of those whose score came with them, why it stays.
+
+    Raises SuiteError where there are none but the latter.
+    """
+    attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id})
+    reasons = {} if scorer is not None and attempts else came_with(catalog, sweep_id)
+    kept = [row for row in attempts if row["task_set_id"] in reasons]
+    if reasons and len(kept) == len(attempts):  # also of an import, whose tasks are not stored
+        raise SuiteError("; ".join(dict.fromkeys(reasons.values())))
+    others = [row for row in attempts if row["task_set_id"] not in reasons]
+    return others, {row["attempt_id"]: reasons[row["task_set_id"]] for row in kept}
 
 
 def _scorer_of(detail: Mapping[str, Any], asked: str | None, judged: bool) -> Scorer:

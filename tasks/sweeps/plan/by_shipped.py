@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tutti.tasks.agents import shipped_harness
 from tutti.tasks.benchmarks import Benchmark, Item
-from tutti.tasks.scoring import ScorerFailed, checkout
+from tutti.tasks.scoring import EXECUTED, ScorerFailed, checkout
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 
@@ -44,7 +44,7 @@ def check_shipped(suite: Suite, benchmark: Benchmark) -> None:
 
 def check_executed(benchmark: Benchmark) -> None:
     """See that a scorer that executes a publisher's programs has them. Raises SuiteError."""
-    if benchmark.own_scorer is None and benchmark.scorer == "api_bank":
+    if benchmark.own_scorer is None and benchmark.scorer in EXECUTED:
         try:
             checkout()
         except ScorerFailed as error:

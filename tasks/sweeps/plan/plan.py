@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models
+from tutti.tasks.sweeps.plan.honoured import check_honoured
 from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of, sample_id_of, sweep_id_of
 from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.plan.roles import check_agent, check_search
@@ -61,8 +62,8 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
 
     Each cell has the same tasks, in the same order, with the same seeds; of a higher level more
     trials where `per_session` says so. `whole` is the suite that this one is a part or a probe of.
-    Raises SuiteError where the suite's agent or its search is not made for such tasks, or its trace
-    is too short.
+    Raises SuiteError where the suite's agent or its search is not made for such tasks, a harness's
+    package cannot honour its models or limits, or its trace is too short.
     """
     model = set_up.model
     suite = with_reply_tokens(suite, None if model is None else model.context_tokens)
@@ -70,6 +71,7 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
     searches = bool(set_up.index_id or suite.roles.search_url)
     check_agent(suite, set_up.roles, problems, searches)
     check_search(suite, problems)
+    check_honoured(suite, set_up, whole)
     order = list(problems)
     Random(suite.tasks.seed).shuffle(order)
     grid_id = None if whole is None else grid_id_of(whole)

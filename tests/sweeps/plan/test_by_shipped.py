@@ -11,7 +11,10 @@ from tests.deployments.tau2_standin import install_into
 from tests.deployments.test_tau2_episode import TASKS
 from tests.sweeps.conftest import set_up_of
 from tutti.tasks.agents.shipped import TAU2, shipped_harness
+from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan.identity import sweep_content
+from tutti.tasks.sweeps.plan.plan import plan_of
+from tutti.tasks.sweeps.plan.roles import Roles, ServedModel
 from tutti.tasks.sweeps.plan.task_set import read_items, read_set
 from tutti.tasks.sweeps.spec.grid import parts
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
@@ -125,6 +128,58 @@ def test_the_harness_is_in_the_ids(checkout: Path) -> None:
     short = suite_of(checkout, harness={"command": "{tau2} --max-steps 5"})
     assert sweep_content(short, set_up_of([]))["harness"] != one["harness"]
     assert "harness" not in sweep_content(Suite(), set_up_of([]))
+
+
+def model_of(**more: Any) -> Model:
+    """An entry of models.yaml."""
+    return Model(provider="openai", endpoint="http://a:1/v1", context_tokens=4000, **more)
+
+
+@pytest.mark.parametrize("setting", [{"tools": False}, {"dialect": "hermes"}])
+@pytest.mark.parametrize("who", ["measured", "expert", "user"])
+def test_a_model_that_takes_no_tools_is_refused(setting: dict[str, Any], who: str) -> None:
+    """The package sends tools and reads calls; so it was measured without the entry's setting. A
+    user may be such a model where users have no tools, and tutti's own agent honours it."""
+    plain, told = model_of(), model_of(**setting)
+    of = {each: told if each == who else plain for each in ("measured", "expert", "user")}
+    roles = Roles(
+        user=ServedModel("customer", "engine:2", of["user"]),
+        experts={"strong": ServedModel("strong", "engine:3", of["expert"])},
+    )
+    set_up = set_up_of([], model=of["measured"], roles=roles)
+    fields: dict[str, Any] = {"roles": {"user": "a"}}
+    name = {"measured": "pocket", "expert": "strong", "user": "customer"}[who]
+    ((key, value),) = setting.items()
+    words = rf"models\.{name}\.{key}: {str(value).lower()}: tau2's package sends tools .* another"
+    with pytest.raises(SuiteError, match=words):
+        plan_of(Suite(benchmark="tau2-telecom", **fields), set_up)
+    if who == "user":
+        plan_of(Suite(benchmark="tau2-retail", **fields), set_up)
+    plan_of(Suite(benchmark="tau2-mock", **fields), set_up)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "fields", "words"),
+    [
+        ("tau2-retail", {"limits": {"max_turns": 20}}, r'max_turns: .* "{tau2} --max-steps N"'),
+        ("bfcl-multi-turn", {"limits": {"max_turns": 20}}, r"max_turns: bfcl's .*command_s"),
+        ("tau2-retail", {"limits": {"working_s": 5.0}}, r"limits\.working_s: .*command_s"),
+        ("tau2-retail", {"limits": {"attempt_usd": 0.1}}, r"limits\.attempt_usd: tau2's package"),
+        (
+            "tau2-retail",
+            {"data": {"prompt": "plain"}},
+            r"data\.prompt: tau2-retail has the prompts",
+        ),
+    ],
+)
+def test_what_a_package_does_not_know_is_refused(
+    benchmark: str, fields: dict[str, Any], words: str
+) -> None:
+    """It was ignored. In a grid it may be another benchmark's, and ids stay."""
+    with pytest.raises(SuiteError, match=words):
+        plan_of(Suite(benchmark=benchmark, **fields), set_up_of([]))
+    grid = Suite(benchmarks=(benchmark, "gsm8k"), **fields)
+    plan_of(parts(grid)[0], set_up_of([]), grid)
 
 
 def test_only_the_first_word_names_a_harness() -> None:

@@ -3,13 +3,18 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.sweeps.conftest import make_tasks, set_up_of
+from tutti.storage import Catalog, query
 from tutti.tasks.serving.registry import Model
+from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.spec import Policy, Suite, default_tokens, reply_tokens, with_fields
+from tutti.tasks.sweeps.spec.grid import parts
 
 
 def planned(suite: Suite, context_tokens: int) -> Plan:
@@ -62,3 +67,45 @@ def test_the_cells_of_such_grids_are_not_the_same() -> None:
         for each in (with_fields(grid, {"max_tokens": 96}), with_fields(grid, {"max_tokens": 4096}))
     ]
     assert ids[0] != ids[1]
+
+
+def part_of(grid: Suite, context_tokens: int | None) -> Plan:
+    """The plan of a grid's part for a model with such a context; None: without an entry."""
+    made = set_up_of([problem_of_task(task) for task in make_tasks(2)])
+    if context_tokens is not None:
+        model = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=context_tokens)
+        made = replace(made, model=model)
+    return plan_of(parts(grid)[0], made, grid)
+
+
+LENGTHS = st.none() | st.sampled_from([95, 96, 97, 256, 4096])
+CONTEXTS = st.none() | st.sampled_from([190, 192, 194, 512, 8192])
+
+
+@given(st.sampled_from(["gsm8k", "stdlib"]), LENGTHS, LENGTHS, CONTEXTS)
+def test_no_cell_is_of_two_lengths(
+    benchmark: str, one: int | None, other: int | None, context: int | None
+) -> None:
+    """Whatever a grid states, and whatever its id: of one model and benchmark two plans share cells
+    if replies may be equally long, and else neither a cell nor a sample."""
+    grid = Suite(benchmarks=(benchmark, "ifeval"), concurrency=(1, 2))
+    plans = [part_of(with_fields(grid, {"max_tokens": each}), context) for each in (one, other)]
+    lengths = [plan.suite.sampling.reply_tokens for plan in plans]
+    cells = [{cell.cell_id for cell in plan.cells} for plan in plans]
+    samples = [{each.sample_id for cell in plan.cells for each in cell.samples} for plan in plans]
+    if lengths[0] == lengths[1]:
+        assert cells[0] == cells[1] and samples[0] == samples[1]
+    else:
+        assert not cells[0] & cells[1] and not samples[0] & samples[1]
+
+
+def test_a_grid_run_the_other_way_shows_the_cells_of_its_newest_plan(catalog: Catalog) -> None:
+    """The two share a sweep; the cells of the other length are superseded, and come back."""
+    grid = Suite(benchmarks=("gsm8k", "ifeval"), policies=("passthrough",), concurrency=(1,))
+    long, short = (part_of(with_fields(grid, {"max_tokens": n}), 8192) for n in (None, 96))
+    assert long.sweep_id == short.sweep_id
+    shown = "select cell_id from cells where status <> 'superseded'"
+    for plan in (long, short, long):
+        enter_plan(plan, catalog)
+        assert query(shown, catalog.home) == [{"cell_id": plan.cells[0].cell_id}]
+    assert len(query("select * from cells", catalog.home)) == 2

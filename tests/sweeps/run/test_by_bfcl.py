@@ -12,17 +12,17 @@ from tests.benchmarks.test_bfcl_package import TASK, write
 from tests.deployments.bfcl_standin import VERSION, install_into
 from tests.deployments.test_bfcl_episode import GOLD
 from tests.sweeps.conftest import Agent, Sweep
-from tutti.tasks.sweeps.plan.plan import plan_of
+from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import enter_items
+from tutti.tasks.sweeps.run.runner import Progress
 from tutti.tasks.sweeps.spec.suite import Suite
 
 
-async def test_the_packages_verdict_is_the_score(
+async def run_bfcl(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every call of the turns is recorded; the score has the package's name and version, and
-    counts in `bfcl_overall`."""
+) -> tuple[Plan, Progress]:
+    """A sweep of one task, whose gold calls the model makes."""
 
     async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         return web.json_response(completion(message(GOLD, body["messages"])))
@@ -40,7 +40,15 @@ async def test_the_packages_verdict_is_the_score(
     )
     entered = enter_items(suite, sweep.catalog)
     plan = plan_of(suite, SetUp(entered, "engine:1", "checkpoint:1", "pocket"))
-    progress = await sweep.run(plan, sweep.enter(plan))
+    return plan, await sweep.run(plan, sweep.enter(plan))
+
+
+async def test_the_packages_verdict_is_the_score(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every call of the turns is recorded; the score has the package's name and version, and
+    counts in `bfcl_overall`."""
+    _, progress = await run_bfcl(sweep, tmp_path, monkeypatch)
     assert (progress.counted, progress.correct, progress.infra) == (1, 1, 0)
     ((scorer, version, detail),) = sweep.sql("select scorer, scorer_version, detail from scores")
     assert (scorer, version) == ("bfcl_multi_turn", VERSION)

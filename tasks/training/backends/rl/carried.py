@@ -46,6 +46,8 @@ def _of_suite(suite: Suite, where: str) -> Iterator[str]:
         yield f"{where}.benchmark: stdlib's tasks need tutti's tools search and python"
     if suite.benchmarks:
         yield f"{where}.benchmarks: name one, as `benchmark`"
+    if suite.harness.command is None and suite.command is not None and not suite.benchmarks:
+        yield f"{where}.benchmark: attempts at {suite.benchmark} are made by {suite.command}"
     for name in ("command", "mcp", "search_index", "python", "parallel"):
         if getattr(suite.harness, name) is not None:
             yield f"{where}.harness.{name}: attempts are made by tutti"

@@ -52,6 +52,7 @@ def test_what_cannot_be_carried_is_refused(
     [
         ({"benchmark": "stdlib", "data": {}}, "suite.benchmark: stdlib's tasks need"),
         ({"harness": {"command": "run me"}}, "suite.harness.command"),
+        ({"benchmark": "bfcl-multi-turn", "data": {}}, "suite.benchmark: attempts at .* by {bfcl}"),
         ({"data": {"scorer": "judge"}, "roles": {"judge": "j"}}, "suite.roles.judge"),
     ],
 )

@@ -1,0 +1,126 @@
+"""API-Bank's level 3 by its published protocol: each call after the gold calls before it.
+
+``api-bank-3-call``: an item for each of the 245 calls of the 50 samples, also for the 114 searches
+for tools. The model gets the request, the gold calls so far with their results, and on offer the
+tool searcher and what it has found. ``api-bank-3-response``: the final reply after all gold calls.
+The publisher's accuracy is the share of right calls; its sample accuracy is the share of samples
+without a wrong one (attribute ``sample``). Ten gold calls are wrong by the publisher's own check
+(``known_bad``). ``api-bank-3``, where the attempt goes its own way, is
+in `session`.
+
+Rules: each API's own check, from arguments and recorded results (default); ``executed``: by
+execution with the publisher's programs, whose tool searcher needs an embedding model;
+``executed_words``: the same, with tools searched by pieces of words; ``strict``: exact JSON.
+
+The file is on the hub, and in the repository's history: ``git show
+1d76900:api-bank/test-data/level-3.json``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT
+from tutti.tasks.benchmarks.api_bank.session import LEVEL_3
+from tutti.tasks.benchmarks.api_bank.single_call import Turn, messages_of, parameters_of
+from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files
+
+UNREAD_LIST = "an argument is a list, which the publisher's parser reads as text"
+
+
+def read_calls(files: Files) -> Iterator[Item]:
+    """One item per call. Raises BadRow."""
+    for number, row in enumerate(files.rows()):
+        turns, found = [_request(row)], {SEARCHER: SEARCHER_TOOL}
+        for place, call in enumerate(_calls(row)):
+            turn = _turn(call, len(turns))
+            gold: dict[str, Any] = {"name": turn.name, "arguments": turn.arguments}
+            unread = any(isinstance(value, list) for value in (turn.arguments or {}).values())
+            fault = UNREAD_LIST if unread else NO_FAULT
+            if unread:
+                gold["fails"] = fault
+            tools = list(found.values())
+            yield Item(
+                id=f"{number}#{place}",
+                fields={},
+                target={
+                    "calls": [gold],
+                    "known": parameters_of(tools),
+                    "result": dict(call.object("output").data),
+                },
+                attributes={
+                    "api": turn.name,
+                    "sample": str(number),
+                    "known_bad": fault,
+                    "on_offer": "yes" if turn.name in found else "no",
+                },
+                messages=messages_of(turns),
+                tools=tools,
+            )
+            if turn.name == SEARCHER:
+                described = Descriptions.found(call.object("output"))
+                found |= {one["function"]["name"]: one for one in described}
+            turns.append(turn)
+
+
+def read_responses(files: Files) -> Iterator[Item]:
+    """One item per sample: its reply. Raises BadRow."""
+    for number, row in enumerate(files.rows()):
+        turns = [_request(row)]
+        turns += [_turn(call, place) for place, call in enumerate(_calls(row), 1)]
+        yield Item(
+            id=str(number),
+            fields={},
+            target={"response": row.text("response")},
+            attributes={"calls": str(len(turns) - 1)},
+            messages=messages_of(turns),
+        )
+
+
+def _request(row: Row) -> Turn:
+    return Turn(0, "User", row.text("requirement").strip())
+
+
+def _calls(row: Row) -> Sequence[Row]:
+    calls = row.objects("apis")
+    if not calls:
+        row.bad("apis", "holds no call")
+    return calls
+
+
+def _turn(call: Row, place: int) -> Turn:
+    """A gold call; `place` is its number in its sample. Raises BadRow."""
+    result = call.object("output")
+    if "output" not in result.data:
+        result.bad("output", "is missing")
+    arguments: dict[str, Any] = dict(call.object("input").data)
+    output = result.data["output"]
+    return Turn(place, "API", name=call.text("api_name"), arguments=arguments, result=output)
+
+
+CALLS = replace(
+    LEVEL_3,
+    name="api-bank-3-call",
+    read=read_calls,
+    scorer="api_bank_recorded",
+    rules={
+        "executed": "api_bank_3",
+        "executed_words": "api_bank_3_words",
+        "strict": "tool_calls",
+    },
+    prompt="tools",
+    interactive=False,
+    world=None,
+)
+RESPONSES = replace(
+    CALLS,
+    name="api-bank-3-response",
+    read=read_responses,
+    scorer="rouge_l",
+    rules={},
+    gold=lambda item: str(item.target["response"]),
+)
+API_BANK_3 = (CALLS, RESPONSES)

@@ -18,6 +18,7 @@ from bench.evaluations import (
     ifbench,
     ifeval,
     inspect_evals,
+    mnms,
 )
 
 COMPARED = {
@@ -37,6 +38,7 @@ COMPARED = {
     "ifbench": ifbench.checks,
     "ifeval": ifeval.checks,
     "mbpp-plus": evalplus.mbpp,
+    "mnms": mnms.plans,
     **{f"inspect-{each.__name__}": each for each in inspect_evals.COMPARED},
 }
 

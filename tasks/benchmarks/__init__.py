@@ -30,6 +30,7 @@ from tutti.tasks.benchmarks.harness import HARNESS
 from tutti.tasks.benchmarks.headline import MEAN_SCORE, SHARE_RIGHT, Headline
 from tutti.tasks.benchmarks.item import EXPERTS, ExcludedRow, Item
 from tutti.tasks.benchmarks.long_context.mrcr import MRCR
+from tutti.tasks.benchmarks.mnms.benchmark import MNMS
 from tutti.tasks.benchmarks.negotiation.benchmark import NEGOTIATION
 from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS, generated_name, jsonl_benchmark
 from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
@@ -106,6 +107,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         MMLU_PRO,
         MMLU_REDUX,
         MMMLU,
+        *MNMS,
         MRCR,
         *NEGOTIATION,
         OMNI_MATH,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Measure = Literal["accuracy", "mean score"]
-Metric = Literal["attempted", "calibration"]
+Metric = Literal["attempted", "calibration", "plans"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Headline:
 
     metrics: tuple[Metric, ...] = ()
     """Further figures. attempted: SimpleQA's F1, the share right of those attempted, the share not
-    attempted. calibration: HLE's two calibration errors, of scores with a confidence."""
+    attempted. calibration: HLE's two calibration errors, of scores with a confidence. plans: m&m's
+    measures of plans."""
 
     def detail(self) -> dict[str, Any]:
         """As the task set's artifact has it."""

@@ -27,7 +27,8 @@ READ_OF_DETAIL = (
     "try_cast(try(detail ->> '$.confidence') as double) as confidence, "
     "try(detail ->> '$.criteria[*].text') as criteria, "
     "try(detail ->> '$.criteria[*].rating') as ratings, "
-    "try(detail ->> '$.criteria[*].range') as ranges"
+    "try(detail ->> '$.criteria[*].range') as ranges, "
+    "try(detail ->> '$.plan_figures') as plan_figures"
 )
 # Table to the columns that a report and the macros it asks read, and the order of its copy.
 COPIED = {

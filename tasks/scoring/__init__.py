@@ -29,6 +29,7 @@ from tutti.tasks.scoring.published.judges import (
     SimpleQaRule,
     ToolOrchestraRule,
 )
+from tutti.tasks.scoring.published.mnms import Mnms
 from tutti.tasks.scoring.published.repetition import Repetition
 from tutti.tasks.scoring.published.rouge import RougeL
 from tutti.tasks.scoring.published.ruler import Ruler
@@ -68,6 +69,8 @@ SCORERS: dict[str, Scorer] = {
     "flowbench_turn": FlowbenchTurn(),
     "flowbench_turn_text": FlowbenchTurn(asks_judge=False),
     "flowbench_session": FlowbenchSession(),
+    "mnms": Mnms(),
+    "mnms_best_match": Mnms(best_match=True),
     "rouge_l": RougeL(),
     "ruler": Ruler(),
     "code": Code(),
@@ -91,7 +94,11 @@ GRADED = frozenset(
 )
 """Scorers whose score, 0 to 1, is a degree, which benchmarks report as its mean."""
 WHOLE = frozenset(
-    {*EXECUTED, "api_bank_recorded", "api_bank_session", "bfcl_ast", "flowbench_session"}
+    {
+        *EXECUTED,
+        *("api_bank_recorded", "api_bank_session", "bfcl_ast", "flowbench_session"),
+        *("mnms", "mnms_best_match"),
+    }
 )
 """Scorers whose score is a degree, but whose publishers count what is right in full."""
 
@@ -129,6 +136,9 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.metrics import pass_at_k as pass_at_k
     from tutti.tasks.scoring.metrics import pass_hat_k as pass_hat_k
     from tutti.tasks.scoring.published.api_bank_executed import checkout as checkout
+    from tutti.tasks.scoring.published.mnms import PlanUnreadable as PlanUnreadable
+    from tutti.tasks.scoring.published.mnms import code_of as code_of
+    from tutti.tasks.scoring.published.mnms import steps_of as steps_of
     from tutti.tasks.scoring.published.whose import whose_rule as whose_rule
     from tutti.tasks.scoring.score import JudgeClient as JudgeClient
     from tutti.tasks.scoring.score import JudgeSettings as JudgeSettings

@@ -1,5 +1,6 @@
 """Our scorers beside the official programs, where these are installed; else skipped, and said."""
 
+import json
 import os
 import random
 import subprocess
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.evaluations import api_bank, api_bank_3, bfcl, bird, flowbench, inspect_evals
+from bench.evaluations import api_bank, api_bank_3, bfcl, bird, flowbench, inspect_evals, mnms
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
 from tutti.tasks.scoring.sql import QueryFailed, run_query
@@ -77,6 +78,51 @@ def test_made_up_calls_do_what_their_kind_says() -> None:
         if gold and made:
             dated = kind == "case" and gold[0]["arguments"]["t"][0].isdigit()  # has no letters
             assert (gold == made) == (kind == "gold" or dated), (kind, gold, made)
+
+
+def test_mnms_agrees_with_its_evaluator_and_its_parser() -> None:
+    """Every figure; replies but for those with escapes, which its parser deletes."""
+    python, checkout = named("TUTTI_OFFICIAL_MNMS"), Path(named("TUTTI_MNMS"))
+    found = mnms.plans(python, checkout, rounds=4)
+    assert sum(found.n.values()) > 250 and found.differing
+    differing = {kind for kind in found.n if found.same[kind] < found.n[kind]}
+    assert differing <= {f"reply {form} {kind}" for form in ("json", "code") for kind in (
+        "escapes", "all")}  # fmt: skip
+
+
+def test_made_up_plans_do_what_their_kind_says() -> None:
+    """Every kind but the gold one changes the plan, and never the gold plan itself."""
+    rng = random.Random(1)
+    for _ in range(30):
+        gold = mnms.made_plan(rng, (*mnms.PLAIN, *mnms.ESCAPED))
+        before = json.dumps(gold)
+        made = {kind: mnms.changed(gold, kind, rng) for kind in mnms.KINDS}
+        assert json.dumps(gold) == before and made["gold"] == gold and made["none"] == []
+        same = {kind for kind in mnms.KINDS if made[kind] == gold}
+        assert same <= {"gold", "case", "tool", "order", "swapped", "spaces"}
+        assert len(made["many"]) == 20 * len(gold) == 20 * (len(made["dropped"]) + 1)
+    programs = {kind: mnms.program(mnms.PAD, kind, rng) for kind in mnms.PROGRAMS}
+    assert len(set(programs.values())) == len(mnms.PROGRAMS)
+
+
+def test_figures_are_the_evaluators_by_hand() -> None:
+    """A right plan of two tools, and one that has another tool in place of one of two."""
+    counts = {"argument_names": [2, 2, 2], "argument_values": [1, 2, 2], "edges": [1, 1, 1]}
+    right = {"right_tools": ["tag", "count"], "missed_tools": [], "surplus_tools": []}
+    exact = {"plan_names": True, "plan_values": False, "edit_distance": 0.0, "plan_tools": True}
+    wrong = {"right_tools": ["tag"], "missed_tools": ["count"], "surplus_tools": ["emoji"]}
+    other = {"argument_names": [1, 2, 2], "argument_values": [0, 2, 2], "edges": [0, 1, 1]}
+    failed = {"plan_names": False, "plan_values": False, "edit_distance": 0.5}
+    found = mnms.figures_of(
+        [counts | right | exact, other | wrong | failed | {"plan_tools": False}]
+    )
+    # tag: precision and recall 1; count: precision 1, recall 1/2, F1 2/3; emoji 0; of 33 tools
+    assert found["tool_macro_precision"] == round(100 * 2 / 33, 2)
+    assert found["tool_macro_recall"] == round(100 * 1.5 / 33, 2)
+    assert found["tool_macro_f1"] == round(100 * (1 + 2 / 3) / 33, 2)
+    assert [found[f"{each}_f1"] for each in ("argname", "argvalue", "edge")] == [75.0, 25.0, 50.0]
+    assert (found["plan_tool_accuracy"], found["plan_argvalue_accuracy"]) == (50.0, 0.0)
+    assert found["tool_normalized_edit_distance"] == 25.0
 
 
 @pytest.mark.slow

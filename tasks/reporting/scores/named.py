@@ -6,24 +6,27 @@ In: a connection of `focus`. Out: `NamedMetric` rows by cell. The task set decla
 - ``attempted``: SimpleQA's F1, the share right of those attempted, and the share not attempted,
   from `scores.answer`, a judge's verdict;
 - ``calibration``: HLE's two errors, from ``confidence``, 0 to 100, in `scores.detail`;
+- ``plans``: m&m's figures, from ``plan_figures`` in `scores.detail` (`plans.py`);
 - names of criteria: their mean ratings, from ``criteria`` in `scores.detail`, in their own ranges.
 
 An attempt whose newest score lacks the field is left out, and counted.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.scores.headline import COUNTED
+from tutti.tasks.reporting.scores.plans import plan_measures
 from tutti.tasks.scoring import calibration_error, f1_of_attempted, right_of_attempted
 from tutti.tasks.scoring.statistics import Ratio, mean_interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-ATTEMPTED, CALIBRATION = "attempted", "calibration"
+ATTEMPTED, CALIBRATION, PLANS = "attempted", "calibration", "plans"
 NOT_ATTEMPTED = "not_attempted"
 MOST_CONFIDENT = 100.0
 ROWS_SQL = f"""
@@ -35,7 +38,8 @@ with declared as (
 ),
 newest as (
     select attempt_id, arg_max({{'verdict': verdict, 'confidence': confidence,
-                                 'criteria': criteria, 'ratings': ratings, 'ranges': ranges}},
+                                 'criteria': criteria, 'ratings': ratings, 'ranges': ranges,
+                                 'plan_figures': plan_figures}},
                                scored_at) as read
     from scores group by attempt_id
 )
@@ -43,7 +47,7 @@ select cell_id, coalesce(task_id, attempt_id) as task_id, coalesce(correct, fals
        any_value(metrics) over (partition by cell_id) as metrics,
        any_value(parts) over (partition by cell_id) as parts,
        read.verdict as verdict, read.confidence as confidence, read.criteria as criteria,
-       read.ratings as ratings, read.ranges as ranges
+       read.ratings as ratings, read.ranges as ranges, read.plan_figures as plan_figures
 from attempts join declared using (cell_id) left join newest using (attempt_id)
 where {COUNTED} order by cell_id, task_id, attempt_id
 """
@@ -127,9 +131,21 @@ def _calibration(cell_id: str, some: Sequence[Row]) -> list[NamedMetric]:
     ]
 
 
+def _plans(cell_id: str, some: Sequence[Row]) -> list[NamedMetric]:
+    known = [row for row in some if row["plan_figures"] is not None]
+    if not known:
+        return []
+    tasks = [[json.loads(row["plan_figures"]) for row in task] for task in _by_task(known)]
+    left = len(some) - len(known)
+    return [
+        NamedMetric(cell_id, *measure, len(known), left, True) for measure in plan_measures(tasks)
+    ]
+
+
 METRICS: Mapping[str, Callable[[str, Sequence[Row]], list[NamedMetric]]] = {
     ATTEMPTED: _attempted,
     CALIBRATION: _calibration,
+    PLANS: _plans,
 }
 
 

@@ -23,6 +23,8 @@ WHOSE: dict[str, str] = {
     "bird_soft_f1": "BIRD's soft-F1",
     "bird_r_ves": "BIRD's R-VES",
     "ifbench": "IFBench's checks, prompt-level loose",
+    "mnms": "m&m's evaluator, tools in order",
+    "mnms_best_match": "m&m's evaluator, nearest of all gold plans",
     "repetition": "MRCR's similarity",
     "ruler": "RULER's string match",
     "sql": f"{OURS}, the order of rows where the gold query has one",

@@ -1,0 +1,1 @@
+"""m&m's: plans of tool calls for multi-modal requests."""

@@ -1,0 +1,134 @@
+"""m&m's: a request, 33 tools, and the plan of calls that serves it. Nothing is executed.
+
+``mnms`` asks for a plan in JSON, ``mnms-code`` for a Python program. The publisher's files have a
+JSON object a line: ``id``, ``user_request``, ``plan_str`` and ``alt_plans_str`` (Python literals: a
+list of steps, and a list of such lists, or null), ``code_str``. The default split has 882 tasks,
+``test_human_verified`` 1,565, ``test_raw`` 4,427, not verified.
+
+Scorer ``mnms``; rule ``best_match`` accepts the alternative plans too. Prompts ask for what the
+publisher's ask for, in other words, in one turn without feedback and without worked examples.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Literal
+
+from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.headline import Headline
+from tutti.tasks.benchmarks.item import ExcludedRow, Item
+from tutti.tasks.benchmarks.mnms.tools import FUNCTIONS, TOOLS
+from tutti.tasks.benchmarks.rows import Row, shown
+from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.scoring import PlanUnreadable, code_of, steps_of
+
+Format = Literal["json", "code"]
+SPLITS = ("test_human_verified_filtered", "test_human_verified", "test_raw")
+JSON_FORM = """Answer with one JSON object and nothing else, in this form:
+{"nodes": [{"id": 0, "name": "image captioning", "args": {"image": "a.jpg"}}, \
+{"id": 1, "name": "text generation", "args": {"text": "a poem about <node-0>.text"}}]}
+Steps have ids from 0, in the order of their execution. Each argument that the tool lists is \
+given, as the request words it, or as a result of an earlier step: <node-0>.text is the text of \
+step 0."""
+CODE_FORM = """Answer with one Python program in a code block, in this form:
+```python
+def solve():
+    output0 = image_captioning(image="a.jpg")
+    output1 = text_summarization(text=output0['text'])
+    return output1
+```
+Each step is one line: a call of one tool, with all of its arguments by name, assigned to output0, \
+output1 and so on. A result is taken by its name, output0['text']."""
+
+
+def read(files: Files, form: Format) -> Iterator[Item | ExcludedRow]:
+    """One item a row; a row whose gold plan the publisher's program cannot read is left out.
+    Raises BadRow."""
+    tools = "\n".join(_described(form))
+    for row in files.rows():
+        plan = _plan(row, "plan_str", row.literal("plan_str"))
+        try:
+            steps = steps_of(code_of(plan))
+        except PlanUnreadable as error:
+            yield ExcludedRow(row.name("id"), f"the gold plan is none that can be scored: {error}")
+            continue
+        target: dict[str, Any] = {"plan": plan, "alternatives": _alternatives(row)}
+        target |= {"format": form, "tools": FUNCTIONS}
+        if form == "code":
+            target["code"] = row.text("code_str")
+        yield Item(
+            id=row.name("id"),
+            fields={
+                "question": row.text("user_request"),
+                "tools": tools,
+                "form": JSON_FORM if form == "json" else CODE_FORM,
+            },
+            target=target,
+            attributes={
+                "steps": str(len(plan)),
+                "tools": " ".join(step.tool for step in steps),
+                "unread_steps": str(len(plan) - len(steps)),
+            },
+        )
+
+
+def gold(item: Item) -> str:
+    """The gold plan as an answer has it."""
+    if item.target["format"] == "code":
+        return f"```python\n{item.target['code']}\n```"
+    return json.dumps({"nodes": item.target["plan"]}, ensure_ascii=False)
+
+
+def _described(form: Format) -> Iterator[str]:
+    """A line for each tool."""
+    for tool in TOOLS:
+        name = tool.name if form == "json" else tool.function
+        yield f"- {name}({tool.arguments}) -> {tool.results}: {tool.description}"
+
+
+def _alternatives(row: Row) -> list[Any]:
+    """The other plans that serve the request; none where the field has none."""
+    if row.name_of("alt_plans_str") is None:
+        return []
+    found = row.literal("alt_plans_str")
+    if not isinstance(found, list):
+        row.wrong(("alt_plans_str",), found, "a list of plans")
+    return [_plan(row, f"alt_plans_str.{nth}", plan) for nth, plan in enumerate(found)]
+
+
+def _plan(row: Row, field: str, found: Any) -> list[dict[str, Any]]:
+    """A plan: a list of steps with id, name and args. Raises BadRow."""
+    if not isinstance(found, list) or not found:
+        row.bad(field, f"{shown(found)} is not a list of steps")
+    for nth, step in enumerate(found):
+        if not isinstance(step, dict):
+            row.bad(f"{field}.{nth}", f"{shown(step)} is not an object")
+        one = row.inner(f"{field}.{nth}", step)
+        one.whole("id")
+        one.text("name")
+        if not isinstance(one.value("args"), dict):
+            one.wrong(("args",), step["args"], "an object")
+        try:
+            json.dumps(step)
+        except (TypeError, ValueError) as error:
+            one.bad("args", f"{shown(step['args'])}: {error}")
+    return found
+
+
+def _benchmark(name: str, form: Format) -> Benchmark:
+    return Benchmark(
+        name=name,
+        read=partial(read, form=form),
+        splits={split: (f"{split}.json", f"{split}.jsonl") for split in SPLITS},
+        scorer="mnms",
+        rules={"best_match": "mnms_best_match"},
+        subsets="steps",
+        prompt="plan",
+        reports=Headline("accuracy", metrics=("plans",)),
+        hub=Hub("zixianma/mnms", "da313260161c982eb2004bb15761d7aa2e03eb4f"),
+        gold=gold,
+        licence="MIT; Ma et al. 2024, arXiv 2403.11085; not to be used for training",
+    )
+
+
+MNMS = (_benchmark("mnms", "json"), _benchmark("mnms-code", "code"))

@@ -1,0 +1,320 @@
+"""m&m's measures of a plan, from its published evaluator. No tool is executed.
+
+Target::
+
+    {"plan": [{"id": 0, "name": "image captioning", "args": {"image": "a.jpg"}}, …],
+     "alternatives": [plan, …], "format": "json" or "code", "tools": ["image_captioning", …]}
+
+A plan in JSON is rewritten as lines of Python, ``output0 = image_captioning(image="a.jpg")``. A
+line is a step if it parses by itself and its first assignment is a call of a plain name; a line
+that is none, such as one that a text with a line break was cut into, counts as nothing, in the gold
+plan too. Compared with the gold plan are sets of labels (so a repeated one counts once): argument
+names (a tool with the sorted names of its arguments), argument values (the same with values, case
+ignored), edges (a tool and the next one); and lists: the tools in order, the same with names, the
+same with values. The edit distance is 1 - 2 LCS / (n + m) of the tools in order; a tool that is
+not among ``tools`` equals any other such one.
+
+Value: 1 - edit distance. Correct: the tools are the gold ones, in order. `detail["plan_figures"]`
+has what sums to the published figures. ``mnms_best_match`` takes, of the gold plan and its
+alternatives, the one whose set of tools is nearest (F1): the evaluator's ``use_best_match``.
+
+The plan is read from the last message as the published agent reads it (after ``RESULT #:``; from
+the first to the last brace; or the first block ``` ```python```, which must compile), but escapes
+are kept: the published agent deletes each backslash and, in JSON, each line break, which is done
+here only where the text cannot be read otherwise. A plan of more than `MOST_CHARS` is none.
+Source: Ma et al. 2024, arXiv 2403.11085, and RAIVNLab/mnms, commit 8903795.
+"""
+
+import ast
+import itertools
+import json
+import re
+import string
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
+from tutti.tasks.scoring.target import needed, said
+
+MOST_CHARS = 20_000  # of a plan; a gold one has three steps, and Python parses f-strings in O(n^2)
+SHOWN_STEPS = 50  # of a plan in the details
+_RESULT, _FENCE = "RESULT #:", "```"
+_PLACE = re.compile(r"<node-(\d+)>\.(\w+)")
+_FORMATS = ("json", "code")
+_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
+class PlanUnreadable(ValueError):
+    """A text or a list of steps that is no plan; the message says why."""
+
+
+class Step(NamedTuple):
+    """One call of a plan."""
+
+    tool: str
+    arguments: Mapping[str, str]
+    """Each value as Python writes it."""
+
+
+class Labels(NamedTuple):
+    """A plan as it is compared; the lists are in the plan's order."""
+
+    tools: list[str]
+    names: list[str]
+    values: list[str]
+    edges: list[str]
+
+
+def steps_of(code: str) -> list[Step]:
+    """Each line of `code` that is a step."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Python says of escapes in a model's text
+        return [step for line in code.split("\n") if (step := _step(line.strip())) is not None]
+
+
+def _step(line: str) -> Step | None:
+    try:
+        tree = ast.parse(line)
+        first = next((node for node in ast.walk(tree) if isinstance(node, ast.Assign)), None)
+        if first is None or not isinstance(first.targets[0], ast.Name):
+            return None
+        call = first.value
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            return None
+        # `**x` has no name; the published program stops at it
+        found = {word.arg or "**": ast.unparse(word.value) for word in call.keywords}
+    except _UNREADABLE:
+        return None
+    return Step(call.func.id, found)
+
+
+def code_of(nodes: Any) -> str:
+    """A plan's steps as lines of Python. Raises PlanUnreadable where the publisher's fails."""
+    if not isinstance(nodes, list):
+        raise PlanUnreadable("the steps are not a list")
+    return "\n".join(_line(node) for node in nodes)
+
+
+def _line(node: Any) -> str:
+    if not isinstance(node, Mapping) or "id" not in node:
+        raise PlanUnreadable("a step is not an object with an id")
+    name, arguments = node.get("name"), node.get("args")
+    if not isinstance(name, str) or not isinstance(arguments, Mapping):
+        raise PlanUnreadable(f"step {_shown(node['id'])[:80]!r} has no name or no arguments")
+    written = ", ".join(f"{key}={_value(value)}" for key, value in arguments.items())
+    return f"output{_shown(node['id'])} = {name.replace(' ', '_')}({written})"
+
+
+def _value(value: Any) -> str:
+    if not isinstance(value, str):
+        return f'"{_shown(value)}"'  # numbers are texts
+    if value.startswith("<node-") and " " not in value:
+        number, dot, _ = value[len("<node-") :].partition(">")
+        if not dot or "." not in value or not _is_whole(number):
+            raise PlanUnreadable(f"{value[:80]!r} names no result of a step")
+        return f"output{int(number)}['{value.partition('.')[2]}']"
+    if "<node-" in value:
+        escaped = _with_results(value).replace('"', '\\"')
+        return f'f"{escaped}"'
+    escaped = value.replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _with_results(text: str) -> str:
+    """A text in which results of steps are named, by Python's rules of `str.format`, which the
+    publisher's program applies to it. Never `format` itself: a width in a model's text would cost
+    gigabytes."""
+    results = [f"output{int(found[1])}['{found[2]}']" for found in _PLACE.finditer(text)]
+    made, free, kinds = [], iter(results), set()
+    try:
+        parts = list(string.Formatter().parse(_PLACE.sub("{}", text)))
+    except ValueError as error:
+        raise PlanUnreadable(f"braces in {text[:80]!r}: {error}") from error
+    for before, field, width, conversion in parts:
+        made.append(before)
+        if field is None:
+            continue
+        kinds.add(bool(field))
+        found = next(free, None) if not field else _numbered(results, field)
+        if width or conversion or found is None or len(kinds) > 1:
+            raise PlanUnreadable(f"braces in {text[:80]!r}")
+        made.append(found)
+    return "".join(made)
+
+
+def _numbered(results: Sequence[str], field: str) -> str | None:
+    """The result that a field ``{1}`` means; None if there is none."""
+    number = int(field) if field.isdecimal() and len(field) < 9 else len(results)
+    return results[number] if number < len(results) else None
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    try:
+        return str(value)
+    except (RecursionError, ValueError) as error:
+        raise PlanUnreadable(f"a value: {error}") from error
+
+
+def read_plan(text: str, form: str) -> str:
+    """The plan in a message, as lines of Python. Raises PlanUnreadable."""
+    if form == "code":
+        ways = (text, text.replace("\\_", "_").replace("\\", ""))
+        return _first(ways, _read_code)
+    bare = text.replace("\n", "").replace("\\_", "_").replace("\\", "")
+    return _first((text, bare), lambda one: code_of(_read_json(one)))
+
+
+def _first(ways: Sequence[str], read: Any) -> str:
+    try:
+        return str(read(ways[0]))
+    except PlanUnreadable as error:
+        try:
+            return str(read(ways[1]))
+        except PlanUnreadable:
+            raise error from None  # what is wrong with the text as it was written
+
+
+def _read_json(text: str) -> Any:
+    text = text.partition(_RESULT)[2] if _RESULT in text else text
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start:
+        raise PlanUnreadable("no JSON object")
+    text = _bounded(text[start : end + 1])
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PlanUnreadable(f"not JSON: {error}") from error
+    if "nodes" not in found:
+        raise PlanUnreadable("the object has no nodes")
+    return found["nodes"]
+
+
+def _read_code(text: str) -> str:
+    text = text.partition(_RESULT)[2] if _RESULT in text else text
+    _, opened, text = text.partition(f"{_FENCE}python")
+    code, closed, _ = text.partition(_FENCE)
+    if not opened or not closed:
+        raise PlanUnreadable(f"no block between {_FENCE}python and {_FENCE}")
+    if not code:
+        raise PlanUnreadable("the block is empty")
+    code = _bounded(code)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(code, "plan", "exec", dont_inherit=True)  # never executed
+    except _UNREADABLE as error:
+        raise PlanUnreadable(f"not Python: {error}") from error
+    return code
+
+
+def _bounded(text: str) -> str:
+    if len(text) > MOST_CHARS:
+        raise PlanUnreadable(f"{len(text)} characters; at most {MOST_CHARS} are read")
+    return text
+
+
+def labels_of(steps: Sequence[Step]) -> Labels:
+    """The labels by which plans are compared."""
+    ordered = [(step.tool, sorted(step.arguments.items())) for step in steps]
+    tools = [step.tool for step in steps]
+    return Labels(
+        tools,
+        ["--".join((tool, *(key for key, _ in pairs))) for tool, pairs in ordered],
+        ["--".join((tool, *(f"{k}={v.lower()}" for k, v in pairs))) for tool, pairs in ordered],
+        [f"{one}--{other}" for one, other in itertools.pairwise(tools)],
+    )
+
+
+def edit_distance(made: Sequence[str], gold: Sequence[str], tools: Sequence[str]) -> float:
+    """1 - 2 LCS / (n + m), 0 to 1; tools that are not among `tools` are one and the same."""
+    if not made and not gold:
+        return 0.0
+    known = frozenset(tools)
+    one, other = ([tool if tool in known else "" for tool in side] for side in (made, gold))
+    row = [0] * (len(other) + 1)
+    for tool in one:
+        before = row
+        row = [0]
+        for place, wanted in enumerate(other):
+            longer = max(row[place], before[place + 1])
+            row.append(before[place] + 1 if tool == wanted else longer)
+    return 1 - 2 * row[-1] / (len(one) + len(other))
+
+
+class Mnms:
+    """Compares a plan with the gold plan."""
+
+    version: str = "1"
+    needs: Needs = "pure"
+
+    def __init__(self, best_match: bool = False) -> None:
+        """`best_match`: whether the nearest of gold plan and alternatives is the gold one."""
+        self.best_match = best_match
+        self.name: str = "mnms_best_match" if best_match else "mnms"
+
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Right if the tools are the gold ones in order. Raises ScorerFailed for a target that the
+        publisher's program cannot read."""
+        form, tools = needed(target, "format", str), needed(target, "tools", list)
+        if form not in _FORMATS:
+            raise ScorerFailed(f"the target's format is {form!r}; it must be json or code")
+        plans = [needed(target, "plan", list)]
+        plans += needed(target, "alternatives", list) if self.best_match else []
+        try:
+            golds = [labels_of(steps_of(code_of(plan))) for plan in plans]
+        except PlanUnreadable as error:
+            raise ScorerFailed(f"mnms: the target's plan: {error}") from error
+        wrong = None
+        try:
+            code = read_plan(said(submission), form)
+        except PlanUnreadable as error:
+            code, wrong = "", str(error)[:200]
+        made = labels_of(steps_of(code))
+        gold = max(golds, key=lambda each: _f1(made.tools, each.tools))  # of equal ones the first
+        distance = edit_distance(made.tools, gold.tools, tools)
+        detail: dict[str, Any] = {
+            "error": wrong,
+            "steps": len(made.tools),
+            "made": made.tools[:SHOWN_STEPS],
+        }
+        detail["plan_figures"] = _figures(made, gold, tools) | {"edit_distance": distance}
+        right = made.tools == gold.tools
+        return Score(self.name, self.version, 1 - distance, right, detail=detail)
+
+
+def _figures(made: Labels, gold: Labels, tools: Sequence[str]) -> dict[str, Any]:
+    """What sums to the published figures: of each kind of label [right, made, gold]; the known
+    tools of both plans, of the gold one alone, of the one that was made alone."""
+    ours, theirs = (set(each.tools) & set(tools) for each in (made, gold))
+    return {
+        "argument_names": _counts(made.names, gold.names),
+        "argument_values": _counts(made.values, gold.values),
+        "edges": _counts(made.edges, gold.edges),
+        "right_tools": sorted(ours & theirs),
+        "missed_tools": sorted(theirs - ours),
+        "surplus_tools": sorted(ours - theirs),
+        "plan_names": made.names == gold.names,
+        "plan_values": made.values == gold.values,
+    }
+
+
+def _counts(made: Sequence[str], gold: Sequence[str]) -> list[int]:
+    ours, theirs = set(made), set(gold)
+    return [len(ours & theirs), len(ours), len(theirs)]
+
+
+def _f1(made: Sequence[str], gold: Sequence[str]) -> float:
+    """In percent, to two digits, as the publisher compares it."""
+    right, ours, theirs = _counts(made, gold)
+    return round(200 * right / (ours + theirs), 2) if ours + theirs else 0.0

@@ -67,6 +67,7 @@ IMPORTERS: dict[str, Importer] = {
     "thunderagent": _importer("thunderagent"),
     "swe-bench": _importer("swe_bench"),
     "mini-swe-agent": _importer("mini_swe_agent"),
+    "terminal-bench": _importer("terminal_bench"),
 }
 EXPORTERS: dict[str, Exporter] = {
     "inspect": _exporter("inspect"),
@@ -74,6 +75,7 @@ EXPORTERS: dict[str, Exporter] = {
 }
 
 NAMES = (
+    ("terminal-bench", "tb.lock"),  # before the logs that agents leave in a run's folder
     ("inspect", "*.eval"),
     ("thunderagent", "orchestrator_usage.jsonl"),
     ("thunderagent", "*_timeseries.csv"),
@@ -86,6 +88,7 @@ NAMES = (
 )
 """File names that identify a format."""
 CONTENTS = (
+    ("terminal-bench", "*.json", r'"is_resolved"\s*:.*"failure_mode"\s*:'),
     ("atif", "*.json", r'"schema_version"\s*:\s*"ATIF|"trial_name"\s*:'),
     ("inspect", "*.json", r'"eval"\s*:\s*\{[^{}]*"(eval_id|run_id|created)"'),
     ("swe-bench", "*.json", r'"(resolved_instances|resolved_ids)"\s*:'),

@@ -40,8 +40,10 @@ STATUS = {
 }
 """Maps how a run ended to our status; any other exception is an infrastructure error."""
 SETTINGS = ("step_limit", "cost_limit", "wall_time_limit_seconds")
-SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "seed")
-SAMPLING += ("reasoning_effort", "stop")
+SAMPLING = (
+    *("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "seed"),
+    *("reasoning_effort", "stop"),
+)
 """What is kept of the model's settings: the rest may hold keys and addresses."""
 NOT_EXECUTED = "action was not executed"  # the agent's word for a command without an output
 

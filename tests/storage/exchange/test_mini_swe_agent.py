@@ -49,14 +49,19 @@ def response(place: int, message: Record) -> Record:
 
 def reply(place: int, command: str, cost: float = 0.25) -> Record:
     """What the agent keeps of a reply."""
-    extra = {"actions": [{"command": command, "tool_call_id": f"c{place}"}], "cost": cost}
+    actions = [{"command": command, "tool_call_id": f"c{place}"}]
+    extra: Record = {"actions": actions, "cost": cost}
     extra |= {"response": response(place, asked(place, command)), "timestamp": START + place}
     return asked(place, command) | {"function_call": None, "extra": extra}
 
 
 def output(place: int, text: str, failure: str = "", **more: Any) -> Record:
     """What the agent keeps of a command's output."""
-    extra = {"raw_output": text, "returncode": -1 if failure else 0, "exception_info": failure}
+    extra: Record = {
+        "raw_output": text,
+        "returncode": -1 if failure else 0,
+        "exception_info": failure,
+    }
     extra |= {"timestamp": START + place + 0.5, **more}
     return {"role": "tool", "tool_call_id": f"c{place}", "content": text, "extra": extra}
 
@@ -194,7 +199,7 @@ def test_the_responses_api(tmp_path: Path) -> None:
     used = {"input_tokens": 7, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 0}}
     said: Record = {"object": "response", "status": "completed", "output": items, "usage": used}
     said |= {"extra": {"actions": [{"command": "ls"}], "timestamp": START}}
-    told = {"type": "function_call_output", "call_id": "c1", "output": "a.py"}
+    told: Record = {"type": "function_call_output", "call_id": "c1", "output": "a.py"}
     told |= {"extra": {"returncode": 0, "exception_info": ""}}
     trial = only(tmp_path, trajectory(messages=[*OPENING, said, told, exit_entry()]))
     row, result = trial.messages[2:]

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 LISTED = 20  # problems printed as text; --json has all that the loader keeps
 VIEW_PORT = 7575  # inspect view's own
-FORMATS = "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent, swe-bench"
+FORMATS = (
+    "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent, swe-bench, "
+    "mini-swe-agent, terminal-bench"
+)
 SWEEP_FORMATS = {outputs.FORMAT: outputs.export, swe_bench.FORMAT: swe_bench.export}
 WORDS = {
     "sweep": "a sweep's id or name (the newest of that name)",

@@ -66,6 +66,8 @@ IMPORTERS: dict[str, Importer] = {
     "tau2": _importer("tau2"),
     "thunderagent": _importer("thunderagent"),
     "swe-bench": _importer("swe_bench"),
+    "mini-swe-agent": _importer("mini_swe_agent"),
+    "terminal-bench": _importer("terminal_bench"),
 }
 EXPORTERS: dict[str, Exporter] = {
     "inspect": _exporter("inspect"),
@@ -73,20 +75,24 @@ EXPORTERS: dict[str, Exporter] = {
 }
 
 NAMES = (
+    ("terminal-bench", "tb.lock"),  # before the logs that agents leave in a run's folder
     ("inspect", "*.eval"),
     ("thunderagent", "orchestrator_usage.jsonl"),
     ("thunderagent", "*_timeseries.csv"),
     ("nemo-skills", "output-rs*.jsonl*"),
     ("lm-eval", "samples_*.jsonl*"),
+    ("mini-swe-agent", "*.traj.json"),
     ("atif", "*trajectory*.json"),
     ("verifiers", "traces.jsonl"),
     ("verifiers", "*rollouts*.jsonl"),
 )
 """File names that identify a format."""
 CONTENTS = (
+    ("terminal-bench", "*.json", r'"is_resolved"\s*:.*"failure_mode"\s*:'),
     ("atif", "*.json", r'"schema_version"\s*:\s*"ATIF|"trial_name"\s*:'),
     ("inspect", "*.json", r'"eval"\s*:\s*\{[^{}]*"(eval_id|run_id|created)"'),
     ("swe-bench", "*.json", r'"(resolved_instances|resolved_ids)"\s*:'),
+    ("mini-swe-agent", "*.json", r'"instance_cost"\s*:'),
     ("tau2", "*.json", r'"simulations"\s*:|"info"\s*:\s*\{[^{]*"git_commit"'),
     ("lm-eval", "*.jsonl", r'"(filtered_resps|resps)"\s*:'),
     ("nemo-skills", "*.jsonl", r'"generation"\s*:'),

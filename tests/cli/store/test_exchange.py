@@ -186,6 +186,14 @@ def test_every_format_is_in_the_help_and_loads() -> None:
         ("results.jsonl", '{"example_id": 0, "completion": [], "reward": 1.0}', "verifiers"),
         ("eval_rollouts.jsonl", "{}", "verifiers"),
         ("results.json", '{"timestamp": "x", "info": {"git_commit": "y"', "tau2"),
+        ("tb.lock", "{}", "terminal-bench"),
+        (
+            "results.json",
+            '{"results": [{"trial_name": "a", "is_resolved": null, "failure_mode": "',
+            "terminal-bench",
+        ),
+        ("my_trajectory.traj.json", "{}", "mini-swe-agent"),
+        ("x.json", '{"info": {"model_stats": {"instance_cost": 0.1', "mini-swe-agent"),
     ],
 )
 def test_detect(tmp_path: Path, name: str, content: str, format: str) -> None:

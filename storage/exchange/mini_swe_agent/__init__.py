@@ -1,0 +1,1 @@
+"""Import of mini-swe-agent's trajectories."""

@@ -1,0 +1,1 @@
+"""Import of Terminal-Bench's own results."""

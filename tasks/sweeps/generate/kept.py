@@ -103,7 +103,10 @@ def _planned(
         else:
             dropped.append(part)
     new = missing.difference(*(part.seeds for part in kept))
-    fresh = [Part(first, count, concurrency) for first, count in _runs_of(sorted(new))]
+    runs = _runs_of(sorted(new))
+    if request.solutions is not None:  # each seed draws other solutions: they are no one cell
+        runs = [(seed, 1) for seed in sorted(new)]
+    fresh = [Part(first, count, concurrency) for first, count in runs]
     return WorkFolder(path, settings, (*kept, *fresh), (*left, *fresh), tuple(dropped))
 
 

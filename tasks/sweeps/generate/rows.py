@@ -1,0 +1,29 @@
+"""Lines of files: the rows of a request, which of them one chunk has, and whole files written."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tutti.tasks.benchmarks import Source
+from tutti.tasks.sweeps.generate.request import GenerateRequest
+
+
+def row_numbers(request: GenerateRequest, rows: int) -> range:
+    """The rows that the request's file holds, of `rows`."""
+    return range(rows) if request.chunk is None else request.rows_of(request.chunk, rows)
+
+
+def rows_in(request: GenerateRequest, chosen: range) -> Iterator[Mapping[str, Any]]:
+    """Some rows of the file, as they are there. Raises BadRow."""
+    rows = Source(request.file).files(request.file.name, None, ("*.jsonl",)).rows()
+    return (row.data for row in islice(rows, chosen.start, chosen.stop))
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a file so that it is whole or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    unfinished.replace(path)

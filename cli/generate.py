@@ -20,11 +20,12 @@ from tutti.cli.sweep.from_flags import (
     SearchIndex,
     ServedName,
 )
-from tutti.errors import INCONCLUSIVE
+from tutti.errors import INCONCLUSIVE, UsageError
 
 if TYPE_CHECKING:
     from tutti.flows.generate import GenerateResult
     from tutti.tasks.sweeps.from_flags import RunSettings
+    from tutti.tasks.sweeps.generate import GenerateRequest, GivenSolutions
 
 CONCURRENCY = 32
 END_TAG = "</think>"
@@ -70,6 +71,17 @@ EndReasoning = Annotated[
 Times = Annotated[
     bool, typer.Option("--times", help="also write times and ids, which differ from run to run")
 ]
+FromSolutions = Annotated[
+    str | None,
+    typer.Option(help="a folder of output-rs*.jsonl, or a glob: make one reply of their replies"),
+]
+Combine = Annotated[
+    str | None,
+    typer.Option(help="select the right solution (default), or synthesis of a new one"),
+]
+Window = Annotated[
+    int | None, typer.Option(help="most solutions in one prompt, drawn by the seed (8)")
+]
 Sessions = Annotated[int, typer.Option(min=1, help="rows at once")]
 
 
@@ -89,6 +101,9 @@ def generate(
     first_seed: FirstSeed = 0,
     chunks: Chunks = 1,
     chunk: Chunk = None,
+    from_solutions: FromSolutions = None,
+    combine: Combine = None,
+    window: Window = None,
     limit: Annotated[int | None, typer.Option(min=1, help="only the first N rows")] = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
@@ -122,22 +137,46 @@ def generate(
     settings |= {"budget_minutes": budget_minutes, "budget_usd": budget_usd}
 
     def work() -> bool:
-        from tutti.flows.generate import generate_outputs
         from tutti.tasks.sweeps.generate import GenerateRequest
 
         given: dict[str, Any] = {"samples": samples, "first_seed": first_seed, "chunks": chunks}
         given |= {"chunk": chunk, "limit": limit, "key": key, "times": times}
         tag = END_TAG if parse_reasoning and end_reasoning is None else end_reasoning
-        given |= {"end_reasoning": tag}
+        given |= {"end_reasoning": tag, "solutions": _solutions(from_solutions, combine, window)}
         request = GenerateRequest(file, model, out, **given, settings=settings)
-        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-            done = asyncio.run(generate_outputs(request, concurrency))
-        typer.echo(json.dumps(_as_json(done)) if as_json else _words(done), nl=as_json)
-        _say_what_is_left(done)
+        done = _generated(request, concurrency, as_json)
         return not done.missing
 
     if not guarded(work):
         raise typer.Exit(INCONCLUSIVE)
+
+
+def _generated(request: "GenerateRequest", concurrency: int, as_json: bool) -> "GenerateResult":
+    """Do it, and print what became of it."""
+    from tutti.flows.generate import generate_outputs
+
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        done = asyncio.run(generate_outputs(request, concurrency))
+    typer.echo(json.dumps(_as_json(done)) if as_json else _words(done), nl=as_json)
+    _say_what_is_left(done)
+    return done
+
+
+def _solutions(
+    place: str | None, combine: str | None, window: int | None
+) -> "GivenSolutions | None":
+    """What the flags name. Raises UsageError."""
+    from tutti.tasks.sweeps.generate import GivenSolutions
+
+    if place is None:
+        for flag, value in (("--combine", combine), ("--window", window)):
+            if value is not None:
+                raise UsageError(f"{flag} {value}: of solutions that are there; --from-solutions")
+        return None
+    if combine not in (None, "select", "synthesis"):
+        raise UsageError(f"--combine: {combine!r} is neither select nor synthesis")
+    given: dict[str, Any] = {"combine": combine, "window": window}
+    return GivenSolutions(place, **{k: v for k, v in given.items() if v is not None})
 
 
 def _say_what_is_left(done: "GenerateResult") -> None:

@@ -13,11 +13,13 @@ from tutti.tasks.sweeps.generate import (
     CheckedFile,
     GenerateRequest,
     Part,
+    Prompts,
     check_file,
     check_written,
     given_settings,
     merge_chunks,
     open_work,
+    prompts_of,
     settings_of,
     suite_of_part,
     write_seeds,
@@ -73,25 +75,29 @@ async def _generate(
         if part.concurrency != concurrency:
             words = f"was begun with --concurrency {part.concurrency}, and goes on with it"
             result.notes.append(f"seed {part.first} {words}")
-        kept = await suite_of_part(request, part, len(checked.task_ids))
+        prompts = prompts_of(request, checked, part)
+        kept = await suite_of_part(prompts.request, part, len(checked.task_ids))
         work.keep(settings_of(kept.suite, request, checked))
         if kept.assumed_context:
             result.notes.append(kept.words)
-        await _run_part(request, checked, part, (kept.suite, kept.models), result)
+        await _run_part(request, checked, prompts, part, (kept.suite, kept.models), result)
 
 
 async def _run_part(
     request: GenerateRequest,
     checked: CheckedFile,
+    prompts: Prompts,
     part: Part,
     kept: tuple[Suite, Path],
     result: GenerateResult,
 ) -> None:
     suite, models = kept
     parameters = {"suite": suite.model_dump(mode="json"), "models": str(models)}
+    sweep_id = None
     with open_run("generate", parameters | {"file": str(request.file)}) as run:
-        sweep_id = await measure(suite, models, run, publish=False)
-        written = write_seeds(request, checked, part, sweep_id)
+        if not prompts.is_empty:
+            sweep_id = await measure(suite, models, run, publish=False)
+        written = write_seeds(request, checked, prompts, part, sweep_id)
     result.written += [file.path for file in written]
     rows, cut = sum(file.rows for file in written), sum(file.cut for file in written)
     if cut > MOST_CUT * rows:
@@ -99,6 +105,6 @@ async def _run_part(
             f"{cut} of {rows} replies were cut off by their length limit "
             f"({suite.sampling.max_tokens} tokens): raise --max-tokens, with another --out"
         )
-    result.sweeps.append(sweep_id)
+    result.sweeps += [] if sweep_id is None else [sweep_id]
     files = [request.path_of(seed, request.chunk) for seed in part.seeds]
     result.missing += [path for path in files if not path.exists()]

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.agents.combination import Combination as Combination
+    from tutti.tasks.agents.combination import Combine as Combine
+    from tutti.tasks.agents.combination import Taken as Taken
     from tutti.tasks.agents.command import Command as Command
     from tutti.tasks.agents.command import CommandTrajectory as CommandTrajectory
     from tutti.tasks.agents.command import run_command as run_command

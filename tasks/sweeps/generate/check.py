@@ -5,8 +5,11 @@ In: a request. Out: the task id of each row, or BadRow with file, line and field
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from tutti.errors import UsageError
 from tutti.tasks.benchmarks import (
@@ -21,6 +24,7 @@ from tutti.tasks.benchmarks import (
 )
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.sweeps.generate.request import GenerateRequest
+from tutti.tasks.sweeps.generate.solutions import check_solutions
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class CheckedFile:
     task_ids: tuple[str, ...]
     """Of each row, in the file's order."""
     content: str
-    """Hash of the file and of its prompt."""
+    """Hash of the file, of its prompt, and of the solutions that are combined."""
 
 
 def check_file(request: GenerateRequest) -> CheckedFile:
@@ -38,17 +42,11 @@ def check_file(request: GenerateRequest) -> CheckedFile:
 
     Raises BadRow with file, line and field; BadPrompt, SourceMissing, UsageError.
     """
-    settings = request.settings
     if not request.file.is_file():
         raise UsageError(f"{request.file} does not exist")
-    field, prompt_name = settings.get("question_field"), settings.get("prompt")
-    reading = OwnReading(UNSCORED.name, field, None, prompt_name)
-    benchmark = open_benchmark(parse_benchmark(str(request.file)), reading)
-    prompt = load_prompt(prompt_name or benchmark.prompt)
+    prompt, items = _read(request)
     ids = []
-    for number, item in enumerate(benchmark.load(Source(request.file))):
-        if request.limit is not None and number >= request.limit:
-            break
+    for number, item in enumerate(items):
         _check_row(request, prompt, number, item)
         ids.append(item.task_id)
     if not ids:
@@ -56,7 +54,24 @@ def check_file(request: GenerateRequest) -> CheckedFile:
     if request.chunks > len(ids):
         raise UsageError(f"--chunks: {request.chunks} of {len(ids)} rows; give at most as many")
     digest = hashlib.sha256(prompt.prompt_id.encode() + request.file.read_bytes())
+    if request.solutions is not None:
+        digest.update(check_solutions(request, request.solutions, len(ids)).encode())
     return CheckedFile(tuple(ids), digest.hexdigest()[:16])
+
+
+def prompts_in(request: GenerateRequest) -> Iterator[tuple[Item, list[dict[str, Any]]]]:
+    """Each row with the messages that it asks. Raises as `check_file`."""
+    prompt, items = _read(request)
+    return ((item, prompt.render(item)) for item in items)
+
+
+def _read(request: GenerateRequest) -> tuple[Prompt, Iterator[Item]]:
+    settings = request.settings
+    field, prompt_name = settings.get("question_field"), settings.get("prompt")
+    reading = OwnReading(UNSCORED.name, field, None, prompt_name)
+    benchmark = open_benchmark(parse_benchmark(str(request.file)), reading)
+    prompt = load_prompt(prompt_name or benchmark.prompt)
+    return prompt, islice(benchmark.load(Source(request.file)), request.limit)
 
 
 def _check_row(request: GenerateRequest, prompt: Prompt, number: int, item: Item) -> None:

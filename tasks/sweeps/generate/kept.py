@@ -5,15 +5,15 @@ In: a request. Out: the parts of it that are left to do. The file ``generate.jso
 and each part's samples and sessions, which are part of the ids by which the store finds it again.
 """
 
-import errno
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tutti.errors import UsageError
 from tutti.tasks.sweeps.generate.request import GenerateRequest
+from tutti.tasks.sweeps.generate.rows import write_whole
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,10 @@ def _planned(
         else:
             dropped.append(part)
     new = missing.difference(*(part.seeds for part in kept))
-    fresh = [Part(first, count, concurrency) for first, count in _runs_of(sorted(new))]
+    runs = _runs_of(sorted(new))
+    if request.solutions is not None:  # each seed draws other solutions: they are no one cell
+        runs = [(seed, 1) for seed in sorted(new)]
+    fresh = [Part(first, count, concurrency) for first, count in runs]
     return WorkFolder(path, settings, (*kept, *fresh), (*left, *fresh), tuple(dropped))
 
 
@@ -137,22 +140,3 @@ def _read(path: Path) -> dict[str, Any]:
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     names = sorted(name for name in now if before.get(name) != now[name])
     return ", ".join(f"{name} {before.get(name)!r}, now {now[name]!r}" for name in names)
-
-
-def write_whole(path: Path, lines: Iterable[str]) -> None:
-    """Write a file so that it is whole or not there.
-
-    Raises UsageError where there can be no such file, OSError for a full disk.
-    """
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        unfinished.replace(path)
-    except OSError as error:
-        error.filename = str(path)  # a failed write has no name
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            unfinished.unlink(missing_ok=True)
-            raise
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tutti.errors import UsageError
-from tutti.tasks.sweeps.generate.kept import write_whole
 from tutti.tasks.sweeps.generate.request import GenerateRequest, done_file
+from tutti.tasks.sweeps.generate.rows import write_whole
 from tutti.tasks.sweeps.generate.written import lines_of
 
 

@@ -6,18 +6,19 @@ attempts and tool calls, and what an engine had cached are left out, unless they
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from tutti.storage import query
-from tutti.tasks.benchmarks import Source
 from tutti.tasks.sweeps.generate.check import CheckedFile
-from tutti.tasks.sweeps.generate.kept import Part, is_done, write_whole
+from tutti.tasks.sweeps.generate.combine import Prompts, combined_fields, solved_rows
+from tutti.tasks.sweeps.generate.kept import Part, is_done
 from tutti.tasks.sweeps.generate.request import GenerateRequest
+from tutti.tasks.sweeps.generate.rows import row_numbers, rows_in, write_whole
 
 CELL = """
 select cell_id from cells where sweep_id = $sweep and concurrency = $concurrency and repeat = 0
@@ -59,37 +60,31 @@ class SeedFile:
 
 
 def write_seeds(
-    request: GenerateRequest, checked: CheckedFile, part: Part, sweep_id: str
+    request: GenerateRequest,
+    checked: CheckedFile,
+    prompts: Prompts,
+    part: Part,
+    sweep_id: str | None,
 ) -> list[SeedFile]:
-    """Write the files of the part's seeds whose rows all have replies; returns those written."""
-    written, tasks = [], _tasks(request, checked)
+    """Write the files of the part's seeds whose rows all have replies; returns those written.
+
+    `sweep_id` is None where nothing had to be asked.
+    """
+    written = []
+    chosen = row_numbers(request, len(checked.task_ids))
+    tasks = prompts.task_ids[chosen.start : chosen.stop]
     where = {"sweep": sweep_id, "concurrency": part.concurrency}
-    cells = query(CELL, parameters=where)
-    for seed in part.seeds if cells else ():
-        replies = _replies(cells[0]["cell_id"], seed)
-        if is_done(request, seed) or not all(task in replies for task in tasks):
+    cells = query(CELL, parameters=where) if sweep_id is not None else []
+    for seed in part.seeds:
+        replies = _replies(cells[0]["cell_id"], seed) if cells else {}
+        asked = [task for task in tasks if task is not None]
+        if is_done(request, seed) or not all(task in replies for task in asked):
             continue
         path = request.path_of(seed, request.chunk)
-        write_whole(path, _lines(request, checked, replies))
-        cut = sum(replies[task]["finish_reason"] in CUT for task in tasks)
+        write_whole(path, _lines(request, checked, prompts, seed, replies))
+        cut = sum(replies[task]["finish_reason"] in CUT for task in asked)
         written.append(SeedFile(path, len(tasks), cut))
     return written
-
-
-def row_numbers(request: GenerateRequest, rows: int) -> range:
-    """The rows that the request's file holds, of `rows`."""
-    return range(rows) if request.chunk is None else request.rows_of(request.chunk, rows)
-
-
-def rows_in(request: GenerateRequest, chosen: range) -> Iterator[Mapping[str, Any]]:
-    """Some rows of the file, as they are there. Raises BadRow."""
-    rows = Source(request.file).files(request.file.name, None, ("*.jsonl",)).rows()
-    return (row.data for row in islice(rows, chosen.start, chosen.stop))
-
-
-def _tasks(request: GenerateRequest, checked: CheckedFile) -> Sequence[str]:
-    chosen = row_numbers(request, len(checked.task_ids))
-    return checked.task_ids[chosen.start : chosen.stop]
 
 
 def _replies(cell_id: str, seed: int) -> dict[str, dict[str, Any]]:
@@ -109,15 +104,23 @@ def _replies(cell_id: str, seed: int) -> dict[str, dict[str, Any]]:
 
 
 def _lines(
-    request: GenerateRequest, checked: CheckedFile, replies: Mapping[str, Found]
+    request: GenerateRequest,
+    checked: CheckedFile,
+    prompts: Prompts,
+    seed: int,
+    replies: Mapping[str, Found],
 ) -> Iterator[str]:
-    tasks = _tasks(request, checked)
-    rows = rows_in(request, row_numbers(request, len(checked.task_ids)))
-    for task_id, row in zip(tasks, rows, strict=True):
-        line = {**row, **reply_fields(replies[task_id], request.key, request.end_reasoning)}
-        if request.times:
-            line |= _times(replies[task_id])
-        yield json.dumps(line, ensure_ascii=False)
+    chosen = row_numbers(request, len(checked.task_ids))
+    tasks = prompts.task_ids[chosen.start : chosen.stop]
+    combined = solved_rows(request, checked, seed, chosen)
+    for task_id, row in zip(tasks, rows_in(request, chosen), strict=True):
+        found = None if task_id is None else replies[task_id]
+        fields = {} if found is None else reply_fields(found, request.key, request.end_reasoning)
+        if combined is not None:
+            fields = combined_fields(request, next(combined), fields)
+        if request.times and found is not None:
+            fields |= _times(found)
+        yield json.dumps({**row, **fields}, ensure_ascii=False)
 
 
 def reply_fields(found: Found, key: str, end_reasoning: str | None = None) -> dict[str, Any]:

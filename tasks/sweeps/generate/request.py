@@ -8,10 +8,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tutti.errors import UsageError
+from tutti.tasks.agents import Combine
 from tutti.tasks.sweeps.from_flags import RunSettings
 
 SEEDED_TEMPERATURE = 0.7
 """The default of samples with seeds: NeMo-Skills' own; a run without seeds is greedy."""
+WINDOW = 8
+"""The default of solutions in one prompt: NeMo-Skills' own."""
+TOOLS = ("python", "mcp", "search_index")
+
+
+@dataclass(frozen=True)
+class GivenSolutions:
+    """Solutions of the rows that are in files already, and how they are combined."""
+
+    place: str
+    """A folder with ``output-rs*.jsonl``, or a glob of such files."""
+    combine: Combine = "select"
+    window: int = WINDOW
+    """Most solutions in one prompt; which ones is drawn."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,8 @@ class GenerateRequest:
     end_reasoning: str | None = None
     """The reply is what follows the last of these tags; None: replies stay whole."""
     settings: RunSettings = field(default_factory=RunSettings)
+    solutions: GivenSolutions | None = None
+    """What a reply is made of, if it combines solutions; None: the model answers the rows."""
 
     def __post_init__(self) -> None:
         """Raises UsageError."""
@@ -51,6 +68,15 @@ class GenerateRequest:
             raise UsageError("--model: name an entry of the registry, or give an endpoint's URL")
         if self.chunk is not None and self.model is None:
             raise UsageError("--model: needed for --chunk")
+        if self.solutions is not None:
+            self._check_solutions(self.solutions)
+
+    def _check_solutions(self, given: GivenSolutions) -> None:
+        if tools := [name for name in TOOLS if self.settings.get(name) is not None]:
+            flag = tools[0].replace("_", "-")
+            raise UsageError(f"--{flag}: solutions are combined without tools; leave it out")
+        if given.window < 2:
+            raise UsageError(f"--window: {given.window} solutions are not compared; give 2 or more")
 
     @property
     def seeds(self) -> tuple[int, ...]:

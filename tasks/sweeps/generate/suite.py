@@ -65,6 +65,8 @@ def given_settings(request: GenerateRequest, checked: CheckedFile) -> dict[str, 
     kept: dict[str, Any] = {"rows_and_prompt": checked.content, "rows": len(checked.task_ids)}
     kept |= {"key": request.key, "times": request.times, "seeds": request.samples is not None}
     kept |= {"end_reasoning": request.end_reasoning}
+    if request.solutions is not None:
+        kept |= {"combine": request.solutions.combine, "window": request.solutions.window}
     flags = {name: request.settings.get(name) for name in GIVEN}
     return kept | {name: value for name, value in flags.items() if value is not None}
 
@@ -82,6 +84,12 @@ def _name(request: GenerateRequest, part: Part) -> str:
 
 
 def _where(request: GenerateRequest, rows: int) -> str | None:
+    """The filter of the rows that are asked: the request's own, and its chunk's."""
+    own, some = request.settings.get("where"), _some(request, rows)
+    return f"({own}) and {some}" if own and some else own or some
+
+
+def _some(request: GenerateRequest, rows: int) -> str | None:
     if request.chunk is None and request.limit is None:
         return None
     chosen = request.rows_of(request.chunk, rows) if request.chunk is not None else range(rows)

@@ -17,6 +17,7 @@ from bench.evaluations import (
     ifbench,
     ifeval,
     inspect_evals,
+    nemo_lean,
 )
 
 COMPARED = {
@@ -33,6 +34,7 @@ COMPARED = {
     "ifbench": ifbench.checks,
     "ifeval": ifeval.checks,
     "mbpp-plus": evalplus.mbpp,
+    "nemo-lean": nemo_lean.proofs,
     **{f"inspect-{each.__name__}": each for each in inspect_evals.COMPARED},
 }
 

@@ -21,6 +21,8 @@ WHOSE: dict[str, str] = {
     "bird_soft_f1": "BIRD's soft-F1",
     "bird_r_ves": "BIRD's R-VES",
     "ifbench": "IFBench's checks, prompt-level loose",
+    "lean4": "NeMo-Skills' lean4-proof",
+    "lean4_strict": f"{OURS}, the given statement, standard axioms only",
     "repetition": "MRCR's similarity",
     "ruler": "RULER's string match",
     "sql": f"{OURS}, the order of rows where the gold query has one",

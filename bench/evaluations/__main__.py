@@ -19,6 +19,7 @@ from bench.evaluations import (
     ifeval,
     inspect_evals,
     mnms,
+    nemo_lean,
 )
 
 COMPARED = {
@@ -39,6 +40,7 @@ COMPARED = {
     "ifeval": ifeval.checks,
     "mbpp-plus": evalplus.mbpp,
     "mnms": mnms.plans,
+    "nemo-lean": nemo_lean.proofs,
     **{f"inspect-{each.__name__}": each for each in inspect_evals.COMPARED},
 }
 

@@ -46,6 +46,7 @@ MIN_DISK_GB = 2.0  # a demo's tables, checkpoint and logs, with room to spare
 COMMAND_BOUND_S = 10.0  # nvidia-smi takes seconds where the driver sleeps between uses
 HTTP_BOUND_S = 3.0  # the server is on this machine
 PROBE_BOUND_S = 20.0  # any other probe takes milliseconds; a sleeping or dead disk takes longer
+LAKE_BOUND_S = 60.0  # `lake env` compiles the project's lakefile when it has changed
 GRACE_S = 5.0  # a probe that bounds its own command ends it and reports within this
 
 
@@ -291,6 +292,18 @@ def look_tau2(place: Place) -> Finding:
     return Finding("ok", f"tau2 {version}, checkout {checkout}: use it as --source")
 
 
+def look_lean(place: Place) -> Finding:
+    """Check that a Lean 4 for proofs is named and runs; not that its project has Mathlib."""
+    from tutti.tasks.scoring import LEAN_INSTALL, ScorerFailed, lean_set_up
+
+    try:
+        found = lean_set_up()
+    except ScorerFailed as error:
+        said = str(error).partition("\n")[0]
+        return Finding("missing", f"{said} (for minif2f and its like)", LEAN_INSTALL)
+    return Finding("ok", f"{found.version} at {found.command[0]}")
+
+
 PROBES: tuple[Probe, ...] = (
     Probe("Python", look_python),
     Probe("platform packages", look_packages, bound_s=IMPORT_BOUND_S + GRACE_S),
@@ -307,6 +320,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("pocket checkpoint", look_checkpoint),
     Probe("model registry", look_registry),
     Probe("tau2", look_tau2, required=False),
+    Probe("Lean 4", look_lean, required=False, bound_s=LAKE_BOUND_S),
     Probe("provider keys", look_keys, required=False),
 )
 

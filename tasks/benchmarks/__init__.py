@@ -29,6 +29,7 @@ from tutti.tasks.benchmarks.games.webshop import WEBSHOP
 from tutti.tasks.benchmarks.harness import HARNESS
 from tutti.tasks.benchmarks.headline import MEAN_SCORE, SHARE_RIGHT, Headline
 from tutti.tasks.benchmarks.item import EXPERTS, ExcludedRow, Item
+from tutti.tasks.benchmarks.lean.theorems import LEAN_THEOREMS
 from tutti.tasks.benchmarks.long_context.mrcr import MRCR
 from tutti.tasks.benchmarks.mnms.benchmark import MNMS
 from tutti.tasks.benchmarks.negotiation.benchmark import NEGOTIATION
@@ -97,6 +98,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         HUMANEVAL_PLUS,
         IFBENCH,
         IFEVAL,
+        *LEAN_THEOREMS,
         LIVECODEBENCH,
         MATH_500,
         MATH_ODYSSEY,

@@ -12,7 +12,7 @@ from functools import cache
 from typing import NoReturn, Protocol
 
 from tutti.tasks.sandbox.talk import TalkResult
-from tutti.tasks.sandbox.values import SandboxResult, SandboxUnavailable
+from tutti.tasks.sandbox.values import SandboxLimits, SandboxResult, SandboxUnavailable
 from tutti.tasks.sandbox.walls import LEVELS, checked_identity, strongest_level
 
 VARIABLE = "TUTTI_SANDBOX"
@@ -63,7 +63,7 @@ def _hide_environment() -> None:
 class CodeRunner(Protocol):
     """The interface for running programs: a `Sandbox`, or a substitute if none is permitted."""
 
-    async def run(self, code: str) -> SandboxResult:
+    async def run(self, code: str, limits: SandboxLimits | None = None) -> SandboxResult:
         """Run a program."""
 
     async def talk(self, asker: str, answerer: str) -> TalkResult:
@@ -76,7 +76,7 @@ class NoSandbox:
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    async def run(self, code: str) -> NoReturn:
+    async def run(self, code: str, limits: SandboxLimits | None = None) -> NoReturn:
         """Raises SandboxUnavailable."""
         raise SandboxUnavailable(self._reason)
 

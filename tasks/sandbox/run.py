@@ -27,13 +27,13 @@ class Sandbox:
         self.level = level
         self.limits = limits
 
-    async def run(self, code: str) -> SandboxResult:
-        """Run `code` to its end or its limits; no process outlives the call, even if it is
-        cancelled.
+    async def run(self, code: str, limits: SandboxLimits | None = None) -> SandboxResult:
+        """Run `code` to its end or its limits: `limits`, or else this sandbox's; no process
+        outlives the call, even if it is cancelled.
 
         Raises SandboxUnavailable if the program could not be started or stopped.
         """
-        limits, began = self.limits, time.perf_counter()
+        limits, began = limits or self.limits, time.perf_counter()
         with prepared(self.level, self._identity, limits, code) as (command, options):
             reader = _Reader(await start(command, options), limits.output_chars)
             reading = asyncio.ensure_future(reader.read())

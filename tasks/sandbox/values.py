@@ -34,6 +34,10 @@ class SandboxLimits:
     """Size of the largest file and, at walled levels, of all files together, MiB."""
     files: int = 2000
     """Number of files and folders, at walled levels."""
+    folders: tuple[str, ...] = ()
+    """Further folders of the host that programs see, read-only, at walled levels."""
+    proc: bool = False
+    """Whether programs see /proc, with their own processes only, at walled levels."""
 
 
 DEFAULT_LIMITS = SandboxLimits()

@@ -152,11 +152,11 @@ def _user(level: str, identity: str, uid: int) -> list[str]:
     return [_tool("setpriv"), *_DROP_ALL] if level == "namespaces" else []
 
 
-def _visible() -> list[str]:
+def _visible(limits: SandboxLimits) -> list[str]:
     """The host's folders visible to a walled program, read-only."""
     libraries = sorted(str(path) for path in Path("/").glob("lib*"))
     prefix = [] if Path(sys.base_prefix).is_relative_to("/usr") else [sys.base_prefix]
-    return ["/usr", *libraries, *prefix]
+    return list(dict.fromkeys(["/usr", *libraries, *prefix, *limits.folders]))
 
 
 def _bubblewrap(user: list[str], identity: str, scratch: str, limits: SandboxLimits) -> list[str]:
@@ -172,7 +172,8 @@ def _bubblewrap(user: list[str], identity: str, scratch: str, limits: SandboxLim
         # by its group.
         *(_tool("bwrap"), "--die-with-parent", *rights),
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
-        *(word for path in _visible() for word in _bind(path)),
+        *(word for path in _visible(limits) for word in _bind(path)),
+        *(("--proc", "/proc") if limits.proc else ()),
         *("--dev", "/dev", "--perms", "1777", "--size", size, "--tmpfs", "/tmp"),
         *("--perms", "0777", "--dir", "/tmp/scratch", "--chdir", "/tmp/scratch"),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--", *user),
@@ -203,7 +204,7 @@ def _pivot_script(limits: SandboxLimits) -> str:
     """
     # A user namespace may not clear nosuid and nodev where the host has set them; we want both.
     bind = "mount --rbind -o ro,nosuid,nodev"
-    quoted = [(shlex.quote(path), shlex.quote(path.lstrip("/"))) for path in _visible()]
+    quoted = [(shlex.quote(path), shlex.quote(path.lstrip("/"))) for path in _visible(limits)]
     room = f"size={limits.file_mb}m,nr_inodes={limits.files}"
     lines = [
         "set -e; umask 0; PATH=/usr/sbin:/usr/bin:/sbin:/bin",
@@ -214,7 +215,9 @@ def _pivot_script(limits: SandboxLimits) -> str:
         *(f"{bind} {path} {inside}" for path, inside in quoted),
         "mount --rbind /proc proc",  # umount looks into it, last of all when it goes itself
         "pivot_root . old; mount -n -o remount,bind,ro,nosuid,nodev none /",
-        "umount -n -l /old /proc; cd /tmp/scratch; umask 022",
+        "umount -n -l /old /proc",
+        *(["mount -n -t proc -o ro,nosuid,nodev,noexec proc /proc"] if limits.proc else []),
+        "cd /tmp/scratch; umask 022",
         '"$@" || exit $?',
         "exit 0",
     ]

@@ -14,6 +14,7 @@ from tutti.tasks.scoring.json_values import same
 from tutti.tasks.scoring.judged.judge import Judge
 from tutti.tasks.scoring.judged.pairwise import Pairwise
 from tutti.tasks.scoring.judged.rubric import Rubric
+from tutti.tasks.scoring.lean.scorer import Lean4, Lean4Strict
 from tutti.tasks.scoring.math import Math
 from tutti.tasks.scoring.numeric import Numeric, numbers
 from tutti.tasks.scoring.published.api_bank import ApiBankRecorded, ApiBankSession
@@ -54,6 +55,8 @@ SCORERS: dict[str, Scorer] = {
     "short_answer": ShortAnswer(),
     "choice": Choice(),
     "math": Math(),
+    "lean4": Lean4(),
+    "lean4_strict": Lean4Strict(),
     "ifeval": IFEval(),
     "ifbench": IFBench(),
     "tool_calls": ToolCalls(),
@@ -130,6 +133,9 @@ if TYPE_CHECKING:
     from tutti.tasks.scoring.judged.bradley_terry import ratings as ratings
     from tutti.tasks.scoring.judged.judge_agreement import Agreement as Agreement
     from tutti.tasks.scoring.judged.judge_agreement import agreement as agreement
+    from tutti.tasks.scoring.lean.project import LEAN_INSTALL as LEAN_INSTALL
+    from tutti.tasks.scoring.lean.project import lean_set_up as lean_set_up
+    from tutti.tasks.scoring.lean.proof import declaration as declaration
     from tutti.tasks.scoring.metrics import avg_at_n as avg_at_n
     from tutti.tasks.scoring.metrics import best_of_k as best_of_k
     from tutti.tasks.scoring.metrics import majority_at_k as majority_at_k

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 from tutti.errors import TuttiError
 from tutti.tasks.agents import Score as Score
+from tutti.tasks.sandbox import SandboxLimits
 
 Needs = Literal["pure", "sandbox", "judge"]
 
@@ -38,8 +39,9 @@ class Submission:
 class CodeSandbox(Protocol):
     """The sandbox as scorers use it (`tutti.tasks.sandbox.Sandbox`)."""
 
-    async def run(self, code: str) -> Any:
-        """Run a program; `.status` is ``ok``, ``timeout`` or ``error``, `.output` its output."""
+    async def run(self, code: str, limits: SandboxLimits | None = None) -> Any:
+        """Run a program; `.status` is ``ok``, ``timeout`` or ``error``, `.output` its output.
+        Without `limits`, the sandbox's own hold."""
         ...
 
     async def talk(self, asker: str, answerer: str) -> Any:

@@ -4,11 +4,21 @@ import json
 import os
 import random
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from bench.evaluations import api_bank, api_bank_3, bfcl, bird, flowbench, inspect_evals, mnms
+from bench.evaluations import (
+    api_bank,
+    api_bank_3,
+    bfcl,
+    bird,
+    flowbench,
+    inspect_evals,
+    mnms,
+    nemo_lean,
+)
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
 from tutti.tasks.scoring.sql import QueryFailed, run_query
@@ -66,6 +76,12 @@ def test_flowbench_agrees_with_its_programs() -> None:
     found = flowbench.turns_and_sessions(python, checkout)
     assert sum(found.n.values()) == 1860 and len(found.differing) == 5
     assert all(text.startswith("session") and "{'no': 1}" in text for text in found.differing)
+
+
+def test_nemo_skills_has_the_same_file_and_verdict() -> None:
+    """Messages in every form, with each statement, and outputs of Lean."""
+    found = nemo_lean.proofs(sys.executable, Path(named("TUTTI_NEMO_SKILLS")))
+    assert sum(found.n.values()) == 1863 and found.differing == []
 
 
 def test_made_up_calls_do_what_their_kind_says() -> None:

@@ -84,7 +84,7 @@ async def test_what_is_expected_stays_outside() -> None:
     seen: list[str] = []
 
     class Keeping:
-        async def run(self, code: str) -> SandboxResult:
+        async def run(self, code: str, limits: object = None) -> SandboxResult:
             seen.append(code)
             return SandboxResult("", "ok", 0.0)
 
@@ -137,7 +137,7 @@ def test_outputs(one: str, other: str, alike: bool) -> None:
 
 async def test_without_a_sandbox_it_is_an_error() -> None:
     class Broken:
-        async def run(self, code: str) -> Any:
+        async def run(self, code: str, limits: object = None) -> Any:
             raise SandboxUnavailable("no level")
 
         async def talk(self, asker: str, answerer: str) -> Any:

@@ -25,6 +25,8 @@ WHOSE: dict[str, str] = {
     "ifbench": "IFBench's checks, prompt-level loose",
     "mnms": "m&m's evaluator, tools in order",
     "mnms_best_match": "m&m's evaluator, nearest of all gold plans",
+    "lean4": "NeMo-Skills' lean4-proof",
+    "lean4_strict": f"{OURS}, the given statement, standard axioms only",
     "repetition": "MRCR's similarity",
     "ruler": "RULER's string match",
     "sql": f"{OURS}, the order of rows where the gold query has one",

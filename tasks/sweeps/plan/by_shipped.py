@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tutti.tasks.agents import shipped_harness
 from tutti.tasks.benchmarks import Benchmark, Item
-from tutti.tasks.scoring import EXECUTED, ScorerFailed, checkout
+from tutti.tasks.scoring import EXECUTED, ScorerFailed, checkout, lean_set_up
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 
@@ -44,11 +44,15 @@ def check_shipped(suite: Suite, benchmark: Benchmark) -> None:
 
 def check_executed(benchmark: Benchmark) -> None:
     """See that a scorer that executes a publisher's programs has them. Raises SuiteError."""
-    if benchmark.own_scorer is None and benchmark.scorer in EXECUTED:
-        try:
+    if benchmark.own_scorer is not None:
+        return
+    try:
+        if benchmark.scorer in EXECUTED:
             checkout()
-        except ScorerFailed as error:
-            raise SuiteError(f"data.rule: {error}") from error
+        elif benchmark.scorer in ("lean4", "lean4_strict"):
+            lean_set_up()
+    except ScorerFailed as error:
+        raise SuiteError(f"data.rule: {error}") from error
 
 
 def check_shipped_items(

@@ -317,6 +317,19 @@ def test_tau2_is_missing_or_named_with_its_checkout(
     assert whole == Finding("ok", f"tau2 1.0.1, checkout {checkout}: use it as --source")
 
 
+def test_lean_is_missing_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a project the fix makes one; with a program its version and place are shown."""
+    monkeypatch.delenv("TUTTI_LEAN_PROJECT", raising=False)
+    monkeypatch.delenv("TUTTI_LEAN_COMMAND", raising=False)
+    absent = doctor.look_lean(_place(tmp_path))
+    assert absent.status == "missing" and "TUTTI_LEAN_PROJECT" in absent.found
+    assert "lake exe cache get" in absent.fix and "\n" not in absent.found
+    shell = "/bin/sh -c 'echo Lean (version 4.12.0)' lean".replace("(", "\\(").replace(")", "\\)")
+    monkeypatch.setenv("TUTTI_LEAN_COMMAND", shell)
+    found = doctor.look_lean(_place(tmp_path))
+    assert found == Finding("ok", "Lean (version 4.12.0) at /bin/sh")
+
+
 def test_no_keys_is_a_warning_and_an_empty_key_is_not_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,1 @@
+"""Benchmarks of theorems in Lean 4."""

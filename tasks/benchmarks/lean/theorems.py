@@ -1,0 +1,105 @@
+"""miniF2F, ProofNet and MOBench: theorems in Lean 4 to be proved.
+
+Rows as NeMo-Skills prepares them (``test.jsonl``, ``valid.jsonl``) or as they are published
+(``minif2f.jsonl``, ``proofnet.jsonl``, ``MOBench.jsonl``): ``name``, ``formal_statement`` (or
+``lean4_code``), ``header``, ``informal_prefix`` and ``split``. Without a header it is what stands
+before the theorem and its comment. A ``sorry`` at the end is left out; the statement then ends with
+``:= by``, which ProofNet's own leave to the prover.
+
+Scored by NeMo-Skills' rule with the user's own Lean; rule ``strict`` is ours.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
+from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.scoring import declaration
+
+_COMMENT = re.compile(r"/-[-!](?:(?!-/).)*-/\s*\Z", re.S)
+_BY = re.compile(r":=\s*by\b")
+_OPEN_END = re.compile(r"\s*:=\s*(?:by\b)?\s*(?:sorry)?\s*\Z")
+
+
+def read(files: Files) -> Iterator[Item]:
+    """One item a row. A name that comes again gets a number."""
+    names: Counter[str] = Counter()
+    for row in files.rows():
+        header, statement = _parts(row)
+        name = row.text("name")
+        names[name] += 1
+        informal = row.text_or("", "informal_prefix").strip()
+        yield Item(
+            id=name if names[name] == 1 else f"{name}#{names[name]}",
+            fields={
+                "header": f"{header.strip()}\n\n",
+                "informal": f"{informal}\n" if informal else "",
+                "statement": statement,
+            },
+            target={"header": header, "statement": statement},
+            attributes={"split": row.text_or("", "split")},
+        )
+
+
+def _parts(row: Row) -> tuple[str, str]:
+    """The header, and the statement up to ``:= by`` with the definitions before its theorem."""
+    text = row.text("formal_statement", "lean4_code")
+    field = row.name_of("formal_statement", "lean4_code") or "formal_statement"
+    header = row.text_or("", "header")
+    theorem = declaration(text)
+    if theorem is None:
+        row.bad(field, "has no theorem")
+    if not header:
+        header = _COMMENT.sub("", text[: theorem.start()])
+        text = text[theorem.start() :]
+    return header, _up_to_by(text, row, field)
+
+
+def _up_to_by(text: str, row: Row, field: str) -> str:
+    theorem = declaration(text)
+    assert theorem is not None, f"a statement without a theorem: {text!r}"
+    start = theorem.start()
+    by = _BY.search(text, start)
+    if by is not None:
+        return f"{text[: by.end()]}\n"
+    end = _OPEN_END.search(text, start)
+    if end is None:
+        row.bad(field, "does not end with `:=`, `:= by` or `sorry`")
+    return f"{text[: end.start()]} := by\n"
+
+
+def _benchmark(name: str, splits: Mapping[str, Sequence[str]], licence: str) -> Benchmark:
+    return Benchmark(
+        name=name,
+        read=read,
+        splits=splits,
+        scorer="lean4",
+        rules={"strict": "lean4_strict"},
+        prompt="lean_proof",
+        gold=no_gold,
+        licence=licence,
+    )
+
+
+SPLITS = {"test": ("test.jsonl",), "valid": ("valid.jsonl",)}
+"""As NeMo-Skills prepares them; a published file has both, told apart by the attribute `split`."""
+LEAN_THEOREMS = (
+    _benchmark(
+        "minif2f",
+        {**SPLITS, "published": ("minif2f.jsonl",)},
+        "MIT, Apache-2.0; Zheng, Han, Polu 2021, arXiv 2109.00110; Lean 4 by DeepSeek, Kimina",
+    ),
+    _benchmark(
+        "proofnet",
+        {**SPLITS, "published": ("proofnet.jsonl",)},
+        "MIT; Azerbayev et al. 2023, arXiv 2302.12433; Lean 4 by DeepSeek",
+    ),
+    _benchmark(
+        "mobench",
+        {"test": ("test.jsonl", "MOBench.jsonl")},
+        "Apache-2.0; Lin et al. 2025, arXiv 2508.03613",
+    ),
+)

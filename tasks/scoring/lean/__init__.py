@@ -1,0 +1,1 @@
+"""Proofs in Lean 4: the proof in a message, the file that Lean compiles, and what Lean says."""

@@ -1,0 +1,212 @@
+"""From a model's message to a Lean file, by NeMo-Skills' rule and by ours.
+
+NeMo-Skills' (`proof_utils.py` and `utils.py`, commit 8b18f39): of the text after the first
+``**FINAL ANSWER**``, or of all, the last block that is fenced as ``lean4``, else ``lean3``, else
+``lean``, else at all, else the text. Of it only what follows the first ``:=`` after its first line
+that begins with ``theorem`` or ``example``, without a leading ``by``; all of it if there is no such
+line. The file is the header, the statement and this proof; lemmas before the theorem are lost.
+
+Ours: the last block fenced as ``lean4`` or ``lean``, else the last one of all, else the text. The
+file is the header, then the statement under another name with ``sorry``, then the block, then a
+theorem that has the type of the first and the block's theorem as its proof, and ``#print axioms``
+of it. So the statement is elaborated before anything that the model wrote, and Lean itself tells
+whether the model's theorem is the one that was asked for; lemmas stay.
+"""
+
+import re
+import textwrap
+from dataclasses import dataclass
+
+FINAL_ANSWER = "**FINAL ANSWER**"
+_OPENS = re.compile(r"^[ \t]*(?:theorem|example)\b", re.M)
+_NAME = r"\s+(?P<name>[^\s:({\[⦃]+)"
+_DECLARES = tuple(
+    re.compile(rf"^[ \t]*{word}{_NAME}", re.M)
+    for word in ("theorem", "lemma", r"(?:noncomputable\s+)?def")
+)
+_SCOPE = re.compile(r"^[ \t]*(namespace|end)\s+(\S+)", re.M)
+_FENCED = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*```[ \t]*$", re.S | re.M)
+_IMPORT = re.compile(r"^[ \t]*import\s[^\n]*\n?", re.M)
+_EXAMPLE = re.compile(r"^[ \t]*example\b", re.M)
+_COMMENT_EDGES = re.compile(r"/-|-/|--[^\n]*")
+
+
+def published_proof(text: str) -> str:
+    """The proof in a message, by NeMo-Skills' rule."""
+    return _after_statement(_published_block(text))
+
+
+def _published_block(text: str) -> str:
+    if FINAL_ANSWER in text:
+        text = text.split(FINAL_ANSWER, 1)[1].strip()
+    for language in ("lean4", "lean3", "lean", ""):
+        blocks: list[str] = re.findall(rf"```{language}\s*\n?(.*?)\n?```", text, re.S)
+        if blocks:
+            if last := blocks[-1].strip():
+                return last
+            break
+    return re.sub(r"^\s*```(?:lean4|lean3|lean)?\s*|\s*```\s*$", "", text).strip()
+
+
+def _after_statement(code: str) -> str:
+    """What follows a theorem's first ``:=``, without ``by``; all of `code` if it has none."""
+    lines = "\n".join(code.strip().splitlines())
+    opens = _OPENS.search(lines)
+    at = lines.find(":=", opens.start()) if opens else -1
+    if at < 0:
+        return code.strip()
+    first, newline, rest = lines[at + 2 :].partition("\n")
+    first = first.strip()
+    if not first:
+        first, newline, rest = rest.partition("\n")
+    opening = first.lstrip()
+    if opening == "by":
+        return rest.rstrip()
+    if opening.startswith("by "):
+        first = opening[3:]
+    return f"{first}{newline}{rest}".rstrip()
+
+
+def declaration(text: str) -> re.Match[str] | None:
+    """The first theorem in `text`, else its first lemma, else its first definition; None if it
+    has none of them."""
+    return next((found for each in _DECLARES if (found := each.search(text))), None)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A theorem to prove. ProofNet also has definitions to complete."""
+
+    header: str
+    """Imports, options and opened namespaces."""
+    text: str
+    """The theorem up to ``:= by``, with the definitions that it needs before it."""
+
+    @property
+    def _declaration(self) -> re.Match[str]:
+        found = declaration(self.text)
+        assert found is not None, f"no theorem in the statement {self.text!r}"
+        return found
+
+    @property
+    def name(self) -> str:
+        """The theorem's name."""
+        return self._declaration["name"]
+
+    @property
+    def full_name(self) -> str:
+        """The theorem's name, with the namespaces that are open where it stands."""
+        open_ones: list[str] = []
+        for word, name in _SCOPE.findall(self.definitions):
+            if word == "namespace":
+                open_ones.append(name)
+            elif open_ones and open_ones[-1] == name:
+                open_ones.pop()
+        return ".".join([*open_ones, self.name])
+
+    @property
+    def kind(self) -> str:
+        """What declares it to Lean."""
+        proves = re.match(r"\s*(?:theorem|lemma)\b", self.theorem)
+        return "theorem" if proves else "noncomputable def"
+
+    @property
+    def definitions(self) -> str:
+        """What stands before the theorem."""
+        return self.text[: self._declaration.start()]
+
+    @property
+    def theorem(self) -> str:
+        """The theorem alone, up to ``:= by``."""
+        return self.text[self._declaration.start() :]
+
+    def renamed(self, name: str) -> str:
+        """The theorem with another name."""
+        start, end = self._declaration.span("name")
+        return self.text[self._declaration.start() : start] + name + self.text[end:]
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """A Lean file with our check, and where its parts are (lines count from 1)."""
+
+    text: str
+    given: range
+    """The lines of the statement with `sorry`."""
+    axioms_line: int
+    """The line of ``#print axioms``."""
+    check: str
+    """The name of the theorem whose axioms are printed."""
+
+
+def strict_block(text: str) -> str:
+    """The Lean code in a message, by our rule."""
+    blocks = [(language.lower(), code) for language, code in _FENCED.findall(text)]
+    lean = [code for language, code in blocks if language in ("lean4", "lean")]
+    found = lean or [code for _, code in blocks]
+    return found[-1] if found else text
+
+
+def checked_file(statement: Statement, code: str, token: str) -> CheckedFile:
+    """The file of our rule: `code` is the `declared` one; `token` is part of the names that the
+    model must not know."""
+    parts = (statement.header.strip(), statement.definitions.strip())
+    before = "".join(f"{part}\n\n" for part in parts if part)
+    # An underscore first: `exact?` proposes no theorem of such a name.
+    given = f"{statement.renamed(f'_root_._tutti_given_{token}').rstrip()}\n  sorry\n"
+    first = before.count("\n") + 1
+    body = f"{before}{given}\n{code.rstrip()}\n\n"
+    check = f"tutti_check_{token}"
+    body += f"{statement.kind} _root_.{check} : type_of% @_root_._tutti_given_{token} :="
+    body += f" @_root_.{statement.full_name}\n"
+    axioms_line = body.count("\n") + 1
+    body += f"#print axioms _root_.{check}\n"
+    return CheckedFile(body, range(first, first + given.count("\n")), axioms_line, check)
+
+
+def declared(statement: Statement, block: str) -> str:
+    """The model's declarations, without what the file has before them; a proof alone gets its
+    statement."""
+    block = _without(_without(block, statement.header), statement.definitions)
+    block = _IMPORT.sub("", block)
+    if _EXAMPLE.search(block):
+        block = _EXAMPLE.sub(f"theorem {statement.name}", block, count=1)
+    itself = rf"\b(?:theorem|lemma|def)\s+{re.escape(statement.name)}(?![\w'.!?])"
+    if re.search(itself, without_comments(block)):
+        return block
+    proof = textwrap.dedent(block.strip("\n")).rstrip()
+    proof = re.sub(r"\A\s*(?::=\s*)?by\b[ \t]*\n?", "", proof)
+    indented = textwrap.indent(textwrap.dedent(proof), "  ")
+    return f"{statement.theorem.rstrip()}\n{indented}"
+
+
+def _without(block: str, part: str) -> str:
+    """`block` without the first place where `part` stands in it, however it is spaced."""
+    words = part.split()
+    if not words:
+        return block
+    return re.sub(r"\s+".join(map(re.escape, words)) + r"\s*", "", block, count=1)
+
+
+def without_comments(code: str) -> str:
+    """Lean code, with a space for each comment; unchanged where a text or a quoted name could hold
+    the edge of one.
+
+    What it takes away is certainly a comment, so that no code can hide from `refusal`.
+    """
+    if '"' in code or "«" in code:
+        return code
+    kept, depth, at = [], 0, 0
+    while edge := _COMMENT_EDGES.search(code, at):
+        word = edge[0]
+        if depth and word.startswith("--"):  # no line comments inside a block
+            at_end = code.startswith("-/", edge.start() + 1)
+            at = edge.start() + (1 if at_end else 2)
+            continue
+        if not depth:
+            kept.append(code[at : edge.start()])
+        depth += {"/-": 1, "-/": -1}.get(word, 0)
+        if depth < 0:
+            return code  # the end of a comment that never began
+        at = edge.end()
+    return " ".join([*kept, "" if depth else code[at:]])

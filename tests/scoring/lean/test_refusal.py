@@ -1,0 +1,58 @@
+"""What our rule refuses, and what a proof may have."""
+
+import pytest
+
+from tutti.tasks.scoring.lean.refusal import refusal
+
+
+@pytest.mark.parametrize(
+    ("code", "refused"),
+    [
+        ("axiom cheat : False", "axiom"),
+        ('run_cmd Lean.logInfo m!"x"', "run_cmd"),
+        ("theorem x : a := by run_tac foo", "run_tac"),
+        ("def x := (by_elab return y)", "by_elab"),
+        ("  native_decide", "native_decide"),
+        ("  decide +native", "+native"),
+        ('#eval IO.println "x"', "#eval"),
+        ("#eval! f", "#eval!"),
+        ("#guard_msgs in", "#guard_msgs"),
+        ("#exit", "#exit"),
+        ('local notation "x" => y', "notation"),
+        ("macro_rules | `(tactic| foo) => `(tactic| bar)", "macro_rules"),
+        ('local infixl:65 " + " => f', "infixl"),
+        ("set_option debug.skipKernelTC true", "set_option debug.skipKernelTC"),
+        ("set_option «debug».skipKernelTC true", "set_option «debug».skipKernelTC"),
+        ("set_option warn.sorry false in", "set_option warn.sorry"),
+        ("@[implemented_by f] def x := 1", "implemented_by"),
+        ("@[simp, tactic foo] def x := 1", "attribute tactic"),
+        ("attribute [local command_elab] x", "attribute command_elab"),
+        ("@[simp (x := [1]), init] def x := 1", "attribute (x"),
+        ("initialize x : Nat ← pure 1", "initialize"),
+        ('-- a "\nrun_cmd x', "run_cmd"),
+        ('s!"{run_cmd}"', "run_cmd"),
+        ("5.run_cmd", "run_cmd"),
+        ("(x)run_cmd y", "run_cmd"),
+        ("x/- -/run_cmd y", "run_cmd"),
+        ("unsafe def x := 1", "unsafe"),
+    ],
+)
+def test_refused(code: str, refused: str) -> None:
+    """Code that runs while Lean compiles, new axioms, options and attributes off the list."""
+    assert refusal(code) == refused
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "-- by the axiom of choice, in this notation\n/- unsafe macro -/ theorem x : a := by simp",
+        "set_option maxHeartbeats 400000 in\nset_option linter.unusedVariables false",
+        "@[simp] lemma x : a = b := rfl\nattribute [local simp] foo",
+        "@[local instance 100] def y := 1",
+        "theorem x (h_axiom : a) (elab' : b) : c := by exact List.prefix_append _ _",
+        "have : #s = 3 := by decide\nsimp only [Nat.reduceMul]",
+        "instance : Fact p := ⟨h⟩\nopen scoped BigOperators in\n#check x",
+    ],
+)
+def test_a_proof_may(code: str) -> None:
+    assert refusal(code) is None

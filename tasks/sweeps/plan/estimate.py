@@ -15,6 +15,8 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog, query
 from tutti.storage import catalog as cat
+from tutti.tasks.agents import shipped_harness
+from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
 from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, finished_counts, missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
@@ -222,11 +224,13 @@ def _begun(plan: Plan, catalog: Catalog) -> set[str]:
 
 
 def _stale(plan: Plan, catalog: Catalog) -> dict[str, str]:
-    """Cells with attempts that today's scorer has not scored."""
+    """Cells with attempts that today's scorer has not scored, where the store has what it needs."""
     problem = plan.cells[0].samples[0].problem
-    if not problem.is_scored:
+    if not problem.is_scored or shipped_harness(plan.suite.command) is not None:
         return {}
     scorer = problem.scoring
+    if scorer == SCORERS["imported"]:
+        return {}
     wanted: dict[str, Any] = {"cells": [cell.cell_id for cell in plan.cells]}
     wanted |= {"scorer": scorer.name, "version": scorer.version}
     reason = f"not scored by {scorer.name} {scorer.version}: `tutti score {plan.suite.name}`"

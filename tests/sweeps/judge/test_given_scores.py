@@ -18,9 +18,18 @@ from tutti.storage import Catalog
 from tutti.storage.exchange.loader import load
 from tutti.tasks.sweeps.judge.given_scores import _why
 from tutti.tasks.sweeps.judge.rescore import rescore
+from tutti.tasks.sweeps.plan.estimate import outlook_of
+from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.task_set import enter_items
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
+
+
+def reason_of(plan: Plan, catalog: Catalog) -> str:
+    """What `sweep plan` says of its cell."""
+    (cell,) = outlook_of(plan, catalog).cells
+    return cell.reason
+
 
 SCORES = "select scorer, value, correct from scores order by attempt_id, scorer"
 
@@ -32,6 +41,7 @@ async def test_tau2s_reward_stays(sweep: Sweep, players: Players, tmp_path: Path
     await sweep.run(plan, sweep.enter(plan))
     before = sweep.sql(SCORES)
     assert before == [("tau2", 1.0, True)] * 2
+    assert "tutti score" not in reason_of(plan, sweep.catalog)
     with pytest.raises(SuiteError, match=r"tau2-retail: the package of tau2 scored .* evaluate-tr"):
         await rescore(plan.sweep_id, sweep.catalog)
     assert sweep.sql(SCORES) == before
@@ -46,6 +56,7 @@ async def test_bfcls_verdict_stays(
 ) -> None:
     """With what to do, in place of an attempt that `could not be scored`."""
     plan, _ = await run_bfcl(sweep, tmp_path, monkeypatch)
+    assert "tutti score" not in reason_of(plan, sweep.catalog)
     before = sweep.sql(SCORES)
     with pytest.raises(SuiteError, match=r"bfcl-multi-turn: the package of bfcl .* another `name`"):
         await rescore(plan.sweep_id, sweep.catalog)
@@ -78,6 +89,7 @@ async def test_a_programs_own_score_stays(sweep: Sweep, tmp_path: Path, benchmar
     plan = make_plan(suite, replace(set_up_of([], index_id=None), task_set=entered))
     await sweep.run(plan, sweep.enter(plan))
     assert ("own", 0.5, False) in sweep.sql(SCORES)
+    assert "tutti score" not in reason_of(plan, sweep.catalog)
     if own:
         with pytest.raises(SuiteError, match="harness: the harness scored its attempts itself"):
             await rescore(plan.sweep_id, sweep.catalog)

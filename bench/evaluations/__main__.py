@@ -17,6 +17,7 @@ from bench.evaluations import (
     ifbench,
     ifeval,
     inspect_evals,
+    terminal_bench,
 )
 
 COMPARED = {
@@ -33,6 +34,7 @@ COMPARED = {
     "ifbench": ifbench.checks,
     "ifeval": ifeval.checks,
     "mbpp-plus": evalplus.mbpp,
+    "terminal-bench": terminal_bench.figures,
     **{f"inspect-{each.__name__}": each for each in inspect_evals.COMPARED},
 }
 

@@ -20,6 +20,7 @@ from bench.evaluations import (
     inspect_evals,
     mnms,
     nemo_lean,
+    terminal_bench,
 )
 
 COMPARED = {
@@ -41,6 +42,7 @@ COMPARED = {
     "mbpp-plus": evalplus.mbpp,
     "mnms": mnms.plans,
     "nemo-lean": nemo_lean.proofs,
+    "terminal-bench": terminal_bench.figures,
     **{f"inspect-{each.__name__}": each for each in inspect_evals.COMPARED},
 }
 

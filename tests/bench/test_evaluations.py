@@ -18,6 +18,7 @@ from bench.evaluations import (
     inspect_evals,
     mnms,
     nemo_lean,
+    terminal_bench,
 )
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
@@ -41,6 +42,13 @@ def test_bfcl_agrees_with_its_package() -> None:
     run = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
     found = bfcl.calls(python, Path(run.stdout.strip()) / "data")
     assert sum(found.n.values()) == 18_808 and found.differing == []
+
+
+@pytest.mark.timeout(240)
+def test_terminal_benchs_results_have_its_own_figures() -> None:
+    """Resolved trials, accuracy and pass@k of imported runs that its models wrote."""
+    found = terminal_bench.figures(named("TUTTI_OFFICIAL_TERMINAL_BENCH"), Path(), runs=10)
+    assert sum(found.n.values()) == 46 and found.differing == []
 
 
 def test_api_bank_agrees_with_its_evaluator() -> None:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import NoReturn, Protocol
 
 from tutti.tasks.sandbox.talk import TalkResult
-from tutti.tasks.sandbox.values import SandboxResult, SandboxUnavailable
+from tutti.tasks.sandbox.values import SandboxLimits, SandboxResult, SandboxUnavailable
 from tutti.tasks.sandbox.walls import LEVELS, checked_identity, strongest_level
 
 VARIABLE = "TUTTI_SANDBOX"
@@ -66,7 +66,9 @@ class CodeRunner(Protocol):
     async def run(self, code: str) -> SandboxResult:
         """Run a program."""
 
-    async def talk(self, asker: str, answerer: str) -> TalkResult:
+    async def talk(
+        self, asker: str, answerer: str, limits: SandboxLimits | None = None
+    ) -> TalkResult:
         """Connect two programs in a dialogue."""
 
 
@@ -80,6 +82,8 @@ class NoSandbox:
         """Raises SandboxUnavailable."""
         raise SandboxUnavailable(self._reason)
 
-    async def talk(self, asker: str, answerer: str) -> NoReturn:
+    async def talk(
+        self, asker: str, answerer: str, limits: SandboxLimits | None = None
+    ) -> NoReturn:
         """Raises SandboxUnavailable."""
         raise SandboxUnavailable(self._reason)

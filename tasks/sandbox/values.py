@@ -16,6 +16,16 @@ class SandboxUnavailable(TuttiError, RuntimeError):
 
 
 @dataclass(frozen=True)
+class SandboxPython:
+    """Another interpreter than tutti's, with the libraries of its environment."""
+
+    executable: str
+    """Its absolute path."""
+    folders: tuple[str, ...]
+    """The folders that programs must see to run it, read-only: its environment, its library."""
+
+
+@dataclass(frozen=True)
 class SandboxLimits:
     """Limits of one run, or of one cell of a session."""
 
@@ -34,6 +44,8 @@ class SandboxLimits:
     """Size of the largest file and, at walled levels, of all files together, MiB."""
     files: int = 2000
     """Number of files and folders, at walled levels."""
+    python: SandboxPython | None = None
+    """The interpreter; None: tutti's own, with the standard library only."""
 
 
 DEFAULT_LIMITS = SandboxLimits()

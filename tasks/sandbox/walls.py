@@ -152,11 +152,12 @@ def _user(level: str, identity: str, uid: int) -> list[str]:
     return [_tool("setpriv"), *_DROP_ALL] if level == "namespaces" else []
 
 
-def _visible() -> list[str]:
+def _visible(limits: SandboxLimits) -> list[str]:
     """The host's folders visible to a walled program, read-only."""
     libraries = sorted(str(path) for path in Path("/").glob("lib*"))
     prefix = [] if Path(sys.base_prefix).is_relative_to("/usr") else [sys.base_prefix]
-    return ["/usr", *libraries, *prefix]
+    own = [] if limits.python is None else limits.python.folders
+    return list(dict.fromkeys(["/usr", *libraries, *prefix, *own]))
 
 
 def _bubblewrap(user: list[str], identity: str, scratch: str, limits: SandboxLimits) -> list[str]:
@@ -172,7 +173,7 @@ def _bubblewrap(user: list[str], identity: str, scratch: str, limits: SandboxLim
         # by its group.
         *(_tool("bwrap"), "--die-with-parent", *rights),
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
-        *(word for path in _visible() for word in _bind(path)),
+        *(word for path in _visible(limits) for word in _bind(path)),
         *("--dev", "/dev", "--perms", "1777", "--size", size, "--tmpfs", "/tmp"),
         *("--perms", "0777", "--dir", "/tmp/scratch", "--chdir", "/tmp/scratch"),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--", *user),
@@ -203,7 +204,7 @@ def _pivot_script(limits: SandboxLimits) -> str:
     """
     # A user namespace may not clear nosuid and nodev where the host has set them; we want both.
     bind = "mount --rbind -o ro,nosuid,nodev"
-    quoted = [(shlex.quote(path), shlex.quote(path.lstrip("/"))) for path in _visible()]
+    quoted = [(shlex.quote(path), shlex.quote(path.lstrip("/"))) for path in _visible(limits)]
     room = f"size={limits.file_mb}m,nr_inodes={limits.files}"
     lines = [
         "set -e; umask 0; PATH=/usr/sbin:/usr/bin:/sbin:/bin",
@@ -257,9 +258,14 @@ def _child_command(level: str, identity: str, limits: SandboxLimits, enter: Ente
         "files": limits.files,
     }
     call = f"{enter.__name__}({READY!r}, {settings!r})"
+    return [*_interpreter(limits), "-X", "utf8", "-c", f"{_child_source()}\n{call}"]
+
+
+def _interpreter(limits: SandboxLimits) -> list[str]:
+    if limits.python is not None:  # the module `site` finds its libraries
+        return [limits.python.executable, "-I", "-B"]
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    interpreter = os.path.join(sys.base_prefix, "bin", version)
-    return [interpreter, "-I", "-S", "-B", "-X", "utf8", "-c", f"{_child_source()}\n{call}"]
+    return [os.path.join(sys.base_prefix, "bin", version), "-I", "-S", "-B"]
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 from tutti.errors import TuttiError
 from tutti.tasks.agents import Score as Score
+from tutti.tasks.sandbox import SandboxLimits
 
 Needs = Literal["pure", "sandbox", "judge"]
 
@@ -42,9 +43,9 @@ class CodeSandbox(Protocol):
         """Run a program; `.status` is ``ok``, ``timeout`` or ``error``, `.output` its output."""
         ...
 
-    async def talk(self, asker: str, answerer: str) -> Any:
+    async def talk(self, asker: str, answerer: str, limits: SandboxLimits | None = None) -> Any:
         """Connect two programs; `.word` is the asker's final message, None if a program ended
-        before it."""
+        before it. Without `limits`, the sandbox's own hold."""
         ...
 
 

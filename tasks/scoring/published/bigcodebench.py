@@ -79,7 +79,7 @@ KNOWN: dict[str, str] = {name: name for name in _SAME_NAMES.split()} | {
 """The benchmark's third-party modules, and the packages that have them. A solution that imports one
 that is missing here is not wrong because of it."""
 _FUTURE = "from __future__ import annotations\n"
-_SHOWN_CHARS = 500
+_SHOWN, _SHOWN_CHARS = 20, 500
 
 
 class BigCodeBench:
@@ -100,7 +100,7 @@ class BigCodeBench:
         Raises ScorerFailed without a sandbox, or if a library is missing in its Python.
         """
         if resources.sandbox is None:
-            raise ScorerFailed("bigcodebench: needs a sandbox")
+            raise ScorerFailed("needs a sandbox")
         given = {
             "reply": said(submission),
             "before": needed(target, "before", str),
@@ -129,7 +129,7 @@ class BigCodeBench:
             python = python_for_code()
             talk = await sandbox.talk(asker, answerer, replace(self.limits, python=python))
         except SandboxUnavailable as error:
-            raise ScorerFailed(f"bigcodebench: {error}") from error
+            raise ScorerFailed(str(error)) from error
         if talk.word is None:
             ended = "exit before the tests ended" if talk.status == "ok" else talk.status
             return None, {"status": ended, "output": talk.errors[-_SHOWN_CHARS:]}
@@ -154,7 +154,7 @@ def _verdict(report: str, token: str, wanted: list[str], may_skip: bool) -> dict
     return {
         "status": "unittest or builtins changed" if changed else "error",
         "cases": len(wanted),
-        "failed": [line for line in lines.splitlines() if not line.startswith("passed ")],
+        "failed": sorted({line for line in lines.splitlines() if line[:7] != "passed "})[:_SHOWN],
         "output": output[-_SHOWN_CHARS:],
     }
 
@@ -162,14 +162,8 @@ def _verdict(report: str, token: str, wanted: list[str], may_skip: bool) -> dict
 def _missing(modules: list[str], python: SandboxPython | None) -> str:
     """What the user is told of missing modules, with the command that installs them."""
     packages = " ".join(dict.fromkeys(KNOWN.get(name, name) for name in modules))
-    needs = f"bigcodebench: this task needs {', '.join(modules)}, and"
     if python is None:
-        return (
-            f"{needs} the sandbox's Python has the standard library only; make an environment with"
-            f" `python3 -m venv FOLDER && FOLDER/bin/pip install {packages}` (not below /tmp) and"
-            f" set {CODE_PYTHON}=FOLDER/bin/python"
-        )
-    return (
-        f"{needs} {CODE_PYTHON} does not have it; "
-        f"`{python.executable} -m pip install {packages}` installs it"
-    )
+        pip = f"python3 -m venv FOLDER && FOLDER/bin/pip install {packages}"
+        return f"set {CODE_PYTHON} to a Python that has {', '.join(modules)}: `{pip}`"
+    pip = f"{python.executable} -m pip install {packages}"
+    return f"{CODE_PYTHON} names a Python without {', '.join(modules)}: `{pip}`"

@@ -99,7 +99,12 @@ def test_a_long_reply_is_read_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """300 lines of prose around 60 of code: few of their 65,000 pairs are tried."""
     tried: list[str] = []
     is_python = code_parts.is_python
-    monkeypatch.setattr(code_parts, "is_python", lambda code: tried.append(code) or is_python(code))
+
+    def counted(code: str) -> bool:
+        tried.append(code)
+        return is_python(code)
+
+    monkeypatch.setattr(code_parts, "is_python", counted)
     code = "def f(x):\n" + "    x += 1\n" * 58 + "    return x"
     prose = "This is a line of prose, and more.\n" * 150
     assert kept_code(f"{prose}```python\n{code}\n```\n{prose}", "f") == code

@@ -177,9 +177,9 @@ async def test_the_calibration_is_in_front(sandbox: Sandbox) -> None:
     tests += "        self.assertEqual(task_func(4), 2)"
     before = "from math import sqrt\ndef task_func(x):\n\n    pass\n"
     text = reply("return sqrt(x)")
-    given = {"tests": tests, "cases": ["test_a"], "before": before}
+    given: dict[str, Any] = {"tests": tests, "cases": ["test_a"], "before": before}
     assert (await scored(sandbox, text, **given)).correct
-    assert not (await scored(sandbox, text, **given | {"before": ""})).correct
+    assert not (await scored(sandbox, text, **{**given, "before": ""})).correct
 
 
 async def test_annotations_are_evaluated(sandbox: Sandbox) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.evaluations import api_bank, bfcl, bird, flowbench, inspect_evals
+from bench.evaluations import api_bank, bfcl, bigcodebench, bird, flowbench, inspect_evals
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
 from tutti.tasks.scoring.sql import QueryFailed, run_query
@@ -30,6 +30,15 @@ def test_bfcl_agrees_with_its_package() -> None:
     run = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
     found = bfcl.calls(python, Path(run.stdout.strip()) / "data")
     assert sum(found.n.values()) == 18_808 and found.differing == []
+
+
+def test_bigcodebench_agrees_with_its_program() -> None:
+    """Ten made-up tasks: verdicts and kept code, but for cheats."""
+    python = named("TUTTI_OFFICIAL_BIGCODEBENCH")
+    named("TUTTI_CODE_PYTHON")
+    found = bigcodebench.verdicts(python, Path(bigcodebench.__file__).parent / "made")
+    assert sum(found.n.values()) > 400
+    assert all(text.startswith("cheat") and "ours False" in text for text in found.differing)
 
 
 def test_api_bank_agrees_with_its_evaluator() -> None:

@@ -11,6 +11,7 @@ from tutti.tasks.benchmarks.api_bank.single_call import (
 )
 from tutti.tasks.benchmarks.benchmark import PUBLISHED, Benchmark
 from tutti.tasks.benchmarks.bfcl_package import BFCL_PACKAGE
+from tutti.tasks.benchmarks.bigcodebench.benchmark import BIGCODEBENCH
 from tutti.tasks.benchmarks.errors import (
     BadBenchmarkFile,
     BadPrompt,
@@ -84,6 +85,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         ARENA_HARD,
         BFCL,
         *BFCL_PACKAGE,
+        *BIGCODEBENCH,
         BIRD,
         *FLOWBENCH,
         *FLOWBENCH_SESSIONS,

@@ -10,14 +10,22 @@ program. `LEVELS` states what each level contains and what it does not.
 """
 
 from tutti.tasks.sandbox.choice import NO_WALLS, WARNING, CodeRunner, NoSandbox, level_for_models
+from tutti.tasks.sandbox.python import CODE_PYTHON, python_for_code
 from tutti.tasks.sandbox.run import Sandbox
 from tutti.tasks.sandbox.session import SandboxSession
 from tutti.tasks.sandbox.sessions import SandboxSessions
 from tutti.tasks.sandbox.talk import TalkResult
-from tutti.tasks.sandbox.values import SandboxLimits, SandboxResult, SandboxUnavailable, Status
+from tutti.tasks.sandbox.values import (
+    SandboxLimits,
+    SandboxPython,
+    SandboxResult,
+    SandboxUnavailable,
+    Status,
+)
 from tutti.tasks.sandbox.walls import LEVELS, strongest_level
 
 __all__ = [
+    "CODE_PYTHON",
     "LEVELS",
     "NO_WALLS",
     "WARNING",
@@ -25,6 +33,7 @@ __all__ = [
     "NoSandbox",
     "Sandbox",
     "SandboxLimits",
+    "SandboxPython",
     "SandboxResult",
     "SandboxSession",
     "SandboxSessions",
@@ -32,5 +41,6 @@ __all__ = [
     "Status",
     "TalkResult",
     "level_for_models",
+    "python_for_code",
     "strongest_level",
 ]

@@ -75,10 +75,12 @@ def converse(ready: bytes, settings: dict[str, Any]) -> None:
             os._exit(0)  # the other side has ended
         return incoming.read(int(header))
 
+    write = os.write  # as it is now: the program may change the module
+
     def send(data: bytes) -> None:
         left = memoryview(b"%d\n%b" % (len(data), data))
         while left:
-            left = left[os.write(out, left) :]
+            left = left[write(out, left) :]
 
     source = receive()
     module.send, module.receive = send, receive
@@ -194,7 +196,9 @@ def fence(scratch: str, files: int) -> None:
     import sys
 
     resolve, as_text = os.path.realpath, os.fsdecode
-    readable = (resolve(os.path.dirname(os.__file__)), "/usr/share/zoneinfo", "/dev/null", scratch)
+    library = resolve(os.path.dirname(os.__file__))
+    own = (resolve(sys.prefix),) if sys.prefix != sys.base_prefix else ()  # an environment
+    readable = (library, "/usr/share/zoneinfo", "/dev/null", scratch, *own)
     writable = (scratch, "/dev/null")
     writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     listing = {"os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr"}

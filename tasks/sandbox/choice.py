@@ -66,7 +66,9 @@ class CodeRunner(Protocol):
     async def run(self, code: str, limits: SandboxLimits | None = None) -> SandboxResult:
         """Run a program."""
 
-    async def talk(self, asker: str, answerer: str) -> TalkResult:
+    async def talk(
+        self, asker: str, answerer: str, limits: SandboxLimits | None = None
+    ) -> TalkResult:
         """Connect two programs in a dialogue."""
 
 
@@ -80,6 +82,8 @@ class NoSandbox:
         """Raises SandboxUnavailable."""
         raise SandboxUnavailable(self._reason)
 
-    async def talk(self, asker: str, answerer: str) -> NoReturn:
+    async def talk(
+        self, asker: str, answerer: str, limits: SandboxLimits | None = None
+    ) -> NoReturn:
         """Raises SandboxUnavailable."""
         raise SandboxUnavailable(self._reason)

@@ -55,12 +55,15 @@ class Sandbox:
             start_s=reader.ready_at - began,
         )
 
-    async def talk(self, asker: str, answerer: str) -> TalkResult:
-        """Connect two programs in a dialogue, each in its own sandbox (`talk`).
+    async def talk(
+        self, asker: str, answerer: str, limits: SandboxLimits | None = None
+    ) -> TalkResult:
+        """Connect two programs in a dialogue, each in its own sandbox (`talk`), within `limits`, or
+        else this sandbox's.
 
         Raises SandboxUnavailable like `run`.
         """
-        return await talk(self.level, self._identity, self.limits, asker, answerer)
+        return await talk(self.level, self._identity, limits or self.limits, asker, answerer)
 
 
 class _Reader:

@@ -16,6 +16,16 @@ class SandboxUnavailable(TuttiError, RuntimeError):
 
 
 @dataclass(frozen=True)
+class SandboxPython:
+    """Another interpreter than tutti's, with the libraries of its environment."""
+
+    executable: str
+    """Its absolute path."""
+    folders: tuple[str, ...]
+    """The folders that programs must see to run it, read-only: its environment, its library."""
+
+
+@dataclass(frozen=True)
 class SandboxLimits:
     """Limits of one run, or of one cell of a session."""
 
@@ -38,6 +48,8 @@ class SandboxLimits:
     """Further folders of the host that programs see, read-only, at walled levels."""
     proc: bool = False
     """Whether programs see /proc, with their own processes only, at walled levels."""
+    python: SandboxPython | None = None
+    """The interpreter; None: tutti's own, with the standard library only."""
 
 
 DEFAULT_LIMITS = SandboxLimits()

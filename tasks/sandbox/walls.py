@@ -156,7 +156,8 @@ def _visible(limits: SandboxLimits) -> list[str]:
     """The host's folders visible to a walled program, read-only."""
     libraries = sorted(str(path) for path in Path("/").glob("lib*"))
     prefix = [] if Path(sys.base_prefix).is_relative_to("/usr") else [sys.base_prefix]
-    return list(dict.fromkeys(["/usr", *libraries, *prefix, *limits.folders]))
+    own = [] if limits.python is None else limits.python.folders
+    return list(dict.fromkeys(["/usr", *libraries, *prefix, *own, *limits.folders]))
 
 
 def _bubblewrap(user: list[str], identity: str, scratch: str, limits: SandboxLimits) -> list[str]:
@@ -260,9 +261,14 @@ def _child_command(level: str, identity: str, limits: SandboxLimits, enter: Ente
         "files": limits.files,
     }
     call = f"{enter.__name__}({READY!r}, {settings!r})"
+    return [*_interpreter(limits), "-X", "utf8", "-c", f"{_child_source()}\n{call}"]
+
+
+def _interpreter(limits: SandboxLimits) -> list[str]:
+    if limits.python is not None:  # the module `site` finds its libraries
+        return [limits.python.executable, "-I", "-B"]
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    interpreter = os.path.join(sys.base_prefix, "bin", version)
-    return [interpreter, "-I", "-S", "-B", "-X", "utf8", "-c", f"{_child_source()}\n{call}"]
+    return [os.path.join(sys.base_prefix, "bin", version), "-I", "-S", "-B"]
 
 
 @cache

@@ -21,6 +21,7 @@ from tutti.tasks.scoring.published.api_bank import ApiBankRecorded, ApiBankSessi
 from tutti.tasks.scoring.published.api_bank_executed import EXECUTED as EXECUTED
 from tutti.tasks.scoring.published.arena_hard import ArenaHard
 from tutti.tasks.scoring.published.bfcl import BfclAst
+from tutti.tasks.scoring.published.bigcodebench import BigCodeBench
 from tutti.tasks.scoring.published.bird import BirdMeasure
 from tutti.tasks.scoring.published.flowbench import FlowbenchSession, FlowbenchTurn
 from tutti.tasks.scoring.published.judges import (
@@ -77,6 +78,7 @@ SCORERS: dict[str, Scorer] = {
     "rouge_l": RougeL(),
     "ruler": Ruler(),
     "code": Code(),
+    "bigcodebench": BigCodeBench(),
     "sql": Sql(),
     **{name: BirdMeasure(name) for name in ("bird_ex", "bird_soft_f1", "bird_r_ves")},
     "judge": Judge(),

@@ -44,9 +44,9 @@ class CodeSandbox(Protocol):
         Without `limits`, the sandbox's own hold."""
         ...
 
-    async def talk(self, asker: str, answerer: str) -> Any:
+    async def talk(self, asker: str, answerer: str, limits: SandboxLimits | None = None) -> Any:
         """Connect two programs; `.word` is the asker's final message, None if a program ended
-        before it."""
+        before it. Without `limits`, the sandbox's own hold."""
         ...
 
 

@@ -13,6 +13,7 @@ from bench.evaluations import (
     api_bank,
     api_bank_3,
     bfcl,
+    bigcodebench,
     bird,
     flowbench,
     inspect_evals,
@@ -49,6 +50,15 @@ def test_terminal_benchs_results_have_its_own_figures() -> None:
     """Resolved trials, accuracy and pass@k of imported runs that its models wrote."""
     found = terminal_bench.figures(named("TUTTI_OFFICIAL_TERMINAL_BENCH"), Path(), runs=10)
     assert sum(found.n.values()) == 46 and found.differing == []
+
+
+def test_bigcodebench_agrees_with_its_program() -> None:
+    """Ten made-up tasks: verdicts and kept code, but for cheats."""
+    python = named("TUTTI_OFFICIAL_BIGCODEBENCH")
+    named("TUTTI_CODE_PYTHON")
+    found = bigcodebench.verdicts(python, Path(bigcodebench.__file__).parent / "made")
+    assert sum(found.n.values()) > 400
+    assert all(text.startswith("cheat") and "ours False" in text for text in found.differing)
 
 
 def test_api_bank_agrees_with_its_evaluator() -> None:

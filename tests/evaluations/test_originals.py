@@ -14,6 +14,7 @@ from tests.benchmarks.conftest import data as data  # the fixture
 from tests.benchmarks.conftest import load
 from tests.evaluations.scripted import FACT, lines, players, solve, sweep, text_of, tutti
 from tutti.tasks.benchmarks import Item
+from tutti.tasks.project import PROJECT
 
 pytestmark = pytest.mark.slow
 
@@ -251,3 +252,30 @@ def test_evalplus_mbpp(tmp_path: Path) -> None:
     assert {row["scorer"] for row in found} == {"code"}
     (wrong,) = (row for row in found if not row["correct"])
     assert "AssertionError: ([7], 3, 3.5)" in json.dumps(wrong["detail"])
+
+
+def test_bigcodebench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``bigcodebench.evaluate``: two made-up tasks, one solved; a third, which needs a library,
+    is an error that names it, not a wrong answer."""
+    monkeypatch.delenv("TUTTI_CODE_PYTHON", raising=False)
+    made = PROJECT / "bench/evaluations/made/BigCodeBench.jsonl"
+    rows = [json.loads(line) for line in made.read_text().splitlines()]
+    chosen = [row for row in rows if row["task_id"] in ("Made/0", "Made/4", "Made/6")]
+    lines(tmp_path / "bcb/BigCodeBench.jsonl", chosen)
+
+    def solver(body: dict[str, Any]) -> dict[str, Any]:
+        asked = text_of(body)
+        row = next((row for row in chosen if row["complete_prompt"].strip() in asked), chosen[0])
+        code = row["complete_prompt"] + row["canonical_solution"]
+        if "random" in asked:
+            code = code.replace("randint(0, 9)", "randint(0, 99)")
+        return {"content": f"Sure:\n```python\n{code}```\nThis is the function."}
+
+    with players(tmp_path, solver=solver) as registry:
+        found = sweep(tmp_path, registry, suite("bcb", "bigcodebench", data={"source": "bcb"}))
+    right, unscored, wrong = sorted(found, key=lambda row: str(row["correct"]), reverse=True)
+    assert right["scorer"] == "bigcodebench" and right["correct"]
+    assert json.loads(wrong["detail"])["failed"] == ["failed test_range"]
+    assert unscored["status"] == "scorer_error"
+    said = unscored["error_message"]
+    assert "TUTTI_CODE_PYTHON" in said and said.endswith("/bin/pip install numpy`")

@@ -88,7 +88,7 @@ async def test_what_is_expected_stays_outside() -> None:
             seen.append(code)
             return SandboxResult("", "ok", 0.0)
 
-        async def talk(self, asker: str, answerer: str) -> Any:
+        async def talk(self, asker: str, answerer: str, limits: object = None) -> Any:
             seen.append(answerer)
             return TalkResult(None, "ok", None, "", 0.0)
 
@@ -140,7 +140,7 @@ async def test_without_a_sandbox_it_is_an_error() -> None:
         async def run(self, code: str, limits: object = None) -> Any:
             raise SandboxUnavailable("no level")
 
-        async def talk(self, asker: str, answerer: str) -> Any:
+        async def talk(self, asker: str, answerer: str, limits: object = None) -> Any:
             raise SandboxUnavailable("no level")
 
     for means in (ScoringResources(), ScoringResources(sandbox=Broken())):

@@ -1,0 +1,1 @@
+"""BigCodeBench: functions that use libraries, with their `unittest` cases."""

@@ -1,0 +1,155 @@
+"""Inside the sandbox: what BigCodeBench's program keeps of a reply, its `sanitize`.
+
+The source of this module is passed as text to a process that runs no solution. The rules are those
+of ``bigcodebench`` 0.2.5, with Python's own parser: the longest run of lines that is Python; of it
+the imports, and the functions, classes and assignments that the entry point uses. It drops what has
+a decorator, and ``from __future__``. Standard library only, Python 3.9 or later.
+"""
+
+from __future__ import annotations
+
+import ast
+import codeop
+import warnings
+from bisect import bisect_left, bisect_right
+from itertools import accumulate, product
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INCOMPLETE = getattr(codeop, "PyCF_ALLOW_INCOMPLETE_INPUT", 0)  # Python 3.11 or later
+UNREADABLE = (SyntaxError, ValueError, MemoryError, RecursionError)
+
+
+def kept_code(text: str, entry_point: str) -> str:
+    """The part of a reply that is run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _kept_parts(longest_code(text.strip()), entry_point) or longest_code(text)
+
+
+def longest_code(text: str) -> str:
+    """The run of two lines or more that is Python and has the most lines with text, the first of
+    equals; the first line if there is none."""
+    lines = text.split("\n")
+    filled = [0, *accumulate(bool(line.strip()) for line in lines)]  # lines with text before each
+    starts = [place for place, line in enumerate(lines) if _can_begin(line)]
+    ends = {start: _last_end(lines, start) for start in starts}
+    for count, start in product(range(filled[-1], 0, -1), starts):
+        first = max(start + 2, bisect_left(filled, filled[start] + count))
+        last = min(ends[start], bisect_right(filled, filled[start] + count) - 1)
+        codes = ("\n".join(lines[start:end]) for end in range(first, last + 1))
+        code = next(filter(is_python, codes), None)
+        if code is not None:
+            return code
+    return lines[0]
+
+
+def is_python(code: str) -> bool:
+    """Whether the parser takes it."""
+    try:
+        ast.parse(code)
+    except UNREADABLE:
+        return False
+    return True
+
+
+def _can_begin(line: str) -> bool:
+    """Whether code can begin with this line: not with an indented statement."""
+    return line[:1] not in (" ", "\t") or line.strip()[:1] in ("", "#", "\\", "\f")
+
+
+def _last_end(lines: list[str], start: int) -> int:
+    """A line after which no run from `start` is Python. The parser says whether it failed before
+    the end of its text: then no text after it helps."""
+    length = 1
+    while INCOMPLETE and start + length < len(lines):
+        code = "\n".join(lines[start : start + length]) + "\n"
+        try:
+            compile(code, "reply", "exec", ast.PyCF_ONLY_AST | INCOMPLETE, dont_inherit=True)
+        except SyntaxError as error:
+            if "incomplete input" not in str(error):
+                return start + length
+        except UNREADABLE:
+            return len(lines)
+        length *= 2
+    return len(lines)
+
+
+def _kept_parts(code: str, entry_point: str) -> str:
+    """The imports, then the definitions that the entry point reaches; of several with one name the
+    first."""
+    if not is_python(code):
+        return ""
+    imports: list[str] = []
+    definitions: dict[str, tuple[ast.stmt, str]] = {}
+    for part in ast.parse(code).body:
+        source = ast.get_source_segment(code, part) or ""
+        if isinstance(part, ast.Import) or (
+            isinstance(part, ast.ImportFrom) and part.module != "__future__"
+        ):
+            imports.append(source)
+        name = _defined(part)
+        if name is not None:
+            definitions.setdefault(name, (part, source))
+    uses = {name: set(_identifiers(part)) for name, (part, _) in definitions.items()}
+    reached = _reached(uses, entry_point)
+    kept = [source for name, (_, source) in definitions.items() if name in reached]
+    return _without_calls("\n".join([*imports, *kept]), entry_point).strip()
+
+
+def _defined(part: ast.stmt) -> str | None:
+    """The name that a statement defines. Like the published rule it takes ``a.b = c`` for c's."""
+    if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return None if part.decorator_list else part.name
+    if isinstance(part, ast.Assign):
+        named = [part.targets[0], *([] if part.targets[1:] else [part.value])]
+    elif isinstance(part, ast.AnnAssign):
+        named = [part.target, *([part.value] if part.value else [])]
+    else:
+        return None
+    return next((each.id for each in named if isinstance(each, ast.Name)), None)
+
+
+def _identifiers(part: ast.stmt) -> Iterator[str]:
+    """All identifiers in a statement: names, attributes, parameters, keywords."""
+    nodes = (node for node in ast.walk(part) if not isinstance(node, ast.Constant))
+    values = (value for node in nodes for _, value in ast.iter_fields(node))
+    for value in values:
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, str):
+                yield from each.split(".")
+
+
+def _reached(uses: dict[str, set[str]], entry_point: str) -> set[str]:
+    """The names that the entry point uses, directly or not, and itself."""
+    waiting, seen = [entry_point], {entry_point}
+    while waiting:
+        new = uses.get(waiting.pop(), set()) - seen
+        seen |= new
+        waiting += new
+    return seen
+
+
+def _without_calls(code: str, entry_point: str) -> str:
+    """`code` up to the first of the last lines without indentation that name the entry point."""
+    lines = code.splitlines()
+    cut = len(lines)
+    for place in range(len(lines) - 1, -1, -1):
+        if lines[place].startswith(" "):
+            break
+        if entry_point in lines[place]:
+            cut = place
+    return "\n".join(lines[:cut])
+
+
+def packages(code: str) -> set[str]:
+    """The top-level packages that a program imports; none if it is no Python."""
+    found: set[str] = set()
+    for each in ast.walk(ast.parse(code if is_python(code) else "")):
+        if isinstance(each, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in each.names}
+        elif isinstance(each, ast.ImportFrom) and each.module and not each.level:
+            found.add(each.module.split(".")[0])
+    return found

@@ -1,0 +1,222 @@
+"""BigCodeBench: a solution beside its `unittest` cases, and what does not buy a verdict."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tutti.tasks.sandbox import CODE_PYTHON, Sandbox, SandboxLimits
+from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
+from tutti.tasks.scoring.published.bigcodebench import LIMITS, BigCodeBench
+
+TESTS = """
+import io
+import os
+import unittest
+from unittest.mock import mock_open, patch
+
+class TestCases(unittest.TestCase):
+    def setUp(self):
+        self.path = "values.txt"
+
+    def test_value(self):
+        self.assertEqual(task_func(3), 6)
+
+    def test_file(self):
+        with patch("builtins.open", mock_open(read_data="7")):
+            self.assertEqual(task_func("values.txt"), 14)
+
+    def test_name_of_the_module(self):
+        with patch(__name__ + ".os.path.exists", return_value=False):
+            self.assertIsNone(task_func("values.txt"))
+
+    def test_printed(self):
+        with patch("sys.stdout", new_callable=io.StringIO) as printed:
+            task_func(1)
+        self.assertEqual(printed.getvalue(), "twice\\n")
+
+    def test_each(self):
+        for value in range(3):
+            with self.subTest(value=value):
+                self.assertEqual(task_func(value), 2 * value)
+"""
+GOLD = """import os
+def task_func(x):
+    print("twice")
+    if isinstance(x, str):
+        if not os.path.exists("."):
+            return None
+        with open(x) as file:
+            x = int(file.read())
+    return x * 2
+"""
+TARGET: dict[str, Any] = {
+    "tests": TESTS,
+    "cases": ["test_each", "test_file", "test_name_of_the_module", "test_printed", "test_value"],
+    "entry_point": "task_func",
+    "before": "import os\ndef task_func(x):\n\n    pass\n",
+    "libraries": ["os"],
+}
+SHORT = replace(LIMITS, seconds=10.0)
+
+WRONG = {
+    "wrong": "return x",
+    "raises": "raise ValueError(x)",
+    "nothing": "pass",
+}
+CHEATS = {
+    "exit": "import sys; sys.exit(0)",
+    "os_exit": "import os; os._exit(0)",
+    "abort": "import os; os.abort()",
+    "keyboard": "raise KeyboardInterrupt",
+    "skip": "import unittest; raise unittest.SkipTest('passed')",
+    "skip_class": "import sys; c = sys.modules['__test__'].TestCases\n"
+    "    c.__unittest_skip__ = True; return 0",
+    "assertions": "import unittest\n    for name in dir(unittest.TestCase):\n"
+    "        if name.startswith('assert'):\n"
+    "            setattr(unittest.TestCase, name, lambda *a, **k: None)",
+    "run": "import unittest; unittest.TestCase.run = lambda *a: None",
+    "result": "import unittest; unittest.TestResult.addFailure = lambda *a: None\n"
+    "    unittest.TestResult.addError = lambda *a: None; raise ValueError",
+    "main": "import unittest; unittest.main = lambda *a, **k: None; return 0",
+    "class": "import sys, unittest\n    class TestCases(unittest.TestCase):\n"
+    "        def test_value(self): pass\n    sys.modules['__test__'].TestCases = TestCases",
+    "methods": "import sys\n    c = sys.modules['__test__'].TestCases\n"
+    "    for n in list(vars(c)):\n        n.startswith('test') and delattr(c, n)",
+    "builtins": "import builtins\n    builtins.range = lambda n: []; builtins.isinstance = print",
+    "printed": "import sys, os\n    for i in range(1, 70):\n        try: os.write(i, b'ok\\n')\n"
+    "        except OSError: pass\n    print('OK', file=sys.__stdout__); os._exit(0)",
+    "report": "import os\n    for i in range(3, 70):\n        try: os.write(i, b'4\\ndone26\\n'"
+    " + b'0' * 32 + b'\\npassed test_value')\n        except OSError: pass\n    os._exit(0)",
+    "fork": "import os\n    if os.fork(): os._exit(0)\n    return x * 2",
+    "at_exit": "import atexit, os; atexit.register(os._exit, 0); raise SystemExit",
+    "kill": "import os, signal; os.kill(os.getppid(), signal.SIGKILL); os.kill(os.getpid(), 9)",
+    "deep": "return task_func(x)",
+}
+
+
+def reply(body: str) -> str:
+    return f"Here it is:\n```python\nimport os\ndef task_func(x):\n    {body}\n```\nIt works."
+
+
+async def scored(
+    sandbox: Sandbox, text: str, limits: SandboxLimits = SHORT, **changed: Any
+) -> Score:
+    """The score of a reply; without `limits` those that no honest solution reaches."""
+    scorer = BigCodeBench(limits)
+    given = ScoringResources(sandbox=sandbox)
+    return await scorer.score(TARGET | changed, Submission(None, text), given)
+
+
+@pytest.fixture(autouse=True)
+def _standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CODE_PYTHON, raising=False)
+
+
+async def test_the_gold_solution(sandbox: Sandbox) -> None:
+    """In a fence or bare; tests patch its module, builtins, `open` and standard output."""
+    for text in (GOLD, f"Sure:\n```python\n{GOLD}```\nThis works."):
+        score = await scored(sandbox, text)
+        assert score.correct and score.detail == {"status": "ok", "cases": 5}, score.detail
+        assert score.answer is not None and score.answer.startswith("import os\ndef task_func")
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_wrong_solutions(sandbox: Sandbox, name: str) -> None:
+    """The detail names the cases and has the end of an error."""
+    score = await scored(sandbox, reply(WRONG[name]))
+    assert score.correct is False and score.value == 0.0
+    assert "failed test_value" in score.detail["failed"] and "Error" in score.detail["output"]
+
+
+@pytest.mark.parametrize("name", CHEATS)
+async def test_no_cheat_passes(sandbox: Sandbox, name: str) -> None:
+    """Ends, forks, changed tests and made-up reports."""
+    score = await scored(sandbox, reply(CHEATS[name]))
+    assert score.correct is False, score.detail
+
+
+@pytest.mark.parametrize(
+    "name", ["exit", "os_exit", "skip", "assertions", "class", "report", "fork"]
+)
+async def test_no_cheat_passes_where_it_is_imported(sandbox: Sandbox, name: str) -> None:
+    """What a solution does before its tests exist."""
+    body = CHEATS[name].replace("return 0", "pass").replace("return x * 2", "pass")
+    cheat = f"class Helper:\n    {body}\ndef task_func(x):\n    return Helper"
+    assert "return" not in body
+    assert (await scored(sandbox, f"```python\n{cheat}\n```")).correct is False
+
+
+async def test_a_changed_unittest_is_named(sandbox: Sandbox) -> None:
+    score = await scored(sandbox, reply(CHEATS["assertions"]))
+    assert score.detail["status"] == "unittest or builtins changed"
+
+
+async def test_endless_solutions_end(sandbox: Sandbox) -> None:
+    """Also one that takes no signals."""
+    limits = replace(LIMITS, seconds=1.5)
+    for body in ("while True: pass", "import time; time.sleep(600)"):
+        score = await scored(sandbox, reply(body), limits)
+        assert not score.correct and score.detail["status"] == "timeout"
+
+
+async def test_memory_is_limited(sandbox: Sandbox) -> None:
+    limits = replace(LIMITS, memory_mb=400, seconds=20.0)
+    score = await scored(sandbox, reply("return len(bytearray(2**30))"), limits)
+    assert not score.correct and "MemoryError" in score.detail["output"]
+
+
+async def test_published_limits() -> None:
+    """240 s and the two seconds that its program adds; 30 GiB of address space."""
+    assert BigCodeBench().limits.seconds == 242 and BigCodeBench().limits.memory_mb == 30 * 1024
+
+
+async def test_the_calibration_is_in_front(sandbox: Sandbox) -> None:
+    """The prompt's imports are there for a reply that has none; a reply cannot hide them."""
+    tests = "import unittest\nclass TestCases(unittest.TestCase):\n    def test_a(self):\n"
+    tests += "        self.assertEqual(task_func(4), 2)"
+    before = "from math import sqrt\ndef task_func(x):\n\n    pass\n"
+    text = reply("return sqrt(x)")
+    given: dict[str, Any] = {"tests": tests, "cases": ["test_a"], "before": before}
+    assert (await scored(sandbox, text, **given)).correct
+    assert not (await scored(sandbox, text, **{**given, "before": ""})).correct
+
+
+async def test_annotations_are_evaluated(sandbox: Sandbox) -> None:
+    """As in the published program, where no ``from __future__`` is in front."""
+    text = "def task_func(x: Nothing):\n    return x"
+    score = await scored(sandbox, text)
+    assert not score.correct and "NameError" in score.detail["output"]
+
+
+async def test_skipped_cases_count_only_where_the_tests_say_so(sandbox: Sandbox) -> None:
+    tests = "import unittest\nclass TestCases(unittest.TestCase):\n    @unittest.skip('x')\n"
+    tests += "    def test_a(self):\n        self.fail()"
+    assert (await scored(sandbox, reply("return 1"), tests=tests, cases=["test_a"])).correct
+
+
+async def test_a_missing_library_is_nobodys_fault(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the task, its tests or the solution: named, with the command that installs it. A module
+    that nobody has is the solution's mistake."""
+    python = "/usr/bin/python3"
+    before = "import sklearn, no_such_thing\n"
+    for changed, text in (
+        ({"libraries": ["sklearn"]}, GOLD),
+        ({"before": before + TARGET["before"]}, GOLD),
+        ({"tests": f"from sklearn import svm\n{TESTS}"}, GOLD),
+        ({}, f"import sklearn.svm\n{GOLD}"),
+    ):
+        with pytest.raises(ScorerFailed, match=r"sklearn.*pip install .*scikit-learn"):
+            await scored(sandbox, text, **changed)
+    score = await scored(sandbox, f"import no_such_thing\n{GOLD}")
+    assert not score.correct and "no_such_thing" in score.detail["output"]
+    monkeypatch.setenv(CODE_PYTHON, python + "-none")
+    with pytest.raises(ScorerFailed, match=f"{CODE_PYTHON}={python}-none: is no Python"):
+        await scored(sandbox, GOLD)
+
+
+async def test_without_a_sandbox_it_is_an_error() -> None:
+    with pytest.raises(ScorerFailed, match="needs a sandbox"):
+        await BigCodeBench().score(TARGET, Submission(None, GOLD), ScoringResources())

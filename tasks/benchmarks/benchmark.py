@@ -53,7 +53,7 @@ class Benchmark:
     scorer: str
     """The scorer's name."""
     prompt: str
-    """The prompt's name: a file ``prompts/<prompt>.yaml``."""
+    """The prompt's name: a file of ``prompts/`` or a folder there."""
     licence: str
     """The data's licence and citation, on one line."""
     also: Sequence[str] = ()

@@ -205,9 +205,10 @@ def load_prompt(name: str | Path) -> Prompt:
     """
     if "{" in str(name):
         return Prompt("template", PromptFile(user=str(name)))
-    file = Path(name) if str(name).endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
-    if not file.is_file():
-        known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+    shipped = {path.stem: path for path in FOLDER.rglob("*.yaml")}
+    file = Path(name) if str(name).endswith((".yaml", ".yml")) else shipped.get(str(name))
+    if file is None or not file.is_file():
+        known = ", ".join(sorted(shipped))
         raise BadPrompt(
             f"no prompt {str(name)!r}; there are {known}, the path of a .yaml file, or a "
             "template such as '{question}'"

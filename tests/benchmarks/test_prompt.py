@@ -68,7 +68,7 @@ def test_text_put_in_is_not_a_template() -> None:
     assert load_prompt("math").render(item(question=asked))[0]["content"].startswith(asked)
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.yaml")), ids=lambda path: path.stem)
 def test_every_prompt_renders(path: Path) -> None:
     """Each file that comes with tutti is read, and leaves no place when its fields are there."""
     loaded = load_prompt(path.stem)

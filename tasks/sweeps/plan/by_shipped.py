@@ -44,15 +44,18 @@ def check_shipped(suite: Suite, benchmark: Benchmark) -> None:
 
 def check_executed(benchmark: Benchmark) -> None:
     """See that a scorer that executes a publisher's programs has them. Raises SuiteError."""
-    if benchmark.own_scorer is not None:
+    programs = {
+        **dict.fromkeys(EXECUTED, ("data.rule", checkout)),
+        "lean4": ("benchmark", lean_set_up),
+        "lean4_strict": ("benchmark", lean_set_up),
+    }
+    if benchmark.own_scorer is not None or benchmark.scorer not in programs:
         return
+    field, find = programs[benchmark.scorer]
     try:
-        if benchmark.scorer in EXECUTED:
-            checkout()
-        elif benchmark.scorer in ("lean4", "lean4_strict"):
-            lean_set_up()
+        find()
     except ScorerFailed as error:
-        raise SuiteError(f"data.rule: {error}") from error
+        raise SuiteError(f"{field}: {error}") from error
 
 
 def check_shipped_items(

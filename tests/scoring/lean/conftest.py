@@ -54,11 +54,16 @@ sys.exit(int(failed))
 """
 
 
+def stand_in_command() -> str:
+    """For TUTTI_LEAN_COMMAND, with a Python that the sandbox can see."""
+    python = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
+    return shlex.join([str(python), "-I", "-c", _SCRIPT])
+
+
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TUTTI_LEAN_COMMAND is the stand-in, in a Python that the sandbox can see."""
-    python = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
-    monkeypatch.setenv("TUTTI_LEAN_COMMAND", shlex.join([str(python), "-I", "-c", _SCRIPT]))
+    """TUTTI_LEAN_COMMAND is the stand-in."""
+    monkeypatch.setenv("TUTTI_LEAN_COMMAND", stand_in_command())
     monkeypatch.delenv("TUTTI_LEAN_PROJECT", raising=False)
     monkeypatch.delenv("TUTTI_LEAN_TIMEOUT_S", raising=False)
 

@@ -227,7 +227,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
     "artifacts": {"kind": "index, checkpoint, cell, ...", "path": "path in the store; null: none"},
     "artifact_parents": {"parent_id": "what it was made from"},
     "runs": {
-        "flow": "the flow, or import",
+        "flow": "the flow, import, or gateway",
         "params": "parameters, JSON",
         "machine": "the machine, JSON",
         "code_version": "tutti's version",

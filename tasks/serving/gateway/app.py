@@ -129,7 +129,7 @@ class Gateway:
         self.recording.catch_up()
         self.recording.programs.end_all()
         await asyncio.to_thread(self.recorder.close)
-        self.recording.programs.close()
+        await asyncio.to_thread(self.recording.programs.close)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background; `stop` cancels it and waits for its end."""

@@ -6,7 +6,6 @@ when it is released, when its lease ends, when it is crowded out, or when the ga
 program that comes again after that is another attempt: `PROGRAM#2`.
 """
 
-import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from tutti.storage import (
     sweep_of_gateway,
 )
 from tutti.storage import catalog as cat
+from tutti.tasks.serving.gateway.recording.gateway_run import GatewayRun
 from tutti.tasks.serving.gateway.recording.record import CallRecord
 from tutti.tasks.serving.gateway.recording.transcripts import Rows, Transcripts
 from tutti.tasks.serving.scheduling import ReasonCode
@@ -54,12 +54,14 @@ class ProgramAttempts:
     name: str
     """The name of the sweep that they are in; empty: none are kept."""
     policy: str
-    run_id: str = field(default_factory=lambda: f"gateway-{uuid.uuid4().hex[:12]}")
     _open: dict[str, ProgramTally] = field(default_factory=dict)
     """By program."""
     _lives: dict[str, int] = field(default_factory=dict)
     """How many attempts a program has had."""
     _held: ExitStack = field(default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        self.run = GatewayRun(self.catalog, self.name, self.policy)
 
     def open(self, living: Iterable[tuple[str, str]]) -> None:
         """Take the name, go on with the `living` programs of the journal (pool, id), and record
@@ -70,6 +72,7 @@ class ProgramAttempts:
         if not self.name:
             return
         self._held.enter_context(held(self.catalog, sweep_of_gateway(self.name)))
+        self.run.enter()
         known, wanted = known_programs(self.catalog, self.name), {program for _, program in living}
         for attempt_id in known:
             program, number = program_of(attempt_id)
@@ -79,7 +82,7 @@ class ProgramAttempts:
         for attempt_id, tally in read_tallies(self.catalog, going_on).items():
             self._open[program_of(attempt_id)[0]] = tally
         lost = [each for each in running if each not in going_on]
-        record_lost(self.catalog, lost, self.run_id)
+        record_lost(self.catalog, lost, self.run.run_id)
 
     def take(self, record: CallRecord) -> None:
         """A call has ended: it is its program's."""
@@ -99,7 +102,7 @@ class ProgramAttempts:
         number = self._lives[program] = self._lives.get(program, 0) + 1
         cell = ProgramCell(self.name, record.model or record.request.model, self.policy)
         tally = ProgramTally(program if number == 1 else f"{program}{AGAIN}{number}", cell)
-        self._open[program], run_id = tally, self.run_id
+        self._open[program], run_id = tally, self.run.run_id
         started_at = cat.at(record.sent)
 
         def complete(connection: sa.Connection) -> None:
@@ -119,7 +122,7 @@ class ProgramAttempts:
             self.transcripts.forget(tally.attempt_id)
             if not may_end(self.catalog, tally.attempt_id, tally.cell.cell_id):
                 return {}
-            row = tally.row(ENDINGS.get(code, str(code)), self.run_id)
+            row = tally.row(ENDINGS.get(code, str(code)), self.run.run_id)
             made.append(row["status"])
             return {"attempts": [row]}
 
@@ -137,7 +140,8 @@ class ProgramAttempts:
             self.end(program, ReasonCode.STOPPING)
 
     def close(self) -> None:
-        """Give the name back, once everything is committed."""
+        """End the run and give the name back, once everything is committed. It blocks."""
+        self.run.end()
         self._held.close()
 
 

@@ -16,6 +16,7 @@ from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.recording.gateway_run import GatewayRun
 from tutti.tasks.serving.gateway.recording.programs import program_of
 from tutti.tasks.serving.gateway.settings import Settings
 
@@ -264,3 +265,51 @@ async def test_a_row_that_was_committed_before_the_kill_is_not_made_again(start:
     assert (state["state"], state["status"]) == ("done", "ok")
     (sweep,) = second.catalog.rows(sa.select(cat.sweeps))
     assert json.loads(sweep["spec"]) == {"gateway": "mine"}
+
+
+RUNS = """
+select a.attempt_id, r.flow, r.status, r.params, r.ended_at is not null as has_ended
+from attempts a left join runs r using (run_id) order by attempt_id
+"""
+
+
+async def test_a_gateways_process_is_the_run_of_its_attempts(make_bench: MakeBench) -> None:
+    """One run a process, entered when it starts; no attempt is without one."""
+    bench = await make_bench(name="mine")
+    for name in ("a", "b"):
+        await bench.chat(name)
+        await bench.release(name)
+    await asyncio.sleep(0.02)
+    rows = await bench.rows(RUNS)
+    assert [(row["attempt_id"], row["flow"], row["status"]) for row in rows] == [
+        ("a", "gateway", "running"),
+        ("b", "gateway", "running"),
+    ]
+    assert json.loads(rows[0]["params"]) == {"name": "mine", "policy": "passthrough"}
+    (run,) = bench.catalog.rows(sa.select(cat.runs))
+    assert run["code_version"] and json.loads(run["machine"])["cores"]
+    await bench.gateway.stop()
+    (run,) = bench.catalog.rows(sa.select(cat.runs))
+    assert run["status"] == "completed" and run["ended_at"] >= run["started_at"]
+
+
+async def test_the_run_of_a_killed_gateway_is_ended_by_the_next_of_its_name(
+    make_bench: MakeBench,
+) -> None:
+    """Those of other names are left alone: they may be running."""
+    bench = await make_bench()
+    for name in ("mine", "other"):
+        GatewayRun(bench.catalog, name, "passthrough").enter()
+    again = GatewayRun(bench.catalog, "mine", "passthrough")
+    again.enter()
+    again.end()
+    rows = bench.catalog.rows(sa.select(cat.runs).order_by(cat.runs.c.started_at))
+    assert [row["status"] for row in rows] == ["failed", "running", "completed"]
+    assert "was killed" in rows[0]["error"] and rows[0]["ended_at"] is not None
+
+
+async def test_a_gateway_without_a_name_is_no_run(make_bench: MakeBench) -> None:
+    """A sweep's gateway: the sweep is the run."""
+    bench = await make_bench()
+    await bench.gateway.stop()
+    assert bench.catalog.rows(sa.select(cat.runs)) == []

@@ -23,8 +23,8 @@ class Hub:
 
     repository: str
     """``owner/name``."""
-    revision: str = ""
-    """The default commit; empty: none is pinned, and the user names one."""
+    revision: str
+    """The commit, 40 hex digits, that is used where the user names no other."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,6 @@ class Source:
         if hub is None:
             raise SourceMissing(f"{name} is not on the hub: give its folder with --source")
         wanted = Hub(hub.repository, self.revision or hub.revision)
-        if not wanted.revision:
-            raise SourceMissing(
-                f"{name} is {hub.repository} on the hub, of which no commit is pinned: name one "
-                f"({name}@COMMIT), or give its folder with --source"
-            )
         root = self.download(wanted, [*patterns, *also], current_home().root / "benchmarks")
         return find_files(root, patterns)
 

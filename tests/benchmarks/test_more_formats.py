@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.benchmarks.conftest import load, write_lines
-from tutti.tasks.benchmarks import BadRow, ExcludedRow, SourceMissing
+from tutti.tasks.benchmarks import BadRow, ExcludedRow
 from tutti.tasks.benchmarks.rows import read_rows
 
 MMLU = {"question": "q", "subject": "anatomy", "choices": ["a", "b", "c", "d"], "answer": 2}
@@ -149,12 +149,6 @@ def test_mrcr_gives_the_conversation(tmp_path: Path) -> None:
     write_lines(tmp_path / "all.jsonl", [row | {"answer": "a poem"}])
     with pytest.raises(BadRow, match="answer: does not begin with random_string_to_prepend"):
         load("mrcr", tmp_path)
-
-
-def test_a_set_without_a_pinned_commit_asks_for_one() -> None:
-    """It is not fetched at whatever the hub has today."""
-    with pytest.raises(SourceMissing, match=r"no commit is pinned: name one \(supergpqa@COMMIT\)"):
-        load("supergpqa", None)  # type: ignore[arg-type]
 
 
 def test_a_file_that_is_no_arrow_stream(tmp_path: Path) -> None:

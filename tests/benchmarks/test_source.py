@@ -38,7 +38,7 @@ def test_every_benchmark_is_complete() -> None:
         assert benchmark.licence and "\n" not in benchmark.licence
         assert benchmark.split in benchmark.splits
         if benchmark.hub is not None:
-            assert re.fullmatch(r"([0-9a-f]{40})?", benchmark.hub.revision), name
+            assert re.fullmatch(r"[0-9a-f]{40}", benchmark.hub.revision), name
 
 
 def test_the_hub_is_asked_for_the_pinned_or_the_given_revision(

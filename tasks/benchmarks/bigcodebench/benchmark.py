@@ -82,6 +82,12 @@ def _libraries(row: Row) -> list[str]:
     return sorted({each.split(".")[0] for each in listed})
 
 
+REVISIONS = {
+    "": "b74c0d0bf70d2c0bc459be537895cca163007f1a",
+    "-hard": "298d2cc7b96612e15e47313c3603ee124cee0c1f",
+}
+
+
 def _benchmark(subset: str, variant: str) -> Benchmark:
     return Benchmark(
         name=f"bigcodebench{subset}{'-instruct' if variant == 'instruct' else ''}",
@@ -89,11 +95,11 @@ def _benchmark(subset: str, variant: str) -> Benchmark:
         splits={"v0.1.4": ("data/v0.1.4-*.parquet", "*v0.1.4*.parquet", "*.jsonl")},
         scorer="bigcodebench",
         prompt="complete_code" if variant == "complete" else "solve_code",
-        hub=Hub(f"bigcode/bigcodebench{subset}"),
+        hub=Hub(f"bigcode/bigcodebench{subset}", REVISIONS[subset]),
         licence="Apache-2.0; Zhuo et al. 2024, arXiv 2406.15877",
     )
 
 
 BIGCODEBENCH = tuple(
-    _benchmark(subset, variant) for subset in ("", "-hard") for variant in ("complete", "instruct")
+    _benchmark(subset, variant) for subset in REVISIONS for variant in ("complete", "instruct")
 )

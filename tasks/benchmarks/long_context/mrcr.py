@@ -53,6 +53,6 @@ MRCR = Benchmark(
     },
     scorer="repetition",
     prompt="plain",
-    hub=Hub("openai/mrcr"),
+    hub=Hub("openai/mrcr", "f4c69fae7cf81f7ca26b9fee34b392a50f6b8a1d"),
     licence="MIT; OpenAI 2025, after Vodrahalli et al. 2024, arXiv 2409.12640",
 )

@@ -70,6 +70,6 @@ ARENA_HARD = Benchmark(
     prompt="plain",
     subsets="category",
     gold=no_gold,
-    hub=Hub("lmarena-ai/arena-hard-auto"),
+    hub=Hub("lmarena-ai/arena-hard-auto", "15f3746e21432264ce9b453999bde4f3c946d2e6"),
     licence="Apache-2.0; Li et al. 2024, arXiv 2406.11939",
 )

@@ -138,7 +138,7 @@ HMMT_FEB_25 = Benchmark(
     splits={"train": ("data/train-*.parquet", "train-*.parquet", "*.jsonl")},
     scorer="math",
     prompt="math",
-    hub=Hub("MathArena/hmmt_feb_2025"),
+    hub=Hub("MathArena/hmmt_feb_2025", "6fdc4277120810ff75aa22d2d5489b91f7a262a1"),
     licence="CC BY-NC-SA 4.0; Balunovic et al. 2025, arXiv 2505.23281; problems (c) HMMT",
 )
 OMNI_MATH = Benchmark(
@@ -147,7 +147,7 @@ OMNI_MATH = Benchmark(
     splits={"test": ("test.jsonl", "*.jsonl", "data/test-*.parquet")},
     scorer="math",
     prompt="math",
-    hub=Hub("KbsdJames/Omni-MATH"),
+    hub=Hub("KbsdJames/Omni-MATH", "40ba231d8f16e29ecd40e6407e2c8640145a8f62"),
     licence="Apache-2.0; Gao et al. 2024, arXiv 2410.07985",
 )
 MATH_ODYSSEY = Benchmark(

@@ -73,6 +73,6 @@ MGSM = Benchmark(
     splits={"test": ("mgsm_*.tsv",)},
     scorer="numeric",
     prompt="number",
-    hub=Hub("juletxara/mgsm"),
+    hub=Hub("juletxara/mgsm", "f52417ca77bd71e9888ddc29f92587660725d2b4"),
     licence="CC BY-SA 4.0; Shi et al. 2022, arXiv 2210.03057",
 )

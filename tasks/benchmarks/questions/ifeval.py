@@ -49,7 +49,7 @@ IFBENCH = Benchmark(
     scorer="ifbench",
     reports=SHARE_RIGHT,  # prompt-level loose accuracy, the paper's headline
     prompt="plain",
-    hub=Hub("allenai/IFBench_test"),
+    hub=Hub("allenai/IFBench_test", "2e8a48de45ff3bf41242f927254ca81b59ca3ae2"),
     gold=no_gold,
     licence="ODC-BY; Pyatkin et al. 2025, arXiv 2507.02833",
 )

@@ -106,7 +106,7 @@ MMLU_REDUX = Benchmark(
     splits={"test": ("*/data-*.arrow", "*/test-*.parquet", "*/*.jsonl", "*.jsonl")},
     scorer="choice",
     prompt="choice",
-    hub=Hub("edinburgh-dawg/mmlu-redux-2.0"),
+    hub=Hub("edinburgh-dawg/mmlu-redux-2.0", "372ea425445d51e1ba1188c56e5e893f8138621f"),
     licence="CC BY 4.0; Gema et al. 2025, arXiv 2406.04127",
 )
 MMMLU = Benchmark(

@@ -41,6 +41,6 @@ SUPERGPQA = Benchmark(
     splits={"train": ("SuperGPQA-all.jsonl", "*.jsonl", "data/train-*.parquet")},
     scorer="choice",
     prompt="choice",
-    hub=Hub("m-a-p/SuperGPQA"),
+    hub=Hub("m-a-p/SuperGPQA", "4430d4458112c7d4497fdcf94d7cc223313d6acf"),
     licence="ODC-BY; M-A-P et al. 2025, arXiv 2502.14739",
 )

@@ -21,6 +21,7 @@ from bench.evaluations import (
     inspect_evals,
     mnms,
     nemo_lean,
+    nemo_metrics,
     terminal_bench,
 )
 
@@ -44,6 +45,7 @@ COMPARED = {
     "mbpp-plus": evalplus.mbpp,
     "mnms": mnms.plans,
     "nemo-lean": nemo_lean.proofs,
+    "nemo-metrics": nemo_metrics.figures,
     "terminal-bench": terminal_bench.figures,
     **{f"inspect-{each.__name__}": each for each in inspect_evals.COMPARED},
 }

@@ -19,6 +19,7 @@ from bench.evaluations import (
     inspect_evals,
     mnms,
     nemo_lean,
+    nemo_metrics,
     terminal_bench,
 )
 from bench.evaluations.agreement import Agreement, official
@@ -59,6 +60,12 @@ def test_bigcodebench_agrees_with_its_program() -> None:
     found = bigcodebench.verdicts(python, Path(bigcodebench.__file__).parent / "made")
     assert sum(found.n.values()) > 400
     assert all(text.startswith("cheat") and "ours False" in text for text in found.differing)
+
+
+def test_nemo_skills_metrics_are_its_own() -> None:
+    """Each figure of made-up benchmarks: answers, a judge's verdicts, SimpleQA's."""
+    found = nemo_metrics.figures(sys.executable, Path(named("TUTTI_NEMO_SKILLS")), sets=10)
+    assert sum(found.n.values()) > 1_500 and found.differing == []
 
 
 def test_api_bank_agrees_with_its_evaluator() -> None:

@@ -8,6 +8,8 @@ In: the rows of one task, one a seed, task after task. Out: the blocks ``pass@k`
   first k.
 - avg-of-k and majority@k are of the first k seeds, not of all subsets. A vote is for a pair of
   answer and score. Rows without an answer have no vote; a tie gives the mean of the tied scores.
+- SimpleQA's verdicts A, B and C are three scores, each with these figures; a vote is for a verdict.
+  F1 and the accuracy of attempted answers come from each block's shares.
 - std_dev_across_runs is between the seeds' means over the same tasks, so it does not tell how the
   score varies between tasks; there is no interval.
 """
@@ -21,6 +23,8 @@ from typing import Any
 Row = Mapping[str, Any]
 Block = dict[str, Any]
 SCORES = ("symbolic_correct", "judge_correct")
+LETTERS = {"correct": "A", "incorrect": "B", "not_attempted": "C"}
+"""SimpleQA's verdicts, as its judge writes them in `judgement`."""
 
 
 class BenchmarkMetrics:
@@ -42,14 +46,17 @@ class BenchmarkMetrics:
         self._tokens += sum(row.get("num_generated_tokens", 0) for row in rows) / len(rows)
         self._starts += [row["generation_start_time"] for row in rows if _is_timed(row)]
         self._ends += [row["generation_end_time"] for row in rows if _is_timed(row)]
-        answers = [row.get("predicted_answer") for row in rows]
         self._scores["reasoning_tokens"].append([_tokens(row)[0] for row in rows])
         self._scores["answer_tokens"].append([_tokens(row)[1] for row in rows])
+        letters = [row.get("judgement") for row in rows]
+        if all(letter in LETTERS.values() for letter in letters):
+            for name, wanted in LETTERS.items():
+                self._add_scores(name, [float(letter == wanted) for letter in letters], letters)
+            return
+        answers = [row.get("predicted_answer") for row in rows]
         for name in SCORES:
             if all(name in row for row in rows):
-                scores = [float(row[name]) for row in rows]
-                self._scores[name].append(scores)
-                self._add_scores(name, scores, answers)
+                self._add_scores(name, [float(row[name]) for row in rows], answers)
         for k in range(1, len(rows) + 1):
             silent = [answer is None for answer in answers[:k]]
             self._block(f"pass@{k}")["no_answer"] += all(silent)
@@ -64,6 +71,8 @@ class BenchmarkMetrics:
             found[name] = self._common() | {
                 key: 100.0 * value / self._entries for key, value in sums.items()
             }
+            if LETTERS.keys() <= sums.keys():
+                found[name] |= _attempted(found[name]["correct"], found[name]["incorrect"])
         for name, scores in self._scores.items():
             for k in range(2, self._seeds + 1):
                 found[_averaged(k)][f"{name}_statistics"] = _statistics([s[:k] for s in scores])
@@ -80,6 +89,7 @@ class BenchmarkMetrics:
     def _add_scores(
         self, name: str, scores: Sequence[float], answers: Sequence[str | None]
     ) -> None:
+        self._scores[name].append(list(scores))
         for k in range(1, len(scores) + 1):
             self._block(f"pass@{k}")[name] += _pass_at(scores, k)
             if k > 1:
@@ -88,6 +98,14 @@ class BenchmarkMetrics:
 
     def _block(self, name: str) -> defaultdict[str, float]:
         return self._sums.setdefault(name, defaultdict(float))
+
+
+def _attempted(correct: float, incorrect: float) -> Block:
+    """SimpleQA's further figures of a block, in percent."""
+    given = correct + incorrect
+    accuracy = 100.0 * correct / given if given else 0.0
+    f1 = 2 * accuracy * correct / (accuracy + correct) if accuracy + correct else 0.0
+    return {"f1": f1, "accuracy_given_attempted": accuracy}
 
 
 def _averaged(k: int) -> str:

@@ -24,15 +24,14 @@ import duckdb
 
 from tutti.storage.exchange.fields import compact
 from tutti.storage.exchange.imported import ImportedAttempt, Row
-from tutti.storage.exchange.nemo_skills.metrics import BenchmarkMetrics
+from tutti.storage.exchange.nemo_skills.metrics import LETTERS, BenchmarkMetrics
 from tutti.storage.exchange.stored import stored_trials
 
 RESULTS, METRICS = "eval-results", "metrics.json"
-LETTERS = {"correct": "A", "incorrect": "B", "not_attempted": "C"}
-"""SimpleQA's verdicts, as its metrics read them."""
 BY_LETTER = "simpleqa_judge"
 JUDGES = frozenset({"judge", "hle_judge", "frames_judge", "toolorchestra_judge", BY_LETTER})
-"""Scorers whose verdict is a judge's: `judgement` in the rows, `judge_correct` in the metrics."""
+"""Scorers whose verdict is a judge's: `judgement` in the rows, `judge_correct` in the metrics (of
+SimpleQA its three verdicts)."""
 CHOSEN_SQL = """
 with last_ones as (
     select task_id, arg_max(attempt_id, (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),

@@ -212,6 +212,27 @@ def test_a_judges_verdict_is_a_judgement(tmp_path: Path) -> None:
     assert metrics["gsm8k"]["pass@1"]["judge_correct"] == 100
 
 
+def test_simpleqas_metrics_are_its_verdicts() -> None:
+    """By hand: three tasks, two seeds. `judge_correct` and `no_answer` are not among them."""
+    metrics = BenchmarkMetrics()
+    for letters in ("AA", "AB", "CC"):
+        metrics.add([{"judgement": each, "judge_correct": each == "A"} for each in letters])
+    found = metrics.blocks()
+    first = {name: value for name, value in found["pass@1"].items() if name != "num_entries"}
+    assert first == pytest.approx(
+        {
+            "correct": 50.0,
+            "incorrect": 100 / 6,
+            "not_attempted": 100 / 3,
+            "accuracy_given_attempted": 75.0,
+            "f1": 60.0,
+        }
+    )
+    assert found["pass@2"]["correct"] == pytest.approx(200 / 3)
+    assert found["majority@2"]["not_attempted"] == pytest.approx(100 / 3)
+    assert "correct_statistics" in found["pass@1[avg-of-2]"]
+
+
 def test_a_mean_score_is_a_degree(tmp_path: Path) -> None:
     half = {"score": 0.5, "correct": False}
     written = export(tmp_path, [attempt("a", 0, **half)], scorer="rubric")

@@ -299,7 +299,7 @@ def look_lean(place: Place) -> Finding:
     try:
         found = lean_set_up()
     except ScorerFailed as error:
-        said = str(error).partition("\n")[0]
+        said = str(error).partition("\n")[0].removesuffix(":")
         return Finding("missing", f"{said} (for minif2f and its like)", LEAN_INSTALL)
     return Finding("ok", f"{found.version} at {found.command[0]}")
 

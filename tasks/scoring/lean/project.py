@@ -77,8 +77,8 @@ def time_limit(default_s: float) -> float:
 def _examined(project: str, command: str) -> LeanSetUp:
     if not (project or command):
         raise ScorerFailed(
-            f"proofs are compiled by your own Lean 4, and {PROJECT} names no Lake project; make "
-            f"one with Mathlib:\n{LEAN_INSTALL}"
+            f"proofs are compiled by your own Lean 4, and {PROJECT} is not set; make a Lake "
+            f"project with Mathlib, and name it:\n{LEAN_INSTALL}"
         )
     if project and not Path(project).is_dir():
         raise ScorerFailed(f"{PROJECT}={project}: is no folder")

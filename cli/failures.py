@@ -38,7 +38,8 @@ def message_of(error: Exception) -> str:
         where = getattr(error, "filename", None) or "a file"
         return f"{where}: no space left on the device. Free some space, then run the command again."
     message = explain(error) if isinstance(error, ValidationError) else str(error)
-    return " ".join([message, *getattr(error, "__notes__", ())])
+    # A message of several lines ends with commands to copy.
+    return ("\n" if "\n" in message else " ").join([message, *getattr(error, "__notes__", ())])
 
 
 def exit_code_of(error: Exception) -> int | None:

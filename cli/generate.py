@@ -73,14 +73,15 @@ Times = Annotated[
 ]
 FromSolutions = Annotated[
     str | None,
-    typer.Option(help="a folder of output-rs*.jsonl, or a glob: make one reply of their replies"),
+    typer.Option(help="a folder of output-rs*.jsonl, or a glob: combine their replies"),
 ]
 Combine = Annotated[
     str | None,
-    typer.Option(help="select the right solution (default), or synthesis of a new one"),
+    typer.Option(help="of --from-solutions: select one (default), or synthesis of a new one"),
 ]
 Window = Annotated[
-    int | None, typer.Option(help="most solutions in one prompt, drawn by the seed (8)")
+    int | None,
+    typer.Option(help="of --from-solutions: most solutions in one prompt (8)"),
 ]
 Sessions = Annotated[int, typer.Option(min=1, help="rows at once")]
 
@@ -171,7 +172,7 @@ def _solutions(
     if place is None:
         for flag, value in (("--combine", combine), ("--window", window)):
             if value is not None:
-                raise UsageError(f"{flag} {value}: of solutions that are there; --from-solutions")
+                raise UsageError(f"{flag} {value}: of stored solutions; add --from-solutions")
         return None
     if combine not in (None, "select", "synthesis"):
         raise UsageError(f"--combine: {combine!r} is neither select nor synthesis")

@@ -62,7 +62,7 @@ Solo = Annotated[
 ]
 Split = Annotated[str | None, typer.Option(help="the split, if not the benchmark's own")]
 Rule = Annotated[
-    str | None, typer.Option(help="score by this rule, if not by the publisher's: strict")
+    str | None, typer.Option(help="score by this rule, such as strict, if not by the publisher's")
 ]
 Scorer = Annotated[
     str | None, typer.Option(help="of a .jsonl file: exact, numeric, math, choice or judge")

@@ -101,7 +101,10 @@ class Source:
                 )
             return find_files(self.path, patterns)
         if hub is None:
-            raise SourceMissing(f"{name} is not on the hub: give its folder with --source")
+            raise SourceMissing(
+                f"{name} is not on the hub: give the folder that has its data "
+                f"({' or '.join(patterns)}) with --source"
+            )
         wanted = Hub(hub.repository, self.revision or hub.revision)
         root = self.download(wanted, [*patterns, *also], current_home().root / "benchmarks")
         return find_files(root, patterns)

@@ -16,11 +16,11 @@ from tutti.tasks.scoring import whose_rule
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-# Of each attempt and scorer version the newest score.
+# Of each attempt and scorer version the newest score; imported ones may have no time.
 SCORERS_SQL = """
 with newest as (
-    select attempt_id, scorer, scorer_version, arg_max(correct, scored_at) as correct,
-           max(scored_at) as scored_at
+    select attempt_id, scorer, scorer_version,
+           arg_max(correct, coalesce(epoch(scored_at), 0)) as correct, max(scored_at) as scored_at
     from scores where attempt_id is not null group by attempt_id, scorer, scorer_version
 )
 select scorer, scorer_version as version, count(*) as n,
@@ -36,7 +36,8 @@ class ScorerUse:
     """One scorer in one version."""
 
     scorer: str
-    version: str
+    version: str | None
+    """None for a program's own score that was imported without one."""
     n: int
     """Attempts that it scored."""
     differing: int
@@ -47,13 +48,12 @@ class ScorerUse:
     @property
     def name(self) -> str:
         """``numeric 1``."""
-        return f"{self.scorer} {self.version}"
+        return self.scorer if self.version is None else f"{self.scorer} {self.version}"
 
     @property
     def whose(self) -> str:
-        """Whose rule it follows, with a semicolon; empty where a benchmark has one rule only."""
-        rule = whose_rule(self.scorer)
-        return f"{rule}; " if rule else ""
+        """Whose rule it follows; empty where a benchmark has one rule only."""
+        return whose_rule(self.scorer) or ""
 
 
 def scorer_uses(focused: "DuckDBPyConnection") -> list[ScorerUse]:
@@ -67,17 +67,26 @@ def scorer_findings(uses: Sequence[ScorerUse]) -> list[str]:
     sentences = []
     if agreeing:
         by = ", ".join(
-            f"{use.name} ({use.whose}n = {count(use.n)}, {_days(use)})" for use in agreeing
+            f"{use.name}{_aside(use.whose, f'n = {count(use.n)}, {_days(use)}')}"
+            for use in agreeing
         )
         sentences.append(f"Scored by {by}.")
     return sentences + [
-        f"{use.name} ({use.whose}{_days(use)}) judges {count(use.differing)} of {count(use.n)} "
-        "attempts otherwise; this report shows the verdicts given when the attempts were made."
+        f"{use.name}{_aside(use.whose, _days(use))} judges {count(use.differing)} of "
+        f"{count(use.n)} attempts otherwise; this report shows the verdicts given when the "
+        "attempts were made."
         for use in uses
         if use.differing
     ]
 
 
+def _aside(*parts: str) -> str:
+    """What is known, in brackets after the name; nothing if nothing is."""
+    known = "; ".join(part.removesuffix(", ") for part in parts if part)
+    return f" ({known})" if known else ""
+
+
 def _days(use: ScorerUse) -> str:
+    """The days of its scores; empty if they have no time."""
     ends = (use.first_at, use.last_at)
     return " to ".join(dict.fromkeys(f"{each:%Y-%m-%d}" for each in ends if each is not None))

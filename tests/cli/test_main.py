@@ -98,6 +98,23 @@ def test_what_is_seen_later_names_the_suite_too(
     assert said in done.stderr and f"(in {suite}, or by a flag)" in done.stderr
 
 
+def test_where_it_was_said_is_no_part_of_a_command_to_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message of several lines ends with commands: the suite's path follows on its own line."""
+    monkeypatch.delenv("TUTTI_LEAN_PROJECT", raising=False)
+    monkeypatch.delenv("TUTTI_LEAN_COMMAND", raising=False)
+    suite, row = (
+        tmp_path / "mine.yaml",
+        {"name": "a", "formal_statement": "theorem a : 1 = 1 :="},
+    )
+    (tmp_path / "test.jsonl").write_text(json.dumps(row | {"header": "", "split": "test"}) + "\n")
+    suite.write_text(f"benchmark: minif2f\ndata: {{source: {tmp_path}}}\npolicies: [passthrough]\n")
+    done = run("sweep", "plan", str(suite), home=tmp_path / "home")
+    assert done.exit_code == 2 and "tutti: benchmark: minif2f: proofs are" in done.stderr
+    assert f"\nexport TUTTI_LEAN_PROJECT=$PWD\n(in {suite}, or by a flag)\n" in done.stderr
+
+
 def test_sql_formats(tmp_path: Path) -> None:
     statement = "select 1 as a, null as b, 'x,y' as c"
     assert run("sql", "--format", "csv", statement, home=tmp_path).stdout == 'a,b,c\n1,,"x,y"\n'

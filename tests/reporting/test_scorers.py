@@ -64,5 +64,23 @@ def test_whose_rule_it_was_stands_beside_the_name() -> None:
     assert several <= set(WHOSE)
 
 
+def test_imported_scores_may_have_neither_version_nor_time(tmp_path: Path) -> None:
+    """As those of Terminal-Bench: they are the attempts' verdicts, and none differs."""
+    cell = Cell("s", "m", "cap", 2, 1.0, 40, 30, failed=False)
+    rows = [
+        row | {"scored_at": None, "scorer_version": None}
+        for row in scored(cell, "terminal-bench", 0, 0)
+    ]
+    home = build_store(tmp_path / "store", (cell,))
+    with storage.open_catalog(home) as catalog:
+        storage.commit(catalog, {"scores": rows})
+    with storage.connect(home) as connection, focus(connection, ["s"]) as focused:
+        uses = scorer_uses(focused)
+    assert scorer_findings(uses) == ["Scored by terminal-bench (n = 39)."]
+    later = ScorerUse("terminal-bench", None, 4, 1, None, None)
+    (said,) = scorer_findings([later])
+    assert said.startswith("terminal-bench judges 1 of 4 attempts otherwise; ")
+
+
 def test_a_store_without_scores_names_none() -> None:
     assert scorer_findings([]) == []

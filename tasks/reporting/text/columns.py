@@ -4,6 +4,7 @@ In: rows of the report. Out: one string a column, an absent value as a dash; `ht
 make tables of them.
 """
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
@@ -170,7 +171,9 @@ FAILURES: Mapping[str, Callable[[Failure], str]] = {
     "status": lambda f: f.status,
     "stop reason": lambda f: f.stop_reason,
     "error": lambda f: f.error,
-    "latest message": lambda f: (f.message or "")[:MESSAGE_CHARACTERS],
+    "latest message": lambda f: textwrap.shorten(
+        f.message or "", MESSAGE_CHARACTERS, placeholder=" …"
+    ),
     "n": lambda f: count(f.n),
     "cells": lambda f: count(f.cells),
 }

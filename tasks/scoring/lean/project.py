@@ -78,7 +78,7 @@ def _examined(project: str, command: str) -> LeanSetUp:
     if not (project or command):
         raise ScorerFailed(
             f"proofs are compiled by your own Lean 4, and {PROJECT} names no Lake project; make "
-            f"one with Mathlib:\n{LEAN_INSTALL}\n`tutti doctor` says whether it is found"
+            f"one with Mathlib, and name it:\n{LEAN_INSTALL}"
         )
     if project and not Path(project).is_dir():
         raise ScorerFailed(f"{PROJECT}={project}: is no folder")

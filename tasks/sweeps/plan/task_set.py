@@ -50,7 +50,7 @@ def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
     items = select(benchmark.load(source), suite.limit, data.ids, data.where)
     if not items:
         raise SuiteError(f"{benchmark.name}: no item fits the selection")
-    check_executed(benchmark)
+    check_executed(benchmark, items)
     if shipped_harness(suite.command) is not None:
         check_shipped_items(suite, benchmark, items, benchmark.files(source).paths[0].parent)
     return benchmark, load_prompt(data.prompt or benchmark.prompt), items

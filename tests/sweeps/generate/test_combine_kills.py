@@ -95,7 +95,7 @@ def test_killed_in_chunks_and_at_once_gives_the_same_bytes(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--combine", "select"], "--combine select: of solutions that are there"),
+        (["--combine", "select"], "--combine select: of stored solutions; add --from-solutions"),
         (["--from-solutions", "in", "--combine", "vote"], "neither select nor synthesis"),
         (["--from-solutions", "nowhere"], "names no output-rs*.jsonl; two or more are combined"),
         (["--from-solutions", "in", "--out", "in"], "in is the folder of the solutions"),

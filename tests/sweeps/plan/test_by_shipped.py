@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.benchmarks.bigcodebench.test_benchmark import write_task
 from tests.deployments.tau2_standin import install_into
 from tests.deployments.test_tau2_episode import TASKS
 from tests.sweeps.conftest import set_up_of
@@ -180,6 +181,23 @@ def test_what_a_package_does_not_know_is_refused(
         plan_of(Suite(benchmark=benchmark, **fields), set_up_of([]))
     grid = Suite(benchmarks=(benchmark, "gsm8k"), **fields)
     plan_of(parts(grid)[0], set_up_of([]), grid)
+
+
+def test_a_python_for_libraries_is_asked_for_before_any_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no task could be scored: every one needs packages, or the variable names no Python."""
+    monkeypatch.delenv("TUTTI_CODE_PYTHON", raising=False)
+    suite = Suite(benchmark="bigcodebench", data={"source": tmp_path})
+    write_task(tmp_path, libs="['numpy', 'json']")
+    with pytest.raises(SuiteError, match=r"all 1 tasks .*numpy.*\n.* install") as told:
+        read_items(suite)
+    assert str(told.value).endswith("\nexport TUTTI_CODE_PYTHON=FOLDER/bin/python")
+    write_task(tmp_path, libs="['json']")
+    assert len(read_items(suite)[2]) == 1
+    monkeypatch.setenv("TUTTI_CODE_PYTHON", "/nowhere")
+    with pytest.raises(SuiteError, match=r"TUTTI_CODE_PYTHON=/nowhere: is no Python"):
+        read_items(suite)
 
 
 def test_only_the_first_word_names_a_harness() -> None:

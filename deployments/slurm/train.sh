@@ -28,9 +28,11 @@ submit_again() {
 }
 
 signalled=
-trap 'signalled=yes; kill -TERM "$training" 2>/dev/null' USR1
+training=
+trap 'signalled=yes; [ -z "$training" ] || kill -TERM "$training" 2>/dev/null' USR1
 tutti train "$@" &
 training=$!
+[ -z "$signalled" ] || kill -TERM "$training" 2>/dev/null # it came before the line above
 wait "$training"
 code=$?
 if [ -n "$signalled" ]; then # `wait` ended with the signal

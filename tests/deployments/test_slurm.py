@@ -86,3 +86,17 @@ def test_the_signal_before_the_limit_submits_it_too(
         script.send_signal(signal.SIGUSR1)
         assert script.wait(20) == 75
     assert (tmp_path / "submitted").read_text().startswith("2 --time=60 --gpus=2 ")
+
+
+def test_a_signal_as_the_training_starts_is_not_lost(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """It comes before the script knows the training's process: that is ended all the same."""
+    program(tmp_path, "tutti", STALLED)
+    text = SCRIPT.read_text().replace("\ntraining=$!\n", "\nkill -USR1 $$; training=$!\n")
+    script = tmp_path / "train.sh"
+    script.write_text(text)
+    assert "kill -USR1" in text
+    command = ["bash", str(script), "grpo", "job.yaml"]
+    done = subprocess.run(command, env=environment | {"ONLY_ONCE": "yes"}, timeout=20)
+    assert done.returncode == 75

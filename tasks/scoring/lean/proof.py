@@ -25,10 +25,12 @@ _DECLARES = tuple(
     for word in ("theorem", "lemma", r"(?:noncomputable\s+)?def")
 )
 _SCOPE = re.compile(r"^[ \t]*(namespace|end)\s+(\S+)", re.M)
-_FENCED = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*```[ \t]*$", re.S | re.M)
+_FENCE = re.compile(r"[ \t]*```[ \t]*([\w+-]*)")
+_FENCE_END = re.compile(r"[ \t]*```[ \t]*")
 _IMPORT = re.compile(r"^[ \t]*import\s[^\n]*\n?", re.M)
 _EXAMPLE = re.compile(r"^[ \t]*example\b", re.M)
 _COMMENT_EDGES = re.compile(r"/-|-/|--[^\n]*")
+_UNCLEAR_EDGE = re.compile(r"/-[-!]?/")
 
 
 def published_proof(text: str) -> str:
@@ -40,12 +42,12 @@ def _published_block(text: str) -> str:
     if FINAL_ANSWER in text:
         text = text.split(FINAL_ANSWER, 1)[1].strip()
     for language in ("lean4", "lean3", "lean", ""):
-        blocks: list[str] = re.findall(rf"```{language}\s*\n?(.*?)\n?```", text, re.S)
+        blocks: list[str] = re.findall(rf"```{language}(.*?)```", text, re.S)
         if blocks:
             if last := blocks[-1].strip():
                 return last
             break
-    return re.sub(r"^\s*```(?:lean4|lean3|lean)?\s*|\s*```\s*$", "", text).strip()
+    return re.sub(r"^\s*```(?:lean4|lean3|lean)?|```\s*$", "", text).strip()
 
 
 def _after_statement(code: str) -> str:
@@ -141,10 +143,27 @@ class CheckedFile:
 
 def strict_block(text: str) -> str:
     """The Lean code in a message, by our rule."""
-    blocks = [(language.lower(), code) for language, code in _FENCED.findall(text)]
+    blocks = _fenced(text)
     lean = [code for language, code in blocks if language in ("lean4", "lean")]
     found = lean or [code for _, code in blocks]
     return found[-1] if found else text
+
+
+def _fenced(text: str) -> list[tuple[str, str]]:
+    """The language and the code of each block, in time linear in the text."""
+    blocks: list[tuple[str, str]] = []
+    language: str | None = None
+    lines: list[str] = []
+    for line in text.split("\n"):
+        opening = _FENCE.match(line)
+        if language is None:
+            language, lines = (opening[1].lower() if opening else None), []
+        elif _FENCE_END.fullmatch(line):
+            blocks.append((language, "".join(f"{each}\n" for each in lines)))
+            language = None
+        else:
+            lines.append(line)
+    return blocks
 
 
 def checked_file(statement: Statement, code: str, token: str) -> CheckedFile:
@@ -190,23 +209,20 @@ def _without(block: str, part: str) -> str:
 
 def without_comments(code: str) -> str:
     """Lean code, with a space for each comment; unchanged where a text or a quoted name could hold
-    the edge of one.
+    the edge of one, and where one comment holds another's edge: ``/-/-`` begins one, and Lean may
+    take ``--`` after ``/--`` for a comment.
 
     What it takes away is certainly a comment, so that no code can hide from `refusal`.
     """
-    if '"' in code or "«" in code:
+    if '"' in code or "«" in code or _UNCLEAR_EDGE.search(code):
         return code
-    kept, depth, at = [], 0, 0
+    kept, inside, at = [], False, 0
     while edge := _COMMENT_EDGES.search(code, at):
-        word = edge[0]
-        if depth and word.startswith("--"):  # no line comments inside a block
-            at_end = code.startswith("-/", edge.start() + 1)
-            at = edge.start() + (1 if at_end else 2)
-            continue
-        if not depth:
+        ends = edge[0].startswith(("-/", "--/"))
+        if inside != ends:
+            return code  # an edge in a comment, or the end of one that never began
+        if not inside:
             kept.append(code[at : edge.start()])
-        depth += {"/-": 1, "-/": -1}.get(word, 0)
-        if depth < 0:
-            return code  # the end of a comment that never began
-        at = edge.end()
-    return " ".join([*kept, "" if depth else code[at:]])
+        inside = edge[0] == "/-"
+        at = code.index("/", edge.start()) + 1 if ends else edge.end()
+    return " ".join([*kept, "" if inside else code[at:]])

@@ -36,8 +36,9 @@ OPTIONS = re.compile(
 )
 _WORD = re.compile(rf"(?<![\w'])(?:{'|'.join(WORDS)}|eval%)(?![\w'])|\+\s*native\b")
 _COMMAND = re.compile(r"#(?:eval|exit|guard|test|sample)\w*!?")
-_OPTION = re.compile(r"\bset_option\s+(\S*)")
-_ATTRIBUTE = re.compile(r"(?:@\[|\battribute\s*\[)([^\]]*)")
+# A comment can stand after the word, where `without_comments` leaves it: that is refused.
+_OPTION = re.compile(r"\bset_option\b(?:\s+(\S*))?")
+_ATTRIBUTE = re.compile(r"(?:@\[|\battribute\b(?:\s*\[)?)([^\]]*)")
 
 
 def refusal(block: str) -> str | None:

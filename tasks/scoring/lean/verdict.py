@@ -96,14 +96,14 @@ def strict_verdict(file: CheckedFile, ran: Compilation) -> Verdict:
 
 def messages_in(stdout: str) -> Iterator[LeanMessage]:
     """The messages that ``lean --json`` printed, a line each; other lines are not Lean's."""
-    for line in stdout.splitlines():
+    for line in stdout.split("\n"):  # a message can hold other line ends
         if not line.startswith("{"):
             continue
         try:
             said = json.loads(line)
             severity, text, place = said["severity"], said["data"], said.get("pos") or {}
             yield LeanMessage(str(severity), int(place.get("line", 0)), str(text))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             continue
 
 

@@ -1,6 +1,7 @@
 """The proof in a message by both rules, and the file that is compiled."""
 
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,8 @@ from hypothesis import strategies as st
 
 from tutti.tasks.scoring.lean.proof import (
     Statement,
+    _fenced,
+    _published_block,
     checked_file,
     declared,
     published_proof,
@@ -114,7 +117,10 @@ def test_a_definition_is_completed() -> None:
     [
         ("a -- b\nc", "a  \nc"),
         ("a /- b -/ c", "a   c"),
-        ("a /- b /- c -/ d -/ e", "a   e"),
+        ("a /- b /- c -/ d -/ e", "a /- b /- c -/ d -/ e"),
+        ("/-/- x -/ run_cmd", "/-/- x -/ run_cmd"),
+        ("/--/ -- -/ run_cmd", "/--/ -- -/ run_cmd"),
+        ("/-- -- /-\n -/ run_cmd", "/-- -- /-\n -/ run_cmd"),
         ("/-- doc --/x", " x"),
         ("x/- -/run_cmd", "x run_cmd"),
         ('"--" x', '"--" x'),
@@ -133,3 +139,31 @@ def test_what_stays_is_code(code: str) -> None:
     rest = iter(code)
     left = "".join(without_comments(code).split())
     assert all(any(sign == other for other in rest) for sign in left)
+
+
+def test_long_replies_take_no_long_time() -> None:
+    """Open fences and much space, as of a model that repeats itself."""
+    began = time.perf_counter()
+    for text in (
+        *("```lean4" + " " * 100_000, "```lean4" + "\n" * 100_000, "x" + "\n" * 100_000 + "x"),
+        *("```lean4 x\n" * 10_000, "```a\n" * 20_000),
+    ):
+        published_proof(text)
+        strict_block(text)
+    assert time.perf_counter() - began < 5.0
+
+
+@given(st.lists(st.sampled_from(["```", "lean", "4", "\n", " ", "a", "``", "text"])))
+def test_the_blocks_are_those_of_one_pattern(parts: list[str]) -> None:
+    """What the patterns find that take quadratic time."""
+    said = "".join(parts)
+    pattern = r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*```[ \t]*$"
+    assert _fenced(said) == re.findall(pattern, said, re.S | re.M)
+    last = ""
+    for language in ("lean4", "lean3", "lean", ""):
+        blocks = re.findall(rf"```{language}\s*\n?(.*?)\n?```", said, re.S)
+        if blocks:
+            last = blocks[-1].strip()
+            break
+    rest = re.sub(r"^\s*```(?:lean4|lean3|lean)?\s*|\s*```\s*$", "", said).strip()
+    assert _published_block(said) == (last or rest)

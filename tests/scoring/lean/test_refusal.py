@@ -42,6 +42,11 @@ from tutti.tasks.scoring.lean.refusal import refusal
         ("(x)run_cmd y", "run_cmd"),
         ("x/- -/run_cmd y", "run_cmd"),
         ("unsafe def x := 1", "unsafe"),
+        ("variable [h : Fact False]", "variable"),
+        ('set_option/-"-/debug.skipKernelTC true', "set_option "),
+        ('attribute/-"-/[term_elab foo] bar', "attribute /"),
+        ("/-/- x -/ run_cmd y", "run_cmd"),
+        ("/-- -- /-\n -/ run_cmd y", "run_cmd"),
     ],
 )
 def test_refused(code: str, refused: str) -> None:

@@ -135,3 +135,12 @@ def test_other_ends() -> None:
     assert strict_verdict(file, Compilation("ok", "", "", 1.0)).status == "unchecked"
     junk = 'plain\n{"severity": 1}\n{"data": []}\n{broken\n{"severity":"error","data":"x","pos":3}'
     assert list(messages_in(junk)) == []
+
+
+def test_a_message_is_a_line_by_its_line_feed_only() -> None:
+    """Other line ends in a message's text end nothing; a number too large is no message."""
+    text = 'a\u2028{"severity":"error","data":"b","pos":{"line":1}}'
+    line = json.dumps({"severity": "warning", "data": text}, ensure_ascii=False)
+    huge = '{"severity":"error","data":"b","pos":{"line":1e999}}'
+    (message,) = messages_in(f"{line}\n{huge}\n")
+    assert message.text == text

@@ -42,7 +42,7 @@ STATUS = {
 }
 """Maps a trial's failure mode to our status, always one that counts. What its tests lack
 (test_timeout, parse_error) is no failure of the agent's."""
-NUMBERED = re.compile(r"\.(\d+)-of-\d+\.")  # in a trial's name: TASK.1-of-5.RUN
+NUMBERED = re.compile(r"\.(\d{1,6})-of-\d+\.")  # in a trial's name: TASK.1-of-5.RUN
 SETTINGS = ("agent_name", "dataset_name", "dataset_version", "n_attempts", "commit_hash")
 
 

@@ -119,4 +119,4 @@ def _ended(text: str, request: GenerateRequest) -> bool:
 def _by_numbers(path: Path) -> tuple[list[tuple[int, str]], str]:
     """Numbers as numbers: ``rs10`` follows ``rs9``."""
     parts = re.findall(r"\d+|\D+", str(path))
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts], str(path)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts], str(path)

@@ -231,3 +231,10 @@ def test_no_trial_costs_another_its_attempt(
     trials, _ = taken(read(file, "run"))
     assert {"a", "c"} <= {trial.task_id for trial in trials}
     assert keys(trials) == keys(taken(read(file, "run"))[0])
+
+
+@pytest.mark.parametrize("digits", [20, 5000])
+def test_a_trials_number_beyond_use_is_no_number(tmp_path: Path, digits: int) -> None:
+    """Such a name ends no import: the trial is the next one of its task."""
+    record = trial_record("vim-quine") | {"trial_name": f"vim-quine.{'9' * digits}-of-5.{RUN}"}
+    assert only(tmp_path, record).trial == 0

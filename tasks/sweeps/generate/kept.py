@@ -132,7 +132,7 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise UsageError(f"{path}: was not written by `tutti generate`: {error}") from error
     return dict(kept)
 

@@ -59,7 +59,7 @@ def parse_line(
     """
     try:
         made = json.loads(line.decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not JSON: {error}; {again}") from error
     if not isinstance(made, dict) or request.key not in made:
         raise UsageError(f"{where}: {request.key}: absent; {again}")

@@ -142,6 +142,7 @@ def test_chunks_of_other_settings_are_not_merged(tmp_path: Path) -> None:
         (lambda text: text.replace('"question": "1"', '"question": "4"'), ":2: question: is not"),
         (lambda text: text.replace("}\n", "\n", 1), ":1: not JSON"),
         (lambda text: text.replace('"generation"', '"gen"', 1), ":1: generation: absent"),
+        (lambda text: "[" * 100_000 + text[text.index("\n") :], ":1: not JSON"),
     ],
 )
 def test_a_cut_or_edited_file_is_not_taken_for_a_whole_one(

@@ -24,11 +24,14 @@ from tutti.storage.files import RemoteFiles, files_of
 from tutti.storage.home import Home, current_home
 from tutti.storage.integrity import check_parts
 from tutti.storage.meanings import OF_TABLE, comments_sql
+from tutti.storage.statuses import COUNTED
 
 MACROS = (
+    "t_975",
     "headlines",
+    "counted",
+    "lost_samples",
     "cells_of",
-    "counted_trials",
     "window_summary",
     "steady_window",
     "compare",
@@ -46,15 +49,16 @@ MACROS = (
     "results",
 )
 """Macros and views in SQL, in an order in which each comes after those that it needs."""
+_SCORED = ("headlines", "counted")
 NEEDED = {
-    "window_summary": ("headlines",),
-    "compare": ("headlines",),
-    "counted_trials": ("headlines", "cells_of"),
-    **dict.fromkeys(
-        ("pass_at_k", "pass_hat_k", "avg_at_n", "best_of_k"),
-        ("headlines", "cells_of", "counted_trials"),
-    ),
-    "results": ("headlines", "steady_window", "window_summary"),
+    "counted": ("headlines",),
+    "lost_samples": _SCORED,
+    "window_summary": _SCORED,
+    "compare": (*_SCORED, "t_975"),
+    "bfcl_overall": _SCORED,
+    "avg_at_n": (*_SCORED, "cells_of"),
+    **dict.fromkeys(("pass_at_k", "pass_hat_k", "majority_at_k", "best_of_k"), _SCORED),
+    "results": (*_SCORED, "t_975", "steady_window", "window_summary"),
 }
 """What the SQL of one uses of the others."""
 CATALOG_TABLES = (
@@ -92,10 +96,11 @@ def connect(
     """Open a DuckDB connection over `home` (TUTTI_HOME's store if None) in its current state.
 
     Every table of the contract is a view, even if it has no rows yet; the contract's `macros` are
-    defined, by default all. With `comments`, tables, views and columns have SQL comments; the
-    default is to comment where all macros are asked for. Parts entered later are not visible:
-    connect again. Raises StoreError if the catalog cannot be read or is of a newer tutti,
-    CatalogMissing if there are parts but no catalog, PartDamaged if a part is missing or changed.
+    defined with those that they need, by default all. With `comments`, tables, views and columns
+    have SQL comments; the default is to comment where all macros are asked for. Parts entered later
+    are not visible: connect again. Raises StoreError if the catalog cannot be read or is of a newer
+    tutti, CatalogMissing if there are parts but no catalog, PartDamaged if a part is missing or
+    changed.
     """
     home = home or current_home()
     connection = duckdb.connect()
@@ -112,8 +117,8 @@ def connect(
         # It costs a fifth of each of the four hundred definitions, and finds nothing in them.
         connection.execute("pragma disable_optimizer")
         connection.execute(_views_sql(snapshot.urls))
-        for macro in macros:
-            connection.execute(_macro_sql(macro))
+        for macro in _with_needed(macros):
+            connection.execute(macro_sql(macro))
         if macros is MACROS if comments is None else comments:
             connection.execute(_comments_sql())
         connection.execute("pragma enable_optimizer")
@@ -143,7 +148,7 @@ def _answer(
     snapshot: "_Snapshot", sql: str, parameters: Mapping[str, Any] | None
 ) -> list[dict[str, Any]]:
     empty = {"tables": TABLES_SQL + _views_sql({name: {} for name in COLUMNS})}
-    macros = {name: _macro_sql(name) for name in macros_named(sql)}
+    macros = {name: macro_sql(name) for name in macros_named(sql)}
     with instance.database(empty | macros) as connection:
         _fill(connection, snapshot)
         with_parts = {name: parts for name, parts in snapshot.urls.items() if parts}
@@ -160,8 +165,12 @@ def macros_named(sql: str) -> list[str]:
     text = sql.lower()
     if "duckdb_functions" in text:
         return list(MACROS)
-    named = {name for name in MACROS if name in text}
-    needed = named.union(*(NEEDED.get(name, ()) for name in named))
+    return _with_needed([name for name in MACROS if name in text])
+
+
+def _with_needed(named: Iterable[str]) -> list[str]:
+    """These macros and those that they need, in the order of `MACROS`."""
+    needed = {*named}.union(*(NEEDED.get(name, ()) for name in named))
     return [name for name in MACROS if name in needed]
 
 
@@ -211,6 +220,8 @@ def commented() -> dict[str, tuple[str, tuple[str, ...]]]:
     of_cells = ("sweep_id", "cell_id", "benchmark", "model", "policy", "concurrency", "repeat")
     found["results"] = ("view", (*of_cells, *OF_TABLE["results"]))
     found["headlines"] = ("view", ("cell_id", *OF_TABLE["headlines"]))
+    found["counted"] = ("view", (*COLUMNS["attempts"], *OF_TABLE["counted"]))
+    found["lost_samples"] = ("view", ("cell_id", "sample_id"))
     return found
 
 
@@ -246,8 +257,10 @@ def _comments_sql() -> str:
 
 
 @cache
-def _macro_sql(name: str) -> str:
-    return resources.files("tutti.storage").joinpath("sql", f"{name}.sql").read_text()
+def macro_sql(name: str) -> str:
+    """The statement that defines a macro or view of `MACROS`."""
+    text = resources.files("tutti.storage").joinpath("sql", f"{name}.sql").read_text()
+    return text.replace("in COUNTED_STATUSES", f"in {COUNTED}")
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, snapshot: _Snapshot) -> None:

@@ -1,10 +1,10 @@
 -- avg@n of every cell of a sweep (its id, or its name: then the newest of that name): the mean over
--- tasks of the mean score of their counted trials (`counted_trials`). One row a cell.
+-- tasks of the mean headline score of their counted trials (view `counted`). One row a cell.
 -- n: tasks with a counted trial; trials: the most counted trials of one.
 create or replace macro avg_at_n(sweep) as table
 with by_task as (
-    select cell_id, count(*) as n_trials, avg(score) as mean
-    from counted_trials(sweep) group by cell_id, task_id
+    select cell_id, count(*) as n_trials, avg(headline_score) as mean
+    from counted where cell_id in (select cell_id from cells_of(sweep)) group by cell_id, task_id
 ),
 by_cell as (
     select cell_id, count(*) as n, max(n_trials) as trials, avg(mean) as mean

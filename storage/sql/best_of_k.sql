@@ -2,9 +2,8 @@
 -- expected highest score of k trials of a task, averaged over tasks. One row a cell.
 -- Over all subsets of k of a task's n counted trials: the sum of s_(i) C(i - 1, k - 1) / C(n, k) with
 -- s_(1) <= ... <= s_(n). It is pass@k where scores are 0 and 1, and avg@n for k = 1.
--- The score is the headline score of the cell's benchmark (`headlines`): right or wrong, or a degree.
--- What counts: attempts that ended in ok, limit or model_error, of each sample the last one; without
--- a score 0. infra_errors, scorer_errors and cancelled attempts never count.
+-- The score is `headline_score`: right or wrong, or a degree.
+-- What counts, and what is right: the view `counted`.
 -- n: tasks with at least k counted trials; n_left_out: tasks with fewer, which are in no value.
 create or replace macro best_of_k(sweep, k) as table
 with chosen as (
@@ -17,8 +16,8 @@ with chosen as (
         (select arg_max(sweep_id, created_at) from sweeps where name = sweep), sweep)
 ),
 by_task as (
-    select cell_id, count(*) as n_trials, list(score order by score) as ranked
-    from counted_trials(sweep) group by cell_id, task_id
+    select cell_id, count(*) as n_trials, list(headline_score order by headline_score) as ranked
+    from counted where cell_id in (select cell_id from chosen) group by cell_id, task_id
 ),
 figures as (
     -- C(i - 1, k - 1) / C(n, k) as a product of shares: no factorial grows beyond a double.

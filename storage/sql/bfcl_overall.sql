@@ -6,7 +6,7 @@
 -- mean of web search (two kinds) and memory (three). Overall: 10 % non-live, 10 % live, 10 %
 -- irrelevance, 30 % multi-turn, 40 % agentic. A category that was not measured counts 0, as there:
 -- `measured` lists those that were.
--- A category's accuracy: right among attempts that ended in ok, limit or model_error; of a memory,
+-- A category's accuracy: right among the attempts that count (view `counted`); of a memory,
 -- whose attempts are scenarios: questions answered among those asked (`right` and `questions` of
 -- the score `bfcl_memory`).
 create or replace macro bfcl_overall(sweeps_like) as table
@@ -18,14 +18,14 @@ with memories as (
 found as (
     select c.model, c.policy, s.created_at, s.sweep_id,
            coalesce(m.questions, 1) as asked,
-           coalesce(m.right_ones, coalesce(a.correct, false)::int) as right_ones,
+           coalesce(m.right_ones, a.is_right::int) as right_ones,
            replace(json_extract_string(t.slots, '$.category'), 'simple_python', 'simple') as category
-    from sweeps s join cells c using (sweep_id) join attempts a using (cell_id)
+    from sweeps s join cells c using (sweep_id) join counted a using (cell_id)
     join tasks t on t.task_id = a.task_id and t.task_set_id = c.task_set_id
     left join memories m using (attempt_id)
     where s.name like sweeps_like and split_part(c.benchmark, '@', 1) in (
           'bfcl', 'bfcl-multi-turn', 'bfcl-code', 'bfcl-memory-kv', 'bfcl-memory-rec-sum')
-      and c.status is distinct from 'superseded' and a.status in ('ok', 'limit', 'model_error')
+      and c.status is distinct from 'superseded'
 ),
 newest as (
     select model, policy, category, arg_max(sweep_id, created_at) as sweep_id

@@ -1,122 +1,113 @@
--- Is cell_b better than cell_a? One row, paired by task: repeats of a task are averaged within each
--- cell first, so that a task is one observation and its repeats are not taken as independent.
--- What counts: attempts that ended in ok, limit or model_error, of each sample the last one. The
--- score is `score`, else `correct`, else 0; `correct` where the benchmark declares its accuracy
--- (`headlines`). infra_errors, scorer_errors and cancelled attempts
--- never count; a task without a counted attempt in one of the cells is in n_only_a or n_only_b.
--- Interval: 95 %, mean difference (b - a) +- t(n - 1) s / sqrt(n). Where all differences are the
--- same there is no s, and a width of zero would claim certainty. Then the interval is what follows
--- from the share of tasks that could differ all the same: at most 1 - 0.05^(1/n) with 95 %
--- confidence ("rule of three": about 3/n), each by at most the range of scores, which is 1 or more.
--- p, two-sided: exact McNemar where all differences are -1, 0 or 1; else the paired t-test, or the
--- exact sign test where s is 0.
--- verdict: better or worse (b against a) when the interval excludes 0 and p < 0.05; else `same`
--- when it lies within +- margin; else `inconclusive`.
+-- cell_b against cell_a, paired by task: repeats of a task are averaged within each cell first, so
+-- that a task is one observation and its repeats are not taken as independent. One row. Whether b is
+-- better is the verdict of `tutti compare`, which corrects for several comparisons and for lost
+-- samples; the figures are the same (`compare_paired` of tutti.tasks.scoring.statistics).
+-- What counts, and its headline_score: the view `counted`. A task without a counted attempt in one of
+-- the cells is in n_only_a or n_only_b.
+-- Interval of the difference (b - a), 95 %, the first that applies:
+-- * All differences are the same: there is no s, and a width of zero would claim certainty. At most
+--   1 - 0.05^(1/n) of the tasks could differ ("rule of three"), each by at most the range of scores,
+--   which is 1 or more.
+-- * All are -1, 0 or 1, or fewer than ten tasks, and less than half, differ: Wald's after adding a
+--   task that gains and one that loses as much as the most seen (Bonett and Price, 2012).
+-- * Else the mean +- t(n - 1) s / sqrt(n).
+-- p, two-sided: exact McNemar where all differences are -1, 0 or 1; the exact sign-flip test where at
+-- most 14 tasks differ; the sign test where all differences are the same; else the paired t-test.
 -- Each step follows from the one before alone: used laterally, for many pairs at once, DuckDB 2
 -- loses the pair in a join of two steps.
-create or replace macro compare(cell_a, cell_b, margin := 0.05) as table
-with counted as (
-    select 'a' as side, attempts.*, measure from attempts left join headlines using (cell_id)
-    where cell_id = cell_a
-    union all select 'b', attempts.*, measure from attempts left join headlines using (cell_id)
-    where cell_id = cell_b
-),
-samples as (
-    select side, task_id,
-           arg_max(if(measure = 'accuracy', coalesce(cast(correct as double), 0),
-                      coalesce(if(isfinite(score), score, null), cast(correct as double), 0)),
-                   (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
-                    coalesce(attempt_id, ''))) as score
-    from counted where status in ('ok', 'limit', 'model_error')
-    group by side, task_id, coalesce(sample_id, attempt_id)
+create or replace macro compare(cell_a, cell_b) as table
+with sides as (
+    select 'a' as side, task_id, headline_score from counted where cell_id = cell_a
+    union all select 'b', task_id, headline_score from counted where cell_id = cell_b
 ),
 tasks_seen as (
-    select task_id, avg(score) filter (side = 'a') as score_a,
-           avg(score) filter (side = 'b') as score_b
-    from samples group by task_id
+    select task_id, avg(headline_score) filter (side = 'a') as score_a,
+           avg(headline_score) filter (side = 'b') as score_b
+    from sides group by task_id
 ),
 pairs as (
     -- Thirds and tenths are not exact: what differs by rounding alone is the same difference.
-    select score_a, score_b, round(score_b - score_a, 12) as d from tasks_seen
+    select list({'a': score_a, 'b': score_b})
+               filter (score_a is not null and score_b is not null) as both_sides,
+           coalesce(count(*) filter (score_b is null), 0) as n_only_a,
+           coalesce(count(*) filter (score_a is null), 0) as n_only_b,
+           12 - ceil(log10(greatest(
+               max(abs(score_a)) filter (score_b is not null),
+               max(abs(score_b)) filter (score_a is not null)))) as digits
+    from tasks_seen
 ),
-sums as (
-    select coalesce(count(d), 0) as n,
-           coalesce(count(*) filter (score_a is not null and score_b is null), 0) as n_only_a,
-           coalesce(count(*) filter (score_b is not null and score_a is null), 0) as n_only_b,
-           avg(score_a) filter (d is not null) as mean_a,
-           avg(score_b) filter (d is not null) as mean_b,
-           min(d) as least_d, max(d) as most_d, stddev_samp(d) as deviation,
-           count(*) filter (d > 0) as ups, count(*) filter (d < 0) as downs,
-           coalesce(bool_and(d in (-1, 0, 1)) filter (d is not null), false) as is_binary,
-           greatest(1, max(greatest(score_a, score_b)) filter (d is not null)
-                       - min(least(score_a, score_b)) filter (d is not null)) as span
+differences as (
+    select *, coalesce(len(both_sides), 0)::double as n,
+           list_transform(both_sides, lambda x:
+               if(isfinite(digits) and digits <= 300, round(x.b - x.a, digits::int), x.b - x.a))
+               as d,
+           list_avg(list_transform(both_sides, lambda x: x.a)) as mean_a,
+           list_avg(list_transform(both_sides, lambda x: x.b)) as mean_b
     from pairs
 ),
+sums as (
+    select *, list_min(d) as least_d, list_max(d) as most_d, list_avg(d) as mean_d,
+           coalesce(len(list_filter(d, lambda x: x > 0)), 0) as ups,
+           coalesce(len(list_filter(d, lambda x: x < 0)), 0) as downs,
+           len(list_filter(d, lambda x: x not in (-1, 0, 1))) = 0 as is_binary,
+           greatest(1, list_max(list_transform(both_sides, lambda x: greatest(x.a, x.b)))
+                       - list_min(list_transform(both_sides, lambda x: least(x.a, x.b)))) as span
+    from differences
+),
 figures as (
-    select *, n >= 2 and least_d = most_d as alike, if(n >= 2, n - 1, null) as df,
-           if(least_d = most_d, least_d, mean_b - mean_a) as difference,
-           if(least_d = most_d, 0, deviation) as s
+    select *, n >= 2 and least_d = most_d as alike, n - 1 as df, ups + downs as differ,
+           if(n < 2, null, if(least_d = most_d, 0, list_stddev_samp(d)) / sqrt(n)) as standard_error,
+           greatest(abs(least_d), abs(most_d)) as widest, 1 - pow(0.05, 1 / n) as unlike,
+           1.959963984540054::double as z
     from sums
 ),
-quantile as (
-    -- t(n - 1) at 0.975: tabled up to 30, above that Abramowitz and Stegun 26.7.5 (error < 1e-7).
-    select *, 1.9599639845400536::double as z,
-           if(df <= 30,
-              list_extract(
-                  [12.7062047362, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818356,
-                   2.4469118511, 2.3646242516, 2.3060041352, 2.2621571628, 2.2281388520,
-                   2.2009851601, 2.1788128297, 2.1603686565, 2.1447866879, 2.1314495456,
-                   2.1199052992, 2.1098155778, 2.1009220402, 2.0930240544, 2.0859634473,
-                   2.0796138447, 2.0738730679, 2.0686576104, 2.0638985616, 2.0595385528,
-                   2.0555294386, 2.0518305165, 2.0484071418, 2.0452296421, 2.0422724563],
-                  df)::double,
-              z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
-              + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * df**3)
-              + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z)
-                / (92160 * df**4)) as t_975,
-           if(n >= 2, 1 - pow(0.05, 1 / n), null) as unlike,
-           if(n >= 2 and s > 0, abs(difference) / (s / sqrt(n)), null) as t
+widths as (
+    select *, if(standard_error > 0, abs(mean_d) / standard_error, null) as t,
+           not alike and (is_binary or (differ < 10 and 2 * differ < n)) as is_added,
+           list_sum(d) / (n + 2) as added_mean,
+           sqrt((list_sum(list_transform(d, lambda x: x * x)) + 2 * widest * widest) / (n + 2)
+                - pow(list_sum(d) / (n + 2), 2)) / sqrt(n + 2) * z as added_half
     from figures
 ),
 interval95 as (
-    select *, if(n >= 2, s / sqrt(n), null) as standard_error,
-           (df + t * t) / ((df + 1) * (t + 1)) as scale,
-           difference - if(alike, unlike * (span + difference), t_975 * s / sqrt(n)) as ci_low,
-           difference + if(alike, unlike * (span - difference), t_975 * s / sqrt(n)) as ci_high
-    from quantile
+    select *, (df + t * t) / ((df + 1) * (t + 1)) as scale,
+           case when n < 2 then null when alike then mean_d - unlike * (span + mean_d)
+                when is_added then added_mean - added_half
+                else mean_d - t_975(df) * standard_error end as ci_low,
+           case when n < 2 then null when alike then mean_d + unlike * (span - mean_d)
+                when is_added then added_mean + added_half
+                else mean_d + t_975(df) * standard_error end as ci_high,
+           case when n < 2 then '' when is_binary then 'exact McNemar'
+                when differ <= 14 then 'exact sign-flip'
+                when alike then 'sign test' else 'paired t-test' end as test,
+           list_filter(d, lambda x: x != 0) as unequal
+    from widths
 ),
 tested as (
-    select *, if(n < 2, null, least(1, if(is_binary or alike,
-        -- P(at most as many as the rarer direction), each direction as likely as the other.
-        2 * list_sum(list_transform(range(0, least(ups, downs) + 1), lambda k:
-            exp(lgamma(ups + downs + 1) - lgamma(k + 1) - lgamma(ups + downs - k + 1)
-                - (ups + downs) * ln(2)))),
-        -- Both tails of Student's density, by the midpoint rule on x = t + scale * y / (1 - y) for
-        -- 0 < y < 1; the scale is about the length over which the density falls at t.
-        2 * list_sum(list_transform(
-            list_transform(range(5000), lambda k: (k + 0.5) / 5000), lambda y:
-            exp(lgamma((df + 1) / 2) - lgamma(df / 2) - ln(df * pi()) / 2
-                - (df + 1) / 2 * ln(1 + pow(t + scale * y / (1 - y), 2) / df))
-            * scale / ((1 - y) * (1 - y) * 5000)))))) as p,
-           case when n < 2 then null when is_binary then 'exact McNemar'
-                when alike then 'sign test' else 'paired t-test' end as test,
-           coalesce(ci_low > 0 or ci_high < 0, false) as excludes_0,
-           coalesce(ci_low >= -margin and ci_high <= margin, false) as within_margin
+    select *, case test when '' then null
+        when 'exact sign-flip' then
+            -- The share of the 2^m patterns of signs whose sum is as far from 0 as the one seen.
+            list_avg(list_transform(range((1 << if(differ <= 14, differ, 0))::bigint), lambda i:
+                (abs(coalesce(list_sum(list_transform(unequal, lambda x, j:
+                     if((i >> (j - 1)) & 1 = 1, x, -x))), 0))
+                 >= abs(list_sum(d))
+                    - 1e-9 * list_sum(list_transform(d, lambda x: abs(x))))::int))
+        when 'paired t-test' then
+            -- Both tails of Student's density, by the midpoint rule on x = t + scale * y / (1 - y) for
+            -- 0 < y < 1; the scale is about the length over which the density falls at t.
+            least(1, 2 * list_sum(list_transform(
+                list_transform(range(5000), lambda k: (k + 0.5) / 5000), lambda y:
+                exp(lgamma((df + 1) / 2) - lgamma(df / 2) - ln(df * pi()) / 2
+                    - (df + 1) / 2 * ln(1 + pow(t + scale * y / (1 - y), 2) / df))
+                * scale / ((1 - y) * (1 - y) * 5000))))
+        else
+            -- P(at most as many as the rarer direction), each direction as likely as the other.
+            least(1, 2 * list_sum(list_transform(range(0, least(ups, downs) + 1), lambda k:
+                exp(lgamma(differ + 1) - lgamma(k + 1) - lgamma(differ - k + 1)
+                    - differ * ln(2)))))
+        end as p
     from interval95
 )
-select n, n_only_a, n_only_b, mean_a, mean_b, difference, standard_error, ci_low, ci_high, p, test,
-       case when n < 2 then 'inconclusive'
-            when excludes_0 and p < 0.05 then if(difference > 0, 'better', 'worse')
-            when within_margin then 'same'
-            else 'inconclusive' end as verdict,
-       case when n = 0 then 'no task has a counted attempt in both cells'
-            when n = 1 then 'one paired task: no interval can be given'
-            when excludes_0 and p < 0.05 then 'the 95 % interval excludes 0 and p < 0.05'
-            when within_margin then 'the 95 % interval lies within the margin of ' || margin
-            when excludes_0 then 'the 95 % interval excludes 0 but p is not below 0.05'
-            else 'the 95 % interval holds 0 and reaches beyond the margin of ' || margin end
-       || if(alike, '; all differences are the same, so the interval is the bound on '
-             || 'the share of tasks that could differ', '')
-       || if(n_only_a + n_only_b > 0,
-             '; left out as counted in one cell only: ' || (n_only_a + n_only_b), '') as reason
+select n::bigint as n, n_only_a, n_only_b, mean_a, mean_b, mean_d as difference, standard_error,
+       ci_low, ci_high, p, nullif(test, '') as test
 from tested;

@@ -2,12 +2,10 @@
 -- expected score of the answer that most of k trials of a task give, averaged over tasks. One row a
 -- cell. The expectation is over all subsets of k of a task's n counted trials (Wang et al.,
 -- "Self-consistency", 2022; subsets as in Chen et al., 2021).
--- Votes: an attempt's answer is what its newest score read (`scores.answer`), else
--- `attempts.answer`. Equal texts are one answer; its score is the share of its trials that are right.
+-- Votes: an attempt's answer is `counted.answer`. Equal texts are one answer; its score is the share of its trials that are right.
 -- A tie gives the mean score of the tied answers. A null answer is no vote and never wins; k
 -- trials without an answer give 0.
--- What counts: attempts that ended in ok, limit or model_error, of each sample the last one; right
--- is `correct`, and null is wrong. infra_errors, scorer_errors and cancelled attempts never count.
+-- What counts, and what is right: the view `counted`.
 -- n: tasks with at least k counted trials; n_left_out: tasks with fewer, which are in no value.
 -- Tasks whose answers have the same sizes and scores have the same value: each such profile is
 -- counted once, by a walk over its answers for every size `most` that the largest vote can have.
@@ -21,24 +19,10 @@ with recursive chosen as (
         and status is distinct from 'superseded' and sweep_id = coalesce(
         (select arg_max(sweep_id, created_at) from sweeps where name = sweep), sweep)
 ),
-read as (
-    select attempt_id, arg_max(answer, scored_at) as answer_read
-    from scores where cell_id in (select cell_id from chosen) group by attempt_id
-),
-samples as (
-    select cell_id, task_id,
-           arg_max({'answer': coalesce(answer_read, answer),
-                    'score': cast(coalesce(correct, false) as double)},
-                   (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
-                    coalesce(attempt_id, ''))) as last_one
-    from attempts left join read using (attempt_id)
-    where status in ('ok', 'limit', 'model_error') and cell_id in (select cell_id from chosen)
-    group by cell_id, task_id, coalesce(sample_id, attempt_id)
-),
 votes as (
-    select cell_id, task_id, last_one.answer as answer, count(*) as size,
-           avg(last_one.score) as score
-    from samples group by cell_id, task_id, last_one.answer
+    select cell_id, task_id, answer, count(*) as size, avg(is_right::int::double) as score
+    from counted where cell_id in (select cell_id from chosen)
+    group by cell_id, task_id, answer
 ),
 by_task as (
     select cell_id, cast(sum(size) as bigint) as n_trials,

@@ -3,8 +3,7 @@
 -- Of a task with n counted trials, c of them right, it is 1 - C(n - c, k) / C(n, k), which is
 -- unbiased (Chen et al., "Evaluating large language models trained on code", 2021, equation 1).
 -- k = 1 gives avg@n: the mean over tasks of the share of right trials.
--- What counts: attempts that ended in ok, limit or model_error, of each sample the last one; right
--- is `correct`, and null is wrong. infra_errors, scorer_errors and cancelled attempts never count.
+-- What counts, and what is right: the view `counted`.
 -- n: tasks with at least k counted trials; n_left_out: tasks with fewer, which are in no value.
 create or replace macro pass_at_k(sweep, k) as table
 with chosen as (
@@ -18,7 +17,7 @@ with chosen as (
 ),
 by_task as (
     select cell_id, count(*) as n_trials, count(*) filter (not is_right) as n_wrong
-    from counted_trials(sweep) group by cell_id, task_id
+    from counted where cell_id in (select cell_id from chosen) group by cell_id, task_id
 ),
 figures as (
     -- C(n - c, k) / C(n, k) as a product of k shares: no factorial grows beyond a double.

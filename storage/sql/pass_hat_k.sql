@@ -2,8 +2,7 @@
 -- that all of k trials of a task are right, averaged over tasks. One row a cell.
 -- Of a task with n counted trials, c of them right, it is C(c, k) / C(n, k), which is unbiased (Yao
 -- et al., "tau-bench", 2024).
--- What counts: attempts that ended in ok, limit or model_error, of each sample the last one; right
--- is `correct`, and null is wrong. infra_errors, scorer_errors and cancelled attempts never count.
+-- What counts, and what is right: the view `counted`.
 -- n: tasks with at least k counted trials; n_left_out: tasks with fewer, which are in no value.
 create or replace macro pass_hat_k(sweep, k) as table
 with chosen as (
@@ -17,7 +16,7 @@ with chosen as (
 ),
 by_task as (
     select cell_id, count(*) as n_trials, count(*) filter (is_right) as n_right
-    from counted_trials(sweep) group by cell_id, task_id
+    from counted where cell_id in (select cell_id from chosen) group by cell_id, task_id
 ),
 figures as (
     -- C(n - c, k) / C(n, k) as a product of k shares: no factorial grows beyond a double.

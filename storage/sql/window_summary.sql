@@ -40,32 +40,29 @@ step_figures as (
     from ended_steps
 ),
 ended_attempts as (
-    select a.cell_id as key, coalesce(a.task_id, a.attempt_id) as task_id, a.status, a.cost_usd,
-           a.status in ('ok', 'limit', 'model_error')
-               and (a.correct is not null or a.source is distinct from 'gateway') as is_counted,
-           if(h.measure = 'mean score',
-              coalesce(if(isfinite(a.score), a.score, null), cast(a.correct as double), 0),
-              cast(coalesce(a.correct, false) as double)) as score
-    from attempts a join bounds b on a.cell_id = b.key
-         left join (from headlines where cell_id = cell) h on h.cell_id = b.key
+    select status, cost_usd from attempts a join bounds b on a.cell_id = b.key
     where a.cell_id = cell and a.ended_at >= b.begins and a.ended_at < b.ends
 ),
+ended_counted as (
+    select c.cell_id as key, task_id, headline_score, cost_usd
+    from counted c join bounds b on c.cell_id = b.key
+    where c.cell_id = cell and c.ended_at >= b.begins and c.ended_at < b.ends
+),
 attempt_figures as (
-    select count(*) filter (is_counted) as trials, avg(score) filter (is_counted) as accuracy,
-           count(*) filter (status = 'infra_error') as n_infra, sum(cost_usd) as cost_usd
+    select count(*) filter (status = 'infra_error') as n_infra, sum(cost_usd) as cost_usd
     from ended_attempts
 ),
-task_sums as (
-    select key, sum(score) as total, count(*) as n from ended_attempts where is_counted
-    group by key, task_id
+task_means as (
+    select key, avg(headline_score) as mean, count(*) as n,
+           bool_and(cost_usd is not null) as is_cost_known
+    from ended_counted group by key, task_id
 ),
-task_figures as (
-    -- Trials of one task are alike: the error is that of tasks drawn whole (Miller, "Adding error
-    -- bars to evals", 2024), with n/(n - 1) for the number of tasks.
-    select sqrt(list_sum(list_transform(sums, lambda x: pow(x.total - mean * x.n, 2))))
-               / attempts * sqrt(tasks / nullif(tasks - 1, 0)) as accuracy_se
-    from (select list({'total': total, 'n': n}) as sums, sum(total) / sum(n) as mean,
-                 sum(n) as attempts, count(*) as tasks from task_sums)
+score_figures as (
+    -- Trials of one task are alike: the score is the mean over tasks, and so is its error.
+    select coalesce(sum(n), 0)::bigint as trials, avg(mean) as accuracy,
+           stddev_samp(mean) / sqrt(count(*)) as accuracy_se,
+           coalesce(bool_and(is_cost_known), true) as is_cost_known
+    from task_means
 ),
 call_figures as (
     select avg(cached_tokens / nullif(prompt_tokens, 0)) as request_hit_avg,
@@ -166,6 +163,7 @@ select if(t0 is null, null, steps) as steps, steps * 60 / nullif(seconds, 0) as 
        waiting_mean, preemptions_per_s, ttft_p50, ttft_p95, ttft_p99, itl_p50, itl_p95,
        step_latency_p50, step_latency_p95, step_latency_p99, step_latency_max,
        held_p50, held_p95, held_max, prefill_s_mean, decode_s_mean, decode_over_e2e,
-       sessions_mean, calls_in_flight_mean, tools_running_mean, cost_usd, gpu_util_mean
-from bounds, step_figures, attempt_figures, task_figures, call_figures, counter_figures, gauge_figures,
+       sessions_mean, calls_in_flight_mean, tools_running_mean,
+       if(is_cost_known, cost_usd, null) as cost_usd, gpu_util_mean
+from bounds, step_figures, attempt_figures, score_figures, call_figures, counter_figures, gauge_figures,
      load_figures;

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import t_interval
-from tutti.tasks.reporting.scores.headline import COUNTED
 from tutti.tasks.reporting.settings import settings_of
 from tutti.tasks.reporting.summary import (
     BASELINE,
@@ -39,22 +38,31 @@ what a session at rest has, and as much again for sharing the engine."""
 BATCHES = 10  # of a window, for the interval of energy
 MOST_GAP_S = 10.0  # GPUs are read once a second
 
-TASKS_SQL = f"""
-select cell_id, task_id, sum(cost_usd) as usd, sum(working_s) as working_s,
-       avg((epoch_us(ended_at) - epoch_us(started_at)) / 1e6) filter ({COUNTED}) as seconds,
-       count(*) filter (correct and {COUNTED}) as solved
-from attempts where cell_id is not null and task_id is not null
-group by cell_id, task_id order by cell_id, task_id
+TASKS_SQL = """
+with spent as (
+    select cell_id, coalesce(task_id, attempt_id) as task_id, sum(cost_usd) as usd,
+           sum(working_s) as working_s
+    from attempts where cell_id is not null group by all
+),
+done as (
+    select cell_id, task_id, avg((epoch_us(ended_at) - epoch_us(started_at)) / 1e6) as seconds,
+           count(*) filter (is_right) as solved
+    from counted group by all
+)
+select s.*, seconds, coalesce(solved, 0) as solved
+from spent s left join done d on d.cell_id = s.cell_id and d.task_id = s.task_id
+order by s.cell_id, s.task_id
 """
 # An attempt was in time when the slowest of its steps was.
-ENDED_SQL = f"""
+ENDED_SQL = """
 with slowest as (
     select attempt_id, max(latency_s) as latency_s from steps group by attempt_id
 ),
 ended as (
     select a.cell_id, a.attempt_id, (epoch_us(a.ended_at) - epoch_us(o.t0)) / 1e6 as end_s,
-           coalesce(correct and {COUNTED}, false) as solved
+           coalesce(c.is_right, false) as solved
     from attempts a join origins o on a.cell_id = o.cell_id
+         left join counted c on c.cell_id = a.cell_id and c.attempt_id = a.attempt_id
 )
 select e.cell_id, e.end_s, e.solved, s.latency_s
 from ended e join slowest s on e.attempt_id = s.attempt_id

@@ -26,12 +26,13 @@ PARTLY = "partly right"
 
 FAILURES_SQL = f"""
 with failed as (
-    select attempts.*,
-           case when status != 'ok' then coalesce(error_type, '')
-                when measure = '{MEAN_SCORE}' and coalesce(score, 0) > 0 then '{PARTLY}'
+    select a.*,
+           case when a.status != 'ok' then coalesce(a.error_type, '')
+                when measure = '{MEAN_SCORE}' and c.headline_score > 0 then '{PARTLY}'
                 else '{WRONG}' end as error
-    from attempts left join headlines using (cell_id) where list_contains($sweeps, sweep_id)
-        and (status != 'ok' or coalesce(not correct, false))
+    from attempts a left join counted c on c.cell_id = a.cell_id and c.attempt_id = a.attempt_id
+    where list_contains($sweeps, a.sweep_id)
+        and (a.status != 'ok' or coalesce(not c.correct, false))
 )
 select status, coalesce(stop_reason, '') as stop_reason, error,
        arg_max(error_message, coalesce(epoch_us(ended_at), 0)) as message, count(*) as n,

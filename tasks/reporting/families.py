@@ -10,15 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.focus import CURRENT, rows
-from tutti.tasks.reporting.scores.headline import (
-    ACCURACY,
-    COUNTED,
-    MEAN_SCORE,
-    SCORE,
-    mean_score,
-)
-from tutti.tasks.reporting.summary import worth
-from tutti.tasks.scoring.statistics import wilson
+from tutti.tasks.reporting.scores.headline import ACCURACY, MEAN_SCORE
+from tutti.tasks.scoring.statistics import mean_interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -40,61 +33,49 @@ SUBSETS_SQL = """
 """
 SCORES_SQL = f"""
 with families as ({{families}}),
-named as (
-    -- A cell's model has the name that the registry gave it last; an import may lack cells.
-    select a.* replace (coalesce(c.model, a.model) as model)
-    from attempts a left join cells c using (cell_id)
-),
 scored as (
-    select *, list_position($sweeps, sweep_id) as nth from named
-    where list_contains($sweeps, sweep_id) and {COUNTED} and coalesce(repeat, 0) >= 0
-        and coalesce(cell_id, '') not in (select cell_id from cells where not ({CURRENT}))
+    -- A cell's model has the name that the registry gave it last; an import may lack cells.
+    select a.* replace (coalesce(c.model, a.model) as model),
+           list_position($sweeps, a.sweep_id) as nth
+    from counted a left join cells c using (cell_id)
+    where list_contains($sweeps, a.sweep_id) and coalesce(a.repeat, 0) >= 0
+        and coalesce(a.cell_id, '') not in (select cell_id from cells where not ({CURRENT}))
 ),
 models as (
     select model, min(nth) as nth, min(started_at) as began from scored group by model
 ),
 by_task as (
     select model, coalesce(f.family, 'unknown') as family, task_id, count(*) as n,
-           count(*) filter (coalesce(s.correct, false)) as correct,
-           bool_and(coalesce(measure = '{MEAN_SCORE}', false)) as is_mean,
-           list({SCORE}) as scores
-    from scored s {{join}} join families f using (task_id) left join headlines using (cell_id)
+           count(*) filter (is_right) as correct,
+           bool_and(measure = '{MEAN_SCORE}') as is_mean, list(headline_score) as scores
+    from scored s {{join}} join families f using (task_id)
     group by model, coalesce(f.family, 'unknown'), task_id
-),
-totals as (
-    select model, family, sum(n)::bigint as n, sum(correct)::bigint as correct, count(*) as tasks,
-           if(bool_and(is_mean), list(scores order by task_id), []) as scores
-    from by_task group by model, family
 )
-select t.model, t.family, t.n, t.correct, t.tasks, t.scores,
-       sum(power(b.correct - t.correct / t.n * b.n, 2)) as spread
-from totals t join by_task b on b.model = t.model and b.family = t.family
-     join models m on m.model = t.model
-group by all order by any_value(m.nth), any_value(m.began), t.model, t.family
+select t.model, t.family, sum(n)::bigint as n, sum(correct)::bigint as correct,
+       if(bool_and(is_mean), '{MEAN_SCORE}', '{ACCURACY}') as measure,
+       list(scores order by task_id) as scores
+from by_task t join models m on m.model = t.model
+group by t.model, t.family order by any_value(m.nth), any_value(m.began), t.model, t.family
 """
 
 
 @dataclass(frozen=True)
 class FamilyScore:
-    """A model's score on one family of tasks, with its 95 % interval: Wilson's of accuracy."""
+    """A model's score on one family of tasks, with its 95 % interval (`mean_interval`)."""
 
     model: str
     family: str
     n: int
     correct: int
     accuracy: float
-    """The share of right attempts; the mean score where `measure` is that."""
-    low: float
-    high: float
-    n_effective: float
-    """Independent attempts that the n are worth: attempts at one task are alike."""
+    """The mean over tasks of a task's mean headline score."""
+    low: float | None
+    """Ends of the interval; None for one task with a score outside 0 to 1."""
+    high: float | None
+    measure: str
+    """What `accuracy` is: ACCURACY or MEAN_SCORE."""
     scores: Sequence[Sequence[float]] = field(default=(), repr=False)
-    """Of a mean score the scores by task."""
-
-    @property
-    def measure(self) -> str:
-        """What `accuracy` is: ACCURACY or MEAN_SCORE."""
-        return MEAN_SCORE if self.scores else ACCURACY
+    """Headline scores by task."""
 
 
 def family_scores(connection: "DuckDBPyConnection", sweep_id: str) -> list[FamilyScore]:
@@ -120,47 +101,26 @@ def subset_scores(connection: "DuckDBPyConnection", sweep_ids: Sequence[str]) ->
 def _scores(
     connection: "DuckDBPyConnection", sql: str, sweep_ids: Sequence[str]
 ) -> list[FamilyScore]:
-    return [
-        _mean(row["model"], row["family"], row["n"], row["correct"], row["scores"])
-        if row["scores"]
-        else _score(row["model"], row["family"], row["n"], row["correct"], worth(row))
-        for row in rows(connection, sql, sweeps=list(sweep_ids))
-    ]
+    return [_score(**row) for row in rows(connection, sql, sweeps=list(sweep_ids))]
 
 
 def all_families(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
-    """One row a model, over all of its families; of families with different measures the share of
-    right attempts."""
-    graded = {s.model for s in scores} - {s.model for s in scores if s.measure == ACCURACY}
-    means = {
-        model: [s for s in scores if s.model == model]
-        for model in dict.fromkeys(s.model for s in scores)
-        if model in graded
-    }
-    totals: dict[str, tuple[int, int, float]] = {}
-    for score in scores:
-        n, correct, alike = totals.get(score.model, (0, 0, 0.0))
-        totals[score.model] = n + score.n, correct + score.correct, alike + score.n_effective
-    return [
-        _mean(model, ALL, n, correct, [each for s in means[model] for each in s.scores])
-        if model in means
-        else _score(model, ALL, n, correct, alike)
-        for model, (n, correct, alike) in totals.items()
-    ]
+    """One row a model, over the tasks of all of its families; its measure is the mean score where
+    that of every family is."""
+    found = []
+    for model in dict.fromkeys(s.model for s in scores):
+        own = [s for s in scores if s.model == model]
+        measure = MEAN_SCORE if all(s.measure == MEAN_SCORE for s in own) else ACCURACY
+        tasks = [task for s in own for task in s.scores]
+        n, correct = sum(s.n for s in own), sum(s.correct for s in own)
+        found.append(_score(model, ALL, n, correct, measure, tasks))
+    return found
 
 
-def _mean(
-    model: str, family: str, n: int, correct: int, scores: Sequence[Sequence[float]]
+def _score(
+    model: str, family: str, n: int, correct: int, measure: str, scores: Sequence[Sequence[float]]
 ) -> FamilyScore:
-    found = mean_score(scores)
-    low, high = found.low, found.high
-    if low is None or high is None:  # one task counts once; scorers that declare a mean give 0 to 1
-        low, high = wilson(min(1.0, max(0.0, found.value)), 1) or (0.0, 1.0)
-    tasks = float(len(scores))
-    return FamilyScore(model, family, n, correct, found.value, low, high, tasks, scores)
-
-
-def _score(model: str, family: str, n: int, correct: int, alike: float) -> FamilyScore:
-    interval = wilson(correct / n * alike, alike)
-    assert interval is not None, f"a group without rows: {model} {family}"
-    return FamilyScore(model, family, n, correct, correct / n, *interval, alike)
+    known = mean_interval(scores)
+    return FamilyScore(
+        model, family, n, correct, known.value, known.low, known.high, measure, scores
+    )

@@ -2,7 +2,8 @@
 
 In: a store's connection and sweep ids. Out: a connection of its own, in which the tables' names
 mean those copies: the contract's macros then read one cell's rows and not the store's. It also has
-`origins`, `cell_windows` and `steps`, so that every figure comes from a GROUP BY.
+`origins`, `cell_windows` and `steps`, so that every figure comes from a GROUP BY, and the rows of
+`results`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-MACROS_USED = ("headlines", "steady_window", "window_summary")
+MACROS_USED = ("results", "lost_samples")
 """What a report needs of a connection; defining the others would take it 50 ms."""
-
-END_S = 1e-6  # windows are half open; one microsecond more takes in what ends last
 
 CURRENT = "status is distinct from 'superseded'"
 """Cells that count; one replaced by a cell with other content is in nothing of a report."""
 
-ANSWER_HASH = "if(answer is null, null, hash(answer)) as answer_hash"
+ANSWER = "if(answer is null, null, hash(answer)::varchar) as answer"
+"""In place of the text: whether two answers are the same is all that a report asks."""
 # Of a score's detail the few numbers that are in a figure, not a judge's words.
 READ_OF_DETAIL = (
     "if(answer in ('correct', 'incorrect', 'not_attempted'), answer, null) as verdict, "
@@ -32,10 +32,7 @@ READ_OF_DETAIL = (
 )
 # Table to the columns that a report and the macros it asks read, and the order of its copy.
 COPIED = {
-    "attempts": (
-        f"* exclude (answer), {ANSWER_HASH}",
-        "cell_id",
-    ),
+    "attempts": (f"* replace ({ANSWER})", "cell_id"),
     "calls": (
         "cell_id, attempt_id, step, role, status, http_status, sent_at, admitted_at, ended_at, "
         "held_s, ttft_s, latency_s, prompt_tokens, cached_tokens, completion_tokens, finish_reason",
@@ -47,7 +44,7 @@ COPIED = {
     ),
     "retrievals": ("cell_id, attempt_id, step, latency_s", "cell_id"),
     "scores": (
-        f"cell_id, attempt_id, scorer, scorer_version, correct, scored_at, {ANSWER_HASH}, "
+        f"cell_id, attempt_id, scorer, scorer_version, value, correct, scored_at, {ANSWER}, "
         + READ_OF_DETAIL,
         "attempt_id",
     ),
@@ -90,9 +87,11 @@ from answered a left join tooled t using (cell_id, attempt_id, step)
      join origins o on o.cell_id = a.cell_id
 where a.ended_at is not null order by a.cell_id, end_s
 """
+VIEWS_COPIED = ("headlines", "counted", "lost_samples", "results")
+"""Views over the copies, each evaluated once."""
 WINDOWS_SQL = """
-create temp table cell_windows
-(cell_id varchar, start_s double, end_s double, last_s double, reason varchar, steady boolean)
+create temp table cell_windows as
+select cell_id, window_start_s as start_s, window_end_s as end_s, last_s from results
 """
 
 
@@ -114,9 +113,14 @@ def focus(
                 f"{ROWS_LEFT_OUT.get(table, '')} order by {order}",
                 {"sweeps": list(sweep_ids)},
             )
+        for view in VIEWS_COPIED:
+            focused.execute(
+                f"create temp table {view} as from {view} where cell_id in "
+                "(select cell_id from cells where list_contains($sweeps, sweep_id))",
+                {"sweeps": list(sweep_ids)},
+            )
         for statement in (ORIGINS_SQL, STEPS_SQL, WINDOWS_SQL):
             focused.execute(statement)
-        _find_windows(focused, sweep_ids)
         yield focused
     finally:
         focused.close()
@@ -127,31 +131,3 @@ def rows(connection: "DuckDBPyConnection", sql: str, **values: Any) -> list[dict
     cursor = connection.execute(sql, values)
     names = [column[0] for column in cursor.description or []]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-
-
-def _find_windows(focused: "DuckDBPyConnection", sweep_ids: Sequence[str]) -> None:
-    sql = (
-        "select c.cell_id, o.last_s from cells c left join origins o using (cell_id) "
-        f"where list_contains($sweeps, c.sweep_id) and {CURRENT}"
-    )
-    for cell in rows(focused, sql, sweeps=list(sweep_ids)):
-        found = rows(focused, "from steady_window($cell)", cell=cell["cell_id"])[0]
-        window = _window(found["start_s"], found["end_s"], found["reason"], cell["last_s"])
-        focused.execute(
-            "insert into cell_windows values ($cell, $start, $end, $last, $reason, $steady)",
-            dict(window, cell=cell["cell_id"], last=cell["last_s"]),
-        )
-
-
-def _window(
-    start_s: float | None, end_s: float | None, reason: str, last_s: float | None
-) -> dict[str, Any]:
-    """The steady window, else the whole cell with the reason, else none."""
-    if start_s is not None and end_s is not None and start_s < end_s:
-        return {"start": start_s, "end": end_s, "reason": reason, "steady": True}
-    if last_s is None or last_s <= 0:
-        return {"start": None, "end": None, "reason": "no requests", "steady": False}
-    if start_s is not None:
-        reason = "the steady window is empty"
-    whole = f"whole cell: {reason}"
-    return {"start": 0.0, "end": last_s + END_S, "reason": whole, "steady": False}

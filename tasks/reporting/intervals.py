@@ -22,21 +22,6 @@ TAIL = 0.95  # the quantile of step latency whose interval is given
 MIN_TAIL_STEPS = 200  # twenty a batch: fewer have no 95th percentile of their own
 
 
-def effective_n(correct: int, n: int, clusters: int, spread: float | None) -> float:
-    """How many independent attempts `n` attempts at `clusters` tasks are worth, at most `n`.
-
-    `spread` is the sum over tasks of (right answers - accuracy x attempts)², None when there are no
-    tasks. n over the design effect: the variance of the accuracy between tasks against that of
-    independent attempts. Source: Kish, "Survey Sampling" (1965), 8.2. Where every answer is right,
-    or every one wrong, there is no variance, and each task counts once.
-    """
-    if spread is None or clusters < 2 or correct in (0, n):
-        return float(clusters)
-    share = correct / n
-    clustered = spread / n**2 * clusters / (clusters - 1)
-    return n / max(1.0, clustered / (share * (1 - share) / (n - 1)))
-
-
 def t_interval(values: Sequence[float]) -> Interval | None:
     """`mean_interval` of the values themselves; None for fewer than two."""
     return mean_interval(fmean(values), stdev(values), len(values)) if len(values) > 1 else None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import from_interval, ratio
-from tutti.tasks.reporting.scores.headline import COUNTED
 from tutti.tasks.reporting.summary import (
     BASELINE,
     CellSummary,
@@ -38,22 +37,14 @@ if TYPE_CHECKING:
 SAME_WITHIN = 0.05  # of a score; as a share of the first side's value for what has no upper end
 TOO_SHORT = "no interval: a window is too short"
 
-# The tasks that both sides tried, repeats averaged, and how many only one of them did. The last
-# attempt of a sample counts, as in the macro `compare`.
+# The tasks that both sides tried, repeats averaged, and how many only one of them did.
 PAIRED_SQL = """
 with members as (
     select unnest($sides) as side, unnest($cells) as cell_id
 ),
-samples as (
-    select side, task_id, arg_max({column}, (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
-                                     coalesce(attempt_id, '')))
-               as value
-    from attempts join members using (cell_id) left join headlines using (cell_id)
-    where {counted} and {column} is not null
-    group by side, task_id, cell_id, coalesce(sample_id, attempt_id)
-),
 means as (
-    select side, task_id, avg(value) as value from samples group by all
+    select side, task_id, avg({column}) as value
+    from counted join members using (cell_id) where {column} is not null group by all
 ),
 pairs as (
     select unnest($pairs) as pair, unnest($firsts) as first, unnest($seconds) as second
@@ -73,14 +64,11 @@ from sides group by pair order by pair
 LOST_SQL = """
 with members as (
     select unnest($sides) as side, unnest($cells) as cell_id
-),
-samples as (
-    select side, bool_or(status in ('infra_error', 'scorer_error')) and not bool_or({counted})
-               as lost
-    from attempts join members using (cell_id)
-    group by side, cell_id, coalesce(sample_id, attempt_id)
 )
-select side, avg(coalesce(lost, false)::int) as share from samples group by side
+select side, avg(lost) as share
+from (select cell_id, 0 as lost from counted union all select cell_id, 1 from lost_samples)
+     join members using (cell_id)
+group by side
 """
 
 
@@ -90,19 +78,13 @@ class Figure:
 
     name: str
     column: str
-    """SQL over `attempts`; null: the attempt is left out."""
+    """SQL over `counted`; null: the attempt is left out."""
     higher_is_better: bool
     is_relative: bool
     """Whether SAME_WITHIN is a share of the first side's mean."""
 
 
-SCORE = Figure(
-    "score",
-    "if(measure = 'accuracy', coalesce(cast(correct as double), 0), "
-    "coalesce(if(isfinite(score), score, null), cast(correct as double), 0))",
-    True,
-    False,
-)
+SCORE = Figure("score", "headline_score", True, False)
 SECONDS = Figure(
     "seconds an attempt", "(epoch_us(ended_at) - epoch_us(started_at)) / 1e6", False, True
 )
@@ -237,11 +219,11 @@ def _compared(
     }
     members = [(name, cell) for side, name in names.items() for cell in side]
     sides, cells = [name for name, _ in members], [cell for _, cell in members]
-    gone = rows(connection, LOST_SQL.format(counted=COUNTED), sides=sides, cells=cells)
+    gone = rows(connection, LOST_SQL, sides=sides, cells=cells)
     shares = {row["side"]: float(row["share"]) for row in gone}
     found = rows(
         connection,
-        PAIRED_SQL.format(column=figure.column, counted=COUNTED),
+        PAIRED_SQL.format(column=figure.column),
         sides=sides,
         cells=cells,
         pairs=list(range(len(pairs))),

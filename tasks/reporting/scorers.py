@@ -1,7 +1,7 @@
-"""Which scorers, in which versions, scored a report's attempts, and which later ones disagree.
+"""Which scorers, in which versions, scored a report's attempts, and which of them disagree.
 
-In: a connection of `focus`. Out: `ScorerUse` rows. A report shows the verdict that an attempt got
-when it was made (`attempts.correct`); `tutti score` adds rows to `scores` and changes no attempt.
+In: a connection of `focus`. Out: `ScorerUse` rows. A report shows each attempt's newest verdict
+(view `counted`).
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ SCORERS_SQL = """
 with newest as (
     select attempt_id, scorer, scorer_version,
            arg_max(correct, coalesce(epoch(scored_at), 0)) as correct, max(scored_at) as scored_at
-    from scores where attempt_id is not null group by attempt_id, scorer, scorer_version
+    from scores where correct is not null group by attempt_id, scorer, scorer_version
 )
 select scorer, scorer_version as version, count(*) as n,
        count(*) filter (n.correct is distinct from a.correct) as differing,
        min(n.scored_at) as first_at, max(n.scored_at) as last_at
-from newest n join attempts a using (attempt_id)
+from newest n join counted a using (attempt_id)
 group by all order by first_at, scorer, version
 """
 
@@ -62,7 +62,7 @@ def scorer_uses(focused: "DuckDBPyConnection") -> list[ScorerUse]:
 
 
 def scorer_findings(uses: Sequence[ScorerUse]) -> list[str]:
-    """Who gave the verdicts, and which later scores disagree with them."""
+    """Who gave the verdicts, and which scores disagree with those shown."""
     agreeing = [use for use in uses if use.differing == 0]
     sentences = []
     if agreeing:
@@ -73,8 +73,8 @@ def scorer_findings(uses: Sequence[ScorerUse]) -> list[str]:
         sentences.append(f"Scored by {by}.")
     return sentences + [
         f"{use.name}{_aside(use.whose, _days(use))} judges {count(use.differing)} of "
-        f"{count(use.n)} attempts otherwise; this report shows the verdicts given when the "
-        "attempts were made."
+        f"{count(use.n)} attempts otherwise; this report shows the newest verdict "
+        "of each attempt."
         for use in uses
         if use.differing
     ]

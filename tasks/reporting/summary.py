@@ -6,29 +6,23 @@ accuracy, counts of errors and cost are of the whole cell, since the score of a 
 on the window.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.focus import focus, rows
 from tutti.tasks.reporting.intervals import (
     BINS,
-    effective_n,
     mean_interval,
     rate_per_min,
     t_interval,
     tail_interval,
 )
 from tutti.tasks.reporting.reached import Reached, client_fault, reached_loads
-from tutti.tasks.reporting.scores.headline import (
-    MEAN_SCORE,
-    HeadlineScore,
-    headline_scores,
-)
-from tutti.tasks.reporting.scores.summary_sql import BINS_SQL, LATENCIES_SQL, SCORED_SQL
+from tutti.tasks.reporting.scores.summary_sql import BINS_SQL, CELLS_SQL, LATENCIES_SQL
 from tutti.tasks.reporting.trials import TrialScores, trial_scores
-from tutti.tasks.scoring.statistics import Interval, wilson
+from tutti.tasks.scoring.statistics import Interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -62,16 +56,14 @@ class CellSummary:
     index_id: str
     engine_id: str | None
     n: int
-    """Attempts that count in accuracy: ok, limit and model_error."""
+    """Attempts that count (view `counted`)."""
     tasks: int
     """Different tasks among them."""
-    n_effective: float
-    """The effective number of attempts: trials of one task correlate."""
     correct: int
     measure: str
     """What `accuracy` is: ACCURACY, or MEAN_SCORE where answers can be right in part."""
     accuracy: float | None
-    """The headline score: the share of right attempts, or the mean over tasks of their scores."""
+    """The headline score: the mean over tasks of a task's mean."""
     accuracy_low: float | None
     accuracy_high: float | None
     n_infra: int
@@ -110,9 +102,9 @@ class CellSummary:
     client_fault: str | None
     """Why the client was the bottleneck; the figures then describe the client, not the server."""
     cost_usd: float | None
-    """Cost of all attempts; None where the price of one that counts is unknown."""
+    """Cost of all attempts; None where the cost of one that counts is unknown."""
     cost_mean: float | None
-    """Mean cost of the counted attempts whose cost is known."""
+    """Mean cost of the attempts that count."""
     cost_low: float | None
     cost_high: float | None
     trials: tuple[TrialScores, ...]
@@ -135,41 +127,18 @@ class CellSummary:
 
 
 UNKNOWN_LOAD, UNKNOWN_POLICY = 0, "unknown"  # of imported cells whose logs do not say
-RATES = ("steps_per_min", "steps_per_min_low", "steps_per_min_high")
-WINDOW_FIGURES = (
-    "step_latency_p50",
-    "step_latency_p95",
-    "step_latency_p99",
-    "held_p95",
-    "prefill_s_mean",
-    "decode_s_mean",
-    "server_hit_ratio",
-    "kv_usage_mean",
-    "running_mean",
-    "waiting_mean",
-    "preemptions_per_s",
-    "sessions_mean",
-    "calls_in_flight_mean",
-    "tools_running_mean",
-)
-OF_CELL = (
-    *("cell_id", "sweep_id", "benchmark", "model", "policy", "concurrency", "repeat", "status"),
-    *(
-        "sandbox",
-        "reason",
-        "reason_code",
-        "reason_value",
-        "task_set_id",
-        "index_id",
-        "engine_id",
-        "n",
-        "tasks",
-        "correct",
-        "measure",
-        "n_infra",
-    ),
-    *("cost_usd", "cost_mean", "window_start_s", "window_end_s", "last_s", "reached", "trials"),
-)
+RENAMED = {
+    "score": "accuracy",
+    "score_low": "accuracy_low",
+    "score_high": "accuracy_high",
+    "p50_s": "step_latency_p50",
+    "p95_s": "step_latency_p95",
+    "p99_s": "step_latency_p99",
+    "held_p95_s": "held_p95",
+    "cost_mean_usd": "cost_mean",
+    "is_steady": "steady",
+}
+"""Columns of `results` whose fields have other names."""
 
 
 @dataclass(frozen=True)
@@ -214,27 +183,20 @@ class LoadPoint:
 
     @property
     def score(self) -> float | None:
-        """The headline score: correct / n, or the mean score; None when nothing was scored."""
-        if not self.n:
-            return None
-        if self.measure != MEAN_SCORE:
-            return self.correct / self.n
-        return sum((cell.accuracy or 0.0) * cell.n for cell in self.cells) / self.n
+        """The headline score, the mean over the repeats; None when nothing was scored."""
+        scored = [(cell.accuracy, cell.n) for cell in self.cells if cell.accuracy is not None]
+        return sum(score * n for score, n in scored) / self.n if self.n else None
 
     @property
     def accuracy_interval(self) -> Interval | None:
-        """Wilson's interval of correct / n, each repeat of a task taken as the same observation.
-
-        Of mean scores the mean of the repeats' own intervals, whose tasks are the same. None when
-        nothing was scored.
-        """
-        if self.measure == MEAN_SCORE:
-            ends = [_both(c.accuracy_low, c.accuracy_high) for c in self.cells if c.n]
-            known = [each for each in ends if each is not None]
-            lows, highs = zip(*known, strict=True) if known else ((), ())
-            return (fmean(lows), fmean(highs)) if known and len(known) == len(ends) else None
-        scored = [cell.n_effective for cell in self.cells if cell.n]
-        return wilson(self.correct / self.n * fmean(scored), fmean(scored)) if scored else None
+        """The mean of the repeats' own intervals, since their tasks are the same; None when nothing
+        was scored."""
+        ends = [_both(c.accuracy_low, c.accuracy_high) for c in self.cells if c.n]
+        known = [each for each in ends if each is not None]
+        if not known or len(known) < len(ends):
+            return None
+        lows, highs = zip(*known, strict=True)
+        return fmean(lows), fmean(highs)
 
 
 def summarise(connection: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
@@ -245,17 +207,15 @@ def summarise(connection: "DuckDBPyConnection", sweep_id: str) -> list[CellSumma
 
 def cells_of(focused: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
     """`summarise` on a connection of `focus`."""
-    found = rows(focused, SCORED_SQL, sweep=sweep_id)
+    found = rows(focused, CELLS_SQL, sweep=sweep_id)
     bins: dict[str, list[int]] = {}
     for row in rows(focused, BINS_SQL):
         counts = bins.setdefault(row["cell_id"], [0] * BINS)
         counts[min(BINS - 1, row["bin"])] += row["n"]
     reached, trials = reached_loads(focused), trial_scores(focused)
-    means = headline_scores(focused)
     for row in found:
         row["reached"] = reached.get(row["cell_id"], Reached())
         row["trials"] = trials.get(row["cell_id"], ())
-        row["mean"] = means.get(row["cell_id"])
     return [_summary(focused, row, bins.get(row["cell_id"], [0])) for row in found]
 
 
@@ -296,60 +256,30 @@ def with_known_load(cells: Sequence[CellSummary]) -> list[CellSummary]:
 def _summary(
     focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int]
 ) -> CellSummary:
+    row = {RENAMED.get(name, name): value for name, value in row.items()}
     row["policy"] = row["policy"] or UNKNOWN_POLICY
     row["concurrency"] = row["concurrency"] or UNKNOWN_LOAD
-    alike = worth(row)
-    value, interval = _headline(row, alike)
-    cost = None
-    if row["costs"] > 1:
-        cost = mean_interval(row["cost_mean"], row["cost_deviation"], row["costs"])
-    figures = _window_figures(focused, row, bins) | _bounds("accuracy", interval)
-    if row["concurrency"] == UNKNOWN_LOAD:
-        figures |= dict.fromkeys(RATES)
-    return CellSummary(
-        **{key: row[key] for key in OF_CELL},
-        **figures | _bounds("cost", cost and (max(0.0, cost[0]), cost[1])),
-        n_effective=alike,
-        accuracy=value,
-        window_reason=row["window_reason"],
-        steady=bool(row["steady"]),
-        client_fault=client_fault(
-            row["reached"],
-            row["concurrency"],
-            figures["sessions_mean"],
-            figures["step_latency_p95"],
-        ),
+    row |= _intervals(focused, row, bins)
+    row["client_fault"] = client_fault(
+        row["reached"], row["concurrency"], row["sessions_mean"], row["step_latency_p95"]
     )
+    return CellSummary(**{each.name: row[each.name] for each in fields(CellSummary)})
 
 
-def _headline(row: dict[str, Any], alike: float) -> tuple[float | None, Interval | None]:
-    """A cell's headline score and its interval; `alike`: what its attempts are worth."""
-    mean: HeadlineScore | None = row["mean"]
-    if mean is not None:
-        return mean.value, _both(mean.low, mean.high)
-    n, correct = row["n"], row["correct"]
-    return (correct / n, wilson(correct / n * alike, alike)) if n else (None, None)
-
-
-def _window_figures(
-    focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int]
-) -> dict[str, Any]:
-    start_s, end_s, cell_id = row["window_start_s"], row["window_end_s"], row["cell_id"]
-    figures: dict[str, Any] = dict.fromkeys(WINDOW_FIGURES) | {"steps": 0, "steps_per_min": None}
-    speed, tail = None, None
-    if start_s is not None and end_s is not None:
-        sql = "select * from window_summary($cell, $start, $end)"
-        found = rows(focused, sql, cell=cell_id, start=start_s, end=end_s)[0]
-        figures = {name: found[name] for name in figures}
-        speed = rate_per_min(bins, end_s - start_s)
-        latencies = focused.execute(LATENCIES_SQL, {"cell": cell_id}).fetchnumpy()["latency_s"]
-        tail = tail_interval(latencies)
-    return figures | _bounds("steps_per_min", speed) | _bounds("p95", tail)
-
-
-def worth(row: dict[str, Any]) -> float:
-    """The effective number of attempts of a row with `correct`, `n`, `tasks` and `spread`."""
-    return effective_n(row["correct"], row["n"], row["tasks"], row["spread"])
+def _intervals(
+    focused: "DuckDBPyConnection", row: Mapping[str, Any], bins: Sequence[int]
+) -> dict[str, float | None]:
+    """Of the rate, the p95 and the cost."""
+    speed, tail, cost = None, None, None
+    if row["window_start_s"] is not None:
+        if row["concurrency"] != UNKNOWN_LOAD:
+            speed = rate_per_min(bins, row["window_end_s"] - row["window_start_s"])
+        found = focused.execute(LATENCIES_SQL, {"cell": row["cell_id"]}).fetchnumpy()
+        tail = tail_interval(found["latency_s"])
+    if row["cost_deviation_usd"] is not None:
+        cost = mean_interval(row["cost_mean"], row["cost_deviation_usd"], row["n"])
+        cost = cost and (max(0.0, cost[0]), cost[1])
+    return _bounds("steps_per_min", speed) | _bounds("p95", tail) | _bounds("cost", cost)
 
 
 def _both(low: float | None, high: float | None) -> Interval | None:

@@ -1,42 +1,24 @@
 """Scores of cells with several trials a task: avg@n, pass@k, pass^k, best of k and majority@k.
 
-In: a connection of `focus`. Out: `TrialScores` rows by cell. The attempts counted are those of the
-SQL macros `avg_at_n`, `pass_at_k`, `pass_hat_k`, `best_of_k` and `majority_at_k`, which give the
-same values.
+In: a connection of `focus`. Out: `TrialScores` rows by cell. The SQL macros `avg_at_n`,
+`pass_at_k`, `pass_hat_k`, `best_of_k` and `majority_at_k` give the same values.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.focus import rows
-from tutti.tasks.reporting.scores.headline import MEAN_SCORE, SCORE
 from tutti.tasks.scoring import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 EVERY_K = 8  # up to this every k has a row; above it powers of two and the number of trials
-# Of each sample the last counted attempt. Cells with one trial a task are left out.
-TASKS_SQL = f"""
-with read as (
-    select attempt_id, arg_max(answer_hash, scored_at) as read_hash from scores group by attempt_id
-),
-samples as (
-    select cell_id, task_id,
-           arg_max({{'answer': coalesce(read_hash, answer_hash),
-                    'correct': coalesce(correct, false),
-                    'score': if(measure = '{MEAN_SCORE}', {SCORE},
-                                coalesce(correct, false)::double)}},
-                   (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
-                    coalesce(attempt_id, ''))) as last_one
-    from attempts left join read using (attempt_id) left join headlines using (cell_id)
-    where status in ('ok', 'limit', 'model_error')
-    group by cell_id, task_id, coalesce(sample_id, attempt_id)
-)
-select cell_id, list(last_one.correct::int::double) as right,
-       list(last_one.score) as scores,
-       list(last_one.answer::varchar) as answers
-from samples group by cell_id, task_id
+# Cells with one trial a task are left out.
+TASKS_SQL = """
+select cell_id, list(is_right::int::double) as right, list(headline_score) as scores,
+       list(answer) as answers
+from counted group by cell_id, task_id
 qualify max(count(*)) over (partition by cell_id) > 1
 """
 

@@ -30,8 +30,10 @@ order by cut / n desc, c.benchmark, c.model, c.policy, c.concurrency
 
 
 UNSCORED_SQL = """
-select c.benchmark from attempts a join cells c using (cell_id) where a.status = 'ok'
-group by c.cell_id, c.benchmark having count(a.correct) = 0 and count(a.score) = 0
+select c.benchmark from attempts a join cells c using (cell_id)
+     left join counted k on k.cell_id = a.cell_id and k.attempt_id = a.attempt_id
+where a.status = 'ok'
+group by c.cell_id, c.benchmark having count(k.correct) = 0 and count(k.score) = 0
 order by c.benchmark
 """
 

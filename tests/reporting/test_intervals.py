@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tutti.tasks.reporting.intervals import (
     BINS,
     band_half_width,
-    effective_n,
     from_interval,
     mean_interval,
     rate_per_min,
@@ -23,30 +20,6 @@ def test_t_interval_by_hand() -> None:
     assert t_interval([1, 2, 3]) == pytest.approx((2 - 2.48414, 2 + 2.48414), abs=1e-4)
     assert t_interval([1.0]) is None
     assert mean_interval(2, 1, 3) == t_interval([1, 2, 3])
-
-
-def test_attempts_at_different_tasks_are_each_worth_one() -> None:
-    # 30 of 40 right, each task once: the tasks' deviations are the attempts' own.
-    assert effective_n(30, 40, 40, 30 * 0.25**2 + 10 * 0.75**2) == pytest.approx(40)
-
-
-def test_copies_of_a_task_are_worth_one_attempt() -> None:
-    # 4 of 6 tasks right, each tried ten times with the same result every time.
-    spread = 4 * (10 / 3) ** 2 + 2 * (20 / 3) ** 2
-    assert effective_n(40, 60, 6, spread) == pytest.approx(5 * 60 / 59)
-    assert effective_n(60, 60, 6, 0.0) == 6  # no variance: each task once
-    assert effective_n(0, 0, 0, None) == 0
-
-
-@given(
-    st.lists(
-        st.integers(1, 9).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1
-    )
-)
-def test_attempts_are_never_worth_more_than_they_are(tasks: list[tuple[int, int]]) -> None:
-    correct, n = sum(right for right, _ in tasks), sum(of for _, of in tasks)
-    spread = sum((right - correct / n * of) ** 2 for right, of in tasks)
-    assert 0 < effective_n(correct, n, len(tasks), spread) <= n + 1e-9
 
 
 def test_a_steady_stream_has_a_narrow_rate() -> None:

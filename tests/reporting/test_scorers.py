@@ -30,7 +30,7 @@ def scored(cell: Cell, scorer: str, wrong: int, day: int) -> list[dict[str, Any]
     ]
 
 
-def test_later_scores_are_named_and_change_no_figure(tmp_path: Path) -> None:
+def test_the_newest_scores_are_shown_and_the_others_named(tmp_path: Path) -> None:
     cell = Cell("s", "m", "cap", 2, 1.0, 40, 30, failed=False)
     home = build_store(tmp_path / "store", (cell,))
     with storage.open_catalog(home) as catalog:
@@ -41,14 +41,14 @@ def test_later_scores_are_named_and_change_no_figure(tmp_path: Path) -> None:
             uses = scorer_uses(focused)
         report = build_report(connection, ["s"], tmp_path / "page", "t", {}, files=False)
     assert [(use.name, use.n, use.differing) for use in uses] == [
-        ("numeric 1", 39, 0),
-        ("judge 1", 39, 3),
+        ("numeric 1", 39, 3),
+        ("judge 1", 39, 0),
     ]
-    assert report.cells[0].correct == 30
+    assert report.cells[0].correct == 27
     assert scorer_findings(uses) == [
-        "Scored by numeric 1 (n = 39, 2026-01-01).",
-        "judge 1 (tutti's own rule, three votes; 2026-01-02) judges 3 of 39 attempts otherwise; "
-        "this report shows the verdicts given when the attempts were made.",
+        "Scored by judge 1 (tutti's own rule, three votes; n = 39, 2026-01-02).",
+        "numeric 1 (2026-01-01) judges 3 of 39 attempts otherwise; this report shows the newest "
+        "verdict of each attempt.",
     ]
     assert set(scorer_findings(uses)) <= set(report.findings)
 

@@ -31,7 +31,8 @@ def test_attempts_at_one_task_count_as_one() -> None:
 
 def test_tasks_without_attempts_are_counted_and_not_averaged() -> None:
     a, b = skill_rates([*rows_of("a", [1], None, None), *rows_of("b", None)])
-    assert (a.tasks, a.measured, a.rate, a.low) == (3, 1, 1.0, None)
+    assert (a.tasks, a.measured, a.rate) == (3, 1, 1.0)
+    assert a.low == pytest.approx(0.2065, abs=1e-4) and a.high == 1.0, "one task counts once"
     assert (b.tasks, b.measured, b.rate) == (1, 0, None)
 
 

@@ -127,7 +127,7 @@ def test_several_trials_are_worth_less_than_as_many_tasks(
             catalog.upsert(storage.catalog.cells, named | planned | {"status": "finished"})
     report, page = report_of(home, POLICY, tmp_path / "out")
     # Wilson's of 10 right of 25 is 23.4 to 59.3.
-    assert "40.0 % [23.2 to 59.5] after 0 steps (n = 100)" in report.findings[0]
+    assert "40.0 % [23.4 to 59.3] after 0 steps (n = 100)" in report.findings[0]
     assert "pass@k" in page and page.count("<td>12</td><td>") == 5, "its score; k of 1 to 4"
 
 

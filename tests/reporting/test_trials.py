@@ -97,7 +97,7 @@ def test_votes_are_of_the_answers_that_scorers_read(tmp_path: Path) -> None:
         ]
         scores = [
             {"cell_id": cell_id, "sweep_id": "load", "attempt_id": f"{cell_id}-more{nth}"}
-            | {"answer": "4", "scored_at": storage.now()}
+            | {"answer": "4", "correct": True, "scored_at": storage.now()}
             for nth in range(2)
         ]
         storage.commit(catalog, {"attempts": rows, "scores": scores})

@@ -21,6 +21,7 @@ from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportedItem,
 from tutti.storage.exchange.jsonl import document
 from tutti.storage.exchange.rows import json_text
 from tutti.storage.lineage import content_hash
+from tutti.storage.statuses import COUNTED
 
 LIMITS = (
     *("AgentTimeoutError", "ContextWindowExceededError", "OutputTokenExceededError"),
@@ -198,7 +199,7 @@ def _reward(result: Fields, trial: ImportedAttempt) -> None:
             correct = value == 1 if 0 <= value <= 1 else None
             trial.scores.append({"scorer": name, "value": value, "correct": correct})
     main = [row for row in trial.scores if row["scorer"] == "reward"] or trial.scores
-    if trial.outcome["status"] not in ("ok", "limit", "model_error"):
+    if trial.outcome["status"] not in COUNTED:
         trial.scores = []  # an infrastructure failure is not a wrong answer
     elif main:
         trial.outcome |= {"score": main[0]["value"], "correct": main[0]["correct"]}

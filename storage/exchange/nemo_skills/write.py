@@ -7,9 +7,8 @@ In: a connection of `storage.connect` and cells of one set-up. Out: below a fold
     tutti export nemo-skills --sweep demo --out DIR
 
 Its programs join the files of a benchmark line by line. So every file has the same tasks in the
-same order: those with as many counted trials (ok, limit, model_error, of each sample the last
-attempt) as the cell has at most. The others are left out, and counted: a lost attempt is no wrong
-answer.
+same order: those with as many counted trials (view `counted`) as the cell has at most. The others
+are left out, and counted: a lost attempt is no wrong answer.
 """
 
 import json
@@ -33,14 +32,9 @@ JUDGES = frozenset({"judge", "hle_judge", "frames_judge", "toolorchestra_judge",
 """Scorers whose verdict is a judge's: `judgement` in the rows, `judge_correct` in the metrics (of
 SimpleQA its three verdicts)."""
 CHOSEN_SQL = """
-with last_ones as (
-    select task_id, arg_max(attempt_id, (coalesce(attempt, 0), coalesce(epoch_us(ended_at), 0),
-                                         coalesce(attempt_id, ''))) as attempt_id
-    from attempts where cell_id = $cell and status in ('ok', 'limit', 'model_error')
-    group by task_id, coalesce(sample_id, attempt_id)
-),
-by_task as (
-    select task_id, list(attempt_id) as attempts from last_ones group by task_id
+with by_task as (
+    select task_id, list(attempt_id) as attempts from counted where cell_id = $cell
+    group by task_id
 )
 select task_id, attempts, len(attempts) = max(len(attempts)) over () as is_whole from by_task
 """

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 import duckdb
 
+from tutti.storage.statuses import SCORABLE
+
 INSTANCE = re.compile(r"[^\s/]+__[^\s/]+-\d+")
 AGAIN = re.compile(r"#\d+$")  # a gateway's program that came again
 FENCE = re.compile(r"^```(?:diff|patch)\b[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 START = re.compile(r"^(?:diff --git |--- [^\n]*\n\+\+\+ )", re.MULTILINE)
 END = re.compile(r"^```", re.MULTILINE)  # of a fence without a language around the diff
-ANSWERS_SQL = """
+ANSWERS_SQL = f"""
 with own as (
     select a.cell_id, a.task_id, a.trial, a.answer, a.correct, a.attempt_id, c.task_set_id,
            row_number() over (
@@ -24,7 +26,7 @@ with own as (
            ) as place
     from attempts a join cells c on c.cell_id = a.cell_id
     where a.sweep_id = $sweep and c.status != 'superseded'
-        and a.status in ('ok', 'limit', 'model_error', 'scorer_error')
+        and a.status in {SCORABLE}
 ), known as (
     select task_set_id, task_id, any_value(slots) as slots from tasks group by all
 )

@@ -328,10 +328,8 @@ def _ecdf(ax: "Axes", curve: Mapping[str, Any], name: str, style: Style) -> None
 
 def _bar(ax: "Axes", score: FamilyScore, y: float, thick: float, tone: str) -> None:
     """A bar with its interval and n; the interval is read against the bar, so the bar is pale."""
-    spread = [
-        [max(0.0, score.accuracy - score.low)],
-        [max(0.0, score.high - score.accuracy)],
-    ]
+    ends = (score.accuracy if end is None else end for end in (score.low, score.high))
+    spread = [[abs(score.accuracy - end)] for end in ends]
     ax.barh(y, score.accuracy, thick * 0.86, color=tone, alpha=0.35, linewidth=0)
     ax.errorbar(score.accuracy, y, xerr=spread, fmt="s", markersize=4, color=tone, capsize=2.5)
     place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}

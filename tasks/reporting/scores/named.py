@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.focus import rows
-from tutti.tasks.reporting.scores.headline import COUNTED
 from tutti.tasks.reporting.scores.plans import plan_measures
 from tutti.tasks.scoring import calibration_error, f1_of_attempted, right_of_attempted
 from tutti.tasks.scoring.statistics import Ratio, mean_interval
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 ATTEMPTED, CALIBRATION, PLANS = "attempted", "calibration", "plans"
 NOT_ATTEMPTED = "not_attempted"
 MOST_CONFIDENT = 100.0
-ROWS_SQL = f"""
+ROWS_SQL = """
 with declared as (
     select cell_id, from_json(detail -> '$.headline.metrics', '["varchar"]') as metrics,
            from_json(detail -> '$.headline.parts', '["varchar"]') as parts
@@ -37,19 +36,19 @@ with declared as (
     where coalesce(detail -> '$.headline.metrics', detail -> '$.headline.parts') is not null
 ),
 newest as (
-    select attempt_id, arg_max({{'verdict': verdict, 'confidence': confidence,
+    select attempt_id, arg_max({'verdict': verdict, 'confidence': confidence,
                                  'criteria': criteria, 'ratings': ratings, 'ranges': ranges,
-                                 'plan_figures': plan_figures}},
+                                 'plan_figures': plan_figures},
                                scored_at) as read
-    from scores group by attempt_id
+    from scores where correct is not null group by attempt_id
 )
-select cell_id, coalesce(task_id, attempt_id) as task_id, coalesce(correct, false) as is_right,
+select cell_id, task_id, is_right,
        any_value(metrics) over (partition by cell_id) as metrics,
        any_value(parts) over (partition by cell_id) as parts,
        read.verdict as verdict, read.confidence as confidence, read.criteria as criteria,
        read.ratings as ratings, read.ranges as ranges, read.plan_figures as plan_figures
-from attempts join declared using (cell_id) left join newest using (attempt_id)
-where {COUNTED} order by cell_id, task_id, attempt_id
+from counted join declared using (cell_id) left join newest using (attempt_id)
+order by cell_id, task_id, attempt_id
 """
 Row = Mapping[str, Any]
 

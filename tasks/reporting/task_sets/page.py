@@ -64,8 +64,7 @@ with labelled as (
     from tasks where task_set_id = $id and status = 'accepted'
 ), tried as (
     select distinct coalesce(t.slots ->> 'id', t.task_id) as task_id, a.attempt_id, a.correct
-    from attempts a join tasks t on t.task_id = a.task_id and t.template is null
-    where a.status in ('ok', 'limit', 'model_error')
+    from counted a join tasks t on t.task_id = a.task_id and t.template is null
 )
 select skill, level, task_id, list(cast(correct as int)) filter (correct is not null) as outcomes
 from labelled left join tried using (task_id) group by all order by skill, task_id

@@ -17,9 +17,10 @@ class MeanEstimate(NamedTuple):
 
     value: float
     low: float | None
-    """Ends of the interval; None for fewer than two tasks or clusters."""
+    """Ends of the interval; None for one task or cluster, unless its score is 0 to 1."""
     high: float | None
     se: float | None
+    """None for one task or cluster."""
     n: int
     """Tasks."""
     clusters: int
@@ -37,19 +38,22 @@ def mean_interval(
     repeats, the design effect is computed as if half a task more had been asked once, because few
     tasks nearly all right or all wrong show too little of it (measured, not derived: coverage rose
     from 93.6 % to 95.3 % for ten tasks of eight trials). Other scores have mean ± t(df) se. If no
-    two tasks differ, each cluster counts as one task. Sources: Wilson (1927); Korn and Graubard,
-    "Confidence intervals for proportions with small expected number of positive counts", Survey
-    Methodology 24 (1998) 193; Dean and Pagano, "Evaluating confidence interval methods for binomial
-    proportions in clustered surveys", Journal of Survey Statistics and Methodology 3 (2015) 484.
+    two tasks differ, or there is one cluster alone, each cluster counts as one task. Sources:
+    Wilson (1927); Korn and Graubard, "Confidence intervals for proportions with small expected
+    number of positive counts", Survey Methodology 24 (1998) 193; Dean and Pagano, "Evaluating
+    confidence interval methods for binomial proportions in clustered surveys", Journal of Survey
+    Statistics and Methodology 3 (2015) 484.
     ValueError for no tasks, a task without trials, a score that is not finite, or a number of
     labels other than one per task.
     """
     values = task_means(groups)
     known = spread(values, clusters)
-    if known.se is None:
-        return MeanEstimate(known.mean, None, None, None, known.n, known.clusters)
+    low: float | None
+    high: float | None
     if values.min() >= 0 and values.max() <= 1:
         low, high = _score_interval(known, _are_coins(groups), confidence)
+    elif known.se is None:
+        low, high = None, None
     else:
         half = t_quantile(0.5 + confidence / 2, known.df) * known.se
         low, high = known.mean - half, known.mean + half
@@ -58,10 +62,9 @@ def mean_interval(
 
 def _score_interval(known: Spread, coins: bool, confidence: float) -> Interval:
     """Wilson's interval; `coins`: whether every trial is 0 or 1."""
-    assert known.se is not None, "the caller saw to it"
     share, n, alone = known.mean, known.n, known.clusters == known.n
     worth = float(known.clusters)  # independent tasks
-    if known.se > 0:
+    if known.se:
         effect = (n - 1) * known.se**2 / (share * (1 - share))
         if coins and alone:
             effect += (1 - effect) / (2 * n)

@@ -46,8 +46,8 @@ with last as (
 )
 select a.task_id, a.attempt_id, any_value(t.question) as question,
        any_value(coalesce(nullif(l.content, ''), a.answer, '')) as text
-from attempts a join tasks t using (task_id) left join last l using (attempt_id)
-where list_contains($cells, a.cell_id) and a.status in ('ok', 'limit', 'model_error')
+from counted a join tasks t using (task_id) left join last l using (attempt_id)
+where list_contains($cells, a.cell_id)
 group by a.task_id, a.attempt_id, a.sample_id
 qualify row_number() over (
     partition by a.task_id order by coalesce(a.sample_id, a.attempt_id), a.attempt_id desc) = 1

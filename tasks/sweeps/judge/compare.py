@@ -3,7 +3,7 @@
 In: a connection from `storage.connect()` and two names. Out: one `CellComparison` for each set-up
 that both sides have (benchmark, model, policy, concurrency; an axis on which each side has one
 value is what is compared and need not match), judged together. Repeats of a task are averaged
-first; what counts is what the macro `compare` counts.
+first; what counts is the view `counted`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,23 +33,10 @@ if TYPE_CHECKING:
 AXES = ("benchmark", "model", "policy", "concurrency")
 MARGIN = 0.05
 SCORES_SQL = """
-select cell_id, task_id, cost_usd, working_s,
-       if(measure = 'accuracy', coalesce(cast(correct as double), 0),
-          coalesce(if(isfinite(score), score, null), cast(correct as double), 0)) as score,
-       cast(coalesce(correct, score >= 1, false) as double) as solved
-from attempts left join headlines using (cell_id)
-where list_contains($cells, cell_id) and status in ('ok', 'limit', 'model_error')
-qualify row_number() over (
-    partition by cell_id, task_id, coalesce(sample_id, attempt_id)
-    order by coalesce(attempt, 0) desc, epoch_us(ended_at) desc nulls last, attempt_id desc) = 1
-order by cell_id, task_id, attempt_id
+select task_id, cost_usd, working_s, headline_score as score, is_right::int::double as solved
+from counted where list_contains($cells, cell_id) order by cell_id, task_id, attempt_id
 """
-LOST_SQL = """
-select count(*) as n from (
-    select cell_id, sample_id from attempts where list_contains($cells, cell_id)
-    group by all having bool_or(status in ('infra_error', 'scorer_error'))
-        and not bool_or(status in ('ok', 'limit', 'model_error')))
-"""
+LOST_SQL = "select count(*) as n from lost_samples where list_contains($cells, cell_id)"
 # Of a model or policy, the newest sweep that measured it. A cell of an imported log may be in
 # `attempts` alone.
 NEWEST = """from cells where {axis} = $name and sweep_id = (

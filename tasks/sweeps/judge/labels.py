@@ -17,7 +17,7 @@ KEYS = ("attempt_id", "task_id")
 NEWEST = """
 select a.attempt_id, a.task_id, arg_max(s.correct, s.scored_at) as correct,
        arg_max(s.scorer, s.scored_at) as scorer
-from attempts a left join scores s using (attempt_id)
+from attempts a left join (from scores where correct is not null) s using (attempt_id)
 where a.sweep_id = $sweep group by all
 """
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from tutti.storage import ErrorType
+from tutti.storage import COUNTED, ErrorType
 from tutti.tasks.agents import (
     COMBINER_ROLES,
     ORCHESTRATOR,
@@ -70,8 +70,6 @@ from tutti.tasks.sweeps.plan import (
 )
 from tutti.tasks.sweeps.run.command_task import command_task, take_spent
 from tutti.tasks.sweeps.spec import ParallelThinking, sessions_of
-
-COUNTED = ("ok", "limit", "model_error")
 
 
 class Attempts:

@@ -15,10 +15,7 @@ from tutti.tasks.sweeps.run.latency_stop import LatencyStop
 from tutti.tasks.sweeps.run.queue import Watch
 
 SCORES = """
-select task_id, trial, if(measure = 'accuracy', coalesce(correct::double, 0),
-       coalesce(if(isfinite(score), score, null), correct::double, 0)) as score
-from attempts left join headlines using (cell_id)
-where cell_id = $cell and status in ('ok', 'limit', 'model_error')
+select task_id, trial, headline_score as score from counted where cell_id = $cell
 order by ended_at, attempt_id
 """
 

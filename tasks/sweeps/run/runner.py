@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from tutti.storage import (
+    COUNTED,
     BufferedWriter,
     Catalog,
     Lease,
@@ -39,7 +40,7 @@ from tutti.tasks.sweeps.plan import (
     finished_samples,
     sandbox_level,
 )
-from tutti.tasks.sweeps.run.attempt import COUNTED, Attempts
+from tutti.tasks.sweeps.run.attempt import Attempts
 from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.early_stop import watches_of

@@ -30,16 +30,16 @@ from tutti.tasks.synthesis.domains import (
 from tutti.tasks.synthesis.gating.gate import Verdict
 from tutti.tasks.synthesis.gating.said import communicates
 from tutti.tasks.synthesis.gating.wording import words_of
-from tutti.tasks.synthesis.making.kept import COUNTED, keep_passed, read_stored_set
+from tutti.tasks.synthesis.making.kept import keep_passed, read_stored_set
 
 GATE = "agreement"
 REPLAYS_AT_ONCE = 4
 """Interpreters side by side."""
 GOLDEN = "the golden one"
-ATTEMPTS_SQL = f"""
+ATTEMPTS_SQL = """
 select distinct t.slots ->> 'id' as task_id, a.attempt_id, a.correct
-from attempts a join tasks t on t.task_id = a.task_id and t.template is null
-where a.status in {COUNTED} and t.slots ->> 'id' in (select unnest($ids))
+from counted a join tasks t on t.task_id = a.task_id and t.template is null
+where t.slots ->> 'id' in (select unnest($ids))
     and ($models is null or a.model in (select unnest($models)))
 order by task_id, attempt_id
 """

@@ -12,16 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.storage import Catalog, query
 from tutti.tasks.synthesis.gating.gate import Verdict
-from tutti.tasks.synthesis.making.kept import COUNTED, keep_passed, read_stored_set
+from tutti.tasks.synthesis.making.kept import keep_passed, read_stored_set
 
 GATE = "pass_at_k"
 # A benchmark's item is a task of its own in the store; its slots have the synthesized task's id.
 # Several benchmarks' rows may have the item: each attempt counts once.
-MEASURED_SQL = f"""
+MEASURED_SQL = """
 select t.slots ->> 'id' as task_id, count(distinct a.attempt_id) as n,
-    count(distinct a.attempt_id) filter (a.correct) as solved
-from attempts a join tasks t on t.task_id = a.task_id and t.template is null
-where a.status in {COUNTED} and t.slots ->> 'id' in (select unnest($ids))
+    count(distinct a.attempt_id) filter (a.is_right) as solved
+from counted a join tasks t on t.task_id = a.task_id and t.template is null
+where t.slots ->> 'id' in (select unnest($ids))
     and ($models is null or a.model in (select unnest($models)))
 group by all
 """

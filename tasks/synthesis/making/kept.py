@@ -24,9 +24,6 @@ from tutti.tasks.synthesis.domains import (
 from tutti.tasks.synthesis.gating.gate import Verdict
 from tutti.tasks.synthesis.making.rows import task_rows, verdict_rows, with_task_set
 
-COUNTED = "('ok', 'limit', 'model_error')"
-"""Statuses of attempts that were made, whatever came of them."""
-
 
 @dataclass(frozen=True)
 class StoredSet:

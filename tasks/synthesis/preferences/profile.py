@@ -27,8 +27,7 @@ with tried as (
         coalesce(any_value(t.slots ->> 'id'), a.task_id) as task_id,
         coalesce(any_value(t.slots ->> 'skill'), any_value(t.slots ->> 'template'),
             any_value(t.template), any_value(t.family)) as kind
-    from attempts a join tasks t on t.task_id = a.task_id
-    where a.status in ('ok', 'limit', 'model_error')
+    from counted a join tasks t on t.task_id = a.task_id
     group by a.attempt_id, a.model, a.correct, a.cost_usd, a.working_s, a.task_id
 ), measured as (
     select * from tried where $task_set is null or task_id in

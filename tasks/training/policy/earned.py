@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from tutti.storage import Home, query
+from tutti.storage import COUNTED, Home, query
 from tutti.tasks.training.job import JobError
 from tutti.tasks.training.policy.reward import RewardSettings
 from tutti.tasks.training.rewards import (
@@ -20,7 +20,6 @@ from tutti.tasks.training.rewards import (
     preference_rewards,
 )
 
-COUNTED = "('ok', 'limit', 'model_error')"
 USES = """
 with runs as (
     select attempt_id, name, status, try_cast(arguments as json) as given from tool_runs

@@ -14,9 +14,8 @@ from tutti.tasks.scoring import pass_at_k
 from tutti.tasks.scoring.statistics import mean_interval
 
 SCORES = (
-    "select task_id, coalesce(correct, false) as correct, "
-    "coalesce(if(isfinite(score), score, null), correct::double, 0) as score from attempts "
-    "where cell_id = $cell and status in ('ok', 'limit', 'model_error') order by task_id, trial"
+    "select task_id, is_right, headline_score from counted where cell_id = $cell "
+    "order by task_id, trial"
 )
 
 
@@ -26,8 +25,8 @@ def held_out_score(cell_id: str, home: Home) -> dict[str, Any]:
     scores: dict[str, list[float]] = {}
     right: dict[str, list[float]] = {}
     for row in query(SCORES, home, {"cell": cell_id}):
-        scores.setdefault(row["task_id"], []).append(row["score"])
-        right.setdefault(row["task_id"], []).append(float(row["correct"]))
+        scores.setdefault(row["task_id"], []).append(row["headline_score"])
+        right.setdefault(row["task_id"], []).append(float(row["is_right"]))
     if not scores:
         return {"n": 0, "attempts": 0, "accuracy": 0.0, "wilson_95": [0.0, 1.0],
                 "score": 0.0, "score_95": [0.0, 1.0], "pass_at_k": {}}  # fmt: skip

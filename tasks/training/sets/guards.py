@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tutti.storage import COUNTED
 from tutti.tasks.retrieval import near_texts
 
-TRAINED_STATUS = ("ok", "limit", "model_error")
 GRAM = 13
 WORD = re.compile(r"\w+")
 
@@ -63,7 +63,7 @@ class HeldOut:
 
     def reason(self, attempt: Mapping[str, Any]) -> str | None:
         """Why an attempt is left out; None if it may be trained on."""
-        if attempt["status"] not in TRAINED_STATUS:
+        if attempt["status"] not in COUNTED:
             return f"status {attempt['status']}"
         task_id = attempt["task_id"]
         if task_id not in self.splits:

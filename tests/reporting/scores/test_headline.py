@@ -21,7 +21,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.reporting import Report, build_report, summarise, terminal_table
 from tutti.tasks.reporting.failures import PARTLY, WRONG
 from tutti.tasks.reporting.focus import focus, rows
-from tutti.tasks.reporting.scores.headline import MEAN_SCORE, mean_score
+from tutti.tasks.reporting.scores.headline import MEAN_SCORE
 from tutti.tasks.scoring.statistics import mean_interval
 from tutti.tasks.sweeps.judge.compare import sampled
 
@@ -124,12 +124,13 @@ def test_window_summary_and_results_agree(sotopia: DuckDBPyConnection) -> None:
         ({"scorer": "rubric"}, MEAN_SCORE),
         ({"scorer": "reward"}, MEAN_SCORE),
         ({"scorer": "reward", "headline": {"measure": "accuracy"}}, "accuracy"),
-        ({"scorer": "exact"}, "accuracy"),
-        ({"imported": "tau2"}, "accuracy"),
+        ({"scorer": "exact"}, MEAN_SCORE),
+        ({"imported": "lm-eval"}, MEAN_SCORE),
     ],
 )
 def test_what_a_store_knows_decides(tmp_path: Path, detail: dict[str, Any], measure: str) -> None:
-    """A store of before declarations knows the scorer; an imported log has the share right."""
+    """The declaration, else the scorer of a store of before declarations, else the scores: one that
+    is neither 0 nor 1 is a degree, as in the imported logs whose own headline is a mean."""
     home = store(tmp_path, SOTOPIA, detail)
     with closing(storage.connect(home)) as connection:
         (cell,) = summarise(connection, "s")
@@ -169,13 +170,12 @@ def test_the_views_interval_is_the_reports(tmp_path: Path, scores: Scores) -> No
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=2, max_size=12))
 def test_the_interval_holds_the_mean_and_stays_in_range(groups: list[list[float]]) -> None:
     """Whatever the scores; and copies of every trial tell nothing new, as they are no tasks."""
-    found = mean_score(groups)
+    found = mean_interval(groups)
     assert found.low is not None and found.high is not None
     assert -1e-9 <= found.low <= found.value + 1e-9
     assert found.value - 1e-9 <= found.high <= 1 + 1e-9
-    assert found.value == pytest.approx(mean_interval(groups).value)
-    doubled = mean_score([group * 2 for group in groups])
-    assert doubled.value == pytest.approx(found.value) and doubled.tasks == found.tasks
+    doubled = mean_interval([group * 2 for group in groups])
+    assert doubled.value == pytest.approx(found.value) and doubled.n == found.n
     if not all(score in (0, 1) for group in groups for score in group):
         assert doubled.low == pytest.approx(found.low) and doubled.high == pytest.approx(found.high)
 

@@ -31,6 +31,7 @@ def metrics(
     rows = [
         {"sweep_id": "s", "cell_id": "c", "attempt_id": f"{task}-0", "scorer": "judge"}
         | {"scorer_version": "1", "value": score, "answer": verdict, "scored_at": cat.now()}
+        | {"correct": score >= 1}
         | {"detail": None if said is None else json.dumps(said)}
         for task, (score, verdict, said) in scores.items()
     ]

@@ -1,29 +1,15 @@
 """`bfcl_overall`: V4's weights over the categories that were measured; the others count 0."""
 
-from importlib import resources
-
 import duckdb
 import pytest
 
-TABLES = (
-    "sweeps (sweep_id text, name text, created_at timestamptz)",
-    "cells (cell_id text, sweep_id text, task_set_id text, benchmark text, model text, "
-    "policy text, status text)",
-    "tasks (task_id text, task_set_id text, slots text)",
-    "attempts (attempt_id text, cell_id text, task_id text, status text, correct boolean)",
-    "scores (attempt_id text, scorer text, detail text)",
-)
+from tests.storage.sql.tables import connect
 
 
 @pytest.fixture
 def connection() -> duckdb.DuckDBPyConnection:
-    """Empty tables and the macro."""
-    made = duckdb.connect()
-    for table in TABLES:
-        made.execute(f"create table {table}")
-    source = resources.files("tutti.storage").joinpath("sql", "bfcl_overall.sql")
-    made.execute(source.read_text())
-    return made
+    """Empty tables and the macros."""
+    return connect()
 
 
 def measure(
@@ -32,19 +18,30 @@ def measure(
     """A sweep of one category, with `correct` of `n` right, and one attempt lost."""
     sweep = f"{category}-{day}"
     connection.execute(
-        "insert into sweeps values (?, ?, make_timestamptz(2026, 1, ?, 0, 0, 0, 'UTC'))",
+        "insert into sweeps (sweep_id, name, created_at) "
+        "values (?, ?, make_timestamptz(2026, 1, ?, 0, 0, 0, 'UTC'))",
         [sweep, f"bfcl-{category}", day],
     )
     cell = [sweep, sweep, f"set-{category}", "bfcl", "m", "cap", "finished"]
-    connection.execute("insert into cells values (?, ?, ?, ?, ?, ?, ?)", cell)
+    connection.execute(
+        "insert into cells (cell_id, sweep_id, task_set_id, benchmark, model, policy, status) "
+        "values (?, ?, ?, ?, ?, ?, ?)",
+        cell,
+    )
     for nth in range(n + 1):
         if day == 1:
             slots = f'{{"category": "{category}"}}'
             task = [f"{category}-{nth}", f"set-{category}", slots]
-            connection.execute("insert into tasks values (?, ?, ?)", task)
+            connection.execute(
+                "insert into tasks (task_id, task_set_id, slots) values (?, ?, ?)", task
+            )
         status = "ok" if nth < n else "infra_error"
         attempt = [f"{sweep}-{nth}", sweep, f"{category}-{nth}", status, nth < correct]
-        connection.execute("insert into attempts values (?, ?, ?, ?, ?)", attempt)
+        connection.execute(
+            "insert into attempts (attempt_id, cell_id, task_id, status, correct) "
+            "values (?, ?, ?, ?, ?)",
+            attempt,
+        )
 
 
 def test_weights_of_v4(connection: duckdb.DuckDBPyConnection) -> None:
@@ -87,7 +84,8 @@ def test_a_memory_counts_its_questions(connection: duckdb.DuckDBPyConnection) ->
     for nth, (right, questions) in enumerate(((3, 4), (1, 6))):
         detail = f'{{"right": {right}, "questions": {questions}}}'
         connection.execute(
-            "insert into scores values (?, 'bfcl_memory', ?)", [f"memory_kv-1-{nth}", detail]
+            "insert into scores (attempt_id, scorer, detail) values (?, 'bfcl_memory', ?)",
+            [f"memory_kv-1-{nth}", detail],
         )
     asked = "select agentic, n from bfcl_overall('bfcl-%')"
     assert connection.execute(asked).fetchone() == (pytest.approx(0.4 / 6), 10)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from importlib import resources
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.storage.sql.tables import connect, refill
 from tutti.storage.schemas import TABLES
 
 BEGAN = datetime(2026, 11, 22, tzinfo=UTC)
@@ -27,17 +27,10 @@ Samples = Sequence[tuple[float, float]]
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """A plain connection with the tables that the macro reads; the cell began at second 0."""
-    source = resources.files("tutti.storage").joinpath("sql", "window_summary.sql").read_text()
-    with duckdb.connect() as connection:
+    with connect() as connection:
         connection.execute("set timezone = 'UTC'")
-        for name in ("calls", "tool_runs", "attempts", "server_metrics"):
-            connection.register("empty", TABLES[name].empty_table())
-            connection.execute(f"create table {name} as from empty")
-        call = {"cell_id": "c", "call_id": "1", "sent_at": BEGAN}
-        connection.register("given", pa.Table.from_pylist([call], schema=TABLES["calls"]))
-        connection.execute("insert into calls from given")
-        connection.execute("create table headlines (cell_id varchar, measure varchar)")
-        connection.execute(source)
+        call = {"cell_id": ["c"], "call_id": ["1"], "sent_at": [BEGAN]}
+        refill(connection, "calls", {name: pa.array(value) for name, value in call.items()})
         yield connection
 
 
@@ -54,9 +47,7 @@ def summary(
         for second, value in samples
     ]
     table = pa.Table.from_pylist(rows, schema=TABLES["server_metrics"])
-    connection.execute("delete from server_metrics")
-    connection.register("given", table)
-    connection.execute("insert into server_metrics from given")
+    refill(connection, "server_metrics", {name: table[name] for name in table.column_names})
     cursor = connection.execute("select * from window_summary('c', $1, $2)", list(window))
     names = [column[0] for column in cursor.description or []]
     (row,) = cursor.fetchall()

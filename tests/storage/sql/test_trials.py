@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from typing import Any, NamedTuple
 
 import duckdb
@@ -13,19 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.storage.sql.tables import connect, refill
+from tutti.storage import COUNTED
 from tutti.tasks.scoring import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
 
 MACROS = ("pass_at_k", "pass_hat_k", "majority_at_k", "best_of_k")
-TABLES = (
-    "sweeps (sweep_id text, name text, created_at timestamptz)",
-    "cells (cell_id text, sweep_id text, benchmark text, model text, policy text, "
-    "concurrency int, repeat int, position int, status text)",
-    "attempts (cell_id text, task_id text, sample_id text, attempt_id text, attempt bigint, "
-    "status text, ended_at timestamptz, correct boolean, answer text, score double)",
-    "headlines (cell_id text, measure text)",
-    "scores (cell_id text, attempt_id text, answer text, scored_at timestamptz)",
-)
-COUNTED = ("ok", "limit", "model_error")
 TOLERANCE = 1e-9
 
 
@@ -43,20 +34,15 @@ Tasks = Sequence[Sequence[Trial]]
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """Empty tables and the macros."""
-    with duckdb.connect() as connection:
-        for table in TABLES:
-            connection.execute(f"create table {table}")
-        for macro in ("cells_of", "counted_trials", *MACROS, "avg_at_n"):
-            source = resources.files("tutti.storage").joinpath("sql", f"{macro}.sql")
-            connection.execute(source.read_text())
+    with connect() as connection:
         yield connection
 
 
 def fill(connection: duckdb.DuckDBPyConnection, cells: dict[str, Tasks]) -> None:
     """The sweep `sweep:1`, named demo, holds these cells in this order and nothing else."""
-    for table in ("sweeps", "cells", "attempts", "scores", "headlines"):
+    for table in ("sweeps", "cells", "scores", "artifacts"):
         connection.execute(f"delete from {table}")
-    connection.execute("insert into sweeps values ('sweep:1', 'demo', '2026-01-01 00:00:00+00')")
+    enter_sweep(connection, "sweep:1", 1)
     rows = [
         (cell, f"t{task}", f"{cell}-t{task}-{nth}", f"{cell}-t{task}-{nth}-1", 1, *trial)
         for cell, tasks in cells.items()
@@ -64,21 +50,40 @@ def fill(connection: duckdb.DuckDBPyConnection, cells: dict[str, Tasks]) -> None
         for nth, trial in enumerate(trials)
     ]
     for position, cell in enumerate(cells):
-        connection.execute(
-            "insert into cells values (?, 'sweep:1', 'b', 'm', 'cap', 4, 0, ?, 'finished')",
-            [cell, position],
-        )
+        enter_cell(connection, cell, "sweep:1", position)
     names = ("cell_id", "task_id", "sample_id", "attempt_id", "attempt", "status", "correct")
     columns = list(zip(*rows, strict=True)) if rows else [()] * 8
     kinds = {"attempt": pa.int64(), "correct": pa.bool_()}
-    table = pa.table(
-        {
-            name: pa.array(column, kinds.get(name, pa.string()))
-            for name, column in zip((*names, "answer"), columns, strict=True)
-        }
+    given = {
+        name: pa.array(column, kinds.get(name, pa.string()))
+        for name, column in zip((*names, "answer"), columns, strict=True)
+    }
+    refill(connection, "attempts", given)
+
+
+def enter_sweep(connection: duckdb.DuckDBPyConnection, sweep_id: str, day: int) -> None:
+    """A sweep named demo, made on that day."""
+    connection.execute(
+        "insert into sweeps by name select $id as sweep_id, 'demo' as name, "
+        "make_timestamptz(2026, 1, $day, 0, 0, 0, 'UTC') as created_at",
+        {"id": sweep_id, "day": day},
     )
-    connection.register("rows_given", table)
-    connection.execute("insert into attempts by name from rows_given")
+
+
+def enter_cell(
+    connection: duckdb.DuckDBPyConnection,
+    cell_id: str,
+    sweep_id: str,
+    position: int = 0,
+    status: str = "finished",
+) -> None:
+    """A cell of it."""
+    connection.execute(
+        "insert into cells by name select $cell as cell_id, $sweep as sweep_id, 'b' as benchmark, "
+        "'m' as model, 'cap' as policy, 4 as concurrency, 0 as repeat, $position as position, "
+        "$status as status",
+        {"cell": cell_id, "sweep": sweep_id, "position": position, "status": status},
+    )
 
 
 def ask(connection: duckdb.DuckDBPyConnection, macro: str, k: int) -> list[dict[str, Any]]:
@@ -177,8 +182,8 @@ def test_the_last_attempt_of_a_sample_counts(connection: duckdb.DuckDBPyConnecti
     """A retry is no further trial."""
     fill(connection, {"c": [[Trial("ok", False, "a"), Trial("ok", False, "a")]]})
     connection.execute(
-        "insert into attempts select cell_id, task_id, sample_id, attempt_id || 'b', 2, "
-        "status, ended_at, true, answer, score from attempts where sample_id = 'c-t0-0'"
+        "insert into attempts select * replace (attempt_id || 'b' as attempt_id, 2 as attempt, "
+        "true as correct) from attempts where sample_id = 'c-t0-0'"
     )
     (row,) = ask(connection, "pass_hat_k", 2)
     assert (row["n"], row["value"]) == (1, 0.0)
@@ -195,9 +200,11 @@ def test_votes_go_by_what_the_scorer_read(connection: duckdb.DuckDBPyConnection)
     for nth in (0, 1):
         for answer, second in (("x", 1), ("4", 2)):
             connection.execute(
-                "insert into scores values ('c', $attempt, $answer, $at)",
+                "insert into scores by name select 'c' as cell_id, $attempt as attempt_id, "
+                "$answer as answer, $nth < 2 as correct, $at::timestamptz as scored_at",
                 {
                     "attempt": f"c-t0-{nth}-1",
+                    "nth": nth,
                     "answer": f"{answer}{nth}" if answer == "x" else answer,
                     "at": f"2026-01-01 00:00:0{second}+00",
                 },
@@ -208,12 +215,9 @@ def test_votes_go_by_what_the_scorer_read(connection: duckdb.DuckDBPyConnection)
 def test_the_newest_sweep_of_a_name_is_meant(connection: duckdb.DuckDBPyConnection) -> None:
     """Superseded cells are in nothing."""
     fill(connection, {"old": [[Trial("ok", True, "a")]]})
-    connection.execute("insert into sweeps values ('sweep:2', 'demo', '2026-01-02 00:00:00+00')")
+    enter_sweep(connection, "sweep:2", 2)
     for cell, status in (("new", "finished"), ("gone", "superseded")):
-        connection.execute(
-            "insert into cells values ($cell, 'sweep:2', 'b', 'm', 'cap', 4, 0, 0, $status)",
-            {"cell": cell, "status": status},
-        )
+        enter_cell(connection, cell, "sweep:2", status=status)
     found = connection.execute("select cell_id, n, value from pass_at_k('demo', 1)").fetchall()
     assert found == [("new", 0, None)]
 
@@ -234,6 +238,15 @@ def test_many_trials(connection: duckdb.DuckDBPyConnection) -> None:
         assert row["value"] == pytest.approx(expected(macro, [trials], 32), abs=TOLERANCE)
 
 
+def declare_mean_score(connection: duckdb.DuckDBPyConnection, cell_id: str) -> None:
+    """The cell's task set declares that it reports its mean score."""
+    connection.execute("update cells set task_set_id = 'set' where cell_id = $1", [cell_id])
+    detail = '{"headline": {"measure": "mean score"}}'
+    connection.execute(
+        "insert into artifacts by name select 'set' as artifact_id, $1 as detail", [detail]
+    )
+
+
 GRADES = st.lists(
     st.lists(st.floats(0, 1, width=32), min_size=1, max_size=7), min_size=1, max_size=4
 )
@@ -246,7 +259,7 @@ def test_degrees_in_sql_and_python(
 ) -> None:
     """Where a cell reports its mean score, avg@n and best of k are of the scores, not of right."""
     fill(connection, {"c": [[Trial("ok", False, None) for _ in trials] for trials in tasks]})
-    connection.execute("insert into headlines values ('c', 'mean score')")
+    declare_mean_score(connection, "c")
     for task, trials in enumerate(tasks):
         for nth, score in enumerate(trials):
             sql = "update attempts set score = ? where sample_id = ?"

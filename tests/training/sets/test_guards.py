@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training.sets.recorded import task
-from tutti.tasks.training.sets.guards import GRAM, TRAINED_STATUS, HeldOut, grams_of
+from tutti.storage import COUNTED
+from tutti.tasks.training.sets.guards import GRAM, HeldOut, grams_of
 
 LONG = "which argument of the function open in the module io comes after all of the others"
 words = st.lists(st.sampled_from("ape bee cat dog eel fox".split()), min_size=1, max_size=30)
@@ -23,7 +24,7 @@ def attempt(task_id: str | None, status: str = "ok") -> dict[str, Any]:
 def test_what_failed_for_reasons_not_the_models_is_left_out(status: str) -> None:
     guard = HeldOut.of([task("a", "train")], ["train"])
     assert guard.reason(attempt("a", status)) == f"status {status}"
-    assert [guard.reason(attempt("a", each)) for each in TRAINED_STATUS] == [None] * 3
+    assert [guard.reason(attempt("a", each)) for each in COUNTED] == [None] * 3
 
 
 def test_a_task_is_open_only_if_all_its_splits_are() -> None:

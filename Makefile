@@ -16,7 +16,7 @@ CUDA_TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend auto)
 HARNESSES := inspect lm-eval verifiers agents
 BACKENDS := llama-factory verl
 
-.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check api-bank bfcl docs ui clean
+.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long fuzz lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check api-bank bfcl docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -116,6 +116,14 @@ test-long: setup .venv-harnesses/agents/.done ## run the slow and the end-to-end
 
 test-e2e: setup ## run the end-to-end tests with the real vLLM, gateway, FAISS and Prefect
 	$(BIN)/pytest -m e2e -n 3 --dist loadgroup
+
+# A round draws 500 new cases a test, and the last one ends after the time. What fails is tried again
+# first by the next run, until it is an @example of its test and passes.
+FUZZ_MINUTES ?= 60
+fuzz: $(VENV)/.done ## draw new cases for the property tests, FUZZ_MINUTES=60 long or until some fail
+	until=$$(($$(date +%s) + 60 * $(FUZZ_MINUTES))); while test $$(date +%s) -lt $$until; do \
+		HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m "hypothesis and not e2e" -n 3 --dist worksteal \
+			--override-ini timeout=1200 || exit 1; done
 
 lint: $(VENV)/.done ## run ruff, mypy and the project's own checks
 	$(BIN)/ruff check .

@@ -22,7 +22,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 MADE = st.builds(Passage, TEXT, TEXT, TEXT, TEXT, st.integers(0, 99))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 3, deadline=None)
 @given(given_=st.lists(MADE, min_size=1, max_size=20, unique_by=lambda passage: passage.id))
 def test_what_goes_in_comes_out(
     given_: list[Passage], tmp_path_factory: pytest.TempPathFactory

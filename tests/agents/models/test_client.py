@@ -162,7 +162,7 @@ async def test_what_none_is(engine: RawEngine, client: Client, sent: bytes) -> N
     assert streamed.answer.body.startswith(sent)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5, deadline=None)
 @given(st.lists(st.integers(0, 400), max_size=12))
 def test_wherever_a_stream_is_cut_the_token_comes_with_the_piece_that_ends_its_line(
     cuts: list[int],

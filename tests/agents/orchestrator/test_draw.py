@@ -22,7 +22,7 @@ def test_a_file_without_draws_is_as_it_is() -> None:
     assert drawn(file, 1, "t") is file
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 3, deadline=None)
 @given(st.integers(0, 10**9), st.text(max_size=8))
 def test_the_same_seed_and_task_draw_the_same(seed: int, task: str) -> None:
     """And whatever is drawn keeps every promise of the file."""

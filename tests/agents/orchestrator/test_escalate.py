@@ -92,7 +92,7 @@ def test_nothing_begins_that_might_cost_more_than_is_left() -> None:
     assert settled.alias == "cheap" and cost == 0.5, "the first answer is not on this budget"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
 @given(
     st.floats(0.0001, 0.05),
     st.lists(st.sampled_from([RIGHT, WRONG, "\\boxed{1}", "no box", ""]), min_size=9, max_size=9),

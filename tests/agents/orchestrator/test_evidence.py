@@ -103,7 +103,7 @@ NOTES = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
 @given(NOTES, st.integers(1, 300), st.integers(1, 300), st.text(max_size=100))
 def test_the_text_never_takes_more_than_its_caps(
     notes: list[Note], work: int, total: int, problem: str
@@ -116,7 +116,7 @@ def test_the_text_never_takes_more_than_its_caps(
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
 @given(st.text(max_size=400), st.integers(1, 200), st.sampled_from([0.0, 0.5]))
 def test_what_is_cut_is_cut_between_characters_and_says_so(
     text: str, room: int, tail: float

@@ -27,7 +27,7 @@ def kept(rows: Rows) -> list[list[int]]:
     return [[row for row in best if row >= 0] for best in rows.tolist()]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 2, deadline=None)
 @given(
     count=st.integers(1, 120),
     copies=st.integers(1, 4),

@@ -67,7 +67,7 @@ def test_bonett_and_price_by_hand() -> None:
     assert (found.low, found.high) == pytest.approx((0.25 - half, 0.25 + half), abs=1e-6)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=settings().max_examples // 3)
 @given(st.lists(st.integers(-8, 8).map(lambda k: k / 8), min_size=2, max_size=9))
 def test_few_tasks_are_tested_by_all_signs(differences: list[float]) -> None:
     """As scipy's exact permutation test of the mean."""
@@ -91,7 +91,7 @@ def test_differences_that_cancel_are_as_near_as_can_be(
     assert sign_flip(scale * np.array(differences)) == 1.0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=settings().max_examples * 3 // 5)
 @given(
     st.lists(st.fractions(-1, 1, max_denominator=60), min_size=1, max_size=8),
     st.sampled_from([Fraction(1, 10**14), Fraction(1, 7), Fraction(1), Fraction(10**9)]),

@@ -39,7 +39,7 @@ def test_the_sequence_by_hand() -> None:
             assert is_out == (mean >= high[t])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=settings().max_examples // 2)
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=40), st.integers(1, 100))
 def test_the_interval_only_shrinks(differences: list[float], planned: int) -> None:
     """And what comes later changes nothing that was said before."""

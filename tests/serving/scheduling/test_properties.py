@@ -331,7 +331,11 @@ def test_every_policy_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=settings().max_examples * 3 // 5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(steps=STEPS)
 def test_whatever_happens(name: str, steps: list[tuple[str, int, int]]) -> None:
     """Any order of events, then everybody goes."""

@@ -154,7 +154,7 @@ class OneByOne(SimEngine):
         return 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 2, deadline=None)
 @given(requests(), st.integers(1, 6), st.sampled_from((6, 64)))
 def test_any_load_ends_within_capacity(
     load: list[tuple[float, SimRequest]], seqs: int, batched: int

@@ -193,7 +193,11 @@ def test_a_minor_field_costs_itself(tmp_path: Path, path: str, value: Any, field
     assert len(found) == 1 and said(problems) == [(None, field)]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=settings().max_examples * 3 // 2,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(mutations(TRAJECTORY))
 def test_no_trajectory_is_a_crash(tmp_path: Path, record: Record) -> None:
     """One value anywhere replaced by another: taken or named."""
@@ -267,7 +271,11 @@ def test_a_written_trajectory_keeps_the_rules(tmp_path: Path) -> None:
                 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=settings().max_examples * 3 // 5,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(data=st.data())
 def test_what_we_wrote_and_somebody_changed_is_no_crash(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

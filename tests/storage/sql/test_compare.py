@@ -110,7 +110,7 @@ def assert_equal_to_python(
         assert found[name] == close, name
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=settings().max_examples * 3 // 5)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
 def test_right_and_wrong_as_in_python(
     connection: duckdb.DuckDBPyConnection, pairs: list[tuple[bool, bool]]
@@ -121,7 +121,7 @@ def test_right_and_wrong_as_in_python(
 THOUSANDTHS = st.integers(0, 1000).map(lambda k: k / 1000)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=settings().max_examples * 3 // 5)
 @given(st.lists(st.tuples(THOUSANDTHS, THOUSANDTHS), min_size=1, max_size=40))
 def test_scores_as_in_python(
     connection: duckdb.DuckDBPyConnection, pairs: list[tuple[float, float]]
@@ -129,7 +129,7 @@ def test_scores_as_in_python(
     assert_equal_to_python(connection, pairs)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=settings().max_examples * 2 // 5)
 @given(
     st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=1, max_size=9),
     st.integers(0, 40),

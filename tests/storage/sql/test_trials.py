@@ -124,7 +124,7 @@ TASKS = st.lists(st.lists(TRIAL, min_size=1, max_size=8), max_size=6)
 
 
 @pytest.mark.parametrize("macro", MACROS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=settings().max_examples // 2)
 @given(cells=st.lists(TASKS, min_size=1, max_size=3), k=st.integers(1, 6))
 def test_sql_and_python_agree(
     connection: duckdb.DuckDBPyConnection, macro: str, cells: list[Tasks], k: int
@@ -252,7 +252,7 @@ GRADES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=settings().max_examples // 2)
 @given(tasks=GRADES, k=st.integers(1, 5))
 def test_degrees_in_sql_and_python(
     connection: duckdb.DuckDBPyConnection, tasks: list[list[float]], k: int

@@ -42,7 +42,7 @@ def same(rows: list[dict[str, Any]], prompt: list[dict[str, Any]]) -> bool:
     return [{k: row[k] or None for k in kept} for row in rows] == given
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=settings().max_examples * 3)
 @given(st.lists(st.tuples(EDITS, MESSAGES, MESSAGES), min_size=1, max_size=12))
 def test_every_prompt_is_the_rows_at_its_spans(turns: list[tuple[str, Any, Any]]) -> None:
     """Property: whatever an agent does to its context, the stored prompt is the one it sent."""

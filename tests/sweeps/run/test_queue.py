@@ -37,7 +37,7 @@ async def all_of(tap: SampleQueue, sessions: int) -> list[DueSample]:
     return given
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 3, deadline=None)
 @given(st.integers(0, 30), st.integers(1, 8), st.integers(0, 40))
 def test_each_sample_is_given_once_and_in_order(count: int, sessions: int, close_at: int) -> None:
     """Whoever asks, also where it is closed on the way: then those before it, and no others."""

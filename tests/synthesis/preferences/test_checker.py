@@ -24,13 +24,13 @@ def drawn(wording: str, seed: int) -> Preference:
     return Preference(instruction=text, weights=weights, wording=wording)
 
 
-@settings(max_examples=400)
+@settings(max_examples=settings().max_examples * 4)
 @given(WORDINGS, st.integers())
 def test_what_is_drawn_passes(wording: str, seed: int) -> None:
     assert preference_reason(drawn(wording, seed), TOOLS) == ""
 
 
-@settings(max_examples=300)
+@settings(max_examples=settings().max_examples * 3)
 @given(WORDINGS, st.integers(), st.data())
 def test_every_planted_contradiction_is_refused(
     wording: str, seed: int, data: st.DataObject
@@ -53,7 +53,7 @@ def test_every_planted_contradiction_is_refused(
         )
 
 
-@settings(max_examples=200)
+@settings(max_examples=settings().max_examples * 2)
 @given(WORDINGS, st.integers())
 def test_a_strong_weight_must_be_spoken_of(wording: str, seed: int) -> None:
     """The instruction of a vector without it does not do."""

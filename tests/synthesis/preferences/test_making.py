@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import NewCatalog
@@ -109,7 +109,6 @@ async def test_no_split_has_another_ones_wordings_or_weights(catalog: storage.Ca
         assert len(by_split) == 3 and len(values) == len(set(values))
 
 
-@settings(max_examples=100)
 @given(st.text(max_size=8))
 def test_tools_and_prices_are_a_function_of_the_stream(stream: str) -> None:
     """A vendor's price by the tool's kind; needed tools are there; experts at a vendor's factor."""

@@ -172,8 +172,11 @@ class _Loader:
             try:
                 self._commit(records, marks)
                 break
-            except (_Race, sa.exc.IntegrityError):
+            except _Race:
                 continue  # another process was faster: check again which rows remain to be added
+            except sa.exc.IntegrityError as error:
+                if "unique" not in str(error.orig).lower():
+                    raise  # a defect; a row that is there already is a race
             except (RowRefused, *MISFITS):
                 if repaired:
                     raise

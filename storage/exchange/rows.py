@@ -40,10 +40,12 @@ class AttemptIds:
 
 
 def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
-    """Ids of the cell and its sweep. Raises ValueError for an invalid name."""
+    """Ids of the cell and its sweep. Raises ValueError for an invalid name or number."""
     policy, concurrency = cell.policy or FORMER_POLICY, cell.concurrency or FORMER_CONCURRENCY
     for name in (cell.run, cell.benchmark, cell.model, policy):
         _check_name(name)
+    _check_number("concurrency", concurrency)
+    _check_number("repeat", cell.repeat)
     point: Row = {
         "format": format,
         "run": cell.run,
@@ -58,6 +60,8 @@ def trial_keys(format: str, trial: ImportedAttempt) -> AttemptIds:
     """Ids of the trial's attempt; the same trial has the same ids in every import."""
     sweep_id, cell_id = cell_keys(format, trial.cell)
     _check_name(trial.task_id)
+    _check_number("trial", trial.trial)
+    _check_number("attempt", trial.attempt)
     sample_id = artifact_id("sample", [cell_id, trial.task_id, trial.trial])
     return AttemptIds(
         sweep_id, cell_id, sample_id, artifact_id("attempt", [sample_id, trial.attempt])
@@ -68,6 +72,11 @@ def _check_name(name: Any) -> None:
     if not isinstance(name, str) or "\0" in name:
         raise ValueError(f"{shown(name)} cannot be a name: text without NUL is needed")
     name.encode()  # a lone surrogate raises here, before the id is made
+
+
+def _check_number(name: str, number: Any) -> None:
+    if type(number) is not int:  # true and 1.0 would make another id than 1
+        raise ValueError(f"{name} {shown(number)} is no whole number")
 
 
 def trial_rows(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Rows:

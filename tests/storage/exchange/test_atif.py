@@ -1,7 +1,7 @@
 """ATIF trajectories and Harbor's job folders."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -280,9 +280,18 @@ def test_a_written_trajectory_keeps_the_rules(tmp_path: Path) -> None:
 def test_what_we_wrote_and_somebody_changed_is_no_crash(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folder = tmp_path_factory.mktemp("changed")
+    _check_changed(lambda record: data.draw(mutations(record)), tmp_path_factory.mktemp("changed"))
+
+
+@pytest.mark.parametrize("name", ["trial", "attempt"])
+def test_what_we_wrote_without_its_number_is_named(tmp_path: Path, name: str) -> None:
+    """Drawn once: it was answered with "other imports enter the same attempts; try again"."""
+    _check_changed(lambda record: changed(record, f"extra.tutti.{name}", None), tmp_path)
+
+
+def _check_changed(change: Callable[[Record], Record], folder: Path) -> None:
     (path,) = write(iter([trial(1)]), folder)
-    record = data.draw(mutations(json.loads(path.read_text())))
+    record = change(json.loads(path.read_text()))
     write_json(path, record)
     with storage.open_catalog(storage.Home(folder / "store")) as catalog:
         report = load(catalog, read(path, "run"), "atif")

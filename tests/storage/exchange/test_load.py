@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tutti import storage
+from tutti.storage.exchange import loader
 from tutti.storage.exchange.imported import (
     Cell,
     ImportedAttempt,
@@ -25,6 +27,8 @@ from tutti.storage.exchange.rows import cell_keys
 from tutti.storage.schemas import TABLES
 
 CELL = Cell("run-1", "adder", "small", detail={"seed": 7})
+NO_NUMBERS: list[Any] = [None, "1", 1.0, True]
+"""Values that are no number of a trial, an attempt or a repeat."""
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WORKER = """
 import sys, time
@@ -250,6 +254,9 @@ def test_recordings_take_each_record_once_however_they_are_cut(catalog: storage.
         ({"task_id": "\ud800"}, ""),
         ({"messages": [5]}, ""),
         ({"cell": Cell("\ud800", "b", "m")}, ""),
+        *[({name: value}, "") for name in ("trial", "attempt") for value in NO_NUMBERS],
+        *[({"cell": Cell("r", "b", "m", repeat=value)}, "") for value in NO_NUMBERS],
+        *[({"cell": Cell("r", "b", "m", concurrency=value)}, "") for value in NO_NUMBERS[1:]],
     ],
 )
 def test_a_trial_that_does_not_fit_is_named_and_the_others_are_taken(
@@ -261,6 +268,17 @@ def test_a_trial_that_does_not_fit_is_named_and_the_others_are_taken(
     problem = report.problems[0]
     assert (problem.file, problem.line, problem.field) == (Path("log.jsonl"), 3, field)
     str(problem).encode(errors="strict" if field else "backslashreplace")
+
+
+def test_a_broken_constraint_that_is_no_race_is_raised(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def enter(*_: object) -> None:
+        raise sa.exc.IntegrityError("insert", {}, Exception("NOT NULL constraint failed: x.y"))
+
+    monkeypatch.setattr(loader, "enter_attempts", enter)
+    with pytest.raises(sa.exc.IntegrityError, match="NOT NULL"):
+        load(catalog, [trial(1)], "test")
 
 
 def test_what_has_a_near_form_is_mended_and_named(catalog: storage.Catalog) -> None:

@@ -38,6 +38,8 @@ select c.concurrency, (epoch_us(sent_at) - epoch_us(started_at)) // 600_000_000 
 from calls c join cells using (cell_id) group by all order by all
 """
 SUMMARY = "select * from window_summary('{cell}', {start}, {end})"
+STEADY = "select * from steady_window('{cell}')"
+COMPARE = "select * from compare('{cell}', '{other}')"
 TRANSCRIPT = "select * from transcript('{attempt}')"
 OPEN = (
     "from time import perf_counter; began = perf_counter(); from tutti import storage; "
@@ -59,12 +61,19 @@ def measure_queries(
         SUMMARY.format(cell=cell, start=seconds * 0.01 * n, end=seconds)
         for n, cell in enumerate(cells)
     ]
+    steady = [STEADY.format(cell=cell) for cell in cells]
+    pairs = [
+        COMPARE.format(cell=cell, other=built.small_cells[n % len(built.small_cells) - 1])
+        for n, cell in enumerate(cells)
+    ]
     transcripts = [TRANSCRIPT.format(attempt=attempt) for attempt in attempts]
     half = Target(0.5)
     first = _times(connection, [ACCURACY])
     report.figure("query_accuracy_1m_s", _times(connection, [ACCURACY] * repeats), half)
     report.figure("query_accuracy_1m_first_s", first)
     report.figure("window_summary_s", _times(connection, summaries), Target(0.2))
+    report.figure("steady_window_s", _times(connection, steady), half)
+    report.figure("compare_s", _times(connection, pairs), Target(0.2))
     report.figure("window_p99_5m_s", _times(connection, [WINDOW_P99] * repeats), Target(0.25))
     by_cells = _times(connection, [WINDOW_P99_BY_CELLS] * repeats)
     report.figure("window_p99_5m_by_cells_s", by_cells)

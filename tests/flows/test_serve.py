@@ -112,7 +112,7 @@ async def test_without_minutes_a_signal_ends_it(registry: Registry) -> None:
     """As Ctrl-C and `kill` end `tutti serve`; the run is completed."""
     before = signal.getsignal(signal.SIGTERM)
     running = asyncio.create_task(serve_models.fn(registry.parameters(minutes=0, check=False)))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while signal.getsignal(signal.SIGTERM) == before:
             await asyncio.sleep(0.02)
             assert not running.done()

@@ -36,7 +36,7 @@ def holder(
     started = command(catalog, 0, lease_s, 1, record)
     with subprocess.Popen(started, env=environment, cwd=PROJECT) as process:
         try:
-            until(lambda: Path(f"{record}.user").is_file(), 30)
+            until(lambda: Path(f"{record}.user").is_file(), 60)
             yield process, record
         finally:
             process.kill()
@@ -93,7 +93,7 @@ def test_never_two_on_one_card(
 def test_a_killed_holder_frees_its_card(
     catalog: storage.Catalog, cards: MakeCards, worker_environment: dict[str, Any], tmp_path: Path
 ) -> None:
-    """At once when its child has ended, however long its lease lasts."""
+    """Once its child has ended, long before its lease does."""
     cards(1)
     environment = {**worker_environment, **dict(os.environ)}
     with holder(catalog, tmp_path, environment, lease_s=300) as (process, _):
@@ -103,9 +103,7 @@ def test_a_killed_holder_frees_its_card(
             with lease_gpus(catalog, GpuClaim(1, wait_s=0)):
                 pass
         process.send_signal(signal.SIGKILL)
-        began = time.monotonic()
-        with lease_gpus(catalog, GpuClaim(1, wait_s=20)):
-            assert time.monotonic() - began < 15
+        with lease_gpus(catalog, GpuClaim(1, wait_s=60)):
             assert users() == [], "its child was on the card"
 
 
@@ -122,7 +120,7 @@ def test_a_stopped_holder_is_waited_for_where_its_child_still_uses_the_card(
         with pytest.raises(GpusBusy), lease_gpus(catalog, GpuClaim(1, wait_s=0.5)):
             pass
         process.send_signal(signal.SIGCONT)
-        process.wait(20)
+        process.wait(60)
         assert record.read_text().startswith("ended"), "its lease was not taken by anybody"
 
 
@@ -144,6 +142,6 @@ def test_a_stopped_holder_that_comes_back_is_fenced(
         with lease_gpus(catalog, GpuClaim(1, wait_s=20, lease_s=60)) as lease:
             assert users() == [], "two on one card"
             process.send_signal(signal.SIGCONT)
-            process.wait(20)
+            process.wait(60)
             assert record.read_text().startswith("lost gpu 0 was taken over by another run")
             lease.check()

@@ -33,7 +33,8 @@ def in_a_flow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def watch(server: Server, refresh_s: float, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Work of five steps, 20 ms each, whose first is known after 20 ms; what was printed."""
+    """Work of five steps, 20 ms each, whose first is known after 20 ms; what was printed. Where it
+    is refreshed often, each step waits until it is shown."""
     monkeypatch.setattr(live, "_Artifacts", lambda key: server)
     console = Console(file=io.StringIO())
     steps: list[int] = []
@@ -43,6 +44,8 @@ async def watch(server: Server, refresh_s: float, monkeypatch: pytest.MonkeyPatc
         for n in range(5):
             await asyncio.sleep(0.02)
             steps.append(n)
+            while refresh_s < 1 and server.shown[-1:] != [view(n)]:
+                await asyncio.sleep(0.001)
     printed = console.file
     assert isinstance(printed, io.StringIO)
     return printed.getvalue()

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import pytest
 
@@ -37,46 +38,63 @@ async def test_what_comes_while_busy_goes_together() -> None:
 
 
 async def test_one_caller_alone_never_waits_for_others() -> None:
-    """With a wait of a second, ten calls in turn take nothing like ten seconds."""
     async with Batcher(Doubler(0.0), wait_s=1.0) as batcher:
-        began = time.monotonic()
+        waits = watch_waits()
         for nth in range(10):
             assert await batcher.submit(nth) == 2 * nth
-        assert time.monotonic() - began < 0.9
+    assert waits == []
 
 
 async def test_the_wait_is_bounded_when_callers_leave() -> None:
     """After a batch of many, one that comes alone waits its bound once, the next not at all."""
-    work = Doubler(0.0)
-    async with Batcher(work, wait_s=0.05) as batcher:
+    async with Batcher(Doubler(0.05), wait_s=0.02) as batcher:
         await asyncio.gather(*(batcher.submit(nth) for nth in range(10)))
         await asyncio.gather(*(batcher.submit(nth) for nth in range(10)))
-        began = time.monotonic()
+        waits = watch_waits()
         assert await batcher.submit(7) == 14
-        assert time.monotonic() - began < 0.5
-        began = time.monotonic()
         assert await batcher.submit(8) == 16
-        assert time.monotonic() - began < 0.05
+    assert waits == [0.02]
 
 
 async def test_waiting_never_takes_longer_than_the_work() -> None:
-    """Ten, then one, with a wait of a second and work of next to nothing."""
-    async with Batcher(Doubler(0.0), wait_s=1.0) as batcher:
-        await asyncio.gather(*(batcher.submit(nth) for nth in range(10)))
+    """Ten, then one, with a wait of a minute and work of next to nothing."""
+    async with Batcher(Doubler(0.0), wait_s=60.0) as batcher:
         await asyncio.gather(*(batcher.submit(nth) for nth in range(10)))
         began = time.monotonic()
+        await asyncio.gather(*(batcher.submit(nth) for nth in range(10)))
+        worked_s, waits = time.monotonic() - began, watch_waits()
         assert await batcher.submit(7) == 14
-        assert time.monotonic() - began < 0.3
+    (wait_s,) = waits
+    assert wait_s < worked_s
+
+
+def watch_waits() -> list[float]:
+    """The waits that are begun on this loop from now on, in seconds."""
+    loop, waits = asyncio.get_running_loop(), list[float]()
+    call_later = loop.call_later
+
+    def watch(delay_s: float, *given: Any, **named: Any) -> asyncio.TimerHandle:
+        waits.append(delay_s)
+        return call_later(delay_s, *given, **named)
+
+    loop.call_later = watch  # type: ignore
+    return waits
 
 
 async def test_the_loop_runs_on_while_a_batch_is_worked_on() -> None:
-    async with Batcher(Doubler(0.2)) as batcher:
+    """The work ends when the loop lets it."""
+    go = threading.Event()
+
+    def work(items: Sequence[int]) -> list[bool]:
+        return [go.wait(60) for _ in items]
+
+    async with Batcher(work) as batcher:
         waiting = asyncio.create_task(batcher.submit(1))
-        ticks = 0
-        while not waiting.done():
-            await asyncio.sleep(0.01)
-            ticks += 1
-    assert ticks >= 8
+        for _ in range(8):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        go.set()
+        assert await waiting
 
 
 async def test_an_error_reaches_its_batch_and_no_other() -> None:

@@ -59,7 +59,7 @@ def processes_with(limits: SandboxLimits) -> list[int]:
     return found
 
 
-def until(condition: Callable[[], bool], seconds: float = 2.0) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Whether it comes true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():

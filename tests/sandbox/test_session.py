@@ -342,7 +342,7 @@ async def test_a_cell_that_ends_its_session_frees_its_room(walled: str) -> None:
         assert (await sessions.run("a", "1")).restarted
 
 
-async def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait until it holds."""
     async with asyncio.timeout(seconds):
         while not condition():

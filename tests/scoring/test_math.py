@@ -1,7 +1,5 @@
 """Mathematics: equality, errors, and termination."""
 
-import time
-
 import pytest
 
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
@@ -92,14 +90,12 @@ TOO_LARGE = (
 
 @pytest.mark.parametrize("formula", TOO_LARGE)
 async def test_too_large_is_wrong_and_no_error(formula: str) -> None:
-    """At once; as the gold answer it is an error, but equal to itself."""
-    await score("1", "1")
-    started = time.monotonic()
+    """Without a try to compute it, which would end at the bound of 30 s with another reason; as the
+    gold answer it is an error, but equal to itself."""
     found = await score(formula, "3")
     assert not found.correct and found.detail["too_large"] == "given: NumberTooLarge"
     with pytest.raises(ScorerFailed, match=r"gold answer .* too large"):
         await score("3", formula)
-    assert time.monotonic() - started < 10
 
 
 @pytest.mark.parametrize("formula", ["9^{9^{9^9}}", "(10^9)!", r"\frac{1}{9^{9^9}}"])

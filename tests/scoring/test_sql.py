@@ -1,7 +1,6 @@
 """SQL by execution: how rows are compared, and that a query can read, in time, and nothing else."""
 
 import sqlite3
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -72,10 +71,8 @@ async def test_what_is_refused_is_wrong(database: Path, query: str) -> None:
 
 
 async def test_a_late_query_is_stopped(database: Path) -> None:
-    started = time.monotonic()
     score = await scored(database, "SELECT a FROM t", ENDLESS)
     assert not score.correct and "interrupted" in score.detail["error"]
-    assert time.monotonic() - started < 10
 
 
 @pytest.mark.parametrize("limit", ["MAX_ROWS", "MAX_BYTES"])

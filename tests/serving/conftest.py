@@ -25,6 +25,7 @@ ADMIN = "the-admins-token"
 BOSS = {"Authorization": f"Bearer {ADMIN}"}
 """For a gateway without tokens of its own: orders need one all the same."""
 PRICES = Prices(prompt=2.0, cached=1.0, completion=10.0)
+HANG_S = 60.0  # no more than the end of what would never happen
 QUICK_S = 0.03  # between rounds and samples: what takes seconds in life
 
 
@@ -43,11 +44,12 @@ def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog
 
 async def until(condition: Callable[[], object], what: str) -> None:
     """Wait until `condition()` is true; a state that is polled for, not slept for."""
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError(f"never happened: {what}")
+    try:
+        async with asyncio.timeout(HANG_S):
+            while not condition():
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"never happened: {what}") from None
 
 
 def assert_empty(gateway: Gateway) -> None:

@@ -63,7 +63,7 @@ async def test_a_flush_given_up_halfway_loses_nothing(
 
     def failing(*_: Any, **__: Any) -> None:
         begun.set()
-        go_on.wait(5)
+        go_on.wait(60)
         raise storage.StoreFull("no room")
 
     monkeypatch.setattr(buffered, "commit_tables", failing)

@@ -72,7 +72,7 @@ async def test_a_stream_that_breaks_off_is_an_error_to_the_client_too(bench: Ben
     bench.engine.reply = streaming(delta("h"), cut=True)
     with pytest.raises(aiohttp.ClientError):
         answer = await bench.chat("p", stream=True)
-        await asyncio.wait_for(answer.read(), 2)
+        await asyncio.wait_for(answer.read(), 60)
     await until(lambda: not bench.gateway.in_flight, "the call is over")
     assert (await bench.calls())[0]["status"] == "infra_error"
 
@@ -100,7 +100,8 @@ async def test_time_held_is_not_counted_as_time_between_tokens(bench: Bench) -> 
     await asyncio.sleep(0.4)
     await bench.release("first")
     await (await waiting).read()
-    await bench.calls()
+    (call,) = [row for row in await bench.calls() if row["attempt_id"] == "second"]
     sql = "select itl_p50 from window_summary('cell:1', 0, 60)"
     (row,) = storage.query(sql, bench.catalog.home)
-    assert 0.01 < row["itl_p50"] < 0.2
+    assert call["held_s"] >= 0.4
+    assert 0.01 < row["itl_p50"] <= (call["latency_s"] - call["held_s"]) / 5

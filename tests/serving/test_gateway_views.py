@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 
-from tests.serving.conftest import ADMIN, BOSS
+from tests.serving.conftest import ADMIN, BOSS, until
 from tests.serving.engine_double import EngineDouble
 from tests.serving.metering.test_gpu import FakeNvml
 from tutti import storage
@@ -92,15 +92,6 @@ async def front(make_front: Any) -> Front:
     """One with the policy cap: a second program is held."""
     made: Front = await make_front(policy="cap", options={"limit": 1})
     return made
-
-
-async def until(condition: Any, what: str) -> None:
-    """Poll until `condition()`."""
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"never happened: {what}")
 
 
 # The page
@@ -182,7 +173,7 @@ async def test_state_is_bounded_and_shows_the_waiting_first(
     assert sorted(found["programs"]) == ["x", "y"]
     for name in ("idle", "x", "y"):
         await front.client.post("/programs/release", json={"program_id": name})
-    await asyncio.wait_for(asyncio.gather(*waiting), 5)
+    await asyncio.wait_for(asyncio.gather(*waiting), 60)
 
 
 async def test_an_engine_that_is_away_has_no_use(front: Front) -> None:
@@ -333,12 +324,20 @@ async def test_gpus_have_rows_while_a_cell_runs(
     gateway = Gateway(catalog)
     gateway.gpus.make = lambda name: GpuSampler(name, FakeNvml(97))
     gateway.gpus.sample_s = 0.01
+    rows_read: list[Any] = []
+    keep = gateway.gpus.on_rows
+
+    def watch(rows: list[dict[str, Any]]) -> None:
+        rows_read.append(rows)
+        keep(rows)
+
+    gateway.gpus.on_rows = watch
     await gateway.start("127.0.0.1", 0, [])
     await until(lambda: not gateway.gpus.absent, "the GPU is found")
     await asyncio.sleep(0.05)
-    assert gateway.recorder.committed == 0
+    assert not rows_read and gateway.recorder.committed == 0
     gateway.cell_id = "cell:1"
-    await asyncio.sleep(0.1)
+    await until(lambda: len(rows_read) >= 2, "it is read")
     gateway.cell_id = ""
     await asyncio.sleep(0.05)
     assert views.health(gateway)["gpus_absent"] == ""
@@ -356,6 +355,6 @@ async def test_without_gpus_health_says_why(catalog: storage.Catalog) -> None:
     """And nothing is asked again."""
     gateway = Gateway(catalog)
     gateway.gpus.make = lambda name: GpuSampler(name, FakeNvml(driver=False))
-    await asyncio.wait_for(gateway.gpus.watch(), 2)
+    await asyncio.wait_for(gateway.gpus.watch(), 60)
     assert views.health(gateway)["gpus_absent"] == "NVML: Driver Not Loaded"
     await gateway.stop()

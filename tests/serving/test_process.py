@@ -38,7 +38,7 @@ with storage.open_catalog(storage.Home(Path(sys.argv[1]))) as catalog:
 """
 
 
-def until(condition: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
+def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
     """Poll until `condition()`."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -133,7 +133,7 @@ class Sweep:
         # Each run comes after the one before it, as a process after a dead one.
         lease = lease or leases.acquire(self.catalog, plan.sweep_id, seconds=0)
         return await asyncio.wait_for(
-            run_cell(self.execution(plan, lease, run_id), cell), timeout=20
+            run_cell(self.execution(plan, lease, run_id), cell), timeout=60
         )
 
     def execution(

@@ -105,12 +105,15 @@ async def test_the_first_token_is_timed_and_the_role_alone_is_none(
     engine: RawEngine, client: Client
 ) -> None:
     """From the send, and from when the call was meant to start."""
+    before_the_tokens: list[float] = []
 
     async def reply(_: ReceivedRequest, wire: Wire) -> None:
         await wire.write(STREAM_HEAD + chunk(ROLE))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # on one loop, the client reads what is there before it ends
+        before_the_tokens.append(time.monotonic())
         await wire.write(chunk(delta("a")))
         await asyncio.sleep(0.05)
+        before_the_tokens.append(time.monotonic())
         await wire.write(chunk(delta("b") + DONE) + LAST_CHUNK)
 
     engine.reply = reply
@@ -118,7 +121,8 @@ async def test_the_first_token_is_timed_and_the_role_alone_is_none(
     streamed = await client.stream([], b'{"stream": true}')
     answer, ttft_s, due_s = streamed.answer, streamed.ttft_s(), streamed.ttft_s(due)
     assert ttft_s is not None and due_s is not None
-    assert 0.04 < ttft_s < answer.ended_at - answer.sent_at - 0.04
+    first, second = before_the_tokens
+    assert first < answer.sent_at + ttft_s < second < answer.ended_at
     assert due_s == pytest.approx(ttft_s + answer.sent_at - due)
     assert due_s > ttft_s + 0.9
     assert answer.body == ROLE + delta("a") + delta("b") + DONE
@@ -189,7 +193,7 @@ async def test_a_stream_of_one_endless_line_costs_no_more_than_its_bytes(
     """Each piece is looked at once: 8 MB in small pieces are read in a moment."""
     piece = chunk(b"data: " + b"x" * 4090) * 16
     engine.reply = answering(STREAM_HEAD, *[piece] * 128, LAST_CHUNK)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         streamed = await client.stream([], b"{}")
     assert len(streamed.answer.body) == 128 * 16 * 4096
 
@@ -256,7 +260,7 @@ async def test_a_cancelled_call_closes_its_connection(engine: RawEngine, client:
         wire.close()
 
     engine.reply = reply
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         for _ in range(2):
             call = asyncio.create_task(client.stream([], b"{}"))
             await come.acquire()
@@ -362,7 +366,7 @@ async def test_calls_under_way_fail_when_the_client_is_closed(engine: RawEngine)
         await until(lambda: len(engine.asked) == 3, "both have come")
         calls.append(asyncio.create_task(client.post(COMPLETIONS, [], b"{}")))
         await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         done = await asyncio.gather(*calls, return_exceptions=True)
     assert all(isinstance(failed, NoAnswer) for failed in done), done
     with pytest.raises(NoAnswer, match="closed"):

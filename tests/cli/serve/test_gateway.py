@@ -196,7 +196,7 @@ def ask(url: str, body: dict[str, Any] | None = None) -> Any:
 def end(child: subprocess.Popen[str]) -> str:
     """Ctrl-C; what it said on standard error."""
     child.send_signal(signal.SIGINT)
-    _, told = child.communicate(timeout=30)
+    _, told = child.communicate(timeout=60)
     assert child.returncode == 0, told
     return told
 
@@ -298,7 +298,7 @@ def test_the_end_of_the_only_engine_is_told_and_exit_1(tmp_path: Path, weights: 
     ):
         for pid in _doubles_of(child.pid):
             os.kill(pid, signal.SIGKILL)
-        _, told = child.communicate(timeout=30)
+        _, told = child.communicate(timeout=60)
     assert child.returncode == 1
     assert "the engine died while serving (exit code 137)" in told and "Traceback" not in told
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -155,10 +154,8 @@ def test_quick_does_not_import_vllm(tmp_path: Path) -> None:
 
 def test_command_past_its_bound_is_killed_with_its_children(tmp_path: Path) -> None:
     child = tmp_path / "child"
-    slow = _script(tmp_path / "slow", f"sleep 30 & echo $! > {child}; wait")
-    started_s = time.monotonic()
-    lines, failure = asking.ask([str(slow)], 0.3)
-    assert time.monotonic() - started_s < 5
+    slow = _script(tmp_path / "slow", f"sleep 600 & echo $! > {child}; wait")
+    lines, failure = asking.ask([str(slow)], 1.0)
     assert not lines and "no answer" in failure
     stat = Path(f"/proc/{child.read_text().strip()}/stat")
     # Dead at once; until its new parent reaps it, a zombie (Z) may be seen.
@@ -363,7 +360,7 @@ def test_stuck_and_crashing_probes_cost_only_their_rows(
     released = threading.Event()
 
     def hang(place: Place) -> Finding:
-        released.wait(20)
+        released.wait(60)
         return Finding("ok", "too late")
 
     def crash(place: Place) -> Finding:

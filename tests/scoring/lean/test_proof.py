@@ -1,7 +1,6 @@
 """The proof in a message by both rules, and the file that is compiled."""
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -141,16 +140,16 @@ def test_what_stays_is_code(code: str) -> None:
     assert all(any(sign == other for other in rest) for sign in left)
 
 
-def test_long_replies_take_no_long_time() -> None:
-    """Open fences and much space, as of a model that repeats itself."""
-    began = time.perf_counter()
+@pytest.mark.timeout(60)
+def test_long_replies_take_no_time_without_end() -> None:
+    """Open fences and much space, as of a model that repeats itself: linear work takes a second,
+    quadratic work many minutes."""
     for text in (
         *("```lean4" + " " * 100_000, "```lean4" + "\n" * 100_000, "x" + "\n" * 100_000 + "x"),
         *("```lean4 x\n" * 10_000, "```a\n" * 20_000),
     ):
         published_proof(text)
         strict_block(text)
-    assert time.perf_counter() - began < 5.0
 
 
 @given(st.lists(st.sampled_from(["```", "lean", "4", "\n", " ", "a", "``", "text"])))

@@ -227,7 +227,7 @@ async def test_a_stream_passes_as_it_comes(raw: Bench) -> None:
 
         raw.engine.reply = reply
         answer = await raw.chat("p", stream=True)
-        got = await asyncio.wait_for(answer.content.readany(), 2)
+        got = await asyncio.wait_for(answer.content.readany(), 60)
         assert got == delta("h").strip() + newline
         gate.set()
         await answer.read()

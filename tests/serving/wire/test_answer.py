@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from tests.serving.conftest import until
 from tests.serving.gateway.raw_engine import ReceivedRequest, Wire, raw_engine, whole
 from tutti.tasks.serving.wire.answer import NoAnswer, ask
 from tutti.tasks.serving.wire.client import Origin
@@ -54,9 +55,9 @@ async def test_a_closed_origin_answers_nothing() -> None:
         engine.reply = lambda _, wire: wire.gone()
         origin = Origin(engine.url)
         under_way = asyncio.create_task(ask(origin, b"POST", b"/", [], b""))
-        await asyncio.sleep(0.05)
+        await until(lambda: engine.asked, "it is under way")
         await origin.close()
         with pytest.raises(NoAnswer, match="lost"):
-            await asyncio.wait_for(under_way, 2)
+            await asyncio.wait_for(under_way, 60)
         with pytest.raises(NoAnswer, match="closed"):
-            await asyncio.wait_for(ask(origin, b"POST", b"/", [], b""), 2)
+            await asyncio.wait_for(ask(origin, b"POST", b"/", [], b""), 60)

@@ -1,6 +1,5 @@
 """The background writer: bounded, honest about what it could not keep, quick to its caller."""
 
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -329,15 +328,11 @@ def test_before_each_commit_the_callers_own_is_called(catalog: storage.Catalog) 
     assert count(catalog, "attempts") == 1
 
 
-def test_add_is_quick_while_the_writer_writes(catalog: storage.Catalog) -> None:
-    """The median of 20,000 is some microseconds; the bench measures the tail, this the idea."""
+def test_add_drops_nothing_while_the_writer_writes(catalog: storage.Catalog) -> None:
+    """What it costs is measured by the store's benchmark."""
     row = call(1) | {"params": "{}" * 50, "prompt_hash": "0" * 16}
-    costs = []
     with BufferedWriter(catalog, commit_s=0.05) as writer:
         for _ in range(20_000):
-            began = time.perf_counter()
             writer.add("calls", row)
-            costs.append(time.perf_counter() - began)
         assert writer.dropped == 0
-    assert statistics.median(costs) < 50e-6
     assert count(catalog) == 20_000

@@ -79,7 +79,7 @@ def test_killed_in_chunks_and_at_once_gives_the_same_bytes(
     while script.asked < before + 9 and process.poll() is None and time.monotonic() < until:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert not (tmp_path / "killed-out" / FILES[0]).exists(), "it was killed in its first half"
     script.delay_s = 0.0
     finish(tmp_path, "killed", url, *flags, "--out", "killed-out")

@@ -84,7 +84,7 @@ def test_killed_and_resumed_gives_the_same_bytes(
         while script.asked < wanted and process.poll() is None and time.monotonic() < until:
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert not (tmp_path / "killed-out" / FILES[0]).exists(), "it was killed in its first half"
     script.delay_s = 0.0
     finish(tmp_path, "killed", url, "--out", "killed-out")

@@ -1,13 +1,14 @@
 """Who gives out samples: once each, in order, when due; paused, closed."""
 
 import asyncio
-import time
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sweeps.conftest import make_tasks
+from tests.virtual_time import run_in_virtual_time
 from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan.plan import Sample
 from tutti.tasks.sweeps.plan.problem import problem_of_task
@@ -64,30 +65,47 @@ def test_each_sample_is_given_once_and_in_order(count: int, sessions: int, close
     asyncio.run(work())
 
 
-async def test_samples_are_given_when_they_are_due() -> None:
+def test_samples_are_given_when_they_are_due() -> None:
     """Not before; and what is late is given at once, with the time at which it was due."""
-    began = time.time()
-    tap = SampleQueue(samples(3), [0.0, 0.15, 0.15])
-    due = await all_of(tap, 1)
-    assert time.time() - began == pytest.approx(0.15, abs=0.1)
-    meant = [each.at.timestamp() - began for each in due if each.at is not None]
-    assert meant == pytest.approx([0.0, 0.15, 0.15], abs=0.05)
+
+    async def work() -> None:
+        before = datetime.now(UTC)
+        tap = SampleQueue(samples(4), [0.0, 150.0, 150.0, 200.0])
+        after = datetime.now(UTC)
+        given_s, meant = list[float](), list[datetime]()
+        while (due := await tap.take()) is not None:
+            given_s.append(asyncio.get_running_loop().time())
+            assert due.at is not None
+            meant.append(due.at)
+            await asyncio.sleep(60.0)
+        assert given_s == pytest.approx([0.0, 150.0, 210.0, 270.0])
+        assert before <= meant[0] <= after
+        assert [(at - meant[0]).total_seconds() for at in meant] == [0.0, 150.0, 150.0, 200.0]
+
+    run_in_virtual_time(work())
 
 
-async def test_a_pause_moves_what_is_due() -> None:
+def test_a_pause_moves_what_is_due() -> None:
     """Nothing is given meanwhile, and nothing is late because of it."""
-    tap = SampleQueue(samples(2), [0.0, 0.1])
-    first = await tap.take()
-    tap.pause()
-    tap.pause()
-    waiting = asyncio.create_task(tap.take())
-    await asyncio.sleep(0.3)
-    assert not waiting.done()
-    tap.resume()
-    second = await asyncio.wait_for(waiting, 2)
-    assert first is not None and second is not None and first.at is not None
-    assert second.at is not None
-    assert (second.at - first.at).total_seconds() == pytest.approx(0.4, abs=0.1)
+
+    async def work() -> None:
+        tap = SampleQueue(samples(2), [0.0, 10.0])
+        first = await tap.take()
+        await asyncio.sleep(4.0)
+        tap.pause()
+        await asyncio.sleep(1.0)
+        tap.pause()
+        waiting = asyncio.create_task(tap.take())
+        await asyncio.sleep(30.0)
+        assert not waiting.done()
+        tap.resume()
+        second = await waiting
+        assert asyncio.get_running_loop().time() == pytest.approx(41.0, abs=0.01)
+        assert first is not None and second is not None and first.at is not None
+        assert second.at is not None
+        assert (second.at - first.at).total_seconds() == pytest.approx(41.0)
+
+    run_in_virtual_time(work())
 
 
 async def test_closing_ends_those_who_wait() -> None:
@@ -100,8 +118,8 @@ async def test_closing_ends_those_who_wait() -> None:
         ramp = asyncio.create_task(tap.until(3600))
         await asyncio.sleep(0.01)
         tap.close(SPENT)
-        assert await asyncio.wait_for(asyncio.gather(*waiting), 3) == [None] * 3
-        await asyncio.wait_for(ramp, 3)
+        assert await asyncio.wait_for(asyncio.gather(*waiting), 60) == [None] * 3
+        await asyncio.wait_for(ramp, 60)
         assert tap.reason == SPENT and not SPENT.ends_cell
 
 
@@ -110,4 +128,4 @@ async def test_who_waits_for_its_turn_in_a_ramp_ends_with_the_samples() -> None:
     tap = SampleQueue(samples(1))
     late = asyncio.create_task(tap.until(3600))
     await all_of(tap, 1)
-    await asyncio.wait_for(late, 3)
+    await asyncio.wait_for(late, 60)

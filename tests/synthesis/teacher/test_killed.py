@@ -27,7 +27,7 @@ async def wait_for(endpoint: ScriptedEndpoint, process: asyncio.subprocess.Proce
         while not endpoint.waiting:
             assert process.returncode is None, "it ended before it was killed"
             await asyncio.sleep(0.02)
-    await asyncio.sleep(0.2)  # what was answered beside it is written
+    await asyncio.sleep(1.0)  # what was answered beside it is written
 
 
 @pytest.mark.slow

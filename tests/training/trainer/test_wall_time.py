@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,20 +74,23 @@ def test_the_process_ends_with_the_code_that_submits_it_again(
     assert json.loads(capsys.readouterr().out) == {"saved": 7}
 
 
-def test_it_ends_before_the_limit_by_the_pace_of_its_steps(tmp_path: Path) -> None:
-    """Two of the longest steps so far must fit in."""
-    asked = settings(tmp_path, steps=10_000, save_every_s=3600, batch=BATCH)
-    asked = asked.model_copy(update={"stop_at": time.time() + 3600})
-    limits: list[float] = []
+@pytest.mark.parametrize(("stop_at", "steps"), [(29.9, 1), (33.9, 2), (37.9, 3), (41.9, 4)])
+def test_it_ends_before_the_limit_by_the_pace_of_its_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: float, steps: int
+) -> None:
+    """Two of the longest steps so far must fit in; the first takes 10 s, each other 4 s."""
+    now = [0.0]
+    clock = SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0])
+    monkeypatch.setattr(f"{fit.__module__}.time", clock)
 
     def report(row: dict[str, Any]) -> None:
-        if "loss" in row and not limits:
-            limits.append(time.time() + 2.0)
-            object.__setattr__(asked, "stop_at", limits[0])
+        if "loss" in row:
+            now[0] += 10.0 if row["step"] == 1 else 4.0
 
+    asked = settings(tmp_path, steps=10, save_every_s=3600, batch=BATCH, stop_at=stop_at)
     with pytest.raises(OutOfTime) as saved:
         fit(asked, tmp_path / "out", tmp_path / "state.pt", report)
-    assert saved.value.step > 0 and time.time() < limits[0] + 1
+    assert saved.value.step == steps
 
 
 def test_a_limit_before_the_first_step_is_an_error(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_killed_it_goes_on_with_two_or_with_one(tmp_path: Path) -> None:
         time.sleep(0.01)
     first, second = children(child.pid)
     os.kill(second, signal.SIGKILL)
-    assert child.wait(30) == 137 and not Path(f"/proc/{first}").exists()
+    assert child.wait(60) == 137 and not Path(f"/proc/{first}").exists()
     saved = tmp_path / "saved.pt"
     saved.write_bytes(state.read_bytes())
     assert run(log, module, *given) == 0, log.read_text()

@@ -16,10 +16,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.serving.conftest import released, until
+from tests.serving.conftest import HANG_S, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, ReceivedRequest, Wire, raw_engine, whole
+from tutti import storage
 from tutti.tasks.project import PROJECT
+from tutti.tasks.serving.gateway import journal_path
 from tutti.tasks.serving.gateway.recording import journal as journal_module
 from tutti.tasks.serving.gateway.recording.journal import (
     Journal,
@@ -178,13 +180,13 @@ async def gateway_process(home: Path, engine: str, port: int) -> AsyncIterator[A
     )
     assert process.stdout is not None
     try:
-        line = await asyncio.wait_for(process.stdout.readline(), 30)
+        line = await asyncio.wait_for(process.stdout.readline(), 60)
         assert line == f"gateway on http://127.0.0.1:{port}\n".encode()
         yield process
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), 20)
+        await asyncio.wait_for(process.wait(), 60)
         await process.communicate()
 
 
@@ -210,12 +212,13 @@ async def health(client: aiohttp.ClientSession) -> Any:
 async def eventually(client: aiohttp.ClientSession, **expected: Any) -> None:
     """Wait until its health says so."""
     found: Any = {}
-    for _ in range(500):
-        found = await health(client)
-        if {name: found[name] for name in expected} == expected:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"never {expected}, but {found}")
+    try:
+        async with asyncio.timeout(HANG_S):
+            while {name: found.get(name) for name in expected} != expected:
+                await asyncio.sleep(0.01)
+                found = await health(client)
+    except TimeoutError:
+        raise AssertionError(f"never {expected}, but {found}") from None
 
 
 @pytest.mark.slow
@@ -245,7 +248,8 @@ async def test_a_gateway_that_is_killed_knows_its_programs_again(tmp_path: Path)
                 running = asyncio.create_task(chat("first", slow=True))
                 waiting = asyncio.create_task(chat("second"))
                 await eventually(client, held=1, running=1)
-                await asyncio.sleep(0.3)  # the journal is written a few times a second
+                written = journal_path(storage.Home(tmp_path), port)
+                await until(lambda: b"first" in written.read_bytes(), "its call is in the journal")
                 process.kill()
                 found = await asyncio.gather(running, waiting, return_exceptions=True)
             assert all(isinstance(each, aiohttp.ClientConnectionError) for each in found), found
@@ -256,10 +260,10 @@ async def test_a_gateway_that_is_killed_knows_its_programs_again(tmp_path: Path)
                 assert list(programs) == ["first"]
                 assert programs["first"]["total_tokens"] == 150
                 assert programs["first"]["step_count"] == 1
-                again = await asyncio.wait_for(chat("second"), 10)
+                again = await asyncio.wait_for(chat("second"), 60)
                 assert again == 200, "who was there before takes no place before its next call"
                 await client.post("/programs/release", json={"program_id": "second"})
-                assert await asyncio.wait_for(chat("first", slow=True), 10) == 200
+                assert await asyncio.wait_for(chat("first", slow=True), 60) == 200
                 await client.post("/programs/release", json={"program_id": "first"})
                 await eventually(client, programs=0, held=0, running=0)
                 (listed,) = await (await client.get("/engines")).json()

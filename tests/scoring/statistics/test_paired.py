@@ -67,6 +67,26 @@ def test_bonett_and_price_by_hand() -> None:
     assert (found.low, found.high) == pytest.approx((0.25 - half, 0.25 + half), abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("n", "differ", "is_adjusted"),
+    [(20, 9, True), (20, 10, False), (18, 9, False), (19, 9, True), (40, 10, False)],
+)
+def test_few_differences_among_tasks_that_are_mostly_alike(
+    n: int, differ: int, is_adjusted: bool
+) -> None:
+    """Fewer than ten differ, and more than half are alike: one task more each way, at the most
+    seen. Else Student's."""
+    d = np.array([0.5, *[0.25] * (differ - 1), *[0.0] * (n - differ)])
+    found = compare_paired(column(np.zeros(n)), column(d))
+    if is_adjusted:
+        more = np.array([*d, 0.5, -0.5])
+        half = 1.959964 * more.std() / math.sqrt(n + 2)
+        expected = (more.mean() - half, more.mean() + half)
+    else:
+        expected = tuple(stats.ttest_1samp(d, 0).confidence_interval(0.95))
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-6)
+
+
 @settings(deadline=None, max_examples=settings().max_examples // 3)
 @given(st.lists(st.integers(-8, 8).map(lambda k: k / 8), min_size=2, max_size=9))
 def test_few_tasks_are_tested_by_all_signs(differences: list[float]) -> None:

@@ -74,6 +74,17 @@ def test_batch_means_by_hand() -> None:
         batch_interval(means)
 
 
+def test_the_correlation_of_batches_by_hand() -> None:
+    """Off their mean of 0.6, neighbours' products are 0.24 and squares 2.4: 0.1, which ten batches
+    show too low by 0.1; the interval is √(1.2/0.8) times as wide. It is 0.8 at most."""
+    means = np.array([1, 1, 0, 0, 1, 1, 0, 0, 1, 1], dtype=float)
+    found = batch_interval(np.repeat(means, 2))
+    half = 2.262157 * means.std(ddof=1) / math.sqrt(10) * math.sqrt(1.2 / 0.8)
+    assert found == pytest.approx((0.6, 0.6 - half, 0.6 + half, 0.2), abs=1e-5)
+    wave = np.sin(2 * np.pi * np.arange(1, 11) / 11)  # neighbours correlate by cos(2π/11), 0.84
+    assert batch_interval(np.repeat(wave, 2)).correlation == 0.8
+
+
 def test_memory_widens_the_interval() -> None:
     """200 windows whose bins depend on each other: 90 to 99 % hold the truth, where an interval
     that takes the bins as independent holds it in two of three."""

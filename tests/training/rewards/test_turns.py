@@ -66,6 +66,17 @@ def test_every_turn_has_an_advantage(every: list[tuple[bool, ...]], outcome: flo
     assert [len(a) for a in turn_advantages(group)] == [len(picked) for picked in every]
 
 
+def test_dialogues_of_different_lengths_are_matched_from_the_end() -> None:
+    """By hand, at half a discount: returns of 0.5, 1 and of 0.2, 0, 0; where the shorter has no
+    turn, its first stands for it. A dialogue without a turn is nobody's baseline."""
+    short, long, empty = dialogue(1.0, 2), dialogue(0.0, 3, 0), dialogue(1.0, 0)
+    expected = [pytest.approx([0.5, 1.0]), pytest.approx([-0.3, -0.5, -1.0])]
+    assert turn_advantages([short, long], 0.5, 0.2) == expected
+    assert turn_advantages([short, empty, long], 0.5, 0.2) == [expected[0], [], expected[1]]
+    others = turn_advantages([short, short, long], 0.5, 0.2)
+    assert others[0] == pytest.approx([0.25, 0.5]) and others[2] == expected[1]
+
+
 def test_an_outcome_is_from_0_to_1() -> None:
     with pytest.raises(RewardError, match="outcome"):
         turn_returns(dialogue(7.0, 2))

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from tutti.storage.views import connect as connect
     from tutti.storage.views import macros_named as macros_named
     from tutti.storage.views import query as query
+    from tutti.storage.write.batch import Group as Group
     from tutti.storage.write.batch import Row as Row
     from tutti.storage.write.buffered import BufferedWriter as BufferedWriter
     from tutti.storage.write.conversation import Conversation as Conversation

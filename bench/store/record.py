@@ -28,7 +28,6 @@ from bench.report import Report, Target
 from bench.store.data import CELL, RandomText
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.write.batch import MakeRows
 from tutti.tasks.serving.gateway.calls.request import CallRequest
 from tutti.tasks.serving.gateway.recording.record import CallRecord
 from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
@@ -39,7 +38,7 @@ TICK_S = 0.001  # how often calls end, and how often the loop's lag is measured
 PRICES = Prices(prompt=0.2, cached=0.02, completion=0.8)
 STEPS = 6  # calls of a program; each prompt is the one before with two messages more
 MODES = ("kept", "seen", "none")
-Add = Callable[[MakeRows], object]
+Add = Callable[[Callable[[], storage.Group]], object]
 
 
 def measure_record(report: Report, seconds: float, repeats: int) -> None:
@@ -110,7 +109,7 @@ class _Load:
         record.policy, record.concurrency = "adaptive", 64
         record.cost_usd()
         made = perf_counter_ns()
-        self.add(lambda: record.rows(self.transcripts))
+        self.add(lambda: storage.Group(record.rows(self.transcripts)))
         ended = perf_counter_ns()
         self.record_ns.append(ended - began)
         self.add_ns.append(ended - made)

@@ -1,125 +1,111 @@
-"""One commit of the background writer: groups of rows that belong together, and single rows."""
+"""The entries of the background writer's queue, and their conversion to Arrow tables."""
 
-import contextlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tutti.storage.errors import RowRefused
-from tutti.storage.write.encode import GilYielder, to_arrow
+from tutti.storage.write.encode import to_arrow
 from tutti.storage.write.writer import Complete
 
-FREED_AT_ONCE = 256
 Row = Mapping[str, Any]
-MakeRows = Callable[[], Mapping[str, list[Row]]]
-"""Makes rows by table on the writer's thread, where expensive work delays nobody."""
+Rows = Mapping[str, list[Any]]
+"""Rows by table."""
+NONE_ENDED: Mapping[str, str] = MappingProxyType({})
+OnRefused = Callable[[Exception], object]
 
 
-@dataclass(eq=False)
-class Group:
-    """Rows that become visible together, and a change made in the same transaction."""
+class Group(NamedTuple):
+    """Rows that become visible together, and changes made in the same transaction."""
 
-    rows: Mapping[str, list[Any]]
-    complete: Complete | None
-    ended: Mapping[str, str]
-
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.rows.values()))
+    rows: Rows
+    complete: Complete | None = None
+    ended: Mapping[str, str] = NONE_ENDED
+    """Attempts that end with these rows, with their status; one statement ends those of many
+    groups."""
 
 
-@dataclass
-class Batch:
-    """The rows of one commit."""
-
-    groups: list[Group] = field(default_factory=list)
-    loose: dict[str, list[Any]] = field(default_factory=dict)
-    makers: list[MakeRows] = field(default_factory=list)
-    unanswered: "UnansweredCommit | None" = None
-    tables: dict[str, pa.Table] | None = None
-    """The rows as Arrow tables, once they are made."""
-    failure: Exception | None = None
-    """The exception raised while making its rows."""
-    charged: int = 0
-    """Its share of the writer's buffer limit."""
-
-    @property
-    def size(self) -> int:
-        rows = sum(group.size for group in self.groups) + sum(map(len, self.loose.values()))
-        return rows + len(self.makers)
-
-    def make(self) -> None:
-        """Add the makers' rows in their place, in order."""
-        makers, self.makers = self.makers, []
-        pause = GilYielder()
-        for make_rows in makers:
-            for table, rows in make_rows().items():
-                self.loose.setdefault(table, []).extend(rows)
-            pause()
-
-    def prepare(self) -> None:
-        """Make the pending rows and convert all rows to Arrow tables.
-
-        Leaves no tables if a row does not fit: the row is found when the batch is committed
-        separately.
-        """
-        try:
-            self.make()
-        except Exception as error:  # raised to the caller when the batch is committed
-            self.failure = error
-            return
-        if self.tables is None:
-            rows = merged(self.groups, self.loose)
-            with contextlib.suppress(RowRefused):
-                self.tables = {name: to_arrow(name, rows[name], yield_gil=True) for name in rows}
-
-    def without(self, groups: list[Group], loose: Mapping[str, list[Any]]) -> None:
-        """Remove the rows that were committed."""
-        done = set(map(id, groups))
-        self.groups = [group for group in self.groups if id(group) not in done]
-        if loose:
-            self._let_go()
-        self.tables = None
-
-    def _let_go(self) -> None:
-        """Free the loose rows a few at a time: freeing thousands at once blocks other threads for
-        milliseconds."""
-        pause = GilYielder()
-        for rows in self.loose.values():
-            while rows:
-                del rows[-FREED_AT_ONCE:]
-                pause()
-        self.loose = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.groups or self.loose or self.makers)
+EMPTY = Group({})
+Make = Callable[[], Group]
+"""Makes a group on the writer's thread, where expensive work delays nobody. It is called again if
+it raises an error of the store that may pass."""
 
 
-@dataclass(frozen=True)
-class UnansweredCommit:
-    """A commit without an answer from the database: it may have taken effect."""
+@dataclass(eq=False, slots=True)
+class Entry:
+    """One closure of the queue; it is stored, or it fails, alone."""
 
-    entries: list[dict[str, Any]]
-    groups: list[Group]
-    loose: Mapping[str, list[Any]]
+    make: Make
+    rows: int
+    """Its share of the queue's limit of rows."""
+    bytes: int
+    """Its share of the limit of bytes."""
+    on_refused: OnRefused | None = None
+    """Called on the writer's thread with the error that it failed by."""
+    is_whole: bool = False
+    """Whether a row that does not fit its table refuses its group, not only itself."""
+    tries: int = 0
+    """How often it alone failed by an error that may pass."""
+    group: Group = EMPTY
+    size: int = -1
+    """The group's number of rows; -1 until it is made."""
+
+    @classmethod
+    def of(
+        cls, group: Group, on_refused: OnRefused | None = None, is_whole: bool = False
+    ) -> "Entry":
+        """The trivial closure, of rows that are there."""
+        texts = (row.get("content") for rows in group.rows.values() for row in rows)
+        size = sum(len(text) for text in texts if isinstance(text, str))
+        return cls(lambda: group, max(1, _count(group.rows)), size, on_refused, is_whole)
+
+    def make_rows(self) -> None:
+        """Make the group, once."""
+        if self.size < 0:
+            group = self.group = self.make()
+            self.is_whole = self.is_whole or group.complete is not None
+            self.size = _count(group.rows)
+
+    def leave_out_unfit(self) -> int:
+        """Leave out the rows that do not fit their tables; returns their number."""
+        before, rows = self.size, self.group.rows
+        fit = {name: [row for row in rows[name] if _fits(name, row)] for name in rows}
+        self.group, self.size = self.group._replace(rows=fit), _count(fit)
+        return before - self.size
 
 
-def merged(groups: list[Group], loose: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """The rows of groups and loose ones, by table."""
-    rows = {table: list(given) for table, given in loose.items() if given}
-    for group in groups:
-        for table, more in group.rows.items():
+def to_tables(entries: Sequence[Entry]) -> dict[str, pa.Table]:
+    """All rows as Arrow tables. Raises RowRefused."""
+    rows: dict[str, list[Row]] = {}
+    for entry in entries:
+        for table, more in entry.group.rows.items():
             if more:
                 rows.setdefault(table, []).extend(more)
-    return rows
+    return {name: to_arrow(name, given, yield_gil=True) for name, given in rows.items()}
 
 
-def unfit(table: str, row: Mapping[str, Any]) -> str:
-    """Why the table refuses the row; empty if it accepts it."""
+def unfit(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Exception]]:
+    """The entries whose rows cannot be converted, each with its error."""
+    try:
+        to_tables(entries)
+    except Exception as error:
+        if len(entries) == 1:
+            yield entries[0], error
+            return
+        half = len(entries) // 2
+        yield from unfit(entries[:half])
+        yield from unfit(entries[half:])
+
+
+def _count(rows: Rows) -> int:
+    return sum(map(len, rows.values()))
+
+
+def _fits(table: str, row: Row) -> bool:
     try:
         to_arrow(table, [row])
-    except RowRefused as error:
-        return str(error)
-    return ""
+    except Exception:
+        return False
+    return True

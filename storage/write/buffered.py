@@ -1,38 +1,69 @@
-"""The background writer: callers add rows, and a thread commits them, with bounded memory.
+"""The background writer: one queue of closures, committed in order by one thread.
 
-`add` never waits and never fails: when the buffer is full it refuses the rows and counts them (a
+`add` never waits and never fails: when the queue is full it refuses the rows and counts them (a
 gateway's calls). `put` waits for room instead, so that the producer slows down to the speed of the
-disk (a sweep's attempts). Rows that cannot be committed stay in the buffer and are tried again.
+disk (a sweep's attempts).
+
+Each entry fails alone: it is logged, counted in `dropped` and told to its producer, to nobody else.
+While the store takes nothing, the entries stay in order and are tried again every `commit_s`; the
+queue's limits of rows and bytes bound what waits. An entry that alone fails `TRIES` times by an
+error that may pass, while the catalog answers, fails for good. A closed writer and one whose lease
+is lost raise StoreError and LeaseLost to everybody.
 """
 
+import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
 
 from tutti.storage.catalog import Catalog
-from tutti.storage.errors import CommitUncertain, LeaseLost, RowRefused, StoreError
+from tutti.storage.errors import (
+    CatalogMissing,
+    CommitUncertain,
+    LeaseLost,
+    PartDamaged,
+    RowRefused,
+    StoreError,
+    StoreFull,
+)
 from tutti.storage.leases import Lease
-from tutti.storage.write.batch import Batch, Group, MakeRows, Row, UnansweredCommit, merged, unfit
-from tutti.storage.write.encode import to_arrow
+from tutti.storage.write.batch import (
+    NONE_ENDED,
+    Entry,
+    Group,
+    Make,
+    OnRefused,
+    Row,
+    Rows,
+    to_tables,
+    unfit,
+)
+from tutti.storage.write.encode import GilYielder
 from tutti.storage.write.writer import Complete, commit_tables, end_attempts, settle
 
+log = logging.getLogger(__name__)
 COMMIT_S = 1.0
 MAX_ROWS = 200_000  # about 100 MB: minutes of a busy gateway while the disk is unavailable
+MAX_BYTES = 512 * 2**20  # of long texts among them
 BATCH_ROWS = 50_000  # rows of one commit: a part of a few MB, a second's work
+BATCH_BYTES = 64 * 2**20
 TIMEOUT_S = 600.0
-NONE_ENDED: Mapping[str, str] = MappingProxyType({})
+TRIES = 5  # a few seconds: less than a sweep waits for its store
+FREED_AT_ONCE = 256
+PERMANENT = (CatalogMissing, LeaseLost, PartDamaged, RowRefused)
+"""Errors of the store that no retry changes."""
 
 
 class BufferedWriter:
     """Takes rows from any thread; one thread commits them every `commit_s`, or when a batch is
     full.
 
-    `before` is called on that thread before each commit; if it raises StoreError, the commit fails.
+    `before` is called on that thread before each commit; if it raises, the commit fails.
     """
 
     def __init__(
@@ -42,21 +73,20 @@ class BufferedWriter:
         max_rows: int = MAX_ROWS,
         commit_s: float = COMMIT_S,
         lease: Lease | None = None,
-        before: Callable[[], object] | None = None,
+        before: Callable[[], object] = lambda: None,
     ) -> None:
         self._catalog, self._max_rows, self._commit_s = catalog, max_rows, commit_s
         self._lease, self._before = lease, before
         self._changed = threading.Condition(threading.Lock())
-        self._next = Batch()
-        self._again: Batch | None = None  # the rest of a commit that failed
-        self._ahead: Batch | None = None  # committed after it, and before new rows
-        self._room = max_rows
+        self._queue: deque[Entry] = deque()
+        self._rows = self._bytes = 0  # of all entries that are not done
         self._asked = self._attempted = 0  # flushes
+        self._unanswered: tuple[list[dict[str, Any]], int] | None = None
+        """The parts of a commit without an answer, and the number of its entries, the first."""
         self._error: StoreError | None = None  # of the last commit
-        # an error that no retry can fix; put and flush raise it
-        self._refused: Exception | None = None
+        self._lease_lost: LeaseLost | None = None
         self._failing_since: float | None = None
-        self._note = ""  # rows added without waiting that were lost
+        self._note = ""  # why a row was lost
         self._closed = False
         self.committed = 0
         self.dropped = 0
@@ -71,121 +101,87 @@ class BufferedWriter:
 
     @property
     def last_error(self) -> str:
-        """The error of the last commit; empty if it succeeded."""
-        return str(self._refused or self._error or self._note)
+        """The error of the last commit, or why a row was lost; empty if there is none."""
+        return str(self._lease_lost or self._error or self._note)
 
     def add(self, table: str, row: Row) -> bool:
-        """Add a row without waiting; if the buffer is full, the row is counted and False
+        """Add a row without waiting; if the queue is full, the row is counted and False
         returned."""
         return self.add_all({table: [row]})
 
-    def add_all(self, rows: Mapping[str, list[Any]]) -> bool:
+    def add_all(self, rows: Rows) -> bool:
         """Like `add`, for rows of several tables: all of them, or none."""
-        size = sum(map(len, rows.values()))
-        with self._changed:
-            if self._room < size or self._closed:
-                self.dropped += size
-                return False
-            for table, more in rows.items():
-                self._next.loose.setdefault(table, []).extend(more)
-            self._room -= size
-            return True
+        return self._add(Entry.of(Group(rows)))
 
-    def lost(self, rows: int, reason: str) -> None:
-        """Count rows that could not be made; `last_error` gives the reason."""
-        with self._changed:
-            self.dropped += rows
-            self._note = f"a row was lost: {reason}"
+    def add_made(self, make: Make, n_bytes: int = 0, on_refused: OnRefused | None = None) -> bool:
+        """Like `add`, for rows that `make` creates on the writer's thread, in order of arrival.
 
-    def add_made(self, make: MakeRows) -> bool:
-        """Like `add`, for rows that `make` creates on the writer's thread, in order of arrival."""
-        with self._changed:
-            if self._room <= 0 or self._closed:
-                self.dropped += 1
-                return False
-            self._next.makers.append(make)
-            self._room -= 1
-            return True
+        It holds about `n_bytes` of memory until then. `on_refused` is called if it fails there.
+        """
+        return self._add(Entry(make, 1, n_bytes, on_refused))
 
     def put(
         self,
-        rows: Mapping[str, list[Any]],
+        rows: Rows,
         complete: Complete | None = None,
         timeout_s: float = TIMEOUT_S,
         *,
         ended: Mapping[str, str] = NONE_ENDED,
+        on_refused: OnRefused | None = None,
     ) -> None:
-        """Add rows that become visible together, with the changes of `complete`; wait for space.
+        """Add rows that become visible together, with the changes of `complete` and the ends of
+        running attempts, `ended`, by their status; wait for room.
 
-        `ended` are attempts that end with these rows, with their status; those of many groups are
-        ended by one statement. Raises the error that made an earlier commit fail permanently
-        (LeaseLost, RowRefused, AssertionError for an attempt that was not running), and StoreError
-        if there is no space after `timeout_s`.
+        `on_refused` is called on the writer's thread if they cannot be committed. Raises
+        StoreError if there is no room after `timeout_s`.
         """
-        group = Group(rows, complete, ended)
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._takes(group), timeout_s):
-                raise StoreError(f"nothing was committed for {timeout_s:.0f} s: {self.last_error}")
-            self._take_in(group)
+        if not self._enter(Entry.of(Group(rows, complete, ended), on_refused, True), timeout_s):
+            raise StoreError(f"nothing was committed for {timeout_s:.0f} s: {self.last_error}")
 
     def offer(
-        self,
-        rows: Mapping[str, list[Any]],
-        ended: Mapping[str, str] = NONE_ENDED,
-        complete: Complete | None = None,
+        self, rows: Rows, ended: Mapping[str, str], on_refused: OnRefused | None = None
     ) -> bool:
         """Like `put`, but returns False without adding anything if `put` would wait.
 
-        For event loops, which must not block. Raises like `put`, except for the time-out.
+        For event loops, which must not block.
         """
-        group = Group(rows, complete, ended)
+        return self._enter(Entry.of(Group(rows, None, ended), on_refused, True))
+
+    def lost(self, rows: int, error: Exception) -> None:
+        """Count rows that were lost; `last_error` gives the reason."""
+        note = f"a row was lost: {error if isinstance(error, StoreError) else repr(error)}"
+        if note != self._note:
+            log.warning(note, exc_info=error)
         with self._changed:
-            if not self._takes(group):
-                return False
-            self._take_in(group)
-            return True
-
-    def _takes(self, group: Group) -> bool:
-        """Whether there is space; a group larger than the limit is accepted if it is alone."""
-        empty = self._room == self._max_rows
-        return bool(self._refused) or empty or self._room >= group.size
-
-    def _take_in(self, group: Group) -> None:
-        self._raise_refused()
-        self._next.groups.append(group)
-        self._room -= group.size
-        if self._max_rows - self._room >= BATCH_ROWS:
-            self._changed.notify_all()
+            self.dropped += rows
+            self._note = note
 
     def flush(self, timeout_s: float = TIMEOUT_S) -> int:
         """Commit everything added so far; returns the total number of committed rows.
 
-        Raises the StoreError of the commit. Rows that were not committed stay and are retried,
-        unless they can never be committed (LeaseLost, RowRefused).
+        Raises the StoreError by which the store takes nothing; the rows stay and are tried again.
         """
         with self._changed:
+            self._check()
             self._asked += 1
             mine = self._asked
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._attempted >= mine, timeout_s):
                 raise StoreError(f"the commit did not end within {timeout_s:.0f} s")
-            self._raise_refused()
-            if self._error is not None:
-                raise self._error
-            return self.committed
+            return self._result()
 
     def close(self, timeout_s: float = TIMEOUT_S) -> None:
         """Commit the remaining rows and end the thread. Raises like `flush`, and ends the thread
-        anyway."""
-        if not self._thread.is_alive():
-            return
-        try:
-            self.flush(timeout_s)
-        finally:
-            with self._changed:
-                self._closed = True
-                self._changed.notify_all()
-            self._thread.join(timeout_s)
+        anyway; rows that could not be committed are counted."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            raise StoreError(f"the commit did not end within {timeout_s:.0f} s")
+        self._result()
 
     def __enter__(self) -> "BufferedWriter":
         return self
@@ -193,173 +189,221 @@ class BufferedWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _raise_refused(self) -> None:
-        if self._refused is not None:
-            refused, self._refused = self._refused, None
-            raise refused
+    def _add(self, entry: Entry) -> bool:
+        entered = self._enter(entry)
+        if not entered:
+            with self._changed:
+                self.dropped += entry.rows
+        return entered
+
+    def _enter(self, entry: Entry, timeout_s: float = 0.0) -> bool:
+        """Add an entry as soon as there is room; returns whether there was. One that is larger than
+        the limits is accepted if it is alone."""
+
+        def may_go_on() -> bool:
+            rows, size = self._rows + entry.rows, self._bytes + entry.bytes
+            has_room = not self._rows or (rows <= self._max_rows and size <= MAX_BYTES)
+            return has_room or self._closed or self._lease_lost is not None
+
+        with self._changed:
+            if not (may_go_on() or self._changed.wait_for(may_go_on, timeout_s)):
+                return False
+            self._check()
+            self._queue.append(entry)
+            self._rows += entry.rows
+            self._bytes += entry.bytes
+            if self._is_full():
+                self._changed.notify_all()
+            return True
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreError("the store's writer is closed: nothing can be added")
+        if self._lease_lost is not None:
+            raise self._lease_lost
+
+    def _result(self) -> int:
+        if (error := self._lease_lost or self._error) is not None:
+            raise error
+        return self.committed
+
+    # The thread
 
     def _run(self) -> None:
-        while True:
+        is_last = False
+        while not is_last:
             with self._changed:
-                full = self._max_rows - self._room >= BATCH_ROWS and self._error is None
-                if not (self._closed or self._asked > self._attempted or full):
-                    self._changed.wait(self._commit_s)
-                if self._closed:
-                    return
-                asked = self._asked
-            error = self._commit_all()
+                self._changed.wait_for(self._is_due, self._commit_s)
+                is_last, asked = self._closed, self._asked
+                pending, self._queue = self._queue, deque()
+            error = self._commit_pending(pending)
             with self._changed:
+                self._queue.extendleft(reversed(pending))
                 self._error, self._attempted = error, asked
-                if error is None:
-                    self._failing_since = None
-                else:
-                    self._failing_since = self._failing_since or time.monotonic()
+                since = self._failing_since or time.monotonic()
+                self._failing_since = None if error is None else since
                 self._changed.notify_all()
+        if self._error is not None:
+            self.lost(self._rows, self._error)
 
-    def _commit_all(self) -> StoreError | None:
-        """Commit the present rows. Rows added meanwhile wait, so that there are few parts per
-        second."""
-        with self._changed:
-            left = self._max_rows - self._room
-        while left > 0 and (batch := self._take()):
-            left -= batch.charged
-            batch.prepare()  # before the next batch: rows are made in order of arrival
-            ahead, failed = self._prepare_next(), None
-            try:
-                self._commit(batch)
-            except StoreError as error:
-                failed = error
-            # errors of `before` or of making rows: no caller may wait forever
-            except Exception as error:
-                self._refuse(error, batch.charged)
-                batch = Batch(charged=batch.charged)
-            if ahead is not None:
-                ahead.join()
-            with self._changed:
-                self._again = batch if failed else None
-                self._room += batch.charged - batch.size
-                batch.charged = batch.size
-                self._changed.notify_all()
-            if failed is not None:
-                return failed
+    def _is_due(self) -> bool:
+        return self._closed or self._asked > self._attempted or self._is_full()
+
+    def _is_full(self) -> bool:
+        """Whether there is a batch, which can be committed at once."""
+        return (self._rows >= BATCH_ROWS or self._bytes >= BATCH_BYTES) and self._error is None
+
+    def _commit_pending(self, pending: deque[Entry]) -> StoreError | None:
+        """Commit entries in order and remove them; returns the error by which the rest waits.
+
+        Entries added meanwhile wait for the next time, so that there are few parts per second.
+        """
+        try:
+            self._settle(pending)
+            while pending:
+                batch = self._take(pending)
+                try:
+                    self._before()
+                    self._commit(batch)
+                finally:
+                    pending.extendleft(reversed(batch))
+        except LeaseLost as error:
+            self._lease_lost = error
+            while pending:
+                self._fail(pending.popleft(), error)
+        except StoreError as error:
+            return error
+        except Exception as error:  # of `before`: the rows stay
+            log.exception("the store's writer failed")
+            return StoreError(f"the store's writer failed: {error!r}")
         return None
 
-    def _take(self) -> Batch:
-        """The next batch, of about BATCH_ROWS; the rest stays. A failed batch is retried
-        unchanged."""
-        with self._changed:
-            if self._again:
-                return self._again
-            if self._ahead is not None:
-                taken, self._ahead = self._ahead, None
-                return taken
-            return self._cut()
-
-    def _prepare_next(self) -> threading.Thread | None:
-        """Convert the next batch to tables while the disk is busy with this one."""
-        with self._changed:
-            if self._ahead is not None or self._next.size < BATCH_ROWS // 2:
-                return None
-            self._ahead = self._cut()
-        thread = threading.Thread(target=self._ahead.prepare, daemon=True)
-        thread.start()
-        return thread
-
-    def _cut(self) -> Batch:
-        """Cut about BATCH_ROWS from the waiting rows."""
-        size, count = 0, 0
-        for group in self._next.groups:
-            if count and size + group.size > BATCH_ROWS:
-                break
-            size, count = size + group.size, count + 1
-        taken = Batch(self._next.groups[:count], self._next.loose, self._next.makers)
-        taken.charged = taken.size
-        self._next = Batch(self._next.groups[count:])
-        return taken
-
-    def _commit(self, batch: Batch) -> None:
-        """Commit a batch and remove what is done from it. Raises errors that may be temporary."""
-        if batch.failure is not None:
-            raise batch.failure
-        if self._before is not None:
-            self._before()
-        self._resolve(batch)
-        if not batch:
-            return  # it took effect
-        batch.prepare()  # again if part of it took effect
-        try:
-            if batch.tables is None:
-                self._commit_apart(batch)
-            else:
-                self._commit_tables(batch, batch.tables, batch.groups, batch.loose)
-        except LeaseLost as error:
-            self._refuse(error, batch.size)
-            batch.without(batch.groups, batch.loose)
-        except StoreError:
-            raise
-        except Exception:  # raised by a group's `complete`; passed to the waiting caller
-            self._commit_apart(batch)
-
-    def _resolve(self, batch: Batch) -> None:
+    def _settle(self, pending: deque[Entry]) -> None:
         """Find out whether an unanswered commit took effect. Raises StoreError if that fails."""
-        if (last := batch.unanswered) is None:
-            return
-        if settle(self._catalog, last.entries):
-            self.committed += Batch(last.groups, dict(last.loose)).size
-            batch.without(last.groups, last.loose)
-        batch.unanswered = None
+        if self._unanswered is not None:
+            entries, count = self._unanswered
+            if settle(self._catalog, entries):
+                self._let_go([pending.popleft() for _ in range(count)])
+            self._unanswered = None
 
-    def _commit_apart(self, batch: Batch) -> None:
-        """Commit rows separately, so that one invalid row or group does not affect the others."""
-        for table, rows in batch.loose.items():
-            reasons = [unfit(table, row) for row in rows]
-            batch.loose[table] = [row for row, why in zip(rows, reasons, strict=True) if not why]
-            self.dropped += len(rows) - len(batch.loose[table])
-            self._note = next((f"a row was dropped: {why}" for why in reasons if why), self._note)
-        self._commit_rows(batch, [], batch.loose)
-        for group in list(batch.groups):
+    def _take(self, pending: deque[Entry]) -> list[Entry]:
+        """Take the entries of about one part from the queue, and make their rows."""
+        batch: list[Entry] = []
+        rows, size, pause = 0, 0, GilYielder()
+        while pending and rows < BATCH_ROWS and size < BATCH_BYTES:
+            entry = pending[0]
             try:
-                self._commit_rows(batch, [group], {})
-            except (RowRefused, LeaseLost) as error:
-                self._refuse(error, group.size)
-            except StoreError:
-                raise
+                entry.make_rows()
             except Exception as error:
-                self._refuse(error, group.size)
-            batch.without([group], {})
+                if not self._waits([entry], error):
+                    self._fail(pending.popleft(), error)
+                elif batch:
+                    break  # those before it first
+                else:
+                    raise
+            else:
+                batch.append(pending.popleft())
+                rows, size = rows + entry.size, size + entry.bytes
+            pause()
+        return batch
 
-    def _commit_rows(
-        self, batch: Batch, groups: list[Group], loose: Mapping[str, list[Any]]
-    ) -> None:
-        rows = merged(groups, loose)
-        tables = {name: to_arrow(name, given, yield_gil=True) for name, given in rows.items()}
-        self._commit_tables(batch, tables, groups, loose)
+    def _commit(self, batch: list[Entry]) -> None:
+        """Commit entries in one transaction, or the good ones without the bad, and remove them.
 
-    def _commit_tables(
-        self,
-        batch: Batch,
-        tables: Mapping[str, pa.Table],
-        groups: list[Group],
-        loose: Mapping[str, list[Any]],
-    ) -> None:
-        completes = [group.complete for group in groups if group.complete is not None]
-        ended = {key: status for group in groups for key, status in group.ended.items()}
-
-        def complete(connection: sa.Connection) -> None:
-            if ended:
-                end_attempts(connection, ended)
-            for change in completes:
-                change(connection)
-
+        Raises StoreError if the store takes nothing.
+        """
+        tables = self._tables(batch)
+        if not batch:
+            return
         try:
-            states = complete if completes or ended else None
-            commit_tables(self._catalog, tables, states, self._lease)
+            commit_tables(self._catalog, tables, _changes(batch), self._lease)
         except CommitUncertain as error:
-            batch.unanswered = UnansweredCommit(error.entries, groups, loose)
+            self._unanswered = error.entries, len(batch)
             raise
-        self.committed += sum(table.num_rows for table in tables.values())
-        batch.without(groups, loose)
+        except Exception as error:
+            if isinstance(error, LeaseLost) or self._waits(batch, error):
+                raise
+            if len(batch) == 1:
+                self._fail(batch.pop(), error)
+                return
+            half = len(batch) // 2
+            first, second = batch[:half], batch[half:]
+            try:
+                self._commit(first)
+                self._commit(second)
+            finally:
+                batch[:] = [*first, *second]
+            return
+        self._let_go(batch)
 
-    def _refuse(self, error: Exception, rows: int) -> None:
-        self.dropped += rows
-        self._refused = error
+    def _tables(self, batch: list[Entry]) -> dict[str, pa.Table]:
+        """The rows of a batch, without those that do not fit their tables."""
+        try:
+            return to_tables(batch)
+        except Exception:
+            refused = dict(unfit(batch))
+        for entry, error in refused.items():
+            if entry.is_whole:
+                self._fail(entry, error)
+            else:
+                self.lost(entry.leave_out_unfit(), error)
+        batch[:] = [entry for entry in batch if entry not in refused or not entry.is_whole]
+        return to_tables(batch)
+
+    def _waits(self, failed: list[Entry], error: Exception) -> bool:
+        """Whether entries that failed are tried again later: the store takes nothing, or the error
+        of a single one may pass."""
+        if not isinstance(error, StoreError) or isinstance(error, PERMANENT):
+            return False
+        if isinstance(error, StoreFull) or isinstance(error.__cause__, OSError):
+            return True
+        try:
+            commit_tables(self._catalog, {}, None, self._lease)
+        except StoreError:
+            return True
+        if len(failed) > 1:
+            return False
+        failed[0].tries += 1
+        return failed[0].tries < TRIES
+
+    def _fail(self, entry: Entry, error: Exception) -> None:
+        """Count an entry that cannot be stored, and tell its producer."""
+        self.lost(max(entry.rows, entry.size), error)
+        self._free([entry])
+        if entry.on_refused is not None:
+            try:
+                entry.on_refused(error)
+            except Exception:
+                log.exception("the producer of a lost row failed")
+
+    def _free(self, done: list[Entry]) -> None:
+        """Give the room of entries to others."""
+        with self._changed:
+            self._rows -= sum(entry.rows for entry in done)
+            self._bytes -= sum(entry.bytes for entry in done)
+            self._changed.notify_all()
+
+    def _let_go(self, committed: list[Entry]) -> None:
+        """Count committed entries and free them, a few at a time: freeing thousands at once blocks
+        other threads for milliseconds."""
+        self.committed += sum(entry.size for entry in committed)
+        self._free(committed)
+        pause = GilYielder()
+        while committed:
+            del committed[-FREED_AT_ONCE:]
+            pause()
+
+
+def _changes(batch: list[Entry]) -> Complete | None:
+    """The changes of all groups in one transaction; None if there are none."""
+    groups = [entry.group for entry in batch]
+    completes = [group.complete for group in groups if group.complete is not None]
+    ended = {key: status for group in groups for key, status in group.ended.items()}
+
+    def complete(connection: sa.Connection) -> None:
+        if ended:
+            end_attempts(connection, ended)
+        for change in completes:
+            change(connection)
+
+    return complete if completes or ended else None

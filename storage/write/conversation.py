@@ -11,7 +11,7 @@ as text. Messages that mean the same are one row. A form of a message is normali
 prompts find it by the hash of its bytes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,11 @@ class Conversation:
     def __init__(self, attempt_id: str, first: int = 0) -> None:
         """`first` is the position of the first message: after those stored before."""
         self.attempt_id = attempt_id
+        self._count = first
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all messages: they are new when they come again."""
         self._positions: dict[int, list[int]] = {}
         self._keys: list[int] = []
         """The key of each position, from the first."""
@@ -62,7 +67,7 @@ class Conversation:
         self._last: list[int] = []
         self._last_positions: list[int] = []
         self._last_spans: list[dict[str, int]] = []
-        self._first = self._count = first
+        self._first = self._count
 
     def observe(
         self,
@@ -136,14 +141,18 @@ class Conversation:
         same = min(same, lead) if known else same
         positions = self._last_positions[:same]
         used, fresh = {*positions, *known}, []
+        seen: dict[int, Iterator[int]] = {}
         for place in range(same, len(keys)):
             if known and lead <= place < end:
                 positions.append(known[place - lead])
                 continue
-            free = [p for p in self._positions.get(keys[place], []) if p not in used]
-            if not free:
+            key = keys[place]
+            if key not in seen:
+                seen[key] = iter(self._positions.get(key, ()))
+            position = next((p for p in seen[key] if p not in used), None)
+            if position is None:
                 fresh.append(place)
-            position = free[0] if free else self._take(keys[place])
+                position = self._take(key)
             used.add(position)
             positions.append(position)
         return positions, fresh, same

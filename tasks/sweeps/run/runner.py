@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -149,6 +150,8 @@ class _CellRun:
         self.failures = Failures(answered=progress.done > 0)
         factor = execution.late_factor
         self.late = None if factor is None else LateAttempts(factor, progress.total)
+        self.refused: list[Exception] = []
+        """The errors of attempts that the store refused."""
         self.running = 0
         self.key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id}
 
@@ -192,6 +195,7 @@ class _CellRun:
                     task.cancel()
                 await asyncio.gather(*sessions, *guards, return_exceptions=True)
                 await asyncio.to_thread(self.writer.close)
+            self._check_refused()
         await asyncio.to_thread(gateway.end_cell)
 
     def came_to(self) -> tuple[str, EndReason | None]:
@@ -287,8 +291,10 @@ class _CellRun:
         """Give the attempt to the writer; waits, on a thread, while the writer has no room."""
         rows = attempt_rows(self.plan, self.cell, entered, trajectory, self.run_id)
         ended = {entered.attempt_id: trajectory.status}
-        if not self.writer.offer(rows, ended):
-            await asyncio.to_thread(self.writer.put, rows, ended=ended)
+        refused = self.refused.append
+        if not self.writer.offer(rows, ended, refused):
+            put = partial(self.writer.put, rows, ended=ended, on_refused=refused)
+            await asyncio.to_thread(put)
 
     def _flush_gateway(self) -> None:
         try:
@@ -327,8 +333,13 @@ class _CellRun:
 
     async def _watch_store(self) -> None:
         while self.writer.failing_s < STORE_GRACE_S:
+            self._check_refused()
             await asyncio.sleep(WATCH_S)
         await asyncio.to_thread(self.writer.flush)  # raises why
+
+    def _check_refused(self) -> None:
+        if self.refused:
+            raise self.refused[0]
 
 
 def _record_lost(

@@ -114,7 +114,7 @@ def recorded_calls(rows: Sequence[Mapping[str, Any]]) -> list[RecordedCall] | No
         ids, logprobs = row["token_ids"], row["logprobs"]
         if row["call_id"] not in prompts or ids is None or logprobs is None:
             return None
-        if len(ids) != len(logprobs):
+        if len(ids) != len(logprobs) or None in logprobs:
             return None
         prompt, weights = prompts[row["call_id"]], row["weights_at_start"]
         calls.append(RecordedCall(row["call_id"], prompt, ids, logprobs, weights))

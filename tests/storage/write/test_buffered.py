@@ -3,14 +3,14 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from tutti import storage
-from tutti.storage import BufferedWriter, leases
+from tutti.storage import BufferedWriter, Group, leases
 from tutti.storage import catalog as cat
 from tutti.storage.write import buffered
 from tutti.storage.write.writer import commit_tables
@@ -125,13 +125,17 @@ def test_rows_and_what_they_complete_are_one(catalog: storage.Catalog) -> None:
     def fail_always(_: sa.Connection) -> None:
         raise AssertionError("lost was committed before")
 
+    refused: list[Exception] = []
+    others: list[Exception] = []
     writer = BufferedWriter(catalog, commit_s=60)
-    writer.put({"attempts": [{"attempt_id": "before"}]})
-    writer.put(lost, fail_always)
-    writer.put({"attempts": [{"attempt_id": "after"}]})
+    writer.put({"attempts": [{"attempt_id": "before"}]}, on_refused=others.append)
+    writer.put(lost, fail_always, on_refused=refused.append)
+    writer.put({"attempts": [{"attempt_id": "after"}]}, on_refused=others.append)
     writer.add("calls", call(1))
-    with pytest.raises(AssertionError, match="lost was committed before"):
-        writer.close()
+    assert writer.flush() == 3, "the error is another group's"
+    writer.close()
+    assert [str(error) for error in refused] == ["lost was committed before"] and not others
+    assert writer.dropped == 1 and "lost was committed before" in writer.last_error
     assert (count(catalog, "attempts"), count(catalog)) == (2, 1)
 
 
@@ -141,11 +145,15 @@ def test_attempts_of_many_groups_end_with_their_rows(catalog: storage.Catalog) -
     for nth in range(4):
         state = row | {"attempt_id": f"a{nth}", "sample_id": f"s{nth}", "state": "running"}
         catalog.upsert(cat.attempt_states, state | ({"state": "done"} if nth == 2 else {}))
-    writer = BufferedWriter(catalog, commit_s=60)
-    for nth in range(4):
-        writer.put({"attempts": [{"attempt_id": f"a{nth}"}]}, ended={f"a{nth}": "limit"})
-    with pytest.raises(AssertionError, match="a2 or one of 1 attempts was committed before"):
-        writer.close()
+    refused: dict[str, str] = {}
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        for name in ("a0", "a1", "a2", "a3"):
+
+            def note(error: Exception, name: str = name) -> None:
+                refused[name] = str(error)
+
+            writer.put({"attempts": [{"attempt_id": name}]}, ended={name: "limit"}, on_refused=note)
+    assert refused == {"a2": "a2 or one of 1 attempts was committed before"}
     states = catalog.rows(sa.select(cat.attempt_states).order_by(cat.attempt_states.c.attempt_id))
     assert [(state["state"], state["status"]) for state in states] == [
         ("done", "limit"),
@@ -167,19 +175,146 @@ def test_commits_are_a_second_apart_however_steady_the_load(catalog: storage.Cat
     assert row["n"] <= 6
 
 
-def test_a_caller_that_breaks_the_thread_hears_of_it(catalog: storage.Catalog) -> None:
-    """It would wait forever for a thread that ended."""
+def test_a_closure_that_fails_is_counted_and_told_to_its_producer_alone(
+    catalog: storage.Catalog,
+) -> None:
+    """Nobody waits for a thread that ended, and no other caller gets its error."""
 
-    def make() -> dict[str, list[Any]]:
+    def make() -> Group:
         raise KeyError("no body")
 
+    def break_the_thread(error: Exception) -> None:
+        refused.append(error)
+        raise ZeroDivisionError
+
+    refused: list[Exception] = []
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        writer.add_made(make)
+        assert writer.flush() == 0
+        assert writer.dropped == 1 and "no body" in writer.last_error
+        writer.add("calls", call(1))
+        writer.add_made(make, on_refused=break_the_thread)
+        writer.put({"calls": [call(2)]})
+        assert writer.flush() == 2
+    assert [type(error) for error in refused] == [KeyError] and writer.dropped == 2
+    assert count(catalog) == 2
+
+
+def test_an_error_of_the_store_in_a_closure_is_tried_again_in_order(
+    catalog: storage.Catalog,
+) -> None:
+    """A catalog that is locked for a moment costs nothing, and nobody overtakes."""
+    errors: list[Exception] = [storage.StoreBusy("locked"), storage.StoreError("unreachable")]
+    order: list[str] = []
+
+    def make() -> Group:
+        if errors:
+            raise errors.pop(0)
+        order.append("second")
+        return Group({"calls": [call(2)]})
+
+    def third() -> Group:
+        order.append("third")
+        return Group({"calls": [call(3)]})
+
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        writer.add("calls", call(1))
+        writer.add_made(make)
+        writer.add_made(third)
+        with pytest.raises(storage.StoreError, match="unreachable"):
+            writer.flush()
+        assert count(catalog) == 1, "what came before it does not wait"
+        assert writer.flush() == 3
+    assert order == ["second", "third"] and writer.dropped == 0
+    assert count(catalog) == 3
+
+
+@pytest.mark.parametrize("where", ["make", "complete"])
+def test_an_entry_whose_error_never_passes_costs_only_itself(
+    catalog: storage.Catalog, where: str
+) -> None:
+    """After `TRIES` times; the catalog answers everybody else."""
+
+    def fail_always(*_: Any) -> Any:
+        raise storage.StoreBusy("locked")
+
+    def make() -> Group:
+        return fail_always() if where == "make" else Group({"calls": [call(0)]}, fail_always)
+
+    refused: list[Exception] = []
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        writer.add("calls", call(1))
+        writer.add_made(make, on_refused=refused.append)
+        writer.put({"calls": [call(2)]})
+        for _ in range(buffered.TRIES):
+            with suppress(storage.StoreBusy):
+                writer.flush()
+        assert writer.flush() == 2
+    assert [str(error) for error in refused] == ["locked"] and writer.dropped == 1
+    assert count(catalog) == 2
+
+
+def test_the_queue_is_bounded_by_bytes(
+    catalog: storage.Catalog, fail: Fail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what a closure holds, as its producer estimates it, and of the text of messages."""
+    monkeypatch.setattr(buffered, "MAX_BYTES", 1000)
+    fail(storage.StoreFull("no room"))
     writer = BufferedWriter(catalog, commit_s=60)
-    writer.add_made(make)
-    with pytest.raises(KeyError, match="no body"):
-        writer.flush()
+
+    def make() -> Group:
+        return Group({"calls": [call(1)]})
+
+    message = {"attempt_id": "a", "position": 0, "content": "x" * 600}
+    assert writer.add_made(make, 2000), "alone"
+    assert not writer.add_made(make, 1) and not writer.add("messages", message)
+    assert not writer.offer({"messages": [message]}, {})
+    assert writer.dropped == 2
+    fail(None)
+    assert writer.flush() == 1
+    assert writer.add("messages", message) and not writer.offer({"messages": [message]}, {})
+    writer.put({"messages": [message | {"position": 1}]})
+    writer.close()
+    assert (count(catalog), count(catalog, "messages")) == (1, 2)
+
+
+def test_a_closed_writer_takes_nothing_and_says_so(catalog: storage.Catalog) -> None:
+    """A row that nobody will commit must not be lost in silence; one added before is there."""
+    writer = BufferedWriter(catalog, commit_s=60)
     writer.add("calls", call(1))
     writer.close()
+    writer.close()
+    for act in (
+        lambda: writer.add("calls", call(2)),
+        lambda: writer.add_made(lambda: Group({})),
+        lambda: writer.put({"calls": [call(2)]}),
+        lambda: writer.offer({"calls": [call(2)]}, {}),
+        writer.flush,
+    ):
+        with pytest.raises(storage.StoreError, match="closed"):
+            act()
     assert count(catalog) == 1
+
+
+def test_closing_counts_what_the_store_did_not_take(catalog: storage.Catalog, fail: Fail) -> None:
+    """It is lost with the process."""
+    fail(storage.StoreFull("no room"))
+    writer = BufferedWriter(catalog, max_rows=2, commit_s=60)
+    writer.put({"calls": [call(1), call(2)]})
+    waiting: list[Exception] = []
+
+    def put() -> None:
+        try:
+            writer.put({"calls": [call(3)]})
+        except storage.StoreError as error:
+            waiting.append(error)
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    with pytest.raises(storage.StoreFull):
+        writer.close()
+    thread.join(60)
+    assert writer.dropped == 2 and "closed" in str(waiting)
 
 
 @pytest.mark.parametrize("arrived", [True, False])
@@ -265,29 +400,41 @@ def test_a_commit_that_lands_after_its_client_lost_touch(catalog: storage.Catalo
 
 def test_a_row_no_table_takes_costs_only_itself(catalog: storage.Catalog) -> None:
     """Of loose rows it is counted, of a group it is raised."""
+    refused: list[Exception] = []
+    bad = {"attempt_id": "bad", "score": float("nan")}
     writer = BufferedWriter(catalog, commit_s=60)
     for row in (call(1), {"call_id": 5}, {"latency_s": float("nan")}, call(2)):
         writer.add("calls", row)
-    writer.put({"attempts": [{"attempt_id": "good"}]})
-    writer.put({"attempts": [{"attempt_id": "bad", "score": float("nan")}]})
-    with pytest.raises(storage.RowRefused, match=r"\(attempt_id='bad'\), column score: nan"):
-        writer.flush()
-    assert writer.dropped == 3 and "a row was dropped" in writer.last_error
+    writer.add_all({"calls": [call(3), {"call_id": 6}], "messages": [{"attempt_id": "good"}]})
+    writer.put({"attempts": [{"attempt_id": "good"}]}, on_refused=refused.append)
+    writer.put({"attempts": [{"attempt_id": "beside"}, bad]}, on_refused=refused.append)
+    assert writer.flush() == 5
+    (error,) = refused
+    assert isinstance(error, storage.RowRefused)
+    assert "(attempt_id='bad'), column score: nan" in str(error)
+    assert writer.dropped == 5 and "a row was lost" in writer.last_error
     writer.close()
-    assert (count(catalog), count(catalog, "attempts")) == (2, 1)
+    assert (count(catalog), count(catalog, "attempts"), count(catalog, "messages")) == (3, 1, 1)
 
 
 def test_a_lost_lease_is_raised_and_nothing_more_is_committed(catalog: storage.Catalog) -> None:
-    """Also what was put after it."""
+    """It is the writer's state: everybody who asks gets it, and what waits is told to its own."""
     lease = leases.acquire(catalog, "sweep:1", seconds=0)
     writer = BufferedWriter(catalog, lease=lease, commit_s=60)
     leases.acquire(catalog, "sweep:1", seconds=0)
-    for _ in range(2):
-        writer.put({"attempts": [{"attempt_id": "late"}]})
+    refused: list[Exception] = []
+    writer.put({"attempts": [{"attempt_id": "late"}]}, on_refused=refused.append)
+    for act in (
+        writer.flush,
+        writer.flush,
+        lambda: writer.put({"attempts": [{"attempt_id": "later"}]}),
+        lambda: writer.add("calls", call(1)),
+        writer.close,
+    ):
         with pytest.raises(storage.LeaseLost):
-            writer.flush()
-    writer.close()
-    assert count(catalog, "attempts") == 0
+            act()
+    assert [type(error) for error in refused] == [storage.LeaseLost] and writer.dropped == 1
+    assert count(catalog, "attempts") == count(catalog) == 0
 
 
 def test_costly_rows_are_made_on_the_writers_thread_and_once(
@@ -296,9 +443,9 @@ def test_costly_rows_are_made_on_the_writers_thread_and_once(
     """A prompt is hashed on the writer's thread, and not again after a full disk."""
     made: list[str] = []
 
-    def make() -> dict[str, list[Any]]:
+    def make() -> Group:
         made.append(threading.current_thread().name)
-        return {"calls": [call(1)], "messages": [{"attempt_id": "a", "position": 0}] * 2}
+        return Group({"calls": [call(1)], "messages": [{"attempt_id": "a", "position": 0}] * 2})
 
     fail(storage.StoreFull("no room"))
     writer = BufferedWriter(catalog, commit_s=60)
@@ -313,8 +460,8 @@ def test_costly_rows_are_made_on_the_writers_thread_and_once(
 
 
 def test_before_each_commit_the_callers_own_is_called(catalog: storage.Catalog) -> None:
-    """Its store error fails the commit; the rows stay."""
-    errors: list[storage.StoreError] = [storage.StoreError("the gateway is away")]
+    """Its error, of whatever kind, fails the commit; the rows stay."""
+    errors: list[Exception] = [KeyError("url"), storage.StoreError("the gateway is away")]
 
     def before() -> None:
         if errors:
@@ -322,8 +469,9 @@ def test_before_each_commit_the_callers_own_is_called(catalog: storage.Catalog) 
 
     writer = BufferedWriter(catalog, before=before, commit_s=60)
     writer.put({"attempts": [{"attempt_id": "a"}]})
-    with pytest.raises(storage.StoreError, match="the gateway is away"):
-        writer.flush()
+    for reason in ("the gateway is away", "url"):
+        with pytest.raises(storage.StoreError, match=reason):
+            writer.flush()
     writer.close()
     assert count(catalog, "attempts") == 1
 

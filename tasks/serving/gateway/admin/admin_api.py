@@ -19,6 +19,7 @@ from tutti.tasks.serving.gateway.admin import views
 from tutti.tasks.serving.gateway.admin.access import AccessDenied
 from tutti.tasks.serving.gateway.calls.body import read_object
 from tutti.tasks.serving.gateway.calls.proxied_call import CallState
+from tutti.tasks.serving.gateway.calls.request import check_ids
 from tutti.tasks.serving.gateway.calls.routes import BadRequest
 from tutti.tasks.serving.gateway.calls.screen import AdminHandler, Routes, answer
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
@@ -64,6 +65,7 @@ class AdminApi:
         gateway, fields = self.gateway, read_object(exchange.body)
         try:
             cell, name = str(fields["cell_id"]), str(fields["policy"])
+            check_ids(cell)
             options = dict(fields.get("options") or {})
             if name == "cap" and "limit" not in options:
                 options["limit"] = int(fields["limit"])

@@ -318,6 +318,7 @@ class ProxiedCall:
         if status >= 400 and status not in TRY_ELSEWHERE:  # those are counted already
             endpoint.failed_calls += 1
         headers = self._passed()
+        record.body_bytes = len(body)
         if status == 200:
             record.whole = record.reported.read(unzipped(body, MAX_BUFFERED))
             sound = record.whole is not None and not record.reported.failed

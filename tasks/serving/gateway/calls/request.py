@@ -138,11 +138,7 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
     role = own[b"x-tutti-role"].decode("latin-1") if b"x-tutti-role" in own else ROLE
     model = str(body.get("model") or "")
     its_cell = own[b"x-tutti-cell"].decode("latin-1") if b"x-tutti-cell" in own else cell
-    if (
-        len(program) > MAX_NAME or len(call_id) > MAX_NAME or len(role) > MAX_NAME
-        or len(model) > MAX_NAME or len(its_cell) > MAX_NAME
-    ):  # fmt: skip
-        raise BadRequest(f"ids, roles and model names may have at most {MAX_NAME} characters")
+    check_ids(program, call_id, role, model, its_cell)
     if its_cell != cell and key.has_token and not key.is_admin:
         raise AccessDenied(403, f"X-Tutti-Cell: {its_cell!r} is not the running cell")
     step = own.get(b"x-tutti-step")
@@ -167,6 +163,15 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
         stream=body.get("stream") is True,
         spans=_spans(own[b"x-tutti-spans"]) if b"x-tutti-spans" in own else None,
     )
+
+
+def check_ids(*ids: str) -> None:
+    """Check names that become ids in the store. Raises BadRequest."""
+    for each in ids:
+        if len(each) > MAX_NAME:
+            raise BadRequest(f"ids, roles and model names may have at most {MAX_NAME} characters")
+        if "\0" in each:  # no text of PostgreSQL has it
+            raise BadRequest(f"{each!r}: ids, roles and model names cannot have a NUL character")
 
 
 def _spans(header: bytes) -> list[dict[str, int]]:

@@ -10,10 +10,10 @@ import threading
 from collections import deque
 from typing import Any
 
-from tutti.storage import BufferedWriter, Catalog, Row
+from tutti.storage import BufferedWriter, Catalog, Group, RowRefused, StoreError
 from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
 from tutti.tasks.serving.gateway.recording.record import CallRecord
-from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
+from tutti.tasks.serving.gateway.recording.transcripts import Rows, Transcripts
 from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.scheduling import ReasonCode
 
@@ -28,8 +28,8 @@ class CallRecorder:
         self, writer: BufferedWriter, transcripts: Transcripts, programs: ProgramAttempts
     ) -> None:
         self.writer, self._transcripts, self.programs = writer, transcripts, programs
-        self._late: dict[str, int] = {}
-        """Programs with calls whose rows the writer's thread has yet to make."""
+        self._late: dict[str, set[str]] = {}
+        """By program, the calls whose rows the writer's thread has yet to make."""
         self._lock = threading.Lock()
         self._ended: deque[CallRecord | tuple[str, ReasonCode]] = deque()
         """Calls, and programs with the reason of their end, in the order in which they ended."""
@@ -54,55 +54,68 @@ class CallRecorder:
         self._ended.append(ended)
 
     def _keep_some(self) -> None:
-        for _ in range(min(len(self._ended), AT_ONCE)):
-            self.keep(self._ended.popleft())
-        if self._ended:
-            asyncio.get_running_loop().call_soon(self._keep_some)
+        try:
+            for _ in range(min(len(self._ended), AT_ONCE)):
+                self.keep(self._ended.popleft())
+        finally:
+            if self._ended:
+                asyncio.get_running_loop().call_soon(self._keep_some)
 
     def catch_up(self) -> None:
         """Record all ended calls, before a flush or the end."""
         while self._ended:
             self.keep(self._ended.popleft())
 
-    def keep(self, record: CallRecord | tuple[str, ReasonCode]) -> None:
-        """Record a call; the writer counts calls that cannot be recorded."""
-        if isinstance(record, tuple):
-            self.programs.end(*record)
-            return
+    def keep(self, ended: CallRecord | tuple[str, ReasonCode]) -> None:
+        """Record a call, or the end of a program; the writer counts what cannot be recorded."""
+        try:
+            if isinstance(ended, tuple):
+                self.programs.end(*ended)
+            else:
+                self._keep_call(ended)
+        except Exception as error:  # of this call, which has ended; others are recorded
+            self.writer.lost(1, error)
+
+    def _keep_call(self, record: CallRecord) -> None:
         self.programs.take(record)
         if not self._takes_long(record):
             self.writer.add_all(self._rows(record))
             return
-        program = record.request.program
+        program, call_id = record.request.program, record.request.call_id
         with self._lock:
-            self._late[program] = self._late.get(program, 0) + 1
-        if not self.writer.add_made(lambda: self._make_late(record)):
-            self._made(program)
+            self._late.setdefault(program, set()).add(call_id)
+
+        def make() -> Group:
+            group = Group(self._rows(record))
+            self._made(program, call_id)
+            return group
+
+        if not self.writer.add_made(make, record.n_bytes, lambda _: self._made(program, call_id)):
+            self._made(program, call_id)
 
     def _takes_long(self, record: CallRecord) -> bool:
         request = record.request
-        if record.is_heavy or request.program in self._late:
+        if record.is_heavy or request.program in self._late or not record.attempt_id:
             return True
         threads = request.keeps_messages or request.is_auxiliary
         if threads or record.attempt_id in self._transcripts:
             return False
         return record.program_began_before
 
-    def _make_late(self, record: CallRecord) -> dict[str, list[Row]]:
-        try:
-            return self._rows(record)
-        finally:
-            self._made(record.request.program)
-
-    def _made(self, program: str) -> None:
+    def _made(self, program: str, call_id: str) -> None:
         with self._lock:
-            self._late[program] -= 1
-            if not self._late[program]:
-                del self._late[program]
+            late = self._late.get(program, set())
+            late.discard(call_id)
+            if not late:
+                self._late.pop(program, None)
 
-    def _rows(self, record: CallRecord) -> dict[str, list[Row]]:
+    def _rows(self, record: CallRecord) -> Rows:
+        """The rows of a call. Raises RowRefused, or an error of the store."""
         try:
             return record.rows(self._transcripts)
-        except Exception as error:  # an invalid body must not affect the call, which has ended
-            self.writer.lost(1, f"call {record.request.call_id!r}: {error!r}")
-            return {}
+        except StoreError:
+            raise  # before anything was noted of the call: it can be made again
+        except Exception as error:
+            # Its messages are lost, so later calls must not refer to them.
+            self._transcripts.restart(record.attempt_id, record.request.program)
+            raise RowRefused(f"call {record.request.call_id!r}: {error!r}") from error

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from tutti.storage import (
     BufferedWriter,
     Catalog,
+    Group,
     ProgramCell,
     ProgramTally,
     begin_program,
@@ -29,12 +30,13 @@ from tutti.storage import (
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.recording.gateway_run import GatewayRun
 from tutti.tasks.serving.gateway.recording.record import CallRecord
-from tutti.tasks.serving.gateway.recording.transcripts import Rows, Transcripts
+from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 from tutti.tasks.serving.scheduling import ReasonCode
 
 GENERATING = frozenset(("chat/completions", "completions", "responses", "messages"))
 """Paths below /v1 whose calls begin a program; an embedding alone is no attempt at anything."""
 AGAIN = "#"
+MAX_LIVES = 100_000
 ENDINGS = {
     ReasonCode.RELEASED: "released",
     ReasonCode.LEASE_ENDED: "idle",
@@ -46,7 +48,8 @@ ENDINGS = {
 
 @dataclass
 class ProgramAttempts:
-    """The attempts of one gateway's programs. All methods but `open` are for its event loop."""
+    """The attempts of one gateway's programs. All methods but `open` and `close` are for its event
+    loop."""
 
     catalog: Catalog
     writer: BufferedWriter
@@ -57,7 +60,9 @@ class ProgramAttempts:
     _open: dict[str, ProgramTally] = field(default_factory=dict)
     """By program."""
     _lives: dict[str, int] = field(default_factory=dict)
-    """How many attempts a program has had."""
+    """How many attempts a program has had, of the `MAX_LIVES` that began last."""
+    _asks_store: bool = False
+    """Whether a program may have been forgotten: then the writer's thread asks the store."""
     _held: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
@@ -74,7 +79,8 @@ class ProgramAttempts:
         self._held.enter_context(held(self.catalog, sweep_of_gateway(self.name)))
         self.run.enter()
         known, wanted = known_programs(self.catalog, self.name), {program for _, program in living}
-        for attempt_id in known:
+        self._asks_store = len(known) > MAX_LIVES
+        for attempt_id in () if self._asks_store else known:
             program, number = program_of(attempt_id)
             self._lives[program] = max(self._lives.get(program, 0), number)
         running = [each for each, state in known.items() if state == "running"]
@@ -99,40 +105,54 @@ class ProgramAttempts:
 
     def _begin(self, record: CallRecord) -> ProgramTally:
         program = record.request.program
-        number = self._lives[program] = self._lives.get(program, 0) + 1
         cell = ProgramCell(self.name, record.model or record.request.model, self.policy)
-        tally = ProgramTally(program if number == 1 else f"{program}{AGAIN}{number}", cell)
-        self._open[program], run_id = tally, self.run.run_id
-        started_at = cat.at(record.sent)
+        tally = self._open[program] = ProgramTally("", cell)
+        run_id, started_at = self.run.run_id, cat.at(record.sent)
+        if not self._asks_store:
+            tally.attempt_id = self._next_life(program)
 
         def complete(connection: sa.Connection) -> None:
             begin_program(connection, tally.attempt_id, cell, run_id, started_at)
 
-        self.writer.offer({}, complete=complete)
+        def make() -> Group:
+            tally.attempt_id = tally.attempt_id or self._next_life(program)
+            return Group({}, complete)
+
+        self.writer.add_made(make)
         return tally
+
+    def _next_life(self, program: str) -> str:
+        """The id of a program's next attempt. While the store need not be asked, it is called on
+        the event loop; from then on, on the writer's thread."""
+        number = self._lives.pop(program, 0) + 1
+        if self._asks_store and number == 1:
+            states = cat.attempt_states.c
+            query = sa.select(states.attempt_id)
+            while self.catalog.rows(query.where(states.attempt_id == attempt_of(program, number))):
+                number += 1
+        self._lives[program] = number  # as the last
+        if len(self._lives) > MAX_LIVES:
+            self._asks_store = True
+            del self._lives[next(iter(self._lives))]
+        return attempt_of(program, number)
 
     def end(self, program: str, code: ReasonCode) -> None:
         """A program has ended: its attempt is written behind its calls."""
         tally = self._open.pop(program, None)
         if tally is None:
             return
-        made: list[str] = []
 
-        def make() -> Rows:
-            self.transcripts.forget(tally.attempt_id)
-            if not may_end(self.catalog, tally.attempt_id, tally.cell.cell_id):
-                return {}
+        def make() -> Group:
+            attempt_id = tally.attempt_id
+            self.transcripts.forget(attempt_id)
+            if not attempt_id or not may_end(self.catalog, attempt_id, tally.cell.cell_id):
+                return Group({})
             row = tally.row(ENDINGS.get(code, str(code)), self.run.run_id)
-            made.append(row["status"])
-            return {"attempts": [row]}
-
-        def complete(connection: sa.Connection) -> None:
-            if made:
-                end_program(connection, tally.attempt_id, made[0])
+            status = row["status"]
+            return Group({"attempts": [row]}, lambda sql: end_program(sql, attempt_id, status))
 
         # A row that no longer fits leaves the program running: the next start records it as lost.
-        if self.writer.add_made(make):
-            self.writer.offer({}, complete=complete)
+        self.writer.add_made(make)
 
     def end_all(self) -> None:
         """The gateway stops: all programs end."""
@@ -143,6 +163,11 @@ class ProgramAttempts:
         """End the run and give the name back, once everything is committed. It blocks."""
         self.run.end()
         self._held.close()
+
+
+def attempt_of(program: str, number: int) -> str:
+    """The id of a program's attempt of that number, from 1."""
+    return program if number == 1 else f"{program}{AGAIN}{number}"
 
 
 def program_of(attempt_id: str) -> tuple[str, int]:

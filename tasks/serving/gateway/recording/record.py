@@ -59,6 +59,8 @@ class CallRecord:
     """The parsed JSON of a complete answer."""
     answered: list[bytes] = field(default_factory=list)
     """The stream as received; parsed when the rows are made."""
+    body_bytes: int = 0
+    """Length of a complete answer."""
     streamed: bool = False
     records_tokens: bool = False
     tally: ProgramTally | None = None
@@ -122,6 +124,11 @@ class CallRecord:
         return reads or len(self.request.raw) > MANY_BYTES
 
     @property
+    def n_bytes(self) -> int:
+        """About how much memory it holds."""
+        return len(self.request.raw) + self.body_bytes + sum(map(len, self.answered))
+
+    @property
     def prompt(self) -> list[dict[str, Any]] | None:
         """Its messages as chat messages, if it is a valid conversation."""
         return read_prompt(self.request.kind, self.request.body)
@@ -139,15 +146,25 @@ class CallRecord:
 
     def rows(self, transcripts: Transcripts) -> Rows:
         """The call's row, and its messages unless the client records them itself."""
-        request, prompt, row = self.request, self.prompt, self._row()
-        answer = read_answer(request.kind, self._objects() if self.reads_answer else ())
+        assert self.attempt_id, "its program was entered before"
+        row = self._row()
+        answer = read_answer(self.request.kind, self._objects() if self.reads_answer else ())
         if self.tally is not None:
             row["sweep_id"] = self.tally.cell.sweep_id  # its cell may not be in the catalog yet
+        # The one step that may ask the store and is tried again then, so nothing is noted before.
+        rows = self._with_messages(row, answer, transcripts)
+        if self.records_tokens:
+            rows["calls"] = [{**rows["calls"][0], **self._tokens(answer, transcripts)}]
+        if self.tally is not None:
             self.tally.take(row)
             if row["role"] == ROLE:
                 self.tally.take_answer(answer.message())
-        if self.records_tokens:
-            row |= self._tokens(answer, transcripts)
+        return rows
+
+    def _with_messages(
+        self, row: dict[str, Any], answer: Answer, transcripts: Transcripts
+    ) -> dict[str, list[Any]]:
+        request, prompt = self.request, self.prompt
         if prompt is None:
             return {"calls": [row]}
         if request.keeps_messages:

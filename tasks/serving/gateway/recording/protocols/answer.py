@@ -8,7 +8,7 @@ class Answer:
     """The message of an answer, assembled from its JSON or its events."""
 
     token_ids: list[int] | None = None
-    logprobs: list[float] | None = None
+    logprobs: list[float | None] | None = None
     prompt_token_ids: list[int] | None = None
     response_id: str | None = None
     """The name under which the server keeps it, if it does."""

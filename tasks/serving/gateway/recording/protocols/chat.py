@@ -1,6 +1,5 @@
 """OpenAI's chat: messages as they are; answers assembled from choices."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -87,6 +86,6 @@ def _token_ids(value: Any) -> list[int] | None:
     return value if all(type(x) is int and 0 <= x < MAX_TOKEN_ID for x in value) else None
 
 
-def _probability(value: Any) -> float:
-    """A log probability; NaN if the engine sends an invalid one."""
-    return float(value) if isinstance(value, int | float) else math.nan
+def _probability(value: Any) -> float | None:
+    """A log probability; None, which is unknown, if the engine sends none."""
+    return float(value) if isinstance(value, int | float) else None

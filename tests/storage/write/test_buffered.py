@@ -106,6 +106,8 @@ def test_put_waits_for_room(catalog: storage.Catalog, fail: Fail) -> None:
     fail(storage.StoreBusy("locked"))
     writer = BufferedWriter(catalog, max_rows=2, commit_s=0.01)
     writer.put({"calls": [call(0), call(1)]})
+    with pytest.raises(storage.StoreBusy):
+        writer.flush()
     with pytest.raises(storage.StoreError, match="nothing was committed for 0 s: locked"):
         writer.put({"calls": [call(2)]}, timeout_s=0.1)
     waiting = threading.Thread(target=writer.put, args=({"calls": [call(3)]},))

@@ -102,23 +102,27 @@ class PolicyTrainer:
         Raises TrainingFailed where they say that the policy has collapsed.
         """
         row = {"step": step, **figures}
+        noted = self._noted = self.noted() | {step: row}
         with (self._work / "figures.jsonl").open("a") as out:
             out.write(json.dumps(row) + "\n")
         self._on_step(row)
-        noted = self._noted = self.noted() | {step: row}
         if (diagnosis := collapse([noted[each] for each in sorted(noted)])) is not None:
             kept = "; the last weights are {}".format
             weights = max(self._work.glob("weights-*[0-9]"), default=None)
             raise TrainingFailed(diagnosis + (kept(weights) if weights else ""))
 
     def noted(self) -> dict[int, dict[str, Any]]:
-        """The figures noted so far, by step; of a line that a kill cut off, nothing."""
+        """The figures noted so far, by step; a line that a kill cut off is ended, and counts for
+        nothing unless it is whole."""
         if self._noted is not None:
             return self._noted
         file = self._work / "figures.jsonl"
-        lines = file.read_text().splitlines() if file.is_file() else []
+        text = file.read_text() if file.is_file() else ""
+        if text and not text.endswith("\n"):
+            with file.open("a") as out:
+                out.write("\n")
         found = {}
-        for line in lines:
+        for line in text.splitlines():
             with contextlib.suppress(json.JSONDecodeError):
                 row = json.loads(line)
                 found[row["step"]] = row

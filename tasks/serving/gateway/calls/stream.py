@@ -19,7 +19,7 @@ MAX_STREAM_BYTES = 64 * 2**20
 PIECE_BYTES = 64  # memory overhead of a piece, beside its bytes
 USAGE_MARK = (b'"usage"',)
 USAGE_MARKS = (b'"usage"', b"_reason", b'"error"')  # text in an event that the record needs
-FIRST_LOOK_PIECES, LAST_LOOK_BYTES = 4, 2**20
+LAST_PIECES, END_BYTES, START_BYTES = 4, 2**20, 2**14
 
 
 class StreamTooLong(Exception):
@@ -48,13 +48,16 @@ class StreamedAnswer:
         return b"" if self._filter is None else self._filter.rest()
 
     def read_usage(self, reported: ReportedUsage) -> None:
-        """Read usage and finish reason; they come late, so the last events are read first."""
+        """Read usage and finish reason. Most engines send all of it last; Anthropic's tell the
+        prompt's tokens in the first event."""
         pieces = self._pieces
-        if len(pieces) > FIRST_LOOK_PIECES:
-            _read_lines(b"".join(pieces[-FIRST_LOOK_PIECES:]), reported)
+        if len(pieces) > LAST_PIECES:
+            _read_lines(b"".join(pieces[-LAST_PIECES:]), reported)
             if reported.prompt is not None and reported.finish_reason is not None:
                 return
-        _read_lines(end_of(pieces, LAST_LOOK_BYTES), reported)
+        if self._bytes > END_BYTES:
+            _read_lines(start_of(pieces, START_BYTES), reported)
+        _read_lines(end_of(pieces, END_BYTES), reported)
 
 
 class EventFilter:
@@ -125,6 +128,17 @@ def _filter(strip: bool, added: Sequence[str]) -> EventFilter | None:
 def without_usage(event: bytes) -> bytes:
     """The event; b"" if it holds usage only."""
     return b"" if usage_only(event) else event
+
+
+def start_of(pieces: Iterable[bytes], most_bytes: int) -> bytes:
+    """The first pieces of a stream, of about so many bytes."""
+    size = 0
+    first = []
+    for piece in pieces:
+        first.append(piece)
+        if (size := size + len(piece)) >= most_bytes:
+            break
+    return b"".join(first)
 
 
 def end_of(pieces: Sequence[bytes], most_bytes: int) -> bytes:

@@ -6,6 +6,7 @@ Found by an attack: one event of 48 MB without an end stalled the gateway for 39
 import time
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.serving.conftest import Bench, released, until
@@ -17,6 +18,7 @@ from tutti.tasks.serving.gateway.calls.stream import (
     StreamTooLong,
     end_of,
 )
+from tutti.tasks.serving.gateway.recording.usage import ReportedUsage
 
 
 def endless(piece: bytes) -> Any:
@@ -46,6 +48,24 @@ async def test_an_event_without_an_end_ends_the_call(
     (row,) = await raw.calls()
     assert (row["status"], row["http_status"]) == ("infra_error", 502)
     await released(raw.gateway)
+
+
+@pytest.mark.parametrize("piece_bytes", [100, 5000])
+def test_a_long_stream_keeps_the_usage_of_its_first_event(piece_bytes: int) -> None:
+    """Anthropic's tells the prompt's tokens first and the answer's last; later values win."""
+    start = {"input_tokens": 700, "cache_read_input_tokens": 300, "output_tokens": 1}
+    said = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * 500}}
+    ended = {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9000}}
+    events = [{"type": "message_start", "message": {"id": "m", "usage": start}}]
+    events += [said] * (2 * gateway_stream.END_BYTES // 500)
+    events += [{"type": "message_delta", **ended}, {"type": "message_stop"}]
+    whole = b"".join(b"event: x\ndata: %b\n\n" % orjson.dumps(event) for event in events)
+    stream, reported = StreamedAnswer([], strip=False), ReportedUsage()
+    for at in range(0, len(whole), piece_bytes):
+        stream.take(whole[at : at + piece_bytes])
+    stream.read_usage(reported)
+    assert (reported.prompt, reported.cached, reported.completion) == (1000, 300, 9000)
+    assert reported.finish_reason == "end_turn"
 
 
 def test_a_stream_has_a_bound_whatever_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

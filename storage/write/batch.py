@@ -57,16 +57,20 @@ class Entry:
         cls, group: Group, on_refused: OnRefused | None = None, is_whole: bool = False
     ) -> "Entry":
         """The trivial closure, of rows that are there."""
-        texts = (row.get("content") for rows in group.rows.values() for row in rows)
-        size = sum(len(text) for text in texts if isinstance(text, str))
-        return cls(lambda: group, max(1, _count(group.rows)), size, on_refused, is_whole)
+        rows = size = 0
+        for given in group.rows.values():
+            rows += len(given)
+            for row in given:
+                text = row.get("content")  # a message's
+                if text.__class__ is str:
+                    size += len(text)
+        return cls(lambda: group, rows or 1, size, on_refused, is_whole, 0, group, rows)
 
     def make_rows(self) -> None:
-        """Make the group, once."""
-        if self.size < 0:
-            group = self.group = self.make()
-            self.is_whole = self.is_whole or group.complete is not None
-            self.size = _count(group.rows)
+        """Make the group."""
+        group = self.group = self.make()
+        self.is_whole = group.complete is not None
+        self.size = _count(group.rows)
 
     def leave_out_unfit(self) -> int:
         """Leave out the rows that do not fit their tables; returns their number."""

@@ -51,7 +51,7 @@ COMMIT_S = 1.0
 MAX_ROWS = 200_000  # about 100 MB: minutes of a busy gateway while the disk is unavailable
 MAX_BYTES = 512 * 2**20  # of long texts among them
 BATCH_ROWS = 50_000  # rows of one commit: a part of a few MB, a second's work
-BATCH_BYTES = 64 * 2**20
+BATCH_BYTES = 256 * 2**20
 TIMEOUT_S = 600.0
 TRIES = 5  # a few seconds: less than a sweep waits for its store
 FREED_AT_ONCE = 256
@@ -197,16 +197,11 @@ class BufferedWriter:
         return entered
 
     def _enter(self, entry: Entry, timeout_s: float = 0.0) -> bool:
-        """Add an entry as soon as there is room; returns whether there was. One that is larger than
-        the limits is accepted if it is alone."""
-
-        def may_go_on() -> bool:
-            rows, size = self._rows + entry.rows, self._bytes + entry.bytes
-            has_room = not self._rows or (rows <= self._max_rows and size <= MAX_BYTES)
-            return has_room or self._closed or self._lease_lost is not None
-
+        """Add an entry as soon as there is room; returns whether there was."""
         with self._changed:
-            if not (may_go_on() or self._changed.wait_for(may_go_on, timeout_s)):
+            if not self._takes(entry) and not self._changed.wait_for(
+                lambda: self._takes(entry), timeout_s
+            ):
                 return False
             self._check()
             self._queue.append(entry)
@@ -215,6 +210,13 @@ class BufferedWriter:
             if self._is_full():
                 self._changed.notify_all()
             return True
+
+    def _takes(self, entry: Entry) -> bool:
+        """Whether there is room, or never will be; an entry larger than the limits is accepted if
+        it is alone."""
+        rows, size = self._rows + entry.rows, self._bytes + entry.bytes
+        has_room = rows <= self._max_rows and size <= MAX_BYTES
+        return has_room or not self._rows or self._closed or self._lease_lost is not None
 
     def _check(self) -> None:
         if self._closed:
@@ -291,20 +293,22 @@ class BufferedWriter:
         batch: list[Entry] = []
         rows, size, pause = 0, 0, GilYielder()
         while pending and rows < BATCH_ROWS and size < BATCH_BYTES:
-            entry = pending[0]
-            try:
-                entry.make_rows()
-            except Exception as error:
-                if not self._waits([entry], error):
-                    self._fail(pending.popleft(), error)
-                elif batch:
-                    break  # those before it first
-                else:
+            entry = pending.popleft()
+            if entry.size < 0:
+                try:
+                    entry.make_rows()
+                except Exception as error:
+                    if not self._waits([entry], error):
+                        self._fail(entry, error)
+                        continue
+                    pending.appendleft(entry)
+                    if batch:
+                        break  # those before it first
                     raise
-            else:
-                batch.append(pending.popleft())
-                rows, size = rows + entry.size, size + entry.bytes
-            pause()
+                pause()
+            batch.append(entry)
+            rows += entry.size
+            size += entry.bytes
         return batch
 
     def _commit(self, batch: list[Entry]) -> None:

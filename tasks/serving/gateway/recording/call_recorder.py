@@ -95,12 +95,13 @@ class CallRecorder:
 
     def _takes_long(self, record: CallRecord) -> bool:
         request = record.request
-        if record.is_heavy or request.program in self._late or not record.attempt_id:
+        if record.is_heavy or request.program in self._late:
             return True
-        threads = request.keeps_messages or request.is_auxiliary
-        if threads or record.attempt_id in self._transcripts:
+        if request.keeps_messages or request.is_auxiliary:
             return False
-        return record.program_began_before
+        if (attempt_id := record.attempt_id) in self._transcripts:
+            return False
+        return not attempt_id or record.program_began_before
 
     def _made(self, program: str, call_id: str) -> None:
         with self._lock:

@@ -146,8 +146,8 @@ class CallRecord:
 
     def rows(self, transcripts: Transcripts) -> Rows:
         """The call's row, and its messages unless the client records them itself."""
-        assert self.attempt_id, "its program was entered before"
         row = self._row()
+        assert row["attempt_id"], "its program was entered before"
         answer = read_answer(self.request.kind, self._objects() if self.reads_answer else ())
         if self.tally is not None:
             row["sweep_id"] = self.tally.cell.sweep_id  # its cell may not be in the catalog yet

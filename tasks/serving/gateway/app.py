@@ -338,17 +338,17 @@ class Gateway:
         flush_in = 0.0
         while True:
             await asyncio.sleep(FLUSH_S)
-            if self.journal is not None and (lines := self.journal.take()):
-                await asyncio.to_thread(self.journal.write, lines)
             flush_in += FLUSH_S
-            if flush_in >= ROUND_S:
-                flush_in = 0.0
-                try:
+            try:
+                if self.journal is not None and (lines := self.journal.take()):
+                    await asyncio.to_thread(self.journal.write, lines)
+                if flush_in >= ROUND_S:
+                    flush_in = 0.0
                     self._round()
                     await check_all(self)
-                except Exception as error:  # the next round must run in any case
-                    context = {"message": "a round of the gateway failed", "exception": error}
-                    asyncio.get_running_loop().call_exception_handler(context)
+            except Exception as error:  # the next round must run in any case
+                context = {"message": "a round of the gateway failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
 
     def _round(self) -> None:
         now = time.monotonic()

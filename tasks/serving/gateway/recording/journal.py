@@ -51,8 +51,8 @@ class Journal:
         self._writing = threading.Lock()
         lines = list(_lines(path))
         self._written = len(lines)
-        if lines and not lines[-1].endswith(b"\n"):
-            os.write(self._file, b"\n")  # a line cut off by a kill must not spoil the next one
+        self._is_cut = bool(lines) and not lines[-1].endswith(b"\n")
+        """Whether a kill or a full disk cut off the last line, which must not spoil the next."""
         self.failures = 0
 
     def note(self, pool: str, program: Program) -> None:
@@ -85,10 +85,14 @@ class Journal:
             self.write(lines)
 
     def _append(self, lines: list[bytes]) -> None:
+        data = b"\n" * self._is_cut + b"\n".join(lines) + b"\n"
         try:
-            os.write(self._file, b"\n".join(lines) + b"\n")
+            written = os.write(self._file, data)
         except OSError:
             self.failures += 1
+        else:
+            self._is_cut = written < len(data)
+            self.failures += self._is_cut
 
     def rewrite(self, ledgers: dict[str, Ledger]) -> None:
         """Rewrite the file with one line per living program, if it has grown far beyond that."""
@@ -110,7 +114,7 @@ class Journal:
             self._written = 0
             return
         os.close(self._file)
-        self._file, self._written, self._lines = descriptor, alive, []
+        self._file, self._written, self._lines, self._is_cut = descriptor, alive, [], False
 
     def close(self) -> None:
         """Write pending lines and close. Lines that were taken before and whose thread was too late

@@ -125,6 +125,21 @@ def test_a_disk_that_is_full_fails_no_call(path: Path, monkeypatch: pytest.Monke
     journal.close()
 
 
+def test_a_line_that_a_full_disk_cut_off_costs_itself_only(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short write is a failure, and the next line begins a line."""
+    journal, write = Journal(path), os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
+    journal.note("m", Program("lost", 0.0))
+    journal.flush()
+    monkeypatch.setattr(os, "write", write)
+    assert journal.failures == 1
+    journal.note("m", Program("kept", 0.0))
+    journal.close()
+    assert set(read_journal(path)) == {("m", "kept")}
+
+
 def test_a_program_is_restored_once() -> None:
     """With its engine; one that was released since does not come back with the next engine."""
     living: LivingPrograms = {

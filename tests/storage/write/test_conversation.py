@@ -1,5 +1,6 @@
 """Prompts that grow are stored once, and every prompt comes back as it was sent."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +41,45 @@ def same(rows: list[dict[str, Any]], prompt: list[dict[str, Any]]) -> bool:
         if message["content"]:
             message["content"] = message["content"].encode("utf-8", "backslashreplace").decode()
     return [{k: row[k] or None for k in kept} for row in rows] == given
+
+
+class CountedPositions(list[int]):
+    """Counts how many of its positions were looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for position in super().__iter__():
+            CountedPositions.looks += 1
+            yield position
+
+
+def test_a_prompt_whose_start_was_edited_is_placed_in_linear_time() -> None:
+    """However often a message repeats, each of its positions is looked at once."""
+    conversation, count = Conversation("attempt:1"), 500
+    said = [{"role": "user", "content": "go on"}] * count
+    conversation.observe("call:1", [{"role": "system", "content": "a"}, *said], None)
+    known = conversation._positions.items()
+    conversation._positions = {key: CountedPositions(positions) for key, positions in known}
+    edited = [{"role": "system", "content": "b"}, *said, said[0]]
+    rows, spans = conversation.observe("call:2", edited, None)
+    assert [row["position"] for row in rows] == [count + 1, count + 2]
+    assert spans == [
+        {"first": count + 1, "last": count + 1},
+        {"first": 1, "last": count},
+        {"first": count + 2, "last": count + 2},
+    ]
+    assert count <= CountedPositions.looks <= count + 2
+
+
+def test_after_rows_were_lost_no_prompt_refers_to_them() -> None:
+    """All of it is stored again, at positions that nobody has."""
+    conversation = Conversation("attempt:1", first=5)
+    prompt = [{"role": "user", "content": "a"}]
+    conversation.observe("call:1", prompt, {"role": "assistant", "content": "b"})
+    conversation.restart()
+    rows, spans = conversation.observe("call:2", prompt, None)
+    assert [row["position"] for row in rows] == [7] and spans == [{"first": 7, "last": 7}]
 
 
 @settings(deadline=None, max_examples=settings().max_examples * 3)

@@ -235,6 +235,25 @@ async def test_json_that_cannot_be_written_back_is_refused_when_it_comes(raw: Be
     await released(raw.gateway)
 
 
+async def test_an_id_that_no_catalog_holds_is_refused_when_it_comes(raw: Bench) -> None:
+    """PostgreSQL takes no NUL character: one such program had stopped the recording of all."""
+    message = [{"role": "user", "content": "a"}]
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        ("/p/a%00b/v1/chat/completions", {"model": "m"}),
+        ("/v1/chat/completions", {"model": "m", "program_id": "a\0b"}),
+        ("/v1/chat/completions", {"model": "m", "job_id": "a\0b"}),
+        ("/v1/chat/completions", {"model": "m\0"}),
+    ]
+    for path, body in bodies:
+        answer = await raw.client.post(path, json={**body, "messages": message})
+        assert answer.status == 400 and "NUL character" in await answer.text(), body
+    cell = {"cell_id": "a\0b", "policy": "passthrough"}
+    answer = await raw.client.put("/cell", json=cell, headers=BOSS)
+    assert answer.status == 400 and "NUL character" in await answer.text()
+    assert (await raw.chat("ab", messages=[{"role": "user", "content": "a\0b"}])).status == 200
+    await released(raw.gateway)
+
+
 async def test_a_body_of_a_million_objects_is_refused_unparsed(raw: Bench) -> None:
     """Three bytes an object, sixty-four in memory, and half a second for everybody else."""
     data = b'{"model": "m", "messages": [' + b",".join([b"{}"] * 1_100_000) + b"]}"

@@ -55,10 +55,11 @@ def test_a_long_stream_keeps_the_usage_of_its_first_event(piece_bytes: int) -> N
     """Anthropic's tells the prompt's tokens first and the answer's last; later values win."""
     start = {"input_tokens": 700, "cache_read_input_tokens": 300, "output_tokens": 1}
     said = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * 500}}
-    ended = {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9000}}
-    events = [{"type": "message_start", "message": {"id": "m", "usage": start}}]
+    usage = {"output_tokens": 9000}
+    ended = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}
+    events: list[Any] = [{"type": "message_start", "message": {"id": "m", "usage": start}}]
     events += [said] * (2 * gateway_stream.END_BYTES // 500)
-    events += [{"type": "message_delta", **ended}, {"type": "message_stop"}]
+    events += [ended, {"type": "message_stop"}]
     whole = b"".join(b"event: x\ndata: %b\n\n" % orjson.dumps(event) for event in events)
     stream, reported = StreamedAnswer([], strip=False), ReportedUsage()
     for at in range(0, len(whole), piece_bytes):

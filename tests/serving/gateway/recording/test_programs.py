@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import pytest
@@ -16,7 +16,9 @@ from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.recording import programs as programs_module
 from tutti.tasks.serving.gateway.recording.gateway_run import GatewayRun
+from tutti.tasks.serving.gateway.recording.journal import Journal
 from tutti.tasks.serving.gateway.recording.programs import program_of
 from tutti.tasks.serving.gateway.settings import Settings
 
@@ -173,6 +175,55 @@ async def test_idle_and_stopped_programs_are_attempts(make_bench: MakeBench, qui
     ]
 
 
+async def test_programs_that_the_gateway_forgot_are_counted_by_the_store(
+    make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its memory is bounded; a program that comes again is another attempt all the same."""
+    monkeypatch.setattr(programs_module, "MAX_LIVES", 2)
+    bench = await make_bench(name="mine")
+    for name in ("p", "p", "q", "r", "p", "s", "p"):
+        await bench.chat(name)
+        await bench.chat(name)
+        await bench.release(name)
+        await asyncio.sleep(0.02)
+        bench.gateway.recorder.flush()
+    assert len(bench.gateway.recording.programs._lives) == 2
+    rows = await bench.rows(ATTEMPTS)
+    assert [row["attempt_id"] for row in rows] == ["p", "p#2", "p#3", "p#4", "q", "r", "s"]
+    assert {row["steps"] for row in rows} == {2}
+    per_attempt = "select attempt_id, count(*) as n from calls group by all order by all"
+    found = await bench.rows(per_attempt)
+    assert [row["attempt_id"] for row in found] == [row["attempt_id"] for row in rows]
+    assert bench.gateway.recorder.dropped == 0
+
+
+async def test_a_catalog_that_is_locked_for_a_moment_costs_no_attempt(
+    make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a program is tried again; those of others are not held up by it for good."""
+    bench = await make_bench(name="mine")
+    errors = [storage.StoreBusy("locked"), storage.StoreBusy("locked")]
+    real = storage.may_end
+
+    def may_end(*given: Any) -> bool:
+        if errors:
+            raise errors.pop()
+        return real(*given)
+
+    monkeypatch.setattr(programs_module, "may_end", may_end)
+    for name in ("p", "q"):
+        await bench.chat(name)
+        await bench.release(name)
+    await asyncio.sleep(0.02)
+    recorder = bench.gateway.recorder
+    while errors:
+        with suppress(storage.StoreBusy):
+            await asyncio.to_thread(recorder.flush)
+    await asyncio.to_thread(recorder.flush)
+    assert [row["attempt_id"] for row in await bench.rows(ATTEMPTS)] == ["p", "q"]
+    assert recorder.dropped == 0 and recorder.last_error == ""
+
+
 Start = Callable[..., Awaitable[Bench]]
 
 
@@ -239,6 +290,34 @@ async def test_a_program_of_the_journal_goes_on(start: Start, tmp_path: Any) -> 
     await asyncio.sleep(0.02)
     (row,) = await second.rows(ATTEMPTS)
     assert (row["attempt_id"], row["steps"], row["stop_reason"]) == ("open", 2, "released")
+
+
+@pytest.mark.parametrize("step", ["note", "write", "forget", "rewrite"])
+async def test_a_journal_that_breaks_stops_neither_recording_nor_rounds(
+    start: Start, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, quick: None, step: str
+) -> None:
+    """Whatever it raises: the calls and attempts are stored, and leases end."""
+
+    def broken(*_: Any) -> None:
+        raise ValueError("odd")
+
+    monkeypatch.setattr(Journal, step, broken)
+    bench = await start(journal=tmp_path / "programs.jsonl")
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    for nth in range(20):
+        await bench.chat(f"p{nth}")
+    trend = len(bench.gateway.trend)
+    await until(lambda: len(bench.gateway.trend) > trend + 2, "rounds go on")
+    if step != "forget":
+        assert await bench.release("p1")
+    await bench.gateway.stop(0.0)
+    names = sorted(f"p{nth}" for nth in range(20))
+    rows = storage.query(ATTEMPTS, bench.catalog.home)
+    assert [row["attempt_id"] for row in rows] == names
+    calls = storage.query("select attempt_id from calls order by all", bench.catalog.home)
+    assert [row["attempt_id"] for row in calls] == names
+    assert faults or step == "forget"
 
 
 async def test_a_name_is_one_gateways(start: Start) -> None:

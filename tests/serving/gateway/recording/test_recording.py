@@ -204,6 +204,47 @@ def test_the_gateway_does_without_pandas() -> None:
     assert done.stdout.strip() == "False", done.stderr
 
 
+def test_a_log_probability_that_is_null_costs_no_row(
+    catalog: storage.Catalog, writer: Held
+) -> None:
+    """It is unknown; the call's other columns are not."""
+    recording = recorder_of(writer, Transcripts(catalog.home), catalog)
+    record = ended(1, [said("user", "a")], "b")
+    record.records_tokens = True
+    content = [{"logprob": -0.5}, {"logprob": None}, {}, None]
+    record.whole["choices"][0] |= {"token_ids": [1, 2, 3, 4], "logprobs": {"content": content}}
+    recording.keep(record)
+    writer.may_commit.set()
+    writer.flush()
+    (row,) = storage.query("select token_ids, logprobs from calls", catalog.home)
+    assert row == {"token_ids": [1, 2, 3, 4], "logprobs": [-0.5, None, None, None]}
+    assert writer.dropped == 0
+
+
+async def test_a_call_that_breaks_the_recorder_stops_nothing(
+    catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The timer goes on, and what broke is counted."""
+    recording = recorder_of(writer, Transcripts(catalog.home), catalog)
+    real = recording.programs.take
+
+    def take(record: CallRecord) -> None:
+        if record.request.step == 1:
+            raise KeyError("odd")
+        real(record)
+
+    monkeypatch.setattr(recording.programs, "take", take)
+    for nth in (1, 2):
+        recording.soon(ended(nth, [said("user", "a")], program=f"p{nth}"))
+        async with asyncio.timeout(60):
+            while recording._ended:
+                await asyncio.sleep(0.001)
+    writer.may_commit.set()
+    await asyncio.to_thread(writer.flush)
+    assert [row["call_id"] for row in storage.query("from calls", catalog.home)] == ["c2"]
+    assert writer.dropped == 1 and "odd" in writer.last_error
+
+
 async def test_ended_calls_are_kept_soon_and_all_of_them_before_a_flush(
     catalog: storage.Catalog, writer: Held
 ) -> None:

@@ -96,7 +96,10 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "idle, crowded_out, gateway_stopped; imports may have others",
         "error_message": "the error's text; null: no error",
         "due_at": "planned start of an open-loop load, UTC; null: closed loop",
-        "working_s": "seconds of work, without being held; null: not measured",
+        "working_s": "seconds of work, without `held_s` and a simulated user's time; null: not "
+        "measured",
+        "held_s": "seconds of waiting for endpoints: held by the gateway, in tries that failed, "
+        "before the next try; null: not measured",
         "steps": "steps of the agent",
         "calls": "calls of the agent's model",
         "tool_calls": "tool calls that the model asked for",

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import orjson
 
 from tutti.storage import MOST_MESSAGE, ErrorType, now
+from tutti.tasks.agents.clock import WorkingClock
 from tutti.tasks.agents.context import PromptWindow
 from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.environment import Environment
@@ -62,7 +63,7 @@ class AttemptLimits:
 
     turns: int = 8
     working_s: float = 120.0
-    """Working seconds: without time held by the gateway's policy or taken by a partner."""
+    """Working seconds, by the rule of `tutti.tasks.agents.clock`."""
     tokens: int | None = None
     """Prompt and completion tokens of all calls."""
     cost_usd: float | None = None
@@ -121,6 +122,7 @@ class Trajectory:
     cached_tokens: int = 0
     completion_tokens: int = 0
     held_s: float = 0.0
+    """How long it waited for its endpoints."""
     partner_s: float = 0.0
     """How long the agent waited for its partner."""
     cost: Cost = field(default_factory=Cost)
@@ -128,6 +130,11 @@ class Trajectory:
     started_at: datetime = field(default_factory=now)
     ended_at: datetime = field(default_factory=now)
     seconds: float = 0.0
+
+    @property
+    def working_s(self) -> float:
+        """Its seconds without what it waited for."""
+        return self.seconds - self.held_s - self.partner_s
 
     @property
     def cost_usd(self) -> float | None:
@@ -163,7 +170,8 @@ async def run_attempt(
     attempt.on_step = on_step
     trajectory = attempt.trajectory
     try:
-        await attempt.run()
+        with attempt.clock.running():
+            await attempt.run()
     except ContextExceeded as error:
         trajectory.stop_reason = Stop.CONTEXT
         trajectory.fail("limit", ErrorType.CONTEXT_EXCEEDED, str(error))
@@ -174,7 +182,7 @@ async def run_attempt(
         trajectory.stop_reason = Stop.TOOL_UNAVAILABLE
         trajectory.fail("infra_error", ErrorType.TOOL_UNAVAILABLE, str(error))
     trajectory.ended_at = now()
-    trajectory.seconds = time.monotonic() - attempt.started
+    attempt.read_clock()
     return trajectory
 
 
@@ -192,7 +200,7 @@ class _Attempt:
         self.model, self.limits, self.agent = model, limits, agent
         self.tools, self.partner = environment.tools, environment.partner
         self.trajectory = Trajectory(list(prompt), prompt_messages=len(prompt))
-        self.started = time.monotonic()
+        self.clock = WorkingClock()
         self._window = PromptWindow(agent.context_tokens)
         self._ledger = Ledger() if agent.ledger else None
         self._malformed = 0  # consecutive turns
@@ -252,15 +260,13 @@ class _Attempt:
 
     async def _partners(self, saying: Awaitable[PartnerReply]) -> PartnerReply:
         """Get the partner's message; its time and its model's limits do not count for the agent."""
-        began = time.monotonic()
         try:
-            return await saying
+            with self.clock.partner():
+                return await saying
         except ContextExceeded as error:
             kind = ErrorType.PARTNER_CONTEXT_EXCEEDED
             text = f"the partner's context is full: {error}"
             raise ModelCallFailed(text, error_type=kind) from error
-        finally:
-            self.trajectory.partner_s += time.monotonic() - began
 
     def _hear(self, said: str | None) -> None:
         if said is not None:
@@ -270,10 +276,10 @@ class _Attempt:
         """Whether a limit is reached; if so, ends the attempt."""
         done, limits = self.trajectory, self.limits
         tokens = done.prompt_tokens + done.completion_tokens
-        working_s = time.monotonic() - self.started - done.held_s - done.partner_s
+        self.read_clock()
         reached = {
             Stop.TURNS: done.steps >= limits.turns,
-            Stop.TIME: working_s > limits.working_s,
+            Stop.TIME: done.working_s > limits.working_s,
             Stop.TOKENS: limits.tokens is not None and tokens >= limits.tokens,
             Stop.MONEY: limits.cost_usd is not None and done.cost.known_usd >= limits.cost_usd,
             Stop.MALFORMED: self._malformed >= limits.malformed,
@@ -284,6 +290,11 @@ class _Attempt:
         done.status = "model_error" if reason is Stop.MALFORMED else "limit"
         done.stop_reason = reason
         return True
+
+    def read_clock(self) -> None:
+        """Set the trajectory's times."""
+        done, clock = self.trajectory, self.clock
+        done.seconds, done.held_s, done.partner_s = clock.seconds, clock.held_s, clock.partner_s
 
     async def _ask(self) -> Reply:
         messages = self.trajectory.messages
@@ -305,7 +316,6 @@ class _Attempt:
         done.prompt_tokens += reply.prompt_tokens
         done.cached_tokens += reply.cached_tokens
         done.completion_tokens += reply.completion_tokens
-        done.held_s += reply.held_s
         done.cost.add(reply.cost_usd)
         done.tool_runs += [(done.steps, *run) for run in reply.runs]
 
@@ -355,7 +365,6 @@ class _Attempt:
                 self._ledger.note(function["name"], function["arguments"], result.status)
             told = {"role": "tool", "tool_call_id": call["id"], "name": function["name"]}
             done.messages.append(told | {"content": result.content})
-        done.held_s += max(result.held_s for result in results)  # they ran concurrently
         made_sense = any(result.error_type != MALFORMED for result in results)
         self._malformed = 0 if made_sense else self._malformed + 1
         return next((result.final for result in results if result.final is not None), None)

@@ -94,14 +94,12 @@ class ParallelThinker:
         cost = Cost()
         for each in asked:
             cost.add(each.cost_usd)
-        held_s = max(each.reply.held_s for each in solutions)
         return Reply(
             combined.message,
             combined.call_id,
             sum(each.prompt_tokens for each in asked),
             sum(each.cached_tokens for each in asked),
             sum(each.completion_tokens for each in asked),
-            held_s + (combined.reply.held_s if combined.reply is not None else 0.0),
             cost.usd,
             [*(each.run for each in solutions), combined.run],
         )

@@ -31,8 +31,6 @@ class ToolResult:
     """Cost of the models that the tool called; None if the price of one is unknown."""
     retrievals: Sequence[Mapping[str, Any]] = ()
     """For a search, per query: index_id, query, doc_ids, scores, latency_s."""
-    held_s: float = 0.0
-    """How long the gateway held the tool's own model calls."""
     final: str | None = None
     """The attempt's final text, if the tool ends it: stored as the model's last message."""
 

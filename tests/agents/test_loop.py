@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.agents.held import hold
+from tutti.tasks.agents.clock import note_wait
 from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import (
@@ -42,7 +44,8 @@ class Script:
         reply = self.replies.pop(0)
         if isinstance(reply, Exception):
             raise reply
-        return Reply(reply, f"call-{step}", 10, 4, 3, held_s=0.5)
+        hold(0.5)
+        return Reply(reply, f"call-{step}", 10, 4, 3)
 
 
 class Tools:
@@ -302,7 +305,8 @@ def test_a_tool_may_have_the_last_word() -> None:
     class Final(Tools):
         async def use(self, name: str, arguments: str) -> ToolResult:
             result = await super().use(name, arguments)
-            return replace(result, final=r"so \boxed{9}", held_s=2.0)
+            note_wait(0.0, 2.0)  # at the same time as the other call's
+            return replace(result, final=r"so \boxed{9}")
 
     script, prompt = Script(call("quick", "quick")), [{"role": "user", "content": "q"}]
     done = asyncio.run(run_attempt(prompt, script, Environment(Final()), AttemptLimits()))

@@ -41,7 +41,7 @@ class Scripted:
             raise self.said
         said = self.said(messages[-1]["content"]) if callable(self.said) else self.said
         message = {"role": "assistant", "content": said}
-        return Reply(message, self.call_id, 10, 4, 5, 0.25, self.usd)
+        return Reply(message, self.call_id, 10, 4, 5, self.usd)
 
 
 def thinker(
@@ -71,7 +71,7 @@ async def test_the_selected_solution_is_the_answer(number: int) -> None:
     reply = await thinker(texts, selector).complete(PROBLEM, (), 1)
     assert (reply.message["content"], reply.call_id) == (texts[number], f"s{number}")
     assert (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens) == (50, 20, 25)
-    assert (reply.cost_usd, reply.held_s) == (2.25, 0.5)
+    assert reply.cost_usd == 2.25
     assert [(name, run.status) for name, _, run in reply.runs] == [
         *[("solution", "ok")] * 4,
         ("select", "ok"),

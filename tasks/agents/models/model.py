@@ -17,6 +17,7 @@ import orjson
 
 from tutti.errors import TuttiError
 from tutti.storage import ErrorType, http_error
+from tutti.tasks.agents.clock import note_wait
 from tutti.tasks.agents.context import spans
 from tutti.tasks.agents.models.client import COMPLETIONS, Client
 from tutti.tasks.agents.models.described import as_text
@@ -69,7 +70,6 @@ class Reply:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
-    held_s: float = 0.0
     cost_usd: float | None = 0.0
     """None where the model's price is unknown."""
     runs: Sequence[tuple[str, str, ToolResult]] = ()
@@ -186,12 +186,14 @@ class GatewayModel:
             try:
                 return await self._try(data, step, positions)
             except ModelCallFailed as error:
+                note_wait(started, time.monotonic())
                 times = failed[error.status] = failed.get(error.status, 0) + 1
                 spent_s = time.monotonic() - started
                 pause = self._retry.pause_s(error.status, times, error.pause_s, spent_s, draw)
                 if pause is None:
                     raise
             await asyncio.sleep(pause)
+            note_wait(started, time.monotonic())
 
     def choosing(self, choices: Sequence[str]) -> "GatewayModel":
         """The same model, answering with one of `choices`: vLLM's structured outputs."""
@@ -226,17 +228,18 @@ class GatewayModel:
         ]
         if self._role == ORCHESTRATOR and positions is not None:
             headers.append((b"X-Tutti-Spans", spans(positions).encode()))
+        sent = time.monotonic()
         try:
             answer = await self._client.post(COMPLETIONS, headers, data)
         except NoAnswer as error:
             raise ModelCallFailed(str(error), CONNECTION) from error
         if answer.status != 200:
             raise _refusal(answer)
-        held_s = float(answer.header(b"x-tutti-held-s") or 0)
+        note_wait(sent, sent + float(answer.header(b"x-tutti-held-s") or 0))
         price = answer.header(b"x-tutti-cost-usd")  # left out where the gateway knows no price
         cost_usd = None if price is None else float(price)
         try:
-            return _reply(orjson.loads(answer.body), call_id, held_s, cost_usd)
+            return _reply(orjson.loads(answer.body), call_id, cost_usd)
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
             text = _shown(answer.body, 200)
             raise ModelCallFailed(f"HTTP 200 without a message: {text}") from error
@@ -277,7 +280,7 @@ def _sent(message: Message, reasoning_field: str | None) -> Message:
     return sent if reasoning_field is None else sent | {reasoning_field: message["reasoning"]}
 
 
-def _reply(answer: Mapping[str, Any], call_id: str, held_s: float, cost_usd: float | None) -> Reply:
+def _reply(answer: Mapping[str, Any], call_id: str, cost_usd: float | None) -> Reply:
     message = answer["choices"][0]["message"]
     kept: Message = {"role": "assistant", "content": message.get("content") or ""}
     # Two names for the same field: newer vLLM releases and Together use `reasoning`.
@@ -297,6 +300,5 @@ def _reply(answer: Mapping[str, Any], call_id: str, held_s: float, cost_usd: flo
         usage.get("prompt_tokens") or 0,
         details.get("cached_tokens") or 0,
         usage.get("completion_tokens") or 0,
-        held_s,
         cost_usd,
     )

@@ -45,7 +45,6 @@ class Consultation:
     def __init__(self, experts: Experts, measures: TokenMeasures, step: int) -> None:
         self._experts, self._measures, self._step = experts, measures, step
         self.cost = Cost()
-        self.held_s = 0.0
 
     async def ask(self, expert: Expert, messages: Sequence[Message]) -> str:
         """The expert's answer. Raises ModelCallFailed, ContextExceeded."""
@@ -53,6 +52,5 @@ class Consultation:
         if all(isinstance(message["content"], str) for message in messages):
             self._measures.of(expert).learn(messages, reply.prompt_tokens)  # images are not text
         self.cost.add(reply.cost_usd)
-        self.held_s += reply.held_s
         text: str = reply.message["content"] or ""
         return text

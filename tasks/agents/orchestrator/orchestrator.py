@@ -252,6 +252,5 @@ def _result(done: ToolOutcome, consultation: Consultation, started_at: datetime)
         done.error_type,
         retrievals=done.retrievals,
         cost_usd=consultation.cost.usd,
-        held_s=consultation.held_s,
         final=done.final,
     )

@@ -112,7 +112,7 @@ class StrategistTurns:
     ) -> Reply:
         """The strategist's message, after which the actor has made its move.
 
-        The cost and the held time are those of both calls. Raises ModelCallFailed; ContextExceeded
+        The cost is that of both calls. Raises ModelCallFailed; ContextExceeded
         if the strategist's own prompt is too long.
         """
         self._step, self._move = step, ""
@@ -124,15 +124,12 @@ class StrategistTurns:
         task = self._world.move_task(strategy)
         acted = await self._ask(self._experts, task)
         self._move = acted.message["content"] or ""
-        run = ToolResult(
-            self._move, "ok", started_at, now(), cost_usd=acted.cost_usd, held_s=acted.held_s
-        )
+        run = ToolResult(self._move, "ok", started_at, now(), cost_usd=acted.cost_usd)
         cost = Cost()
         cost.add(reply.cost_usd)
         cost.add(acted.cost_usd)
         arguments = orjson.dumps({"strategy": strategy, "moves": list(task.moves)}).decode()
-        held_s = reply.held_s + acted.held_s
-        return replace(reply, held_s=held_s, cost_usd=cost.usd, runs=((ACT, arguments, run),))
+        return replace(reply, cost_usd=cost.usd, runs=((ACT, arguments, run),))
 
     def _actor_of(self, experts: Experts) -> Actor:
         async def act(task: MoveTask) -> str:

@@ -107,7 +107,7 @@ class ExpertTurns:
         step: int,
         positions: Sequence[int] | None,
     ) -> Reply:
-        """The expert's turn, with the cost and the held time of both calls. Its token counts are
+        """The expert's turn, with the cost of both calls. Its token counts are
         those of the orchestrator's call, from which the loop learns the length of its prompts."""
         started_at = now()
         turn = await self._experts(expert).complete(messages, self._tools.schemas, step, positions)
@@ -121,7 +121,6 @@ class ExpertTurns:
             started_at,
             now(),
             cost_usd=turn.cost_usd,
-            held_s=turn.held_s,
         )
         cost = Cost()
         cost.add(own.cost_usd)
@@ -130,7 +129,6 @@ class ExpertTurns:
             own,
             message=message,
             call_id=turn.call_id,
-            held_s=own.held_s + turn.held_s,
             cost_usd=cost.usd,
             runs=((CALL_EXPERT, arguments, run),),
         )

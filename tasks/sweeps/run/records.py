@@ -35,7 +35,7 @@ def attempt_rows(
         "due_at": entered.due_at,
         "started_at": trajectory.started_at,
         "ended_at": trajectory.ended_at,
-        "working_s": trajectory.seconds - trajectory.held_s - trajectory.partner_s,
+        "working_s": trajectory.working_s,
         "held_s": trajectory.held_s,
         "steps": trajectory.steps,
         "calls": _own_calls(trajectory) or trajectory.steps,  # a harness's are the gateway's

@@ -136,7 +136,7 @@ class SuiteLimits(Group):
 
     max_turns: Annotated[int, SWEEP] = Field(8, ge=1, description="calls of one attempt")
     working_s: Annotated[float, SWEEP] = Field(
-        120.0, gt=0, description="seconds of one attempt, without time held by the gateway"
+        120.0, gt=0, description="seconds of one attempt, without waiting for endpoints"
     )
     attempt_usd: Annotated[float | None, SWEEP] = Field(
         None, gt=0, description="cost of one attempt's calls and tools"

@@ -26,6 +26,7 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
+from tutti.tasks.agents.clock import WorkingClock
 from tutti.tasks.agents.models.client import COMPLETIONS, Client, StreamedAnswer, _Events
 from tutti.tasks.agents.models.model import CallOrigin, GatewayModel, ModelCallFailed, Sampling
 from tutti.tasks.agents.models.retry import CONNECTION, Retry
@@ -79,7 +80,10 @@ async def test_a_call_says_whose_it_is(engine: RawEngine, client: Client) -> Non
     told = "X-Tutti-Held-S: 1.5\r\nX-Tutti-Cost-Usd: 0.25\r\n"
     engine.reply = answering(whole(COMPLETION, headers=told))
     model = GatewayModel(client, "m", CallOrigin("p:1", "cell:1", "judge"), Sampling())
-    replies = [await model.complete(ASKED, [], step) for step in (1, 2)]
+    clock = WorkingClock()
+    with clock.running():
+        replies = [await model.complete(ASKED, [], 1)]
+    replies.append(await model.complete(ASKED, [], 2))
     headers = [asked.headers for asked in engine.asked]
     assert [h["x-call-id"] for h in headers] == [reply.call_id for reply in replies]
     assert headers[0]["x-call-id"] != headers[1]["x-call-id"]
@@ -88,7 +92,7 @@ async def test_a_call_says_whose_it_is(engine: RawEngine, client: Client) -> Non
         ("p:1", "cell:1", "judge")
     }
     assert headers[0]["content-type"] == "application/json"
-    assert (replies[0].held_s, replies[0].cost_usd) == (1.5, 0.25)
+    assert clock.held_s == pytest.approx(1.5) and replies[0].cost_usd == 0.25
 
 
 @pytest.mark.parametrize(("head", "usd"), [("", None), ("X-Tutti-Cost-Usd: 0.000000000\r\n", 0.0)])

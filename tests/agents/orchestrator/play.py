@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.agents.held import hold
 from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.models.model import Message, Reply
@@ -43,7 +44,8 @@ class Script:
         if isinstance(reply, Exception):
             raise reply
         message = {"role": "assistant", "content": reply} if isinstance(reply, str) else reply
-        return Reply(message, f"call-{step}", 10, 0, 3, held_s=0.5, cost_usd=self.cost_usd)
+        hold(0.5)
+        return Reply(message, f"call-{step}", 10, 0, 3, cost_usd=self.cost_usd)
 
     def prompt(self, place: int = -1) -> str:
         """The last message of a prompt it was given."""

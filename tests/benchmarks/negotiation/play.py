@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from tests.agents.held import hold
 from tests.agents.orchestrator.play import agent_file, expert
 from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
@@ -72,7 +73,8 @@ class Says:
         """What `reply` says."""
         self.prompts.append([dict(message) for message in messages])
         text = self.reply(str(messages[-1]["content"]), self.choices)
-        return Reply({"role": "assistant", "content": text}, f"call-{step}", 9, 0, 2, 0.5, 0.1)
+        hold(0.5)
+        return Reply({"role": "assistant", "content": text}, f"call-{step}", 9, 0, 2, 0.1)
 
 
 def file(structured: bool = True) -> AgentFile:

@@ -171,10 +171,10 @@ class ProxiedCall:
         assert call is not None and call.engine is not None
         now = time.monotonic()
         self.endpoint = endpoint = self.pool.endpoints[call.engine.engine_id]
-        if self.record.held_s is None:
-            self.record.held_s = now - self.record.sent
+        if not self._tried:
             self.owner.note_admitted(self)
             self._prepare()
+        self.record.held_s = now - self.record.sent
         self.record.goes_to(endpoint)
         self.state, self.active_at = CallState.SENT, now
         self._tried.add(endpoint.name)
@@ -345,7 +345,7 @@ class ProxiedCall:
             return False
         self.record.retry += 1  # of the first send it is 0
         endpoint.pause(time.monotonic() + (1.0 if pause is None else pause), "HTTP 429")
-        self.state = CallState.HELD
+        self.state, self.record.held_s = CallState.HELD, None
         self.owner.endpoint_changed(endpoint)
         admitted = self.scheduler.requeue(call, time.monotonic())
         self.owner.send_admitted(self.pool, admitted)

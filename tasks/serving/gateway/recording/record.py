@@ -39,10 +39,11 @@ class CallRecord:
     """The name that it is recorded by, the registry's if that has one; "": the request's."""
     served_name: str = ""
     """The model's name in the request that the endpoint got."""
-    sent: float = field(default_factory=time.monotonic)
+    sent: float = field(default_factory=lambda: time.monotonic())
     """When the call arrived, in seconds of the monotonic clock."""
     held_s: float | None = None
-    """Time until it was admitted; None if it never was."""
+    """Time until it was sent to its engine for the last time, with the tries before that failed;
+    None while it is held."""
     ttft_s: float | None = None
     """Time since the call was sent by its client, hold time included."""
     latency_s: float = 0.0

@@ -1,0 +1,13 @@
+"""Waits that a double reports to the attempt that runs, without waiting."""
+
+from itertools import count
+
+from tutti.tasks.agents.clock import note_wait
+
+_PLACES = count(1)
+
+
+def hold(seconds: float) -> None:
+    """Report a wait that overlaps no other."""
+    start = 1e6 * next(_PLACES)
+    note_wait(start, start + seconds)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models.oracle import ToolUse as ToolUse
     from tutti.tasks.agents.models.registered import agent_of as agent_of
     from tutti.tasks.agents.models.registered import sampling_of as sampling_of
+    from tutti.tasks.agents.models.retry import PASSING as PASSING
     from tutti.tasks.agents.models.retry import Retry as Retry
     from tutti.tasks.agents.models.scripted import NoOpModel as NoOpModel
     from tutti.tasks.agents.models.scripted import OracleModel as OracleModel

@@ -42,6 +42,8 @@ class Retry:
 OVERLOADED = 529
 """Anthropic's status."""
 RETRY = Retry({CONNECTION: 3, 408: 2, 429: 6, 500: 2, 502: 3, 503: 4, 504: 2, OVERLOADED: 4})
+PASSING = RETRY.tries.keys()
+"""Statuses of failures that may pass."""
 
 
 def asked_pause_s(header: str | None) -> float | None:

@@ -1,5 +1,5 @@
 """One call to each endpoint before anything is measured on it, so that a wrong key, name or field
-is known after seconds and not after every sample has failed.
+is known after seconds and not after every sample has failed. Errors that may pass are tried again.
 
 Engines that tutti starts are not called: their start has seen that they answer.
 """
@@ -9,6 +9,7 @@ import contextlib
 import uuid
 
 from tutti.tasks.agents import (
+    PASSING,
     CallOrigin,
     Client,
     ContextExceeded,
@@ -27,6 +28,11 @@ TOKENS = 16  # fewer are refused by some providers
 QUESTION = {"role": "user", "content": "Reply with the word ready."}
 BUSY = (429, 503, 529)
 """Answers of an endpoint that exists: the run waits for it as for any other."""
+NO_MESSAGE = 200  # the status of an answer that is cut off
+TRIES = 5  # a second apart and more: a server that has just started may need some seconds
+RETRY = Retry(
+    dict.fromkeys({NO_MESSAGE, *PASSING}.difference(BUSY), TRIES), first_s=1.0, deadline_s=WAIT_S
+)
 
 
 @stage(name="first call", tags=("engine",))
@@ -55,7 +61,7 @@ async def _call(client: Client, serving: Serving, name: str, suite: Suite) -> No
     temperature = suite.sampling.temperature if is_measured else WARM
     sampling = sampling_of(served.model, temperature, TOKENS, 0)
     origin = CallOrigin(f"first-call-{uuid.uuid4().hex[:12]}", "")
-    model = GatewayModel(client, served.name, origin, sampling, Retry({}))
+    model = GatewayModel(client, served.name, origin, sampling, RETRY)
     try:
         async with asyncio.timeout(WAIT_S):
             await model.complete([QUESTION], (), 0)
@@ -65,7 +71,8 @@ async def _call(client: Client, serving: Serving, name: str, suite: Suite) -> No
         raise EngineFailed(_words(name, f"did not answer within {WAIT_S:.0f} s")) from error
     except ModelCallFailed as error:
         if error.status not in BUSY:
-            raise EngineFailed(_words(name, f"failed its first call: {error}")) from error
+            again = f" and {TRIES - 1} tries after it" if error.status in RETRY.tries else ""
+            raise EngineFailed(_words(name, f"failed its first call{again}: {error}")) from error
     finally:
         with contextlib.suppress(ModelCallFailed):  # its lease at the gateway ends by itself
             await model.release()

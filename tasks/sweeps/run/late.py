@@ -31,14 +31,17 @@ class LateAttempts:
         """Wait for a sample's work; False where it was cut."""
         self._began[work] = time.monotonic()
         try:
-            await work
-        except asyncio.CancelledError:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:  # of the session, also while its work is being cut
             if work not in self._cut:
                 work.cancel()
-                raise
-            return False
+            await asyncio.gather(work, return_exceptions=True)
+            raise
         finally:
             self._took.append(time.monotonic() - self._began.pop(work))
+        if work.cancelled() and work in self._cut:
+            return False
+        work.result()
         return True
 
     def cut(self, done: int) -> EndReason | None:

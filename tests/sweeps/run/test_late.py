@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.sweeps.conftest import SUITE, Sweep, plan_of
+from tests.sweeps.conftest import SUITE, Sweep, make_tasks, plan_of
 from tutti.storage import leases
+from tutti.tasks.sweeps.plan.plan import Sample
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.sweeps.run.late import LateAttempts
 from tutti.tasks.sweeps.run.runner import run_cell
 from tutti.tasks.sweeps.spec.suite import with_fields
 
@@ -47,3 +50,44 @@ async def test_none_is_cut_before_most_have_ended(sweep: Sweep) -> None:
 async def test_a_sweep_waits_for_all(sweep: Sweep) -> None:
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(run_with(sweep, 20, 1), 2)
+
+
+async def test_a_session_that_ends_while_its_work_is_cut_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The session's own cancellation is not taken for the cut; its work has ended before."""
+    late, cleaned = LateAttempts(2.0, 10), asyncio.Event()
+    clock = [0.0]
+    monkeypatch.setattr("tutti.tasks.sweeps.run.late.time.monotonic", lambda: clock[0])
+    sample = Sample("s", problem_of_task(make_tasks(1)[0]), 0)
+
+    async def stuck() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.set()
+
+    async def quick() -> None:
+        clock[0] = 1.0
+
+    assert await late.make(sample, asyncio.create_task(quick()))
+    session = asyncio.create_task(late.make(sample, asyncio.create_task(stuck())))
+    await asyncio.sleep(0)
+    clock[0] = 9.0
+    assert late.cut(9) is not None
+    session.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await session
+    assert cleaned.is_set()
+
+
+async def test_an_error_of_the_work_is_the_sessions() -> None:
+    """It ends the run, as without a limit."""
+
+    async def failing() -> None:
+        raise ValueError("the store is full")
+
+    sample = Sample("s", problem_of_task(make_tasks(1)[0]), 0)
+    with pytest.raises(ValueError, match="the store is full"):
+        await LateAttempts(2.0, 10).make(sample, asyncio.create_task(failing()))

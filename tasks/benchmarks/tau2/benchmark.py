@@ -22,7 +22,7 @@ from typing import Any
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool_call
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files
-from tutti.tasks.benchmarks.tau2.dialogue import tau2_world
+from tutti.tasks.benchmarks.tau2.dialogue import ENDED, tau2_world
 from tutti.tasks.benchmarks.tau2.domain import SIDES, TASKS, Domain, Task, read_domain
 from tutti.tasks.benchmarks.tau2.mock import MOCK
 from tutti.tasks.benchmarks.tau2.world import Toolset, gold_outcome
@@ -57,7 +57,8 @@ def read(files: Files, folder: str) -> Iterator[Item]:
 def _acted(folder: Path, domain: Domain, toolset: Toolset, task: Task) -> dict[str, Any]:
     """The data needed to act out a task here: its expected outcome and the location of its
     databases."""
-    return {"state": gold_outcome(domain, toolset, task), "database": str(folder)}
+    gold = gold_outcome(domain, toolset, task) | {ENDED: True}
+    return {"state": gold, "database": str(folder)}
 
 
 def _history(task: Task) -> list[dict[str, Any]]:

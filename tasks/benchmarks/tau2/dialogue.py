@@ -20,6 +20,9 @@ from tutti.tasks.benchmarks.world import CallRefused, World, carry_out
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
 
+ENDED = "ended"
+"""Key of an outcome: whether the customer ended the dialogue. If a limit ended it, tau2's reward is
+0, whatever was done."""
 domain_at = functools.cache(read_domain)
 
 
@@ -57,7 +60,7 @@ class Tau2World:
 
     def outcome(self) -> Mapping[str, Any]:
         """The outcome that the task's reward is based on."""
-        return self._session.outcome("\n".join(self._said))
+        return self._session.outcome("\n".join(self._said)) | {ENDED: self._customer.done}
 
     async def close(self) -> None:
         """Do nothing: no resources are held."""

@@ -19,7 +19,11 @@ LONG = AttemptLimits(turns=200)
 
 
 async def attempted(
-    name: str, item: Item, model: ChatModel, user: ChatModel | None = None
+    name: str,
+    item: Item,
+    model: ChatModel,
+    user: ChatModel | None = None,
+    limits: AttemptLimits = LONG,
 ) -> tuple[Trajectory, Score]:
     """One attempt at `item`, as a sweep makes it, and what it scored."""
     benchmark = benchmark_named(name)
@@ -28,7 +32,7 @@ async def attempted(
     prompt = load_prompt(benchmark.prompt).render(item)
     agent = Agent(read_answer=lambda text: text or None)
     try:
-        done = await run_attempt(prompt, model, Environment(world, world), LONG, agent)
+        done = await run_attempt(prompt, model, Environment(world, world), limits, agent)
         outcome = world.outcome()
     finally:
         await world.close()
@@ -85,6 +89,17 @@ async def test_a_customer_is_served(data: Path) -> None:
     assert roles == ["system", "user", "assistant", "tool", "assistant"]
     assert (done.status, done.stop_reason, score.correct) == ("ok", "answered", True)
     assert user.prompts[-1][-1] == {"role": "user", "content": "it is made"}
+
+
+async def test_a_customer_who_is_not_done_at_the_turn_limit_was_not_served(data: Path) -> None:
+    """The database is the gold one, and tau2's reward is 0 all the same."""
+    (item,) = (one for one in load("tau2-mock", data / "tau2") if one.id == "create_task_1")
+    call = {"name": "create_task", "arguments": {"user_id": "user_1", "title": "Important Meeting"}}
+    model, user = Scripted(call, "it is made"), Scripted("please make it", "thanks; how are you?")
+    limits = AttemptLimits(turns=2)
+    done, score = await attempted("tau2-mock", item, model, user, limits)
+    assert (done.status, done.stop_reason) == ("limit", "turns")
+    assert not score.correct and score.detail["first_difference"]["path"] == "/ended"
 
 
 @pytest.mark.filterwarnings("ignore:Game .* is not fully supported")

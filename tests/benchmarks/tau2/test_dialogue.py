@@ -35,6 +35,7 @@ async def test_a_conversation_from_end_to_end(data: Path) -> None:
     made = await world.use("create_task", '{"user_id": "user_1", "title": "Important Meeting"}')
     assert made.status == "ok"
     assert not world.over()
+    assert await scored(world, target) == 0.0, "the customer has not ended it: as at the turn limit"
     assert await world.reply("it is made") is None and world.over()
     assert await scored(world, target) == 1.0
     other, _ = world_of(data, "create_task_1", Scripted())

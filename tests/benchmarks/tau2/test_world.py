@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.benchmarks.conftest import load
 from tutti.tasks.benchmarks import BenchmarkError
+from tutti.tasks.benchmarks.tau2.dialogue import ENDED
 from tutti.tasks.benchmarks.tau2.domain import Domain, Task, read_domain
 from tutti.tasks.benchmarks.tau2.mock import MOCK
 from tutti.tasks.benchmarks.tau2.world import Session, ToolRefused, gold_outcome
@@ -40,8 +41,8 @@ def made_up(**parts: Any) -> tuple[Domain, Task]:
 
 
 async def score(target: dict[str, Any], session: Session, said: str = "") -> float:
-    """What the session's outcome scores."""
-    attempted = Submission(None, state=session.outcome(said))
+    """What the session's outcome scores, where the customer has ended the dialogue."""
+    attempted = Submission(None, state=session.outcome(said) | {ENDED: True})
     return (await SCORERS["state"].score(target, attempted, ScoringResources())).value
 
 
@@ -81,7 +82,7 @@ async def test_another_way_to_the_same_state_is_right() -> None:
     """Calls that look something up, or fail, or undo each other do not count: only the state."""
     gold = {"name": "update_task_status", "arguments": {"task_id": "task_1", "status": "completed"}}
     domain, task = made_up(actions=({"action_id": "a", "requestor": AGENT, **gold},))
-    target = {"state": gold_outcome(domain, MOCK, task)}
+    target = {"state": gold_outcome(domain, MOCK, task) | {ENDED: True}}
     session = Session(domain, MOCK, task)
     session.call(AGENT, "get_users", {})
     with pytest.raises(ToolRefused, match="no task 'task_9'"):

@@ -18,6 +18,7 @@ from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.missing import missing_cells
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.reasons import EndReason
+from tutti.tasks.sweeps.run import runner
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.runner import Progress, run_cell
 from tutti.tasks.sweeps.spec.suite import Budget, with_fields
@@ -181,6 +182,31 @@ async def test_an_open_loop_starts_samples_when_they_are_due(sweep: Sweep) -> No
     assert (await asyncio.wait_for(running, 60)).done == 6
     found = sweep.sql("select count(due_at), bool_and(due_at <= started_at) from attempts")
     assert found == [(6, True)]
+
+
+async def test_the_rest_of_an_open_loop_is_due_from_when_the_cell_goes_on(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far apart as before; the hour before the first of them is over."""
+    monkeypatch.setattr(runner, "due_times", lambda *_: [0.0, 0.0, 3600.0, 3600.01])
+    plan = plan_with(4, concurrency=(2,), load={"kind": "poisson", "session_s": 0.2})
+    cell = sweep.enter(plan)
+    lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
+    execution = sweep.execution(plan, lease, usd=0.0005)  # two samples
+    assert (await asyncio.wait_for(run_cell(execution, cell), 20)).done == 2
+    assert (await sweep.run(plan, cell)).done == 4
+    gap = "epoch(max(due_at)) - epoch(min(due_at))"
+    ((apart,),) = sweep.sql(f"select {gap} from attempts where run_id = 'run:1'")
+    assert apart == pytest.approx(0.01, abs=1e-6)
+
+
+async def test_a_later_attempt_is_due_at_no_time_of_the_schedule(sweep: Sweep) -> None:
+    """It is made when the one before it has failed, so it is not late."""
+    plan = plan_with(2, concurrency=(2,), load={"kind": "poisson", "session_s": 0.01})
+    sweep.agent.odd = {"what is 0 + 1": [501]}
+    assert (await sweep.run(plan, sweep.enter(plan))).done == 2
+    found = sweep.sql("select attempt, due_at is null from attempts order by all")
+    assert found == [(1, False), (1, False), (2, True)]
 
 
 async def test_how_late_the_client_was_is_in_the_store(sweep: Sweep) -> None:

@@ -108,6 +108,28 @@ def test_a_pause_moves_what_is_due() -> None:
     run_in_virtual_time(work())
 
 
+async def test_what_is_due_after_a_pause_is_given_as_much_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not at once when it goes on, and then at its time, by the loop's clock."""
+    loop, ahead = asyncio.get_running_loop(), [0.0]
+    real = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real() + ahead[0])
+    tap = SampleQueue(samples(2), [0.0, 3600.0])
+    first = await tap.take()
+    tap.pause()
+    ahead[0] += 7200.0
+    tap.resume()
+    waiting = asyncio.create_task(tap.take())
+    await asyncio.sleep(0.01)
+    assert not waiting.done(), "an hour is left"
+    ahead[0] += 3600.0
+    second = await asyncio.wait_for(waiting, 60)
+    assert first is not None and second is not None
+    assert first.at is not None and second.at is not None
+    assert (second.at - first.at).total_seconds() == pytest.approx(3 * 3600, abs=60)
+
+
 async def test_closing_ends_those_who_wait() -> None:
     """For a sample that is due in an hour, in a pause, for their turn in a ramp."""
     for paused in (False, True):

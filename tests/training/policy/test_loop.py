@@ -22,7 +22,7 @@ from tests.sweeps.conftest import Agent, Sweep, catalog, make_tasks, set_up_of, 
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan import ServedModel
 from tutti.tasks.sweeps.plan.problem import problem_of_task
-from tutti.tasks.training.policy import PolicyCells, PolicyJob, plan_policy
+from tutti.tasks.training.policy import PolicyCells, PolicyJob, loop, plan_policy
 from tutti.tasks.training.policy.batch import StepBatch
 from tutti.tasks.training.policy.loop import PolicyRun
 from tutti.tasks.training.policy.picks import numbers_in, read_picks
@@ -178,6 +178,32 @@ async def test_a_job_ends_before_its_wall_time_with_every_step_it_began(sweep: S
     assert len(rest.batches) == 2 and [row["step"] for row in policy.done] == [1, 2, 3]
     twice = "select sample_id from attempts group by 1 having count(*) > 1"
     assert sweep.sql(twice) == []
+
+
+@pytest.mark.parametrize(("left_s", "steps"), [(250.0, 1), (350.0, 2), (450.0, 3)])
+async def test_a_step_begins_only_where_two_of_the_longest_fit_in(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch, left_s: float, steps: int
+) -> None:
+    """Each takes 100 s."""
+    half_wrong(sweep.agent, range(12))
+    clock = [1000.0]
+
+    def read() -> float:
+        clock[0] += 0.001
+        return clock[0]
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(time=read, monotonic=read))
+
+    class Slow(Trainer):
+        async def train(self, step: int, batch: StepBatch) -> StepDone:
+            clock[0] += 100.0
+            return await super().train(step, batch)
+
+    job = policy_job(steps=9, rollouts={"groups": 2, "group_size": 2, "staleness": 0})
+    trainer = Slow()
+    with pytest.raises(WallTimeReached):
+        await run(sweep, job, trainer, stop_at=clock[0] + left_s)
+    assert len(trainer.batches) == steps
 
 
 @pytest.mark.parametrize(

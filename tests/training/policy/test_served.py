@@ -76,6 +76,16 @@ async def test_the_opponent_gets_the_weights_of_its_round_and_keeps_them_after_a
     assert engines.given == [("own", "w3"), ("rival", "w2")]
 
 
+async def test_a_step_is_served_once(engines: Engines, tmp_path: Path) -> None:
+    """Also where it is told again, or after a later one: loading weights stops the engine."""
+    policy = ServedPolicy(job(), engines.services, tmp_path)
+    first, second = step(tmp_path, 1), step(tmp_path, 2)
+    for each in (first, first, second, first, second):
+        await policy.take(each)
+    assert engines.given == [("own", "w1"), ("own", "w2")]
+    assert engines.versions == ["j/step-1", "j/step-2"] and policy.step == 2
+
+
 async def test_a_step_without_weights_changes_no_engine(engines: Engines, tmp_path: Path) -> None:
     policy = ServedPolicy(job(), engines.services, tmp_path)
     await policy.take(StepDone(1, {}, None))

@@ -8,7 +8,7 @@ call of an expert that is not there is answered to the model alone, which then t
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,12 +45,17 @@ def arguments(url: str, request: Mapping[str, Any], role: str | None = None) -> 
 
 
 class Agent(LLMAgent):
-    """tau2's agent; `experts` by alias."""
+    """tau2's agent; `experts` by alias. It goes on until `is_late`."""
 
     def __init__(
-        self, given: Mapping[str, Any], url: str, experts: Mapping[str, Any] | None = None
+        self,
+        given: Mapping[str, Any],
+        url: str,
+        is_late: Callable[[], bool],
+        experts: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(**given)
+        self._is_late = is_late
         self._url, self._experts = url, (experts or {}).get("experts", {})
         self._own_tools = self.tools
         if experts is not None:
@@ -60,6 +65,8 @@ class Agent(LLMAgent):
         """How many turns each expert wrote, by alias."""
 
     def _generate_next_message(self, message: Any, state: Any) -> AssistantMessage:
+        if self._is_late():
+            raise AgentFailed("timeout", "the attempt's time is over")
         return self._valid(lambda: self._turn(message, state))
 
     def _turn(self, message: Any, state: Any) -> AssistantMessage:

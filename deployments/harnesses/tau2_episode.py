@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import time
+import urllib.request
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -45,9 +46,28 @@ def main(given: Sequence[str] | None = None) -> None:
     logger.remove()
     task = read_tasks(folder)[asked["id"]]
     config = _config(asked, domain, options)
-    left = asked["seconds"] - (time.monotonic() - began) - ENDING_S
-    config.timeout = max(left, 1.0)
-    print(json.dumps(_attempt(asked, task, config, options.save)))
+    time_limit = TimeLimit(began, max(asked["seconds"] - ENDING_S, 1.0))
+    print(json.dumps(_attempt(asked, task, config, options.save, time_limit)))
+
+
+class TimeLimit:
+    """The attempt's limit of working seconds: what its gateway held it back does not count."""
+
+    def __init__(self, began: float, seconds: float) -> None:
+        self._began, self._seconds = began, seconds
+
+    def __call__(self) -> bool:
+        """Whether the time is over; the gateway is asked only after so many seconds."""
+        took = time.monotonic() - self._began
+        return took > self._seconds and took - self._waited_s() > self._seconds
+
+    def _waited_s(self) -> float:
+        url = f"{os.environ['TUTTI_GATEWAY']}/programs/clock"
+        body = json.dumps({"program_id": os.environ["TUTTI_PROGRAM"]}).encode()
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            clock = json.load(answer)
+        return float(clock["held_s"] + clock["partner_s"])
 
 
 def _options(given: Sequence[str] | None) -> argparse.Namespace:
@@ -83,7 +103,11 @@ def _config(asked: Mapping[str, Any], domain: str, options: argparse.Namespace) 
 
 
 def _attempt(
-    asked: Mapping[str, Any], task: "Task", config: "TextRunConfig", save: Path | None
+    asked: Mapping[str, Any],
+    task: "Task",
+    config: "TextRunConfig",
+    save: Path | None,
+    time_limit: TimeLimit,
 ) -> dict[str, Any]:
     """The dialogue and its reward, as the last line says them."""
     from tau2.registry import registry
@@ -95,7 +119,7 @@ def _attempt(
     def agent(**given: Any) -> Agent:
         own = {name: given[name] for name in ("tools", "domain_policy", "llm", "llm_args")}
         experts = asked["roles"].get("call_expert")
-        made.append(Agent(own, os.environ["OPENAI_BASE_URL"], experts))
+        made.append(Agent(own, os.environ["OPENAI_BASE_URL"], time_limit, experts))
         return made[-1]
 
     registry.register_agent_factory(agent, NAME)

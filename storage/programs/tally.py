@@ -7,6 +7,7 @@ from typing import Any
 
 from tutti.storage.error_types import ErrorType, http_error
 from tutti.storage.lineage import artifact_id
+from tutti.storage.programs.waited import ProgramClock
 
 GATEWAY = "gateway"
 """`attempts.source`."""
@@ -55,7 +56,7 @@ class ProgramTally:
     ended_at: datetime | None = None
     steps: int = 0
     tool_calls: int = 0
-    held_s: float = 0.0
+    clock: ProgramClock = field(default_factory=ProgramClock)
     tokens: dict[str, int] = field(default_factory=dict)
     cost_usd: float | None = 0.0
     """Of all roles; None once a price is unknown."""
@@ -77,7 +78,8 @@ class ProgramTally:
         self.started_at = min(self.started_at or call["sent_at"], call["sent_at"])
         self.ended_at = max(self.ended_at or call["ended_at"], call["ended_at"])
         self.steps += 1
-        self.held_s += call["held_s"] or 0.0
+        times = call["sent_at"].timestamp(), call["ended_at"].timestamp()
+        self.clock.take(times, call["held_s"] or 0.0, failed=call["status"] == "infra_error")
         for name in ("prompt_tokens", "cached_tokens", "completion_tokens"):
             if (count := call[name]) is not None:
                 self.tokens[name] = self.tokens.get(name, 0) + count
@@ -111,7 +113,7 @@ class ProgramTally:
             outcome = {"status": "cancelled", "error_type": str(ErrorType.WORKER_LOST)}
         seconds = None
         if self.started_at is not None and self.ended_at is not None:
-            seconds = (self.ended_at - self.started_at).total_seconds() - self.held_s
+            seconds = (self.ended_at - self.started_at).total_seconds() - self.clock.held_s
         return {
             "run_id": run_id,
             "sweep_id": self.cell.sweep_id,
@@ -130,7 +132,7 @@ class ProgramTally:
             "started_at": self.started_at,
             "ended_at": self.ended_at,
             "working_s": seconds,
-            "held_s": self.held_s,
+            "held_s": self.clock.held_s,
             "steps": self.steps,
             "calls": self.steps,
             "tool_calls": self.tool_calls,

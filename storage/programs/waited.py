@@ -1,4 +1,4 @@
-"""Time that an attempt waited, as intervals of one clock: overlapping waits count once."""
+"""Time that an attempt waited, in seconds of any one clock: overlapping waits count once."""
 
 
 class WaitedTime:
@@ -23,3 +23,34 @@ class WaitedTime:
         self._spans += [(start, end), *reversed(later)]
         self.seconds += end - start
         return self.seconds - before
+
+
+class ProgramClock:
+    """What a program waited, by its calls as a gateway sees them.
+
+    The agents' working clock, from outside: a call waits until it is sent for the last time, a call
+    that failed waited in vain, and after it the program waits until its next call. Calls of who
+    plays the user or judges are the partner's time.
+    """
+
+    def __init__(self) -> None:
+        self._away = WaitedTime()
+        self._failed_at: float | None = None
+        self.held_s = 0.0
+        self.partner_s = 0.0
+        self.failing_since: float | None = None
+        """When the first call that failed after the last answer was sent; None: none did."""
+
+    def take(
+        self, times: tuple[float, float], held_s: float, failed: bool, is_partner: bool = False
+    ) -> None:
+        """Add a call that ended; `times` are when it was sent and ended."""
+        sent, ended = times
+        if self._failed_at is not None:
+            self.held_s += self._away.add(self._failed_at, sent)
+        if is_partner:
+            self.partner_s += self._away.add(sent, ended)
+        else:
+            self.held_s += self._away.add(sent, ended if failed else sent + held_s)
+        self._failed_at = ended if failed else None
+        self.failing_since = (self.failing_since or sent) if failed else None

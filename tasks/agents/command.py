@@ -6,6 +6,8 @@ that the gateway can attribute its calls), the model's name and the task:
 * ``OPENAI_BASE_URL``, ``OPENAI_API_BASE``, ``ANTHROPIC_BASE_URL``; ``OPENAI_API_KEY`` and
   ``ANTHROPIC_API_KEY`` = ``none`` (client libraries require a key, the gateway does not)
 * ``TUTTI_MODEL``: the name that calls give; ``TUTTI_PROGRAM``: the attempt's id; ``TUTTI_SEED``
+* ``TUTTI_GATEWAY``: the gateway's URL; ``POST /programs/clock`` there with ``{"program_id": …}``
+  says what the attempt waited so far, in seconds: ``held_s``, ``partner_s``
 * ``TUTTI_TASK``: a JSON file, ``{"task_id", "id", "messages", "tools", "max_tokens",
   "temperature", …}`` (``id`` is the item's id in its benchmark; for the other keys see
   `tasks.sweeps.run.command_task`). The command runs in that file's folder, which contains nothing
@@ -35,11 +37,17 @@ from typing import Any
 from tutti.storage import MOST_MESSAGE, ErrorType, now
 from tutti.tasks.agents.command_guard import CommandGuard
 from tutti.tasks.agents.loop import Stop, Trajectory
+from tutti.tasks.agents.models.client import Client
+from tutti.tasks.agents.models.model import ModelCallFailed
+from tutti.tasks.agents.models.retry import CONNECTION, RETRY
 from tutti.tasks.agents.score import Score
 from tutti.tasks.agents.shipped import SHIPPED
+from tutti.tasks.serving import NoAnswer
 
 OUTPUT_BYTES = 1 << 20  # of each stream; the rest is read and discarded
 ENDING_S = 5.0
+LOOK_S = 1.0  # between two questions how long the attempt has waited
+CLOCK = b"/programs/clock"
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "SSL_CERT_FILE")
 """Variables of our environment that the command gets; it must not see our keys."""
 
@@ -53,6 +61,7 @@ class Command:
     word that names a file relative to where tutti runs is replaced by its absolute path, because
     the command runs elsewhere."""
     seconds: float = 600.0
+    """Working seconds (`tutti.tasks.agents.clock`), as far as the gateway knows its waits."""
     guard: CommandGuard | None = None
     """Ends its programs if this process is killed; None: they are ended by this process only."""
 
@@ -84,9 +93,15 @@ async def run_command(
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         environment |= _where(url, model, program)
         environment |= {"TUTTI_TASK": str(file), "TUTTI_SEED": str(seed)}
-        code, out, err = await _run(command, environment, folder)
+        try:
+            code, out, err = await _run(command, environment, folder)
+        except ModelCallFailed as error:
+            trajectory.fail("infra_error", error.error_type, str(error))
+            trajectory.stop_reason, trajectory.http_status = Stop.MODEL_CALL_FAILED, error.status
     trajectory.ended_at = now()
     trajectory.seconds = time.monotonic() - started
+    if trajectory.status == "infra_error":
+        return trajectory
     if code is None:
         trajectory.status, trajectory.stop_reason = "limit", Stop.TIME
     elif code:
@@ -123,13 +138,17 @@ def _where(url: str, model: str, program: str) -> dict[str, str]:
         "ANTHROPIC_API_KEY": "none",
         "TUTTI_MODEL": model,
         "TUTTI_PROGRAM": program,
+        "TUTTI_GATEWAY": url,
     }
 
 
 async def _run(
     command: Command, environment: Mapping[str, str], folder: str
 ) -> tuple[int | None, str, str]:
-    """Exit code (None: timed out) and output. No process outlives the call."""
+    """Exit code (None: timed out) and output; no process outlives the call.
+
+    Raises ModelCallFailed.
+    """
     process = await asyncio.create_subprocess_exec(
         *_words(command.text),
         cwd=folder,
@@ -141,16 +160,13 @@ async def _run(
     )
     assert process.stdout is not None and process.stderr is not None
     reading = asyncio.gather(_read(process.stdout), _read(process.stderr))
-    code: int | None = None
     try:
         if command.guard is not None:
             command.guard.started(process.pid)
-        async with asyncio.timeout(command.seconds):
-            code = await process.wait()
-    except TimeoutError:
-        code = None
-    except asyncio.CancelledError:
+        code = await _exit_code(process, command.seconds, environment)
+    except (asyncio.CancelledError, ModelCallFailed):
         reading.cancel()  # a process that left the session may hold the pipes open forever
+        await asyncio.gather(reading, return_exceptions=True)
         raise
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -164,6 +180,41 @@ async def _run(
     except TimeoutError:  # a process that left the session holds the pipe open
         return code, "", "its output could not be read to the end"
     return code, out, err
+
+
+async def _exit_code(
+    process: asyncio.subprocess.Process, seconds: float, environment: Mapping[str, str]
+) -> int | None:
+    """The exit code; None once it has worked for `seconds`. Raises ModelCallFailed."""
+    started, left_s = time.monotonic(), seconds
+    while left_s > 0:
+        try:
+            async with asyncio.timeout(max(left_s, LOOK_S)):
+                return await process.wait()
+        except TimeoutError:
+            waited_s = await _waited_s(environment["TUTTI_GATEWAY"], environment["TUTTI_PROGRAM"])
+            left_s = seconds + waited_s - (time.monotonic() - started)
+    return None
+
+
+async def _waited_s(url: str, program: str) -> float:
+    """What a program waited so far, by its gateway.
+
+    Raises ModelCallFailed if the gateway does not say it, and if all its calls have failed for as
+    long as tutti's own agent would try one again.
+    """
+    async with Client(url) as client:
+        try:
+            answer = await client.post(CLOCK, [], json.dumps({"program_id": program}).encode())
+            clock: dict[str, float] = json.loads(answer.body)
+            waited_s, failing_s = clock["held_s"] + clock["partner_s"], clock["failing_s"]
+        except (NoAnswer, ValueError, KeyError, TypeError) as error:
+            text = f"the gateway does not say what the attempt waited: {error!r}"
+            raise ModelCallFailed(text, CONNECTION) from error
+    if failing_s > RETRY.deadline_s:
+        text = f"its calls have failed for {failing_s:.0f} s, and it goes on"
+        raise ModelCallFailed(text, CONNECTION)
+    return waited_s
 
 
 async def _read(stream: asyncio.StreamReader) -> str:

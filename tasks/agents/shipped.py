@@ -59,7 +59,7 @@ class ShippedHarness:
 TAU2 = ShippedHarness(
     "tau2",
     "tau2_episode.py",
-    "1",
+    "2",
     "make tau2 TAU2=CHECKOUT",
     f"uv venv --python 3.12 {ENVIRONMENTS}/tau2 && uv pip install "
     f"--python {ENVIRONMENTS}/tau2/bin/python rank-bm25 --editable CHECKOUT",

@@ -13,8 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.serving.gateway.raw_engine import answering, raw_engine, whole
 from tutti.tasks.agents.command import Command, CommandTrajectory, run_command
 from tutti.tasks.agents.command_guard import CommandGuard
+from tutti.tasks.agents.models.retry import RETRY
 from tutti.tasks.scoring import Score
 
 TASK: dict[str, Any] = {
@@ -31,7 +33,7 @@ def play(program: str, seconds: float = 20.0) -> CommandTrajectory:
 
 def run(command: Command) -> CommandTrajectory:
     """Run the harness on the task."""
-    return asyncio.run(run_command(command, TASK, "http://gw", "m", "a1", 7))
+    return asyncio.run(run_command(command, TASK, "http://127.0.0.1:9", "m", "a1", 7))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_files_are_named_as_seen_from_where_tutti_runs(
     (tmp_path / "agent.py").write_text("import os, sys; print(sys.argv[1:], os.listdir())")
     (tmp_path / "folder").mkdir()
     command = Command("{python} agent.py agent.py folder other.py")
-    trajectory = asyncio.run(run_command(command, TASK, "http://gw", "m", "a1", 7))
+    trajectory = asyncio.run(run_command(command, TASK, "http://127.0.0.1:9", "m", "a1", 7))
     own = str(tmp_path / "agent.py")
     assert trajectory.answer == f"['{own}', 'folder', 'other.py'] ['task.json']"
 
@@ -121,7 +123,7 @@ def test_it_is_told_where_to_call_and_nothing_of_ours(monkeypatch: pytest.Monkey
         '"answer": [e["OPENAI_BASE_URL"], e["TUTTI_MODEL"], e["TUTTI_SEED"], "MY_API_KEY" in e, '
         'json.load(open(e["TUTTI_TASK"]))["task_id"]]}))'
     )
-    assert play(program).answer == '["http://gw/p/a1/v1", "m", "7", false, "task:1"]'
+    assert play(program).answer == '["http://127.0.0.1:9/p/a1/v1", "m", "7", false, "task:1"]'
 
 
 def test_a_failure_is_an_infra_error_with_its_last_words() -> None:
@@ -132,11 +134,60 @@ def test_a_failure_is_an_infra_error_with_its_last_words() -> None:
     assert trajectory.error_message == "no such model"
 
 
-def test_what_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
-    """Children too, though they would run for ten minutes. A shell starts at once."""
+async def play_before(
+    program: str, seconds: float, monkeypatch: pytest.MonkeyPatch, **clock: float
+) -> CommandTrajectory:
+    """Run a Python program as the harness; its gateway says of it what `clock` says."""
+    monkeypatch.setattr("tutti.tasks.agents.command.LOOK_S", 0.05)
+    async with raw_engine() as gateway:
+        told = {"held_s": 0.0, "partner_s": 0.0, "failing_s": 0.0} | clock
+        gateway.reply = answering(whole(told))
+        command = Command(f"{{python}} -c {shlex.quote(program)}", seconds)
+        done = await run_command(command, TASK, gateway.url, "m", "a1", 7)
+        assert (gateway.asked[0].path, gateway.asked[0].json()) == (
+            "/programs/clock",
+            {"program_id": "a1"},
+        )
+        return done
+
+
+@pytest.mark.parametrize("clock", [{"held_s": 600.0}, {"partner_s": 600.0}])
+async def test_what_the_gateway_knows_as_waits_is_no_time_of_the_harness(
+    monkeypatch: pytest.MonkeyPatch, clock: dict[str, float]
+) -> None:
+    """It may take that much longer."""
+    program = "import time; time.sleep(0.5); print(42)"
+    done = await play_before(program, 0.1, monkeypatch, **clock)
+    assert (done.status, done.answer) == ("ok", "42")
+
+
+async def test_a_harness_whose_calls_fail_for_long_is_ended_as_infrastructure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would wait for ever, and none of it would be work."""
+    waits = {"held_s": 5000.0, "failing_s": RETRY.deadline_s + 1}
+    done = await play_before("import time; time.sleep(600)", 0.1, monkeypatch, **waits)
+    assert (done.status, done.stop_reason) == ("infra_error", "ModelCallFailed")
+    assert done.error_message == "its calls have failed for 901 s, and it goes on"
+
+
+def test_a_gateway_that_does_not_answer_makes_no_time_limit() -> None:
+    """What the attempt waited is not known then, and unknown is not zero."""
+    done = play("import time; time.sleep(600)", seconds=0.2)
+    assert (done.status, done.error_type) == ("infra_error", "connection")
+
+
+async def test_what_takes_too_long_is_ended_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Children too, though they would run for minutes."""
     pid = tmp_path / "pid"
-    program = f"sleep 600 & echo $! > {pid}; wait"
-    trajectory = run(Command(f"sh -c {shlex.quote(program)}", 1.0))
+    program = (
+        "import subprocess, sys, time; "
+        'p = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]); '
+        f'open("{pid}", "w").write(str(p.pid)); time.sleep(600)'
+    )
+    trajectory = await play_before(program, 1.0, monkeypatch)
     assert (trajectory.status, trajectory.stop_reason) == ("limit", "time")
     child = int(pid.read_text())
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
@@ -165,7 +216,7 @@ def test_a_harness_of_tuttis_is_started_by_its_word(
     python.chmod(0o755)
     monkeypatch.setenv("TUTTI_HARNESS_TAU2", str(python))
     trajectory = asyncio.run(
-        run_command(Command("{tau2} --max-steps"), TASK, "http://gw", "m", "a1", 7)
+        run_command(Command("{tau2} --max-steps"), TASK, "http://127.0.0.1:9", "m", "a1", 7)
     )
     assert trajectory.answer == "tau2_episode.py --max-steps"
 
@@ -180,7 +231,7 @@ async def main():
         f"open({sys.argv[1]!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     with CommandGuard() as guard:
         command = Command(f"{{python}} -c {__import__('shlex').quote(program)}", 600.0, guard)
-        await run_command(command, {}, "http://gw", "m", "a1", 7)
+        await run_command(command, {}, "http://127.0.0.1:9", "m", "a1", 7)
 
 asyncio.run(main())
 """

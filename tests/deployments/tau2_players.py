@@ -9,6 +9,7 @@ time.
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,6 +38,10 @@ class Players:
         """(role by the model's name, that of the header) of the requests."""
         self.odd: dict[str, Any] = {}
         """By role what answers in place of its part: a message, or the text of an error 400."""
+        self.pause_s = 0.0
+        """How long each reply takes."""
+        self.clock: dict[str, float] = {}
+        """What a gateway would say that the attempt waited."""
 
     def reply(self, role: str, body: dict[str, Any]) -> dict[str, Any] | str:
         """The message that answers a request, or the text of an error."""
@@ -124,6 +129,10 @@ def serving(players: Players, port: int = 0) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.path == "/programs/clock":
+                self._answer(200, json.dumps(players.clock).encode())
+                return
+            time.sleep(players.pause_s)
             role = body["model"].partition("-")[0]
             players.roles.add((role, self.headers["X-Tutti-Role"]))
             message = players.reply(role, body)

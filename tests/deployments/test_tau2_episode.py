@@ -60,7 +60,7 @@ class Played:
     """The players of the checkout's tasks, and the harness run against them."""
 
     def __init__(self, players: Players, url: str, checkout: Path, folder: Path) -> None:
-        self.benchmark = "tau2-retail"
+        self.benchmark, self.seconds = "tau2-retail", 120
         self.players, self._url, self._checkout, self._folder = players, url, checkout, folder
 
     def run(self, name: str, *options: str, **roles: Any) -> "subprocess.CompletedProcess[str]":
@@ -72,12 +72,12 @@ class Played:
             "id": name,
             "source": str(self._checkout),
         }
-        asked |= {"seconds": 120, "request": request, "roles": {"user": user, **roles}}
+        asked |= {"seconds": self.seconds, "request": request, "roles": {"user": user, **roles}}
         file = self._folder / "task.json"
         file.write_text(json.dumps(asked))
         environment = {"PATH": os.environ["PATH"], "OPENAI_BASE_URL": self._url}
         environment |= {"TUTTI_TASK": str(file), "TUTTI_SEED": "7", "TUTTI_MODEL": "agent-m"}
-        environment |= {"TUTTI_PROGRAM": "p1"}
+        environment |= {"TUTTI_PROGRAM": "p1", "TUTTI_GATEWAY": self._url.removesuffix("/v1")}
         return subprocess.run(
             [*TAU2.words, *options],
             env=environment,
@@ -132,6 +132,19 @@ def test_a_dialogue_without_an_end_is_reward_0(played: Played) -> None:
     found = played.said("plain", "--max-steps", "1")
     assert found["score"] == 0.0 and "reward_breakdown" not in found["detail"]
     assert found["detail"]["termination_reason"] == "max_steps"
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "score", "reason"), [(0.0, 0.0, "timeout"), (600.0, 1.0, "user_stop")]
+)
+def test_its_time_is_the_working_time(
+    played: Played, waited_s: float, score: float, reason: str
+) -> None:
+    """What its gateway knows as waits does not count; over its time it is reward 0."""
+    played.seconds, played.players.pause_s = 1, 1.1
+    played.players.clock = {"held_s": waited_s / 2, "partner_s": waited_s / 2}
+    found = played.said("plain")
+    assert (found["score"], found["detail"]["termination_reason"]) == (score, reason)
 
 
 def test_an_expert_writes_turns(played: Played) -> None:

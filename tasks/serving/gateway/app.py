@@ -288,7 +288,7 @@ class Gateway:
         self.access.spend(proxied.key, proxied.cost_usd())
         self.count(f"status_{record.status}")
         if proxied.call is not None:
-            record.spend(proxied.call.program.spent)
+            record.spend(proxied.call.program)
 
     def _record(self, proxied: ProxiedCall) -> None:
         proxied.record.policy = proxied.scheduler.policy.name

@@ -8,6 +8,7 @@ that the caller reads; a simulated clock works too.
 from dataclasses import dataclass, field
 from typing import Any
 
+from tutti.storage import ProgramClock
 from tutti.tasks.serving.scheduling.rate import Rate
 
 
@@ -84,6 +85,8 @@ class Program:
     """The key that made its first call."""
     spent: dict[str, float] = field(default_factory=dict)
     """Usage of its ended calls by unit, reported when it ends."""
+    clock: ProgramClock = field(default_factory=ProgramClock)
+    """What it waited in its ended calls."""
     prompt_chain: tuple[int, ...] = ()
     """Hashes of the pieces of its last answered prompt, to find the common prefix of the next one.
     """

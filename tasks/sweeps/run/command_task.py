@@ -57,10 +57,7 @@ def take_spent(done: CommandTrajectory, spent: Mapping[str, float]) -> float:
     done.steps = own("calls")
     done.prompt_tokens, done.cached_tokens = own("prompt_tokens"), own("cached_tokens")
     done.completion_tokens = own("completion_tokens")
-    # A partner's time holds what its calls were held.
-    done.partner_s = sum(spent.get(f"{role}.latency_s", 0.0) for role in (USER, JUDGE))
-    partners_held_s = sum(spent.get(f"{role}.held_s", 0.0) for role in (USER, JUDGE))
-    done.held_s = spent.get("held_s", 0.0) - partners_held_s
+    done.held_s, done.partner_s = spent.get("held_s", 0.0), spent.get("partner_s", 0.0)
     unpriced = spent.get("unpriced", 0) - sum(spent.get(f"{r}.unpriced", 0) for r in (USER, JUDGE))
     done.cost.add(None if unpriced else spent.get("cost_usd", 0.0) - sum(aside.values()))
     return sum(aside.values())

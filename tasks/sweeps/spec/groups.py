@@ -142,7 +142,7 @@ class SuiteLimits(Group):
         None, gt=0, description="cost of one attempt's calls and tools"
     )
     command_s: Annotated[float, SWEEP] = Field(
-        600.0, gt=0, description="seconds of one run of `harness.command`"
+        600.0, gt=0, description="working seconds of one run of `harness.command`"
     )
     cell_s: Annotated[float | None, CELL] = Field(
         None, gt=0, description="seconds of a cell; it ends with the samples it has"

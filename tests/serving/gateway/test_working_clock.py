@@ -235,3 +235,44 @@ async def test_a_call_that_is_not_sent_again_was_held_to_its_end(make_raw: MakeR
     (row,) = await bench.calls()
     assert (row["status"], row["admitted_at"]) == ("cancelled", None)
     assert row["held_s"] == row["latency_s"]
+
+
+async def test_a_harness_is_told_what_it_waited_so_far(
+    make_raw: MakeRaw, clock: SkippingClock
+) -> None:
+    """Its pauses after failures too, by the gateway's clock; and how long its calls have failed."""
+
+    async def asked(path: str = "clock") -> dict[str, Any]:
+        answer = await bench.client.post(f"/programs/{path}", json={"program_id": "p"})
+        found: dict[str, Any] = await answer.json()
+        return found
+
+    bench = await make_raw(name="mine")
+    assert await asked() == {"held_s": 0.0, "partner_s": 0.0, "failing_s": 0.0}
+    in_turn(bench.engine, whole({}, 503), whole({}, 503), ANSWER)
+    await bench.chat("p")
+    clock.skip(BUSY_S)  # the harness's own pause
+    await bench.chat("p")
+    clock.skip(BUSY_S)
+    found = await asked()
+    assert BUSY_S <= found["held_s"] < BUSY_S + 10 and found["failing_s"] >= 2 * BUSY_S
+    await bench.chat("p")
+    clock.skip(BUSY_S)  # what it does after an answer is its work
+    found = await asked()
+    assert 2 * BUSY_S <= found["held_s"] < 2 * BUSY_S + 10 and found["failing_s"] == 0.0
+    (endpoint,) = bench.gateway.pools.all_endpoints()
+    endpoint.paused_until = time.monotonic() + 10 * BUSY_S
+    bench.gateway.endpoint_changed(endpoint)
+    held = asyncio.create_task(bench.chat("p"))
+    await bench.until_held("p")
+    clock.skip(BUSY_S)
+    found = await asked()
+    assert 3 * BUSY_S <= found["held_s"] < 3 * BUSY_S + 10, "the call that is held counts"
+    endpoint.paused_until = 0.0
+    await held
+    spent = (await asked("release"))["spent"]
+    assert spent["held_s"] == pytest.approx(found["held_s"], abs=10)
+    await until(lambda: not bench.programs, "it is released")
+    (row,) = await bench.rows("select held_s, working_s from attempts")
+    assert row["held_s"] == pytest.approx(spent["held_s"], abs=0.1)
+    assert BUSY_S <= row["working_s"] < BUSY_S + 10

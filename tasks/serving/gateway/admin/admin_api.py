@@ -1,6 +1,7 @@
 """The gateway's own HTTP routes: cells, releases, engines, and views of its state.
 
 ``PUT /cell``, ``DELETE /cell``, ``POST /flush`` (a sweep's); ``POST /programs/release``,
+``POST /programs/clock``,
 ``GET /programs``, ``GET /profiles`` (ThunderAgent's routes); ``GET|POST /engines``,
 ``DELETE /engines/<id>``, ``PUT /weights`` (a training's); ``GET /health``,
 ``GET /metrics`` (Prometheus), ``GET /ui``.
@@ -24,7 +25,7 @@ from tutti.tasks.serving.gateway.calls.routes import BadRequest
 from tutti.tasks.serving.gateway.calls.screen import AdminHandler, Routes, answer
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.state import GatewayState
-from tutti.tasks.serving.scheduling import ReasonCode, make_policy
+from tutti.tasks.serving.scheduling import Program, ReasonCode, make_policy
 from tutti.tasks.serving.wire.exchange import Exchange
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
@@ -49,6 +50,7 @@ class AdminApi:
             ("GET", "/state"): ("read", self.state),
             ("GET", "/metrics"): ("read", self.metrics),
             ("POST", "/programs/release"): ("call", self.release),
+            ("POST", "/programs/clock"): ("call", self.clock),
             ("PUT", "/cell"): ("admin", self._later(self.begin_cell)),
             ("DELETE", "/cell"): ("admin", self._later(self.end_cell)),
             ("POST", "/flush"): ("admin", self._later(self.flush)),
@@ -109,22 +111,34 @@ class AdminApi:
 
     def release(self, exchange: Exchange) -> None:
         """Release a program: its place is free immediately."""
-        fields = read_object(exchange.body)
-        if "program_id" not in fields:
-            raise BadRequest("the body must name `program_id`")
-        program = str(fields["program_id"])
-        key = exchange.permission.key
+        program, known = self._program(exchange)
         spent: dict[str, float] = {}
-        for pool in self.gateway.pools.by_name.values():
-            known = pool.scheduler.ledger.programs.get(program)
-            key.check_owner(known)
-            for unit, amount in {} if known is None else known.spent.items():
+        for each in known:
+            for unit, amount in each.spent.items():
                 spent[unit] = spent.get(unit, 0) + amount
         released = [
             self.gateway.release(pool, program) for pool in self.gateway.pools.by_name.values()
         ]
         found = {"program_id": program, "released": any(released), "spent": spent}
         answer(exchange, 200, orjson.dumps(found))
+
+    def clock(self, exchange: Exchange) -> None:
+        """Show what a program waited so far, its calls in flight included."""
+        _, known = self._program(exchange)
+        answer(exchange, 200, orjson.dumps(views.clock(self.gateway, known)))
+
+    def _program(self, exchange: Exchange) -> tuple[str, list[Program]]:
+        """The program that the body names, and its part in each pool that knows it."""
+        fields = read_object(exchange.body)
+        if "program_id" not in fields:
+            raise BadRequest("the body must name `program_id`")
+        name = str(fields["program_id"])
+        pools = self.gateway.pools.by_name.values()
+        found = [pool.scheduler.ledger.programs.get(name) for pool in pools]
+        known = [program for program in found if program is not None]
+        for program in known:
+            exchange.permission.key.check_owner(program)
+        return name, known
 
     def programs(self, exchange: Exchange) -> None:
         """List all programs."""

@@ -1,9 +1,10 @@
 """The gateway's views of its own state: health, programs, engines, Prometheus text, a live page."""
 
+import copy
 import hashlib
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import chain, islice
@@ -74,6 +75,21 @@ def programs(gateway: GatewayState) -> dict[str, Any]:
         for pool in gateway.pools.by_name.values()
         for name, program in pool.scheduler.ledger.programs.items()
     }
+
+
+def clock(gateway: GatewayState, programs: Sequence[Program]) -> dict[str, float]:
+    """What the parts of one program in several pools waited so far: seconds waiting for endpoints,
+    seconds of its partner, and for how long every call has failed."""
+    now, found = gateway.pulse.now(), {"held_s": 0.0, "partner_s": 0.0, "failing_s": 0.0}
+    for program in programs:
+        since, so_far = program.clock.failing_since, copy.deepcopy(program.clock)
+        for proxied in gateway.in_flight.values():
+            if proxied.call is not None and proxied.call.program is program:
+                proxied.record.take_time(so_far, now)
+        found["held_s"] += so_far.held_s
+        found["partner_s"] += so_far.partner_s
+        found["failing_s"] = max(found["failing_s"], 0.0 if since is None else now - since)
+    return found
 
 
 def profiles(gateway: GatewayState) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from tutti.storage import ProgramTally, spans_of
+from tutti.storage import ProgramClock, ProgramTally, spans_of
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.calls.request import ROLE, CallRequest
 from tutti.tasks.serving.gateway.endpoint import Endpoint
@@ -23,9 +23,12 @@ from tutti.tasks.serving.gateway.recording.protocols.answer import Answer
 from tutti.tasks.serving.gateway.recording.transcripts import Rows, Transcripts, began_before
 from tutti.tasks.serving.gateway.recording.usage import ReportedUsage
 from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.scheduling import Program
 
 PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
-OTHER_ROLES = ("expert", "judge", "user")
+PARTNERS = ("judge", "user")
+"""Who calls in a program in the place of a partner: an agent does not work meanwhile."""
+OTHER_ROLES = ("expert", *PARTNERS)
 """Who else calls in a program; a client may name any role, and a program counts these."""
 MANY_BYTES, MANY_PIECES = 64 * 1024, 32  # takes a third of a millisecond to convert
 
@@ -93,25 +96,33 @@ class CallRecord:
             reported.prompt or 0, reported.cached or 0, reported.completion or 0
         )
 
-    def spend(self, spent: dict[str, float]) -> None:
-        """Add the call's cost to its program; that of judges, users and experts also by role, as
+    def spend(self, program: Program) -> None:
+        """Add what the call took to its program; that of judges, users and experts also by role, as
         ``user.calls``, because it is not the agent's own."""
+        spent = program.spent
+        self.take_time(program.clock)
+        spent["held_s"], spent["partner_s"] = program.clock.held_s, program.clock.partner_s
         reported = self.reported
         amounts = {
             "calls": 1,
             "prompt_tokens": reported.prompt or 0,
             "cached_tokens": reported.cached or 0,
             "completion_tokens": reported.completion or 0,
-            "held_s": self.held_s or 0.0,
             "cost_usd": self.cost_usd() or 0.0,
             "unpriced": int(self.prices is None),
         }
         role = self.request.role
         if role in OTHER_ROLES:
             amounts |= {f"{role}.{unit}": amount for unit, amount in amounts.items()}
-            amounts[f"{role}.latency_s"] = self.latency_s
         for unit, amount in amounts.items():
             spent[unit] = spent.get(unit, 0) + amount
+
+    def take_time(self, clock: ProgramClock, ended: float | None = None) -> None:
+        """Add the call to its program's clock; `ended`: as if it ended then."""
+        ended = self.sent + self.latency_s if ended is None else ended
+        held_s = ended - self.sent if self.held_s is None else self.held_s
+        failed = self.status == "infra_error" and bool(self.latency_s)
+        clock.take((self.sent, ended), held_s, failed, self.request.role in PARTNERS)
 
     @property
     def attempt_id(self) -> str:

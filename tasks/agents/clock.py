@@ -20,19 +20,12 @@ class WorkingClock:
     """The clock of one attempt; it runs from its creation."""
 
     def __init__(self) -> None:
-        self.began = time.monotonic()
-        self.partner_s = 0.0
+        self.began, self.partner_s = time.monotonic(), 0.0
         self._held = WaitedTime()
 
-    @property
-    def seconds(self) -> float:
-        """Seconds since the attempt began."""
-        return time.monotonic() - self.began
-
-    @property
-    def held_s(self) -> float:
-        """Seconds that it waited for endpoints, without its partner's."""
-        return self._held.seconds
+    def read(self) -> tuple[float, float, float]:
+        """Seconds since it began, those of waiting for endpoints, and those of the partner."""
+        return time.monotonic() - self.began, self._held.seconds, self.partner_s
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

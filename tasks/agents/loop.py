@@ -5,9 +5,8 @@ to the partner instead of being the answer, until the partner ends the dialogue.
 data: the loop returns it with its status, and raises only for errors of the program itself.
 """
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -31,7 +30,13 @@ from tutti.tasks.agents.models.model import (
 )
 from tutti.tasks.agents.prompts import last_boxed
 from tutti.tasks.agents.score import Score
-from tutti.tasks.agents.tools import MALFORMED, ToolResult, ToolUnavailable, refused
+from tutti.tasks.agents.tools import (
+    MALFORMED,
+    ToolResult,
+    ToolUnavailable,
+    refused,
+    run_together,
+)
 from tutti.tasks.serving import Dialect
 
 WORLD_TOOL = "environment"  # the tool name of runs that belong to the world and not to a call
@@ -182,7 +187,7 @@ async def run_attempt(
         trajectory.stop_reason = Stop.TOOL_UNAVAILABLE
         trajectory.fail("infra_error", ErrorType.TOOL_UNAVAILABLE, str(error))
     trajectory.ended_at = now()
-    attempt.read_clock()
+    trajectory.seconds, trajectory.held_s, trajectory.partner_s = attempt.clock.read()
     return trajectory
 
 
@@ -276,7 +281,7 @@ class _Attempt:
         """Whether a limit is reached; if so, ends the attempt."""
         done, limits = self.trajectory, self.limits
         tokens = done.prompt_tokens + done.completion_tokens
-        self.read_clock()
+        done.seconds, done.held_s, done.partner_s = self.clock.read()
         reached = {
             Stop.TURNS: done.steps >= limits.turns,
             Stop.TIME: done.working_s > limits.working_s,
@@ -290,11 +295,6 @@ class _Attempt:
         done.status = "model_error" if reason is Stop.MALFORMED else "limit"
         done.stop_reason = reason
         return True
-
-    def read_clock(self) -> None:
-        """Set the trajectory's times."""
-        done, clock = self.trajectory, self.clock
-        done.seconds, done.held_s, done.partner_s = clock.seconds, clock.held_s, clock.partner_s
 
     async def _ask(self) -> Reply:
         messages = self.trajectory.messages
@@ -347,7 +347,7 @@ class _Attempt:
         done, most = self.trajectory, self.agent.calls_a_turn
         functions = [call["function"] for call in calls]
         try:
-            results = await _all_of(
+            results = await run_together(
                 self.tools.use(f["name"], f["arguments"])
                 if most is None or place < most
                 else _one_too_many(most)
@@ -392,17 +392,6 @@ class _Attempt:
             spent.append(("USD", round(done.cost.known_usd, 6), limits.cost_usd))
         last = done.messages[-1]
         done.messages[-1] = last | {"content": last["content"] + self._ledger.text(spent)}
-
-
-async def _all_of(uses: Iterable[Coroutine[Any, Any, ToolResult]]) -> list[ToolResult]:
-    """Run all concurrently; if one fails, cancel the others."""
-    tasks = [asyncio.create_task(use) for use in uses]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _one_too_many(most: int) -> ToolResult:

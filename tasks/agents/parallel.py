@@ -9,7 +9,6 @@ What cannot be combined is not hidden: the run of the combining call then has an
 the answer is a solution that the sample's seed draws.
 """
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from tutti.tasks.agents.combination import Combination, Combine, Taken
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.models.model import ChatModel, ContextExceeded, Reply
-from tutti.tasks.agents.tools import ToolResult
+from tutti.tasks.agents.tools import ToolResult, run_together
 
 SOLUTION = "solution"
 """The name of a solution's run."""
@@ -108,16 +107,10 @@ class ParallelThinker:
         self, messages: Sequence[Message], step: int, positions: Sequence[int] | None
     ) -> list[_Solution]:
         """All solutions; if one fails, the others are cancelled."""
-        tasks = [
-            asyncio.create_task(_solved(solver, number, messages, step, positions))
+        return await run_together(
+            _solved(solver, number, messages, step, positions)
             for number, solver in enumerate(self._solvers)
-        ]
-        try:
-            return await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        )
 
     async def _combine(
         self, messages: Sequence[Message], solutions: Sequence[_Solution], step: int

@@ -1,15 +1,17 @@
 """The interface of an agent's tools, and the schemas of the two built-in ones."""
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tutti.errors import TuttiError
 from tutti.storage import now
 
 MALFORMED = "malformed_call"
+T = TypeVar("T")
 
 
 class ToolUnavailable(TuttiError, RuntimeError):
@@ -69,6 +71,17 @@ class Tools(Protocol):
         A malformed call is answered with its error. Raises ToolUnavailable.
         """
         ...
+
+
+async def run_together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all, run concurrently; if one fails, the others are cancelled."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def schema(name: str, description: str, argument: str, meaning: str) -> dict[str, Any]:

@@ -92,7 +92,7 @@ async def test_a_call_says_whose_it_is(engine: RawEngine, client: Client) -> Non
         ("p:1", "cell:1", "judge")
     }
     assert headers[0]["content-type"] == "application/json"
-    assert clock.held_s == pytest.approx(1.5) and replies[0].cost_usd == 0.25
+    assert clock.read()[1] == pytest.approx(1.5) and replies[0].cost_usd == 0.25
 
 
 @pytest.mark.parametrize(("head", "usd"), [("", None), ("X-Tutti-Cost-Usd: 0.000000000\r\n", 0.0)])

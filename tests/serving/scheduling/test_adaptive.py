@@ -6,7 +6,7 @@ How much it earns is tested on simulated engines (`tests/serving/simulation/test
 import pytest
 
 from tests.serving.scheduling.world import World, running
-from tutti.tasks.serving.scheduling import Usage
+from tutti.tasks.serving.scheduling import Program, Usage
 from tutti.tasks.serving.scheduling.adaptive import (
     MAX_WAIT_S,
     PATIENCE_LEAST_S,
@@ -73,3 +73,19 @@ def test_nothing_is_held_where_a_found_prefix_saves_little_of_a_calls_time(
         place.scheduler.finish(call, Usage(context_tokens, 0, context_tokens), place.now)
         place.now += 0.1
     assert policy.keep_s == pytest.approx(keep_s)
+
+
+def test_a_program_is_taken_for_ended_far_beyond_the_longest_gap() -> None:
+    """Four times as long; one that has a call, and one away for less, are not."""
+    policy = Adaptive()
+    for name, idle_since in (("busy", None), ("away", 100.0)):
+        program = Program(name, 0.0, calls_done=2, idle_since=idle_since)
+        policy._parted[name] = program
+    policy._gaps.add(10.0)
+    policy._presume_over(1000.0)
+    assert list(policy._parted) == ["busy", "away"], "nobody behind one that is there"
+    del policy._parted["busy"]
+    policy._presume_over(139.9)
+    assert list(policy._parted) == ["away"] and policy._lost == 0
+    policy._presume_over(140.0)
+    assert not policy._parted and policy._lost == 1

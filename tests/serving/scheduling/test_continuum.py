@@ -221,3 +221,12 @@ def test_unknown_rules() -> None:
     """Errors at once."""
     with pytest.raises(ValueError, match="fixed, ttl"):
         make_policy("continuum", {"rule": "best"})
+
+
+def test_prefilling_is_measured_by_the_tokens_that_were_not_cached() -> None:
+    """Half of 1,000 tokens are found in the cache, so a context of 1,000 costs 4 s and not 2."""
+    place = world(1000, rule="ttl")
+    call = place.arrive("a", 1000)
+    place.scheduler.first_token(call, 2.0)
+    place.scheduler.finish(call, Usage(1000, 0, cached=500), 4.0)
+    assert pinned(place) == {"a": pytest.approx(4.0 + log(4.0))}

@@ -1,5 +1,7 @@
 """The ledger and the scheduler themselves, under policies that hold nothing or one program."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from tests.serving.scheduling.world import LATE, World, running
@@ -16,6 +18,7 @@ from tutti.tasks.serving.scheduling import (
     Usage,
     make_policy,
 )
+from tutti.tasks.serving.scheduling.policy import Admission
 
 
 def booked(place: World) -> list[int]:
@@ -343,3 +346,26 @@ def test_a_second_call_of_the_same_id_is_the_callers_mistake() -> None:
     place.scheduler.arrive("x", "call", 1, 1, 0.0)
     with pytest.raises(AssertionError, match="call"):
         place.scheduler.arrive("y", "call", 1, 1, 0.0)
+
+
+def test_a_policy_that_fails_at_an_arrival_takes_only_that_call_with_it() -> None:
+    """Those that waited before are not ended for it; a failure at another event concerns all."""
+
+    class Failing(CapPolicy):
+        fails = False
+
+        def admit(self, now: float) -> Iterable[Admission]:
+            if self.fails:
+                raise RuntimeError("a bug")
+            return super().admit(now)
+
+    policy = Failing(limit=1)
+    place, told = World(policy, 1000), list[list[Call]]()
+    place.scheduler.on_fault = lambda error, calls: told.append(calls)
+    runs, waits = place.arrive("a"), place.arrive("b")
+    assert running(runs, waits) == [True, False]
+    policy.fails = True
+    late = place.arrive("c")
+    assert told == [[late]]
+    place.tick(1.0)
+    assert told[1:] == [[waits, late]]

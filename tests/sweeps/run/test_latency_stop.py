@@ -51,6 +51,11 @@ def test_the_first_step_of_each_session_is_left_out() -> None:
     assert steps_until_the_end([99.0] * 5_000, slots=300) is not None
 
 
+def test_a_batch_is_four_steps_of_each_session() -> None:
+    """Two batches above the limit are sure: 20 first steps, and 2 x 4 x 20."""
+    assert steps_until_the_end([99.0] * 5_000, slots=20) == 20 + 2 * 4 * 20
+
+
 def test_scores_are_of_no_interest() -> None:
     """It implements the whole of what a cell tells its watches."""
     watch = LatencyStop(2.0)

@@ -89,3 +89,13 @@ def test_a_program_is_taken_for_ended_far_beyond_the_longest_gap() -> None:
     assert list(policy._parted) == ["away"] and policy._lost == 0
     policy._presume_over(140.0)
     assert not policy._parted and policy._lost == 1
+
+
+def test_programs_that_never_came_back_fade_like_the_gaps() -> None:
+    """512 gaps are kept, so of those lost as many are forgotten as of the gaps."""
+    policy = Adaptive()
+    World(policy, 1000)
+    policy._lost = 64.0
+    for number in range(2 * RENEW_GAPS):
+        policy._came_back(0.5, float(number))
+    assert policy._lost == pytest.approx(64 * (1 - RENEW_GAPS / 512) ** 2)

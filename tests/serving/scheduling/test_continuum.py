@@ -230,3 +230,18 @@ def test_prefilling_is_measured_by_the_tokens_that_were_not_cached() -> None:
     place.scheduler.first_token(call, 2.0)
     place.scheduler.finish(call, Usage(1000, 0, cached=500), 4.0)
     assert pinned(place) == {"a": pytest.approx(4.0 + log(4.0))}
+
+
+def test_a_change_of_an_engine_ends_the_pins_that_no_longer_fit() -> None:
+    """And all of them where it leaves."""
+    place = world(1000)
+    (engine,) = place.engines
+    place.step("a", 600)
+    place.scheduler.change_engine(engine, 0.0, capacity_tokens=700)
+    assert list(pinned(place)) == ["a"]
+    place.scheduler.change_engine(engine, 0.0, capacity_tokens=500)
+    assert pinned(place) == {}
+    place.step("b", 400)
+    assert list(pinned(place)) == ["b"]
+    place.scheduler.change_engine(engine, 0.0, accepting=False)
+    assert pinned(place) == {}

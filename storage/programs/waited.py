@@ -1,8 +1,12 @@
 """Time that an attempt waited, in seconds of any one clock: overlapping waits count once."""
 
+SPANS_KEPT = 256  # programs may run for days, and waits come in the order in which they end
+
 
 class WaitedTime:
-    """The union of waits."""
+    """The union of waits; one that overlaps none of the last `SPANS_KEPT` counts in full."""
+
+    __slots__ = ("_spans", "seconds")
 
     def __init__(self) -> None:
         self._spans: list[tuple[float, float]] = []  # rising and apart
@@ -21,6 +25,7 @@ class WaitedTime:
                 start, end = min(start, span[0]), max(end, span[1])
                 self.seconds -= span[1] - span[0]
         self._spans += [(start, end), *reversed(later)]
+        del self._spans[:-SPANS_KEPT]
         self.seconds += end - start
         return self.seconds - before
 
@@ -32,6 +37,8 @@ class ProgramClock:
     that failed waited in vain, and after it the program waits until its next call. Calls of who
     plays the user or judges are the partner's time.
     """
+
+    __slots__ = ("_away", "_failed_at", "failing_since", "held_s", "partner_s")
 
     def __init__(self) -> None:
         self._away = WaitedTime()

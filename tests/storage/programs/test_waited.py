@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.storage import ProgramClock, WaitedTime
+from tutti.storage.programs.waited import SPANS_KEPT
 
 WAITS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)))
 
@@ -18,6 +19,13 @@ def test_overlapping_waits_count_once(waits: list[tuple[int, int]]) -> None:
         covered |= new
         assert waited.add(start, end) == len(new)
         assert waited.seconds == pytest.approx(len(covered))
+
+
+def test_memory_is_bounded_and_old_waits_still_count() -> None:
+    waited = WaitedTime()
+    for number in range(3 * SPANS_KEPT):
+        waited.add(10.0 * number, 10.0 * number + 1)
+    assert waited.seconds == 3 * SPANS_KEPT and len(waited._spans) == SPANS_KEPT
 
 
 def test_a_program_waits_before_sends_in_failed_calls_and_after_them() -> None:

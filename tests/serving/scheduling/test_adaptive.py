@@ -99,3 +99,21 @@ def test_programs_that_never_came_back_fade_like_the_gaps() -> None:
     for number in range(2 * RENEW_GAPS):
         policy._came_back(0.5, float(number))
     assert policy._lost == pytest.approx(64 * (1 - RENEW_GAPS / 512) ** 2)
+
+
+def test_before_any_gap_and_any_hit_a_place_is_kept_as_long_as_the_cache_takes_to_fill() -> None:
+    """1,000 tokens of a millisecond."""
+    policy = Adaptive()
+    World(policy, 1000)
+    policy.price.measured = 1e-3
+    policy._renew()
+    assert policy.keep_s == pytest.approx(1.0)
+
+
+def test_an_ended_call_leaves_what_its_context_holds_booked() -> None:
+    """Not what its answer might have held."""
+    place = world(1000)
+    call = place.arrive("a", 100, output=500)
+    assert place.engines[0].note.held_tokens >= 100
+    place.finish(call, total=120, completion=20)
+    assert place.engines[0].note.held_tokens == 120

@@ -130,12 +130,16 @@ class SampledTasks(NamedTuple):
     lost: int
 
     def by_task(self, column: str) -> dict[str, list[float]]:
-        """The column's values of each task; samples without one are left out."""
+        """The column's values of each task. Empty if a sample's is unknown: without it, sums are
+        too low."""
         found: dict[str, list[float]] = {}
-        for row in self.rows:
-            if row[column] is not None:
-                found.setdefault(row["task_id"], []).append(float(row[column]))
+        for row in self.rows if not self.unknown(column) else ():
+            found.setdefault(row["task_id"], []).append(float(row[column]))
         return found
+
+    def unknown(self, column: str) -> int:
+        """Number of samples whose value is unknown."""
+        return sum(row[column] is None for row in self.rows)
 
 
 def find_side(connection: "DuckDBPyConnection", name: str) -> Side | None:
@@ -243,17 +247,23 @@ class _Measured(NamedTuple):
     only: tuple[int, int]
     lost: tuple[int, int]
     lost_share: float
+    unknown: int = 0
+    """Samples of both sides whose value is unknown."""
 
 
 def _measured(
     first: SampledTasks, second: SampledTasks, column: str, metric: Metric, wide: float
 ) -> _Measured:
+    lost = first.lost, second.lost
+    share = max(s.lost / max(1, s.lost + len(s.rows)) for s in (first, second))
+    nothing = Finding(0.0, None, None, None)
+    if unknown := first.unknown(column) + second.unknown(column):
+        return _Measured(None, nothing, (0, 0), lost, share, unknown)
     a, b = first.by_task(column), second.by_task(column)
     tasks = sorted(a.keys() & b.keys())
-    only, lost = (len(a) - len(tasks), len(b) - len(tasks)), (first.lost, second.lost)
-    share = max(s.lost / max(1, s.lost + len(s.rows)) for s in (first, second))
+    only = len(a) - len(tasks), len(b) - len(tasks)
     if not tasks:
-        return _Measured(None, Finding(0.0, None, None, None), only, lost, share)
+        return _Measured(None, nothing, only, lost, share)
     groups = [a[task] for task in tasks], [b[task] for task in tasks]
     found, wider = compare_paired(*groups), compare_paired(*groups, confidence=wide)
     if not metric.relative:
@@ -276,6 +286,8 @@ def _row(
     paired, finding = found.paired, found.finding
     if paired is None:
         reason = "no task has a counted attempt on both sides"
+    if found.unknown:
+        reason = unknown_words(metric, found.unknown)
     if found.lost_share > MOST_LOST:
         word = "inconclusive"
         reason = (
@@ -292,6 +304,11 @@ def _row(
         finding.difference if paired else None, low, high, finding.p, verdict.p_holm,
         paired.test if paired else "", detectable, word, reason, tuple(cells_a), tuple(cells_b),
     )  # fmt: skip
+
+
+def unknown_words(column: str, samples: int) -> str:
+    """Why a figure is unknown: so many samples lack its column."""
+    return f"{column} of {samples} counted samples is unknown"
 
 
 def named(key: Key) -> str:

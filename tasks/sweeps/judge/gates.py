@@ -32,6 +32,7 @@ from tutti.tasks.sweeps.judge.compare import (
     named,
     sampled,
     set_ups,
+    unknown_words,
 )
 from tutti.tasks.sweeps.spec import Gate, GateFile, read_gates
 
@@ -86,6 +87,8 @@ class _Figure(NamedTuple):
     value: float | None
     interval: Interval | None
     n: int
+    lacks: str = "too little was measured for an interval, or too much lost to infrastructure"
+    """Why there is no interval, if there is none."""
 
 
 def check_gates(
@@ -175,7 +178,7 @@ def _judged_bound(gate: Gate, where: str, figure: _Figure, cells: Sequence[str])
     status: Status = "inconclusive"
     reason = "the 95 % interval holds the bound"
     if low is None or high is None:
-        reason = "too little was measured for an interval, or too much lost to infrastructure"
+        reason = figure.lacks
     elif low >= bound if gate.at_least is not None else high <= bound:
         status, reason = "passed", "the 95 % interval lies on the good side"
     elif high < bound if gate.at_least is not None else low > bound:
@@ -201,7 +204,7 @@ def _against(
 def _judged_margin(gate: Gate, row: CellComparison) -> Outcome:
     interval = None if row.ci_low is None or row.ci_high is None else (row.ci_low, row.ci_high)
     status, reason = _margin_status(gate, interval, row.verdict)
-    if row.lost_share > MOST_LOST:
+    if row.lost_share > MOST_LOST or not row.n:
         status, reason = "inconclusive", row.reason
     return Outcome(
         gate, row.where, status, row.verdict, row.difference, row.ci_low, row.ci_high, row.p_holm,
@@ -298,6 +301,8 @@ def _score(found: SampledTasks) -> _Figure:
 
 def _mean_of(column: str) -> Callable[[SampledTasks], _Figure]:
     def figure(found: SampledTasks) -> _Figure:
+        if unknown := found.unknown(column):
+            return _Figure(None, None, 0, unknown_words(column, unknown))
         means = [sum(values) / len(values) for values in found.by_task(column).values()]
         if not means:
             return _Figure(None, None, 0)
@@ -307,6 +312,8 @@ def _mean_of(column: str) -> Callable[[SampledTasks], _Figure]:
 
 
 def _cost_per_solved(found: SampledTasks) -> _Figure:
+    if unknown := found.unknown("cost_usd"):
+        return _Figure(None, None, 0, unknown_words("cost_usd", unknown))
     cost, solved = found.by_task("cost_usd"), found.by_task("solved")
     if not cost:
         return _Figure(None, None, 0)

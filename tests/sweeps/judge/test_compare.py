@@ -39,7 +39,8 @@ class Store:
         return f"sweep:{self.sweeps}"
 
     def cell(self, sweep_id: str, scores: Sequence[float], **other: Any) -> str:
-        """A cell of one attempt a task; `other` may name axes, `infra` and `cost`."""
+        """A cell of one attempt a task; `other` may name axes, `infra`, `cost` and `unknown`, the
+        number of tasks whose cost is not known."""
         axes = {"model": "pocket", "policy": "cap", "concurrency": 8, "repeat": 0}
         axes |= {key: value for key, value in other.items() if key in axes}
         cell_id = "cell:" + storage.content_hash([sweep_id, axes])
@@ -54,6 +55,9 @@ class Store:
             self._attempt(shared, place, "ok")
             | {"score": float(score), "correct": score >= 1, "cost_usd": cost * (1 + place % 3)}
             for place, score in enumerate(scores)
+        ]
+        rows[: other.get("unknown", 0)] = [
+            row | {"cost_usd": None} for row in rows[: other.get("unknown", 0)]
         ]
         rows += [
             self._attempt(shared, len(scores) + place, other.get("lost", "infra_error"))
@@ -163,6 +167,31 @@ def test_costs_are_compared_as_a_share(store: Store) -> None:
     (row,) = compared(store, "cheap", "dear", metric="cost_usd")
     assert (row.difference, row.verdict) == (pytest.approx(0.2), "worse")
     assert row.ci_low == pytest.approx(0.2) and row.ci_high == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("unknown", [1, 15, 30])
+@pytest.mark.parametrize(
+    "gate",
+    [
+        {"metric": "cost_per_solved", "at_most": 100.0},
+        {"metric": "cost_usd", "at_most": 100.0},
+        {"metric": "cost_usd", "margin": 100.0},
+    ],
+)
+def test_an_unknown_cost_is_no_low_cost(store: Store, gate: dict[str, Any], unknown: int) -> None:
+    """Costs of which one is unknown pass no gate, and are neither better nor worse."""
+    one, two = store.sweep("a"), store.sweep("b")
+    store.cell(one, MOST)
+    store.cell(two, MOST, cost=0.1, unknown=unknown)
+    (outcome,) = checked(store, gate, "b", "a")
+    assert (outcome.status, outcome.value, outcome.low, outcome.after) == (
+        "inconclusive", None, None, None,
+    )  # fmt: skip
+    assert outcome.reason == f"cost_usd of {unknown} counted samples is unknown"
+    (row,) = compared(store, "a", "b", metric="cost_usd")
+    assert (row.n, row.difference, row.verdict) == (0, None, "inconclusive")
+    (row,) = compared(store, "a", "b")
+    assert (row.n, row.difference) == (30, 0.0)
 
 
 @pytest.mark.parametrize("status", ["infra_error", "scorer_error"])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tutti.storage.clock import aware as aware
     from tutti.storage.clock import now as now
     from tutti.storage.columns import COLUMNS as COLUMNS
+    from tutti.storage.cost import Cost as Cost
     from tutti.storage.error_types import MOST_MESSAGE as MOST_MESSAGE
     from tutti.storage.error_types import ErrorType as ErrorType
     from tutti.storage.error_types import http_error as http_error

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tutti.storage.cost import Cost
 from tutti.storage.error_types import ErrorType, http_error
 from tutti.storage.lineage import artifact_id
 from tutti.storage.programs.waited import ProgramClock
@@ -58,20 +59,15 @@ class ProgramTally:
     tool_calls: int = 0
     clock: ProgramClock = field(default_factory=ProgramClock)
     tokens: dict[str, int] = field(default_factory=dict)
-    cost_usd: float | None = 0.0
-    """Of all roles; None once a price is unknown."""
+    cost: Cost = field(default_factory=Cost)
+    """Of all roles."""
     last: Mapping[str, Any] = field(default_factory=dict)
     """The agent's last call that ended, in columns of `calls`."""
     answer: str | None = None
 
     def take(self, call: Mapping[str, Any]) -> None:
         """Add a call that ended, in columns of `calls`; those of others than the agent cost."""
-        cost = call["cost_usd"]
-        failed = call["status"] != "ok"  # nobody is charged for an answer that did not come
-        if cost is None and not failed:
-            self.cost_usd = None
-        elif self.cost_usd is not None:
-            self.cost_usd += cost or 0.0
+        self.cost.add(call["cost_usd"])
         if call["role"] != AGENT:
             return
         self.engine_id = self.engine_id or call["endpoint"] or None
@@ -136,7 +132,7 @@ class ProgramTally:
             "steps": self.steps,
             "calls": self.steps,
             "tool_calls": self.tool_calls,
-            "cost_usd": self.cost_usd,
+            "cost_usd": self.cost.usd,
             "answer": self.answer,
             "source": GATEWAY,
             **self.tokens,

@@ -8,6 +8,8 @@ appended to the last tool result, so that they are part of the stored conversati
 from collections import Counter
 from collections.abc import Sequence
 
+from tutti.storage import Cost
+
 MOST_FAILURES = 3
 MOST_CHARACTERS = 60
 START = "\n\n[so far] "
@@ -26,7 +28,7 @@ class Ledger:
         if status != "ok":
             self._failed.append(f"{tool} {_short(arguments)}: {status}")
 
-    def text(self, spent: Sequence[tuple[str, float, float | None]]) -> str:
+    def text(self, spent: Sequence[tuple[str, float | Cost, float | None]]) -> str:
         """The summary; `spent` are (unit, amount, limit or None)."""
         parts = []
         if self._tried:
@@ -40,7 +42,7 @@ class Ledger:
         return START + ". ".join(parts) + "."
 
 
-def _spent(unit: str, amount: float, limit: float | None) -> str:
+def _spent(unit: str, amount: float | Cost, limit: float | None) -> str:
     return f"{amount:g} {unit}" if limit is None else f"{amount:g} of {limit:g} {unit}"
 
 

@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 
 import orjson
 
-from tutti.storage import MOST_MESSAGE, ErrorType, now
+from tutti.storage import MOST_MESSAGE, Cost, ErrorType, now
 from tutti.tasks.agents.clock import WorkingClock
 from tutti.tasks.agents.context import PromptWindow
-from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.ledger import Ledger
 from tutti.tasks.agents.models.calls import ParsedMessage, read_calls
@@ -72,7 +71,8 @@ class AttemptLimits:
     tokens: int | None = None
     """Prompt and completion tokens of all calls."""
     cost_usd: float | None = None
-    """Cost of the model's calls and of its tools."""
+    """Cost of the model's calls and of its tools, as far as it is known; calls of unknown cost are
+    limited by the turns."""
     malformed: int = 4
     """Consecutive turns without a valid call."""
 
@@ -384,12 +384,12 @@ class _Attempt:
         if self._ledger is None:
             return
         done, limits = self.trajectory, self.limits
-        spent = [
+        spent: list[tuple[str, float | Cost, float | None]] = [
             ("turns", float(done.steps), float(limits.turns)),
             ("tokens", float(done.prompt_tokens + done.completion_tokens), limits.tokens),
         ]
         if limits.cost_usd is not None:
-            spent.append(("USD", round(done.cost.known_usd, 6), limits.cost_usd))
+            spent.append(("USD", done.cost, limits.cost_usd))
         last = done.messages[-1]
         done.messages[-1] = last | {"content": last["content"] + self._ledger.text(spent)}
 

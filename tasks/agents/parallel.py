@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tutti.storage import now
+from tutti.storage import Cost, now
 from tutti.tasks.agents.combination import Combination, Combine, Taken
 from tutti.tasks.agents.context import Message
-from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.models.model import ChatModel, ContextExceeded, Reply
 from tutti.tasks.agents.tools import ToolResult, run_together
 

@@ -45,6 +45,11 @@ class Prices(_Strict):
     cached: float = Field(0.0, ge=0)
     completion: float = Field(0.0, ge=0)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether a call costs nothing, whatever its tokens."""
+        return not (self.prompt or self.cached or self.completion)
+
     def cost_usd(self, prompt: int, cached: int, completion: int) -> float:
         """Cost of one call; cached prompt tokens have their own price."""
         fresh = (prompt - cached) * self.prompt

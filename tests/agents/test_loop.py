@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.agents.held import hold
+from tutti.storage import Cost
 from tutti.tasks.agents.clock import note_wait
-from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import (
     NO_CALL,
@@ -199,6 +199,19 @@ def test_the_ledger_is_part_of_what_is_stored() -> None:
     assert "failed: unknown {}: error" in last
 
 
+@pytest.mark.parametrize(("usd", "told"), [(0.25, "0.25 of 1 USD"), (None, "at least 0 of 1 USD")])
+def test_the_ledger_tells_no_exact_sum_of_unknown_costs(usd: float | None, told: str) -> None:
+    class Priced(Tools):
+        async def use(self, name: str, arguments: str) -> ToolResult:
+            return replace(await super().use(name, arguments), cost_usd=usd)
+
+    script = Script(call("quick"), say("7"))
+    limits, agent = AttemptLimits(cost_usd=1), Agent(ledger=True)
+    prompt = [{"role": "user", "content": "q"}]
+    asyncio.run(run_attempt(prompt, script, Environment(Priced()), limits, agent))
+    assert f"tokens, {told}" in script.seen[1][-1]["content"]
+
+
 def test_a_long_conversation_is_cut_by_whole_turns() -> None:
     """The prompt names its positions; the trajectory keeps everything."""
     agent = Agent(context_tokens=100)
@@ -336,12 +349,5 @@ def test_prompts_can_be_made_anew_each_turn() -> None:
     assert script.positions == [None, [0, 4], [0, 6]]
 
 
-def test_a_cost_of_which_a_part_is_unknown_is_unknown() -> None:
-    """And what is known still counts against a limit."""
-    cost = Cost()
-    assert cost.usd == 0.0
-    cost.add(0.5)
-    cost.add(None)
-    cost.add(0.25)
-    assert cost.usd is None and cost.known_usd == 0.75
-    assert Trajectory(cost=cost).cost_usd is None
+def test_an_attempts_cost_of_which_a_part_is_unknown_is_unknown() -> None:
+    assert Trajectory(cost=Cost.of([0.5, None])).cost_usd is None

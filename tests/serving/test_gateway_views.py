@@ -266,7 +266,7 @@ async def test_metrics_are_prometheus_text(front: Front) -> None:
 async def test_counters_have_all_their_digits(front: Front) -> None:
     """A rounded counter stands still, then leaps: its rate is wrong."""
     front.gateway.counts["many"] = 123_456_789
-    front.gateway.access.spent_usd = 1234.567891
+    front.gateway.access.budget.cost.add(1234.567891)
     found = parse(await front.text("/metrics"))
     assert found["tutti_gateway_events_total"][1]['what="many"'] == 123_456_789
     assert found["tutti_gateway_spent_usd_total"][1][""] == 1234.567891
@@ -311,7 +311,8 @@ async def test_calls_are_charged_by_the_book(make_front: Any, catalog: storage.C
         {"model": "m", "cost_usd": pytest.approx(cost)},
         {"model": "unknown", "cost_usd": None},
     ]
-    assert front.gateway.access.spent_usd == pytest.approx(cost)
+    spent = front.gateway.access.budget.cost
+    assert (spent.known_usd, spent.unknown) == (pytest.approx(cost), 1)
 
 
 # GPUs

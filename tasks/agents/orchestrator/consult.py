@@ -7,8 +7,8 @@ its engine reports.
 
 from collections.abc import Callable, Sequence
 
+from tutti.storage import Cost
 from tutti.tasks.agents.context import TEMPLATE_TOKENS, Message, PromptWindow
-from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.models.model import ChatModel
 from tutti.tasks.agents.orchestrator.agent_file import Expert
 from tutti.tasks.agents.orchestrator.evidence import Tokens

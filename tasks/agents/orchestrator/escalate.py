@@ -99,15 +99,17 @@ class AnswerTool:
         """Make a further call within the budget; None if the money or the context does not
         suffice."""
         assert self._left_usd is not None, "only on a budget is anybody else asked"
-        if self._measures.most_usd(expert, messages) > self._left_usd:
+        most_usd = self._measures.most_usd(expert, messages)
+        if most_usd > self._left_usd:
             return None
-        before = self._consultation.cost.known_usd
+        cost = self._consultation.cost
+        before, unknown = cost.known_usd, cost.unknown
         try:
             return await self._consultation.ask(expert, messages)
         except ContextExceeded:
             return None
         finally:
-            self._left_usd -= self._consultation.cost.known_usd - before
+            self._left_usd -= most_usd if cost.unknown > unknown else cost.known_usd - before
 
     def _asked(self, expert: Expert) -> list[Message]:
         return answer_messages(self._problem, self._found(expert))

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from tutti.storage import ErrorType, now
+from tutti.storage import Cost, ErrorType, now
 from tutti.tasks.agents.context import Message
-from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.environment import Partner
 from tutti.tasks.agents.models.model import (
     ChatModel,

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tutti.storage import now
+from tutti.storage import Cost, now
 from tutti.tasks.agents.context import Message
-from tutti.tasks.agents.cost import Cost
 from tutti.tasks.agents.models.calls import read_calls
 from tutti.tasks.agents.models.model import ChatModel, ContextExceeded, Reply
 from tutti.tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, Expert, Tool

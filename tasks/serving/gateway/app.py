@@ -285,7 +285,8 @@ class Gateway:
         record, reported = proxied.record, proxied.record.reported
         if record.status == "ok" and reported.prompt:
             self.sizes.learn(proxied.request, proxied.prompt_bytes, reported.prompt)
-        self.access.spend(proxied.key, proxied.cost_usd())
+        if self.access.spend(proxied.key, record.cost_usd(), proxied.estimate_usd()):
+            self.events.unknown_cost(record)
         self.count(f"status_{record.status}")
         if proxied.call is not None:
             record.spend(proxied.call.program)

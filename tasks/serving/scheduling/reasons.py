@@ -48,6 +48,8 @@ class ReasonCode(StrEnum):
     ENGINE_FAILED = "engine_failed"
     NO_METRICS = "no_metrics"
     """An engine has no usable metrics, so its calls are scheduled by count."""
+    UNKNOWN_COST = "unknown_cost"
+    """The cost of a call under a budget is unknown."""
     POLICY_FAILED = "policy_failed"
     GATEWAY_FAILED = "gateway_failed"
     ANSWERED = "answered"

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tutti.storage import Cost
 from tutti.tasks.agents import (
     CallOrigin,
     ChatModel,
@@ -168,9 +169,8 @@ class OtherModels:
         """`client` is the gateway's. An empty `cell_id`: the calls belong to no cell."""
         self._client, self._cell_id = client, cell_id
         self._attempt_id, self.roles = attempt_id, roles
-        self.aside_usd = 0.0
-        """What judge and user cost, which is no part of what the attempt does; without calls
-        whose price is unknown."""
+        self.aside = Cost()
+        """The cost of judge and user, which is no part of the attempt's."""
 
     def judge(self, step: int = 0) -> "AttemptJudge | None":
         """The judge, as scorers ask it; None where the sweep has none. `step`: after which."""
@@ -183,11 +183,7 @@ class OtherModels:
         if served is None:
             return None
         model = self.model(served, USER, WARM, _room(served.model, USER_TOKENS), seed)
-        return SimulatedUser(model, self.pay)
-
-    def pay(self, usd: float | None) -> None:
-        """Somebody who is not measured was asked; None: at a price that is unknown."""
-        self.aside_usd += usd or 0.0
+        return SimulatedUser(model, self.aside.add)
 
     def experts(self, seed: int, role: str = EXPERT) -> Experts:
         """The experts, as an orchestrator asks them; with role ``user``, as its counterpart in a
@@ -249,7 +245,7 @@ class AttemptJudge:
         most = _room(self._served.model, settings.max_tokens or JUDGE_TOKENS)
         model = self._models.judging(self._served, settings, most, seed)
         reply = await model.complete([{"role": "user", "content": prompt}], (), self._step)
-        self._models.pay(reply.cost_usd)
+        self._models.aside.add(reply.cost_usd)
         return reply.message["content"], reply.call_id
 
 

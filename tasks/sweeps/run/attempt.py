@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from tutti.storage import COUNTED, ErrorType
+from tutti.storage import COUNTED, Cost, ErrorType
 from tutti.tasks.agents import (
     COMBINER_ROLES,
     ORCHESTRATOR,
@@ -86,8 +86,8 @@ class Attempts:
         """`url` is the gateway's, `search_url` the retrieval service's where there is one;
         `on_step` hears how many seconds each step of tutti's agent took."""
         self._on_step = on_step
-        self.aside_usd = 0.0
-        """What judges and users cost so far, which is in no attempt's cost."""
+        self.aside = Cost()
+        """The cost of judges and users so far, which is in no attempt's."""
         self.plan, self.cell = plan, cell
         self._command = plan.suite.command
         self._url, self._search_url = url, search_url
@@ -147,7 +147,7 @@ class Attempts:
         try:
             done.score = await self._score(sample.problem, done, others)
         finally:
-            self.aside_usd += others.aside_usd
+            self.aside.include(others.aside)
         return done
 
     async def release(self, sample: Sample, attempt_id: str) -> None:
@@ -300,7 +300,7 @@ class Attempts:
         except ModelCallFailed as error:
             done.fail("infra_error", error.error_type, str(error))
             return done
-        self.aside_usd += take_spent(done, spent)
+        self.aside.include(take_spent(done, spent))
         return done
 
     async def _score(

@@ -17,6 +17,7 @@ an expert's cost is, a user's and a judge's are not.
 from collections.abc import Mapping
 from typing import Any
 
+from tutti.storage import Cost
 from tutti.tasks.agents import CommandTrajectory, sampling_of
 from tutti.tasks.agents.orchestrator import drawn, offered_expert_tool
 from tutti.tasks.sweeps.plan import EXPERT, JUDGE, USER, WARM, Plan, Sample, ServedModel
@@ -45,9 +46,11 @@ def command_task(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
     return task | {"request": _given(request)}
 
 
-def take_spent(done: CommandTrajectory, spent: Mapping[str, float]) -> float:
-    """Add what the gateway counted for the attempt; returns what judge and user cost, in USD."""
-    aside = {role: spent.get(f"{role}.cost_usd", 0.0) for role in (USER, JUDGE)}
+def take_spent(done: CommandTrajectory, spent: Mapping[str, float]) -> Cost:
+    """Add what the gateway counted for the attempt; returns the cost of judge and user."""
+    aside = Cost()
+    for role in (f"{USER}.", f"{JUDGE}."):
+        aside.include(_cost(spent, role))
     others = (USER, JUDGE, EXPERT)
 
     def own(unit: str) -> int:
@@ -58,9 +61,14 @@ def take_spent(done: CommandTrajectory, spent: Mapping[str, float]) -> float:
     done.prompt_tokens, done.cached_tokens = own("prompt_tokens"), own("cached_tokens")
     done.completion_tokens = own("completion_tokens")
     done.held_s, done.partner_s = spent.get("held_s", 0.0), spent.get("partner_s", 0.0)
-    unpriced = spent.get("unpriced", 0) - sum(spent.get(f"{r}.unpriced", 0) for r in (USER, JUDGE))
-    done.cost.add(None if unpriced else spent.get("cost_usd", 0.0) - sum(aside.values()))
-    return sum(aside.values())
+    whole = _cost(spent)
+    done.cost.include(Cost(whole.known_usd - aside.known_usd, whole.unknown - aside.unknown))
+    return aside
+
+
+def _cost(spent: Mapping[str, float], role: str = "") -> Cost:
+    """The cost of all calls, or of those in a role (``user.``)."""
+    return Cost(spent.get(f"{role}cost_usd", 0.0), int(spent.get(f"{role}unknown_costs", 0)))
 
 
 def _roles(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:

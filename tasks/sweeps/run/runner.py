@@ -20,6 +20,7 @@ from tutti.storage import (
     COUNTED,
     BufferedWriter,
     Catalog,
+    Cost,
     Lease,
     LeaseLost,
     StoreError,
@@ -257,8 +258,8 @@ class _CellRun:
 
     def _count(self, sample: Sample, trajectory: Trajectory) -> None:
         progress, score = self.progress, trajectory.score
-        aside_usd, self.attempts.aside_usd = self.attempts.aside_usd, 0.0
-        self.spending.add(trajectory.cost.known_usd + aside_usd)
+        aside, self.attempts.aside = self.attempts.aside, Cost()
+        self.spending.add(trajectory.cost.known_usd + aside.known_usd)
         if trajectory.status == "infra_error":
             progress.infra += 1
         else:

@@ -24,7 +24,7 @@ PROBLEM: list[Message] = [
 class Script:
     """A model that plays texts or messages in order; an exception in the list is raised."""
 
-    def __init__(self, *replies: str | Message | Exception, cost_usd: float = 0.0) -> None:
+    def __init__(self, *replies: str | Message | Exception, cost_usd: float | None = 0.0) -> None:
         self.replies, self.cost_usd = list(replies), cost_usd
         self.seen: list[list[Message]] = []
         self.tools: list[Sequence[Mapping[str, Any]]] = []

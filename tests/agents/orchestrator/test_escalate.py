@@ -45,6 +45,21 @@ def test_without_a_budget_nobody_else_is_asked() -> None:
     assert settled == AnswerOutcome(None, "cheap", ())
 
 
+@pytest.mark.parametrize(("price", "asked"), [(0.000001, ["mid", "big"]), (None, ["mid"])])
+def test_a_call_of_unknown_cost_takes_its_highest_possible_cost_from_the_budget(
+    price: float | None, asked: list[str]
+) -> None:
+    """The budget has room for the most of one call. The next is made only if this one is known to
+    have cost less."""
+    models = {
+        "small": Script("no box", RIGHT),
+        "mid": Script("no box", cost_usd=price),
+        "big": Script("\\boxed{1}"),
+    }
+    settle(models, "cheap", 0.0099)
+    assert [name for name in ("mid", "big") if models[name].seen] == asked
+
+
 def test_a_verified_answer_stands() -> None:
     """The verifier is the cheapest with another model."""
     settled, _ = settle({"small": Script("\\boxed{1}"), "mid": Script(RIGHT)}, "cheap", 1.0)

@@ -79,7 +79,7 @@ STEPS: list[tuple[Any, str]] = [
     (ProxiedCall, "_end_stream"),
     (ProxiedCall, "_end_whole"),
     (ProxiedCall, "_passed"),
-    (ProxiedCall, "cost_usd"),
+    (ProxiedCall, "estimate_usd"),
     (CallRecord, "cost_usd"),
     (CallRecord, "spend"),
     (CallRecord, "rows"),

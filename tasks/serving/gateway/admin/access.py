@@ -14,10 +14,11 @@ import ipaddress
 import os
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from tutti.errors import BAD_USAGE, TuttiError
+from tutti.storage import Cost
 from tutti.tasks.serving.scheduling import Program
 
 TOKENS_VARIABLE = "TUTTI_GATEWAY_TOKENS"
@@ -46,6 +47,37 @@ class AccessDenied(Exception):
 
 
 @dataclass
+class UsdBudget:
+    """A limit in USD, and what was spent."""
+
+    limit_usd: float | None = None
+    """None: no limit."""
+    cost: Cost = field(default_factory=Cost)
+    estimated_usd: float = 0.0
+    """Estimate for the calls of unknown cost; 0 for those without a price."""
+
+    def spend(self, usd: float | None, estimate_usd: float) -> bool:
+        """Add a call. Returns whether it is the first of unknown cost under a limit."""
+        self.cost.add(usd)
+        if usd is not None:
+            return False
+        self.estimated_usd += estimate_usd
+        return self.limit_usd is not None and self.cost.unknown == 1
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the limit is reached."""
+        spent_usd = self.cost.known_usd + self.estimated_usd
+        return self.limit_usd is not None and spent_usd >= self.limit_usd
+
+    def __str__(self) -> str:
+        spent = f"{self.cost:.2f} USD"
+        if self.cost.unknown:
+            spent += f" and about {self.estimated_usd:.2f} of {self.cost.unknown} unknown costs"
+        return f"{self.limit_usd:.2f} USD ({spent})"
+
+
+@dataclass
 class Key:
     """The holder of a token, or an anonymous client."""
 
@@ -53,8 +85,7 @@ class Key:
     scopes: frozenset[str]
     has_token: bool = True
     """Whether its requests carry a token of this gateway, which is never forwarded to engines."""
-    budget_usd: float | None = None
-    spent_usd: float = 0.0
+    budget: UsdBudget = field(default_factory=UsdBudget)
 
     @property
     def is_admin(self) -> bool:
@@ -95,7 +126,7 @@ class Access:
         # Looked up by a digest, so that the lookup time reveals nothing about a token.
         self._keys = {digest: key for key, digest in given}
         self.everybody = Key("", SCOPES - {"admin"}, has_token=False)
-        self.budget_usd, self.spent_usd = budget_usd, 0.0
+        self.budget = UsdBudget(budget_usd)
         self._names = frozenset(name.lower() for name in hosts)
         self._known_hosts: set[bytes] = {b""}
 
@@ -156,17 +187,15 @@ class Access:
 
     def check_budget(self, key: Key) -> None:
         """Raise AccessDenied if the run's or the key's budget is spent."""
-        if self.budget_usd is not None and self.spent_usd >= self.budget_usd:
-            raise AccessDenied(402, f"the run's budget of {self.budget_usd:.2f} USD is spent")
-        if key.budget_usd is not None and key.spent_usd >= key.budget_usd:
-            raise AccessDenied(
-                402, f"the budget of {key.name!r}, {key.budget_usd:.2f} USD, is spent"
-            )
+        if self.budget.is_spent:
+            raise AccessDenied(402, f"the run's budget of {self.budget} is spent")
+        if key.budget.is_spent:
+            raise AccessDenied(402, f"the budget of {key.name!r}, {key.budget}, is spent")
 
-    def spend(self, key: Key, usd: float) -> None:
-        """Add the cost of a call to the run and the key."""
-        self.spent_usd += usd
-        key.spent_usd += usd
+    def spend(self, key: Key, usd: float | None, estimate_usd: float) -> bool:
+        """Add a call's cost to the run and the key. `estimate_usd` is counted where it is unknown.
+        Returns whether it is the first such call under a budget."""
+        return any([each.spend(usd, estimate_usd) for each in (self.budget, key.budget)])
 
     def _check_name(self, host: bytes) -> None:
         name = _name_of(host)
@@ -217,4 +246,4 @@ def _key(text: str, place: int) -> tuple[Key, bytes]:
         most = float(budget) if budget else None
     except ValueError:
         raise AccessError(f"{TOKENS_VARIABLE}: the budget of {name!r} is not a number") from None
-    return Key(name, wanted, budget_usd=most), _digest(token.encode())
+    return Key(name, wanted, budget=UsdBudget(most)), _digest(token.encode())

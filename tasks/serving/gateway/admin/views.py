@@ -207,7 +207,9 @@ def prometheus(gateway: GatewayState) -> str:
         found["decision_p99_ms"] / 1e3,
     )
     one("loop_stall_max_seconds", "gauge", "Longest stall.", found["loop_stall_max_ms"] / 1e3)
-    one("spent_usd_total", "counter", "Money spent.", gateway.access.spent_usd)
+    cost = gateway.access.budget.cost
+    one("spent_usd_total", "counter", "Money spent, where it is known.", cost.known_usd)
+    one("unknown_costs_total", "counter", "Calls whose cost is unknown.", cost.unknown)
     counts = [
         (f'{{what="{_escaped(name)}"}}', float(n)) for name, n in sorted(gateway.counts.items())
     ]

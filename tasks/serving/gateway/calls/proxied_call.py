@@ -363,13 +363,14 @@ class ProxiedCall:
         if (call := self.call) is not None:
             self.scheduler.progress(call, self.chunks, self.active_at)
 
-    def cost_usd(self) -> float:
-        """The call's cost to its key; for an answer cut off, the cost until then."""
-        record, call = self.record, self.call
-        if record.reported.prompt is None and self.chunks and record.streamed and call is not None:
-            prices = record.prices
-            return 0.0 if prices is None else prices.cost_usd(call.prompt_tokens, 0, self.chunks)
-        return record.cost_usd() or 0.0
+    def estimate_usd(self) -> float:
+        """What a budget counts of a call of unknown cost: its estimated prompt, and a token for
+        each event of a stream or byte of a whole answer; 0 where the price is unknown."""
+        prices, call = self.record.prices, self.call
+        if prices is None or call is None:
+            return 0.0
+        tokens = min(self.chunks, self.request.output_tokens)
+        return prices.cost_usd(call.prompt_tokens, 0, tokens)
 
     def _passed(self) -> Headers:
         headers = end_to_end(self._head)

@@ -9,6 +9,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway import by_count
 from tutti.tasks.serving.gateway.endpoint import Endpoint
 from tutti.tasks.serving.gateway.pools import Pools
+from tutti.tasks.serving.gateway.recording.record import CallRecord
 from tutti.tasks.serving.scheduling import Call, Program, Reason, ReasonCode
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,15 @@ class EventLog:
         """Record an engine whose calls are scheduled by count, and warn the operator."""
         log.warning(text := by_count.warning(endpoint))
         self.trouble(Reason(ReasonCode.NO_METRICS, text))
+
+    def unknown_cost(self, record: CallRecord) -> None:
+        """Record the first call under a budget whose cost is unknown, and warn the operator."""
+        why = "its price is unknown; budgets do not count it"
+        if record.prices is not None:
+            why = "its usage was not reported; budgets count an estimate"
+        text = f"{record.endpoint}: the cost of a call of {record.model} is unknown: {why}"
+        log.warning(text)
+        self.trouble(Reason(ReasonCode.UNKNOWN_COST, text))
 
     def _add(self, program: str, event: str, reason: Reason, more: dict[str, Any]) -> None:
         row = {"at": cat.now(), "cell_id": self._cell(), "program_id": program}

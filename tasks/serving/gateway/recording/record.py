@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from tutti.storage import ProgramClock, ProgramTally, spans_of
+from tutti.storage import Cost, ProgramClock, ProgramTally, spans_of
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.calls.request import ROLE, CallRequest
 from tutti.tasks.serving.gateway.endpoint import Endpoint
@@ -78,6 +78,7 @@ class CallRecord:
         self.prices = endpoint.prices_of(self.request.model)
         self.served_name = endpoint.served_name(self.request.model)
         self.weights = endpoint.weights, ""
+        self.http_status = None  # of an endpoint that was tried before
 
     def note_first_token(self) -> None:
         """The first event of a stream arrived."""
@@ -87,14 +88,24 @@ class CallRecord:
         """The call has ended now."""
         self.latency_s = time.monotonic() - self.sent
 
+    @property
+    def may_be_charged(self) -> bool:
+        """Whether an endpoint got the call and did not refuse it."""
+        refused = (self.http_status or 0) >= 400 and not self.streamed
+        return bool(self.endpoint) and not refused
+
     def cost_usd(self) -> float | None:
-        """The call's cost, by its usage so far; None if the price is unknown."""
-        reported = self.reported
-        if self.prices is None:
+        """The call's cost by the usage reported so far; None if the price or the usage is unknown.
+        A call that no endpoint answered costs nothing."""
+        prices, reported = self.prices, self.reported
+        if not self.may_be_charged:
+            return 0.0
+        completion = 0 if self.request.kind == "embeddings" else reported.completion
+        if prices is None:
             return None
-        return self.prices.cost_usd(
-            reported.prompt or 0, reported.cached or 0, reported.completion or 0
-        )
+        if reported.prompt is None or completion is None:
+            return 0.0 if prices.is_free else None
+        return prices.cost_usd(reported.prompt, reported.cached or 0, completion)
 
     def spend(self, program: Program) -> None:
         """Add what the call took to its program; that of judges, users and experts also by role, as
@@ -102,14 +113,14 @@ class CallRecord:
         spent = program.spent
         self.take_time(program.clock)
         spent["held_s"], spent["partner_s"] = program.clock.held_s, program.clock.partner_s
-        reported = self.reported
+        reported, cost = self.reported, Cost.of([self.cost_usd()])
         amounts = {
             "calls": 1,
             "prompt_tokens": reported.prompt or 0,
             "cached_tokens": reported.cached or 0,
             "completion_tokens": reported.completion or 0,
-            "cost_usd": self.cost_usd() or 0.0,
-            "unpriced": int(self.prices is None),
+            "cost_usd": cost.known_usd,
+            "unknown_costs": cost.unknown,
         }
         role = self.request.role
         if role in OTHER_ROLES:

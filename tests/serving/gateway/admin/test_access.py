@@ -120,7 +120,7 @@ async def test_the_runs_money_has_an_end(make_raw: MakeRaw) -> None:
     """402 for every client when it is spent; running calls may finish."""
     bench = await make_raw(access=Access("", budget_usd=1.5 * CALL_USD))
     assert [(await bench.chat("p")).status for _ in range(3)] == [200, 200, 402]
-    assert bench.gateway.access.spent_usd == pytest.approx(2 * CALL_USD)
+    assert bench.gateway.access.budget.cost.usd == pytest.approx(2 * CALL_USD)
     answer = await bench.chat("p")
     assert "budget" in (await answer.json())["error"]["message"]
     assert len(bench.engine.asked) == 2
@@ -154,7 +154,7 @@ async def test_a_gateway_without_tokens_stays_at_home(catalog: storage.Catalog, 
 def test_tokens_without_sense_are_refused_without_showing_them(tokens: str) -> None:
     """The text holds the secret; its place is enough to find it."""
     if tokens.endswith(":") and "sesame" in tokens:
-        assert Access(tokens).keys[0].budget_usd is None
+        assert Access(tokens).keys[0].budget.limit_usd is None
         return
     with pytest.raises(AccessError) as caught:
         Access(tokens)
@@ -259,12 +259,12 @@ async def test_budgets_count_what_streams_cost(make_raw: MakeRaw) -> None:
     bench: Bench = await make_raw(access=Access("", budget_usd=1.0))
     bench.engine.reply = answering(whole({"error": "no"}, 500))
     await bench.chat("p")
-    assert bench.gateway.access.spent_usd == 0.0
+    assert bench.gateway.access.budget.cost.usd == 0.0
     usage = event({"choices": [], "usage": USAGE})
     bench.engine.reply = streaming(delta("x", "stop"), usage, DONE)
     await (await bench.chat("p", stream=True)).read()
     await until(lambda: not bench.gateway.in_flight, "it is over")
-    assert bench.gateway.access.spent_usd == pytest.approx(CALL_USD)
+    assert bench.gateway.access.budget.cost.usd == pytest.approx(CALL_USD)
     await asyncio.sleep(0)
     await released(bench.gateway)
 
@@ -279,4 +279,6 @@ async def test_a_stream_that_the_client_leaves_costs_what_it_took(make_raw: Make
     await answer.content.readany()
     answer.close()
     await until(lambda: not bench.gateway.in_flight, "it is over")
-    assert 0 < bench.gateway.access.spent_usd < CALL_USD * 10
+    budget = bench.gateway.access.budget
+    assert (budget.cost.usd, budget.cost.unknown) == (None, 1)
+    assert 0 < budget.estimated_usd < CALL_USD * 10

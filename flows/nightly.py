@@ -13,7 +13,6 @@ from prefect import flow
 from tutti.flows.sweep import measure
 from tutti.tasks.nights import (
     Night,
-    NightBudget,
     NightContext,
     NightFile,
     begin_night,
@@ -33,6 +32,7 @@ from tutti.tasks.progress import in_flow_run
 from tutti.tasks.project import MODELS, SUITES
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
+from tutti.tasks.sweeps.run import Spending
 from tutti.tasks.sweeps.spec import Suite
 
 
@@ -56,9 +56,9 @@ async def nightly(
     with open_run("nightly", parameters) as run:
         known = night_records(run.catalog, file.name)
         due = nights_due(file, known, planned_for(), datetime.now(UTC), night)
-        budget = NightBudget(file.budget, run.catalog, run.run_id)
+        spending = Spending(file.budget)
         for each in due.nights:
-            last = await _measured(file, each, models, budget, due.notes, run)
+            last = await _measured(file, each, models, spending, due.notes, run)
     return ended(last) if in_flow_run() else last
 
 
@@ -66,7 +66,7 @@ async def _measured(
     file: NightFile,
     night: Night,
     models: Path,
-    budget: NightBudget,
+    spending: Spending,
     notes: Sequence[str],
     run: Run,
 ) -> dict[str, Any]:
@@ -74,13 +74,13 @@ async def _measured(
     catalog, log = run.catalog, run.log
 
     async def measured(suite: Suite) -> str:
-        return await measure(suite, models, run, publish=False)
+        return await measure(suite, models, run, publish=False, whole=spending)
 
     for note in notes:
         log.console.print(f"[yellow]{note}[/]", soft_wrap=True)
     begin_night(catalog, night)
     before = last_accepted_night(catalog, night)
-    context = NightContext(file, night, before, catalog, budget)
+    context = NightContext(file, night, before, catalog, spending)
     results = await measure_stages(context, measured)
     record = enter_night(catalog, judge_night(night, results, before))
     if record.sweeps:

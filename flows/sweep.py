@@ -11,7 +11,7 @@ from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.sweeps.plan import library_of
-from tutti.tasks.sweeps.run import run_suite
+from tutti.tasks.sweeps.run import Spending, run_suite
 from tutti.tasks.sweeps.spec import Suite, parts
 
 DEFAULT_SUITE = Suite(name="eval", concurrency=(2, 8))
@@ -32,10 +32,17 @@ async def eval_sweep(suite: Suite = DEFAULT_SUITE, models: Path = MODELS) -> str
         return await measure(suite, models, run)
 
 
-async def measure(suite: Suite, models: Path, run: Run, publish: bool = True) -> str:
-    """What is missing of a suite, and its report; returns the sweep's id."""
+async def measure(
+    suite: Suite,
+    models: Path,
+    run: Run,
+    publish: bool = True,
+    whole: Spending | None = None,
+) -> str:
+    """Measure what is missing of a suite and report it, within `whole`, the spending that it is a
+    part of; returns the sweep's id."""
     async with library_of(parts(suite), run.catalog, run.log) as library:
-        sweep_id = await run_suite(suite, models, library, run)
+        sweep_id = await run_suite(suite, models, library, run, whole)
     if publish:
         await publish_report([sweep_id], f"Sweep {suite.name}", run.catalog, run.log)
     return sweep_id

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tutti.tasks.nights.spec import NightFile as NightFile
     from tutti.tasks.nights.spec import is_night as is_night
     from tutti.tasks.nights.spec import read_night as read_night
-    from tutti.tasks.nights.stages import NightBudget as NightBudget
     from tutti.tasks.nights.stages import NightContext as NightContext
     from tutti.tasks.nights.stages import measure_stages as measure_stages
     from tutti.tasks.nights.verdict import judge_night as judge_night

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from tests.sweeps.judge.test_compare import Store
 from tutti import storage
+from tutti.storage import Cost
 from tutti.storage import catalog as cat
 from tutti.tasks.nights.page import night_dict, night_page
 from tutti.tasks.nights.record import (
@@ -21,11 +22,12 @@ from tutti.tasks.nights.record import (
     night_records,
 )
 from tutti.tasks.nights.spec import Night, NightFile
-from tutti.tasks.nights.stages import NightBudget, NightContext, measure_stages
+from tutti.tasks.nights.stages import NightContext, measure_stages
 from tutti.tasks.nights.verdict import NO_BASELINE, StageResult, judge_night
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.sweeps.errors import SuiteError
+from tutti.tasks.sweeps.run import Spending
 from tutti.tasks.sweeps.spec.suite import Budget, Suite
 
 FIRST = date(2026, 11, 1)
@@ -35,7 +37,6 @@ RIGHT, WRONG, MOST, FEWER = ([1.0] * n + [0.0] * (100 - n) for n in (100, 0, 80,
 HALF = RIGHT[:50] + WRONG[:50]
 MARGIN, BOUND = {"margin": 0.05}, {"at_least": 0.5}
 Scores = Sequence[float] | Exception
-RUN = {"run_id": "run:1"}
 
 
 class Nights:
@@ -48,12 +49,11 @@ class Nights:
         self.results: list[StageResult] = []
         self.suites: list[Suite] = []
 
-    async def measure(self, day: int, budget: Budget | None = None, **scores: Scores) -> Record:
+    async def measure(self, day: int, spending: Spending | None = None, **scores: Scores) -> Record:
         """The night of that day; `scores` of each stage, or what its engine fails with."""
         night = Night(self.file.name, FIRST + timedelta(days=day))
         begin_night(self.catalog, night)
         last = last_accepted_night(self.catalog, night)
-        spent = NightBudget(budget or Budget(), self.catalog, "run:1")
         self.measured = []
 
         async def measure(suite: Suite) -> str:
@@ -67,7 +67,8 @@ class Nights:
             self.store.cell(sweep, given)
             return sweep
 
-        context = NightContext(self.file, night, last, self.catalog, spent)
+        spending = spending or Spending(Budget())
+        context = NightContext(self.file, night, last, self.catalog, spending)
         found = await measure_stages(context, measure)
         self.results = found
         return enter_night(self.catalog, judge_night(night, found, last))
@@ -213,24 +214,24 @@ async def test_an_engine_that_does_not_start_makes_the_night_inconclusive(nights
     assert found.rows()[-1] == ("inconclusive", f"nightly-2026-11-04: {BEGUN}")
 
 
-async def test_a_budget_that_is_spent_ends_the_night(
-    nights: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stages get what is left; what is not reached, or not whole, is inconclusive."""
-    own = {"suite": SUITE | {"budget": {"minutes": 3, "usd": 9}}, "gates": [BOUND]}
-    found = nights(smoke=own, full=stage(BOUND))
-    record = await found.measure(0, Budget(minutes=60, usd=2), smoke=RIGHT, full=RIGHT)
+@pytest.mark.parametrize(
+    ("cost", "said"),
+    [
+        (Cost(2.0), "the budget of 2 USD is spent (2.00)"),
+        (Cost(2.0, 1), "the budget of 2 USD is spent (at least 2.00)"),
+        (Cost(0.5, 1), "the budget of 2 USD cannot be counted (at least 0.50)"),
+    ],
+)
+async def test_a_budget_that_is_spent_ends_the_night(nights: Make, cost: Cost, said: str) -> None:
+    """Stages spend the night's budget, each within its own; what is not reached is inconclusive."""
+    found = nights(smoke=stage(BOUND), full=stage(BOUND))
+    night = Spending(Budget(usd=2))
+    record = await found.measure(0, night, smoke=RIGHT, full=RIGHT)
     assert record.verdict == "same"
-    given = [suite.budget for suite in found.suites]
-    assert (given[0].minutes, given[0].usd, given[1].usd) == (3, 2, 2)
-    assert given[1].minutes == pytest.approx(60, abs=1)
-    # Money counts by this run's attempts.
-    storage.commit(
-        found.catalog, {"attempts": [RUN | {"attempt_id": "x", "status": "ok", "cost_usd": 2.0}]}
-    )
-    record = await found.measure(1, Budget(usd=2), smoke=RIGHT, full=RIGHT)
+    Spending(Budget(usd=9), night).add(cost)  # a stage's
+    record = await found.measure(1, night, smoke=RIGHT, full=RIGHT)
     assert found.measured == [] and record.verdict == "inconclusive" and not record.whole
-    assert "the budget of 2 USD is spent" in record.reason
+    assert said in record.reason
 
 
 async def test_a_stage_that_lacks_samples_is_inconclusive(nights: Make) -> None:
@@ -251,8 +252,7 @@ async def test_a_stage_that_lacks_samples_is_inconclusive(nights: Make) -> None:
         async def measure(suite: Suite) -> str:
             return sweep
 
-        spent = NightBudget(Budget(), found.catalog, "run:1")
-        context = NightContext(found.file, night, None, found.catalog, spent)
+        context = NightContext(found.file, night, None, found.catalog, Spending(Budget()))
         results = await measure_stages(context, measure)
         return judge_night(night, results, None)
 

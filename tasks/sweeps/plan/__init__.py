@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.task_set import made_tasks as made_tasks
     from tutti.tasks.sweeps.plan.task_set import read_set as read_set
     from tutti.tasks.sweeps.plan.unpriced import unpriced_line as unpriced_line
+    from tutti.tasks.sweeps.plan.unpriced import unpriced_models as unpriced_models
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

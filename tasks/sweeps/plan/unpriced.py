@@ -1,26 +1,63 @@
-"""A limit in USD on a model whose price nobody knows: it would never be reached."""
+"""Models of a sweep whose price is unknown: a limit in USD does not count their calls."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import NamedTuple
 
+from tutti.tasks.serving import Model
 from tutti.tasks.serving.metering import find_price, read_price_book
 from tutti.tasks.sweeps.plan.plan import Plan
 
 
-def unpriced_line(plan: Plan) -> str:
-    """What to say before such a sweep runs; empty where the price is known or nothing is limited.
+class UnpricedModels(NamedTuple):
+    """Names of models without a price."""
 
-    Raises PriceError for an invalid price file.
+    own: list[str]
+    """Whose calls are an attempt's own: the measured model and its experts."""
+    aside: list[str]
+    """Whose are not: judge and user."""
+
+
+def unpriced_models(plan: Plan) -> UnpricedModels:
+    """The models of a plan without a price. Raises PriceError for an invalid price file."""
+    suite, set_up = plan.suite, plan.set_up
+    served = [*set_up.roles.experts.values()]
+    own = {one.name: one.model for one in served}
+    if set_up.model is not None:
+        own[suite.model] = set_up.model
+    roles = (set_up.roles.judge, set_up.roles.user)
+    aside = {one.name: one.model for one in roles if one is not None}
+    return UnpricedModels(_unpriced(own), _unpriced(aside))
+
+
+def unpriced_line(plan: Plan, limits_usd: bool = False) -> str:
+    """Which models a sweep's limits in USD do not count; empty where there are none, or no limits.
+
+    `limits_usd`: whether the run has a limit besides the suite's own. Raises PriceError for an
+    invalid price file.
     """
-    suite, model = plan.suite, plan.set_up.model
-    asked = {"budget.usd": suite.budget.usd, "limits.attempt_usd": suite.limits.attempt_usd}
-    limits = [name for name, usd in asked.items() if usd is not None]
-    if not limits or model is None or model.prices is not None:
-        return ""
-    book, now = read_price_book(), datetime.now(UTC)
-    names = (plan.set_up.served_name, suite.model)
-    if any(find_price(book, name, now) is not None for name in names):
+    suite = plan.suite
+    asked = {
+        "budget.usd": suite.budget.usd is not None or limits_usd,
+        "limits.attempt_usd": suite.limits.attempt_usd is not None,
+    }
+    limits = [name for name, is_asked in asked.items() if is_asked]
+    unpriced = unpriced_models(plan) if limits else UnpricedModels([], [])
+    if not (names := sorted({*unpriced.own, *unpriced.aside})):
         return ""
     return (
-        f"{' and '.join(limits)}: the price of {suite.model} is unknown, so its calls do not "
+        f"{' and '.join(limits)}: the price of {', '.join(names)} is unknown, so its calls do not "
         "count; state `prices` in its entry of models.yaml"
     )
+
+
+def _unpriced(models: Mapping[str, Model]) -> list[str]:
+    without = {name: model for name, model in models.items() if model.prices is None}
+    if not without:
+        return []
+    book, now = read_price_book(), datetime.now(UTC)
+    return [
+        name
+        for name, model in without.items()
+        if all(find_price(book, each, now) is None for each in (model.served_name or name, name))
+    ]

@@ -1,37 +1,58 @@
 """What a run may take: time and money; asked twice a second and after every attempt.
 
-In: a suite's `budget`, and what attempts cost as they end, their judge and user included. Out: why
-no more is given out, once it is so. What runs then is finished, so a budget is exceeded by at most
-what is in flight.
+In: a suite's `budget`, and the costs of attempts as they end, with their judge and user. Out: the
+reason to start no more samples, once there is one. Running attempts finish, so a budget is exceeded
+by at most what is in flight.
+
+USD are counted as far as they are known. A cost that is unknown although the price is known (the
+endpoint reported no usage) ends a run with a limit in USD, for it can no longer be counted. Models
+without a price do not count; the run says so before it starts (`unpriced_line`).
 """
 
 import time
 
+from tutti.storage import Cost
 from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan import EndReason
 from tutti.tasks.sweeps.spec import Budget
 
 
 class Spending:
-    """One run's; its time begins here."""
+    """The spending of one run; its time begins here."""
 
-    def __init__(self, budget: Budget) -> None:
-        self.budget = budget
+    def __init__(self, budget: Budget, whole: "Spending | None" = None) -> None:
+        """`whole`: the spending that this is a part of, as a stage's of its night."""
+        self.budget, self._whole = budget, whole
         self._began = time.monotonic()
-        self.usd = 0.0
+        self.cost = Cost()
+        self._uncounted = 0
 
-    def add(self, usd: float) -> None:
-        """An attempt has ended that cost so much."""
-        self.usd += usd
+    @property
+    def limits_usd(self) -> bool:
+        """Whether there is a limit in USD."""
+        return self.budget.usd is not None or (self._whole is not None and self._whole.limits_usd)
+
+    def add(self, cost: Cost, is_priced: bool = True) -> None:
+        """Add what an attempt cost. `is_priced`: whether the prices of its models are known."""
+        self.cost.include(cost)
+        self._uncounted += cost.unknown if is_priced else 0
+        if self._whole is not None:
+            self._whole.add(cost, is_priced)
 
     def spent(self) -> EndReason | None:
-        """The reason, once the budget is spent."""
+        """The reason, once the budget is spent or cannot be counted."""
         minutes, usd = self.budget.minutes, self.budget.usd
         taken = (time.monotonic() - self._began) / 60
         if minutes is not None and taken >= minutes:
             text = f"the budget of {minutes:g} minutes is spent"
             return EndReason(CellReason.BUDGET_MINUTES, text, minutes)
-        if usd is not None and self.usd >= usd:
-            text = f"the budget of {usd:g} USD is spent ({self.usd:.2f})"
+        if usd is not None and self.cost.known_usd >= usd:
+            text = f"the budget of {usd:g} USD is spent ({self.cost:.2f})"
             return EndReason(CellReason.BUDGET_USD, text, usd)
-        return None
+        if usd is not None and self._uncounted:
+            text = (
+                f"the budget of {usd:g} USD cannot be counted ({self.cost:.2f}): the cost of "
+                f"{self._uncounted} calls is unknown, as their endpoint reported no usage"
+            )
+            return EndReason(CellReason.BUDGET_USD, text, usd)
+        return None if self._whole is None else self._whole.spent()

@@ -41,6 +41,7 @@ from tutti.tasks.sweeps.plan import (
     asked_reasons,
     finished_samples,
     sandbox_level,
+    unpriced_models,
 )
 from tutti.tasks.sweeps.run.attempt import Attempts
 from tutti.tasks.sweeps.run.bench import Services
@@ -146,6 +147,7 @@ class _CellRun:
             execution.lease,
         )
         self.progress, self.on_progress, self.spending = progress, on_progress, execution.spending
+        self.unpriced = unpriced_models(self.plan)
         self.entry = AttemptEntry(cell, self.catalog, self.run_id, self.lease)
         self.watches = watches_of(self.plan, cell, self.catalog)
         self.failures = Failures(answered=progress.done > 0)
@@ -259,7 +261,8 @@ class _CellRun:
     def _count(self, sample: Sample, trajectory: Trajectory) -> None:
         progress, score = self.progress, trajectory.score
         aside, self.attempts.aside = self.attempts.aside, Cost()
-        self.spending.add(trajectory.cost.known_usd + aside.known_usd)
+        self.spending.add(trajectory.cost, not self.unpriced.own)
+        self.spending.add(aside, not self.unpriced.aside)
         if trajectory.status == "infra_error":
             progress.infra += 1
         else:

@@ -67,15 +67,22 @@ class BenchedPlan:
     """Loaded into the engine before the first cell."""
 
 
-async def run_suite(suite: Suite, models: Path, library: Library | None, run: Run) -> str:
-    """Measure what is missing of a suite; `models` is the registry's file.
+async def run_suite(
+    suite: Suite,
+    models: Path,
+    library: Library | None,
+    run: Run,
+    whole: Spending | None = None,
+) -> str:
+    """Measure what is missing of a suite; `models` is the registry's file, `whole` the spending
+    that this is a part of.
 
     Raises RegistryError and SuiteError before anything starts, and what `open_bench` raises.
     """
     every = parts(suite)
     check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
     await _check_commands(every, models, run)
-    spending, sweep_id = Spending(suite.budget), ""
+    spending, sweep_id = Spending(suite.budget, whole), ""
     for together in _rounds(suite, every, models):
         async with AsyncExitStack() as stack:
             benches = {
@@ -183,7 +190,7 @@ async def _prepare(benched: BenchedPlan, run: Run, lease: Lease, spending: Spend
     missing = missing_cells(plan, run.catalog)
     if missing and (alarm := sandbox_alarm(plan)):
         run.log.console.print(f"[bold red]  {alarm}[/]")
-    if missing and (line := unpriced_line(plan)):
+    if missing and (line := unpriced_line(plan, spending.limits_usd)):
         run.log.console.print(f"[yellow]  {line}[/]")
     if missing and (line := greedy_line(plan)):
         run.log.console.print(f"[yellow]  {line}[/]")

@@ -7,7 +7,8 @@ import pytest
 
 from tests.sweeps.conftest import plan_of
 from tutti.tasks.serving import Model
-from tutti.tasks.sweeps.plan import unpriced_line
+from tutti.tasks.sweeps.plan import ServedModel, unpriced_line, unpriced_models
+from tutti.tasks.sweeps.plan.roles import Roles
 from tutti.tasks.sweeps.spec import Budget, Suite
 
 
@@ -33,3 +34,18 @@ def test_a_limit_that_can_never_be_reached_is_said(
     line = unpriced_line(plan)
     assert ("budget.usd: the price of mine is unknown" in line) is is_said
     assert bool(line) is is_said
+
+
+def test_other_models_without_a_price_are_said_too() -> None:
+    """A run's own limit counts as the suite's: a night's, for one."""
+    priced, unpriced = model(prices={"prompt": 1.0}), model()
+    plan = plan_of(Suite(model="mine"), count=1)
+    roles = Roles(
+        judge=ServedModel("grader", "engine:2", unpriced),
+        user=ServedModel("user", "engine:3", priced),
+        experts={"strong": ServedModel("big", "engine:4", unpriced)},
+    )
+    plan = replace(plan, set_up=replace(plan.set_up, model=priced, roles=roles))
+    assert unpriced_models(plan) == (["big"], ["grader"])
+    assert unpriced_line(plan) == ""
+    assert "budget.usd: the price of big, grader is unknown" in unpriced_line(plan, True)

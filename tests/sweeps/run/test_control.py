@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from aiohttp import web
 
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
-from tutti.storage import LeaseLost, StoreBusy, leases
+from tutti.storage import Cost, LeaseLost, StoreBusy, leases
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.serving import EngineFailed
@@ -51,6 +52,52 @@ async def test_a_budget_ends_the_run_and_the_next_goes_on(sweep: Sweep) -> None:
     assert again.done == 12 and sweep.sql(CELLS) == [("finished", None)]
     assert sweep.sql(CODES) == [(None, None, None)]
     assert sweep.sql("select count(*), count(distinct sample_id) from attempts") == [(12, 12)]
+
+
+async def test_a_budget_that_cannot_be_counted_ends_the_run(sweep: Sweep) -> None:
+    """The endpoint has prices and reports no usage: what is in flight ends, and no more begins."""
+
+    async def silent(_: web.Request, body: dict[str, Any]) -> web.Response:
+        sweep.agent.asked.append("silent")
+        return web.json_response(completion("\\boxed{1}", usage={}))
+
+    sweep.double.reply = silent
+    plan = plan_with(40, concurrency=(2,))
+    cell = sweep.enter(plan)
+    lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
+    execution = sweep.execution(plan, lease, usd=1000.0)
+    progress = await asyncio.wait_for(run_cell(execution, cell), 20)
+    assert len(sweep.agent.asked) <= 4 and 1 <= progress.done <= 3
+    assert progress.reason.startswith("the budget of 1000 USD cannot be counted (at least 0.00): ")
+    assert sweep.sql(CODES) == [("budget_usd", 1000.0, None)]
+    assert sweep.sql("select distinct cost_usd from attempts") == [(None,)]
+    again = await sweep.run(plan, cell)  # without a limit in USD
+    assert again.done == 40
+
+
+async def test_a_nights_budget_ends_the_run_of_a_stage(sweep: Sweep) -> None:
+    """Whatever the stage's own leaves."""
+    plan = plan_with(40, concurrency=(2,))
+    cell = sweep.enter(plan)
+    lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
+    night = Spending(Budget(usd=0.001))
+    execution = replace(sweep.execution(plan, lease), spending=Spending(Budget(usd=1000.0), night))
+    progress = await asyncio.wait_for(run_cell(execution, cell), 20)
+    assert 4 <= progress.done <= 6
+    assert progress.reason == "the budget of 0.001 USD is spent (0.00)"
+
+
+def test_what_an_unpriced_model_costs_does_not_end_a_run() -> None:
+    """It was said before the run; what else is unknown ends it, in a part or in the whole."""
+    whole = Spending(Budget(usd=1))
+    part = Spending(Budget(), whole)
+    part.add(Cost(0.25, 3), is_priced=False)
+    assert part.limits_usd and not Spending(Budget()).limits_usd
+    assert part.spent() is None and whole.cost == Cost(0.25, 3)
+    part.add(Cost(0.25, 1))
+    reason = part.spent()
+    assert reason is not None and reason.code is CellReason.BUDGET_USD
+    assert "cannot be counted (at least 0.50): the cost of 1 calls is unknown" in reason.text
 
 
 def test_a_budget_of_time_is_spent_by_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from tutti.tasks.nights import (
     planned_for,
     read_night,
     tell,
+    tell_failure,
 )
 from tutti.tasks.progress import in_flow_run
 from tutti.tasks.project import MODELS, SUITES
@@ -50,6 +51,16 @@ async def nightly(
     Returns what the night came to, as `tutti.tasks.nights.page.night_dict`; of a flow run the
     state that it ends in. Raises SuiteError and RegistryError where a file is wrong.
     """
+    try:
+        last = await _nights(suite_file, models, night)
+    except Exception as error:
+        await tell_failure(suite_file, night, error)
+        raise
+    return ended(last) if in_flow_run() else last
+
+
+async def _nights(suite_file: Path, models: Path, night: date | None) -> dict[str, Any]:
+    """The nights that are due; returns the last."""
     file = read_night(suite_file)
     parameters: dict[str, Any] = {"suite_file": str(suite_file), "models": str(models)}
     parameters |= {"night": None if night is None else night.isoformat()}
@@ -59,7 +70,7 @@ async def nightly(
         spending = Spending(file.budget)
         for each in due.nights:
             last = await _measured(file, each, models, spending, due.notes, run)
-    return ended(last) if in_flow_run() else last
+    return last
 
 
 async def _measured(

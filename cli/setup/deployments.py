@@ -15,11 +15,12 @@ import yaml
 
 from tutti.cli.failures import UsageError
 from tutti.tasks.config import read_document
-from tutti.tasks.nights import NightFile, read_night
+from tutti.tasks.nights import ALERTS, NightFile, read_night
 
 NIGHTLY = "nightly"
 BLOCK = "TUTTI_NOTIFY_BLOCK"
 AUTOMATION = "tutti: a worse night"
+EVENTS = ["tutti.night.worse", "tutti.night.inconclusive"]
 TRIES = 3
 SUBJECT = "tutti: {{ event.payload.night }} is {{ event.payload.verdict }}"
 BODY = "{{ event.payload.text }}"
@@ -58,14 +59,15 @@ def written(project: Path, folder: Path) -> Registration:
 
 
 def automate(api: str, ask: Ask) -> bool:
-    """Create the automation for worse nights. Returns whether the server accepted it.
+    """Create the automation for nights to look at. Returns whether the server accepted it.
 
     It notifies by the block that TUTTI_NOTIFY_BLOCK names. Without a block it does nothing until it
     is edited in the UI, and an edited one is kept. Raises UsageError for an unknown block.
     """
     named = os.environ.get(BLOCK)
     action = {"type": "do-nothing"} if not named else _action(api, named, ask)
-    trigger = {"type": "event", "posture": "Reactive", "expect": ["tutti.night.worse"]}
+    trigger: dict[str, Any] = {"type": "event", "posture": "Reactive", "expect": EVENTS}
+    trigger["match"] = {ALERTS: "yes"}
     wanted = {
         "name": AUTOMATION,
         "description": "Made by `make ui`; docs/nightly.md",

@@ -6,9 +6,11 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.nights.due import nights_due as nights_due
+    from tutti.tasks.nights.notify import ALERTS as ALERTS
     from tutti.tasks.nights.notify import ended as ended
     from tutti.tasks.nights.notify import planned_for as planned_for
     from tutti.tasks.nights.notify import tell as tell
+    from tutti.tasks.nights.notify import tell_failure as tell_failure
     from tutti.tasks.nights.page import night_dict as night_dict
     from tutti.tasks.nights.record import accept_night as accept_night
     from tutti.tasks.nights.record import begin_night as begin_night

@@ -4,19 +4,23 @@ In: a night's record. Nothing here may fail a night: what could not be told is s
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
 
 from tutti.tasks.nights.page import night_page
 from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.spec import Night
 from tutti.tasks.nights.verdict import StageResult
 from tutti.tasks.nights.webhook import post_webhook
 from tutti.tasks.progress import StageLog, in_flow_run
 
 EVENT = "tutti.night."
 """With the verdict: `tutti.night.worse`."""
+ALERTS = "tutti.night.alerts"
+"""Label of an event's resource, yes or no: whether somebody must look at the night."""
 COLOURS = {"better": "green", "same": "green", "worse": "red", "inconclusive": "yellow"}
 
 
@@ -35,15 +39,23 @@ def planned_for() -> datetime:
 async def tell(
     record: Record, results: Sequence[StageResult], notes: Sequence[str], log: StageLog
 ) -> None:
-    """Say what a night came to; the webhook hears of the worse ones."""
+    """Print the result of a night; post it to the webhook if somebody must look at it."""
     label, word = record.night.label, record.verdict
     accepted = f" [dim](accepted: {record.accepted})[/]" if record.accepted else ""
     said = f"[{COLOURS[word]}]{label}: {word}[/]{accepted}: {escape(record.reason)}"
     log.console.print(said, soft_wrap=True)
     if in_flow_run():
         await _tell_prefect(record, night_page(record, results, notes))
-    if word == "worse" and (failure := await post_webhook(summary(record))) is not None:
+    if record.alerts and (failure := await post_webhook(summary(record))) is not None:
         log.console.print(f"[yellow]{failure}[/]")
+
+
+async def tell_failure(file: Path, night: date | None, error: Exception) -> None:
+    """Notify of a night that an error ended before its verdict: nothing else would."""
+    lines = str(error).strip().splitlines() or [""]
+    reason = f"no verdict: {type(error).__name__}: {lines[0]}"
+    label = Night(file.stem, night or planned_for().date())
+    await tell(Record(label, reason=reason), (), (), StageLog())
 
 
 def summary(record: Record) -> dict[str, Any]:
@@ -83,6 +95,7 @@ async def _tell_prefect(record: Record, page: str) -> None:
     sweeps = list(record.sweeps.values())
     resource = {"prefect.resource.id": sweeps[-1] if sweeps else label}
     resource |= {"prefect.resource.name": label, "tutti.night": label}
+    resource |= {ALERTS: "yes" if record.alerts else "no"}
     emit_event(EVENT + record.verdict, resource, payload=summary(record))
 
 

@@ -44,6 +44,11 @@ class Record:
     by_hand: bool = False
     """Whether somebody accepted it by `tutti gate --accept`."""
 
+    @property
+    def alerts(self) -> bool:
+        """Whether somebody must look at it: it was worse, or lacks data for a verdict."""
+        return self.verdict == "worse" or self.accepted is None
+
 
 def begin_night(catalog: Catalog, night: Night) -> None:
     """Enter a night before its first sample; one that is known keeps its row."""

@@ -136,7 +136,7 @@ def test_nights_in_the_ui(store: Store, ui: Ui, told: Any, tmp_path: Path) -> No
     (schedule,) = ui.ask("/deployments/name/nightly/nightly")["schedules"]
     assert schedule["active"] and schedule["schedule"]["cron"] == shipped["schedule"]
     (automation,) = ui.ask("/automations/filter", {})
-    assert automation["trigger"]["expect"] == ["tutti.night.worse"]
+    assert automation["trigger"]["match"] == {"tutti.night.alerts": "yes"}
 
     first = ui.run(
         suite_file=night_file(tmp_path, {"at_least": 0.1}, {"margin": 0.5}), night="2020-01-01"

@@ -21,7 +21,9 @@ from tutti.tasks.nights import notify as night_told
 from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.spec import Night
 from tutti.tasks.progress import StageLog
+from tutti.tasks.scoring.statistics import Word
 from tutti.tasks.serving import RegistryError
+from tutti.tasks.sweeps import SuiteError
 
 ROWS = [
     {"question": f"What is {i} plus {i}?", "answer": f"{i} + {i} = {2 * i}\n#### {2 * i}"}
@@ -153,10 +155,29 @@ async def test_an_engine_that_does_not_start_is_told_and_kept(
     assert found["verdict"] == "same" and found["whole"]
 
 
-async def test_a_wrong_registry_is_an_error(desk: Desk) -> None:
-    """It is reported as an error to fix, without a verdict."""
+async def test_a_wrong_registry_is_an_error(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is reported as an error to fix, without a verdict; somebody is notified."""
+    monkeypatch.setenv("TUTTI_WEBHOOK_URL", desk.hook_url)
     with pytest.raises(RegistryError):
         await desk.night(1, stages={"full": {"suite": SUITE | {"model": "nobody"}}})
+    with pytest.raises(SuiteError):
+        await desk.night(2, stages={"full": {"suite": SUITE | {"concurrency": [0]}}})
+    assert [(told["night"], told["verdict"]) for told in desk.told] == [
+        ("night-2026-11-01", "inconclusive"), ("night-2026-11-02", "inconclusive"),
+    ]  # fmt: skip
+    assert "no verdict: RegistryError: " in desk.told[0]["reason"]
+    assert "no verdict: SuiteError: " in desk.told[1]["reason"]
+
+
+async def test_a_night_that_cannot_measure_notifies(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the reason."""
+    monkeypatch.setenv("TUTTI_WEBHOOK_URL", desk.hook_url)
+    found = await desk.night(1, budget={"minutes": 1e-6})
+    (told,) = desk.told
+    assert (found["verdict"], told["verdict"]) == ("inconclusive", "inconclusive")
+    assert told["reason"] == "full: not measured: the budget of 1e-06 minutes is spent"
 
 
 @pytest.mark.slow
@@ -214,3 +235,28 @@ async def test_a_run_leaves_an_artifact_and_an_event(monkeypatch: pytest.MonkeyP
     assert key == "night" and page.startswith("# nightly-2026-11-21: worse")
     assert name == "tutti.night.worse" and resource["prefect.resource.id"] == "sweep:1"
     assert more["payload"]["reason"] == "full: less"
+    assert resource["tutti.night.alerts"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "accepted", "alerts"),
+    [
+        ("better", "all gates passed", False),
+        ("same", "all gates passed", False),
+        ("inconclusive", "the first whole night", False),
+        ("inconclusive", None, True),
+        ("worse", None, True),
+        ("worse", "by hand: a new set", True),
+    ],
+)
+async def test_whoever_must_look_is_notified(
+    verdict: Word,
+    accepted: str | None,
+    alerts: bool,
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a worse night, and of one without a verdict for lack of data."""
+    monkeypatch.setenv("TUTTI_WEBHOOK_URL", desk.hook_url)
+    await night_told.tell(Record(RECORD.night, verdict, "why", accepted), [], [], StageLog())
+    assert [told["verdict"] for told in desk.told] == [verdict] * alerts

@@ -86,7 +86,7 @@ def test_a_worse_night_has_an_automation(monkeypatch: pytest.MonkeyPatch) -> Non
     server = Server()
     assert deployments.automate("http://h/api", server)
     (made,) = server.made
-    assert made["trigger"]["expect"] == ["tutti.night.worse"]
+    assert made["trigger"]["expect"] == deployments.EVENTS
     assert made["actions"] == [{"type": "do-nothing"}]
     server = Server("edited")
     deployments.automate("http://h/api", server)

@@ -16,6 +16,7 @@ from tutti.storage.catalog.store import (
 from tutti.storage.catalog.tables import (
     ENDED_EARLY,
     ENDING_REASONS,
+    EXPIRED,
     FINISHED,
     REASON_PRECISION,
     SUPERSEDED,
@@ -40,6 +41,7 @@ __all__ = [
     "BUSY_TIMEOUT_S",
     "ENDED_EARLY",
     "ENDING_REASONS",
+    "EXPIRED",
     "FINISHED",
     "REASON_PRECISION",
     "SUPERSEDED",

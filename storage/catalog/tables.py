@@ -76,6 +76,9 @@ sweeps = sa.Table(
 FINISHED, ENDED_EARLY, SUPERSEDED = "finished", "ended_early", "superseded"
 """Statuses of cells that have ended: measured completely; ended early for a reason, which is a
 result; or replaced by another measurement."""
+EXPIRED = "expired"
+"""Status of cells whose rows, samples and states were removed; a plan that names one enters it
+anew."""
 
 
 class CellReason(StrEnum):

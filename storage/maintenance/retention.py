@@ -93,7 +93,7 @@ def _remove(connection: sa.Connection, sweep_id: str) -> None:
         "reason_code": str(cat.CellReason.EXPIRED),
     }
     why |= dict.fromkeys(("reason_value", "reason_reference"))
-    connection.execute(sa.update(cat.cells).where(mine).values(status="expired", **why))
+    connection.execute(sa.update(cat.cells).where(mine).values(status=cat.EXPIRED, **why))
 
 
 def _sweeps(catalog: cat.Catalog) -> list[ExpiredSweep]:

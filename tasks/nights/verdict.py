@@ -29,6 +29,7 @@ from tutti.tasks.sweeps.spec import Gate, Suite, parts
 
 NO_BASELINE = "no earlier night was accepted"
 COMPLETE = (cat.FINISHED, cat.ENDED_EARLY, cat.SUPERSEDED)
+REMOVED = (cat.SUPERSEDED, cat.EXPIRED)
 MOST_SAID = 3  # gates of a reason in words; the others are counted
 
 
@@ -95,7 +96,7 @@ def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = 
     """
     of_sweep = cat.cells.c.sweep_id == sweep_id
     entered = catalog.rows(
-        sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status != cat.SUPERSEDED)
+        sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status.not_in(REMOVED))
     )
     of_a_level = len(suite.policies) * suite.repetition.repeats + suite.repetition.a_a
     planned = len(parts(suite)) * len(suite.concurrency) * of_a_level

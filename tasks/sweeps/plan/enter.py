@@ -16,6 +16,7 @@ from tutti.storage import Catalog
 from tutti.storage import catalog as cat
 from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, is_finished
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
+from tutti.tasks.sweeps.plan.reasons import NO_REASON
 
 
 def enter_plan(plan: Plan, catalog: Catalog) -> None:
@@ -28,9 +29,15 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
         ids = [cell.cell_id for cell in plan.cells]
         known = _known(connection, cat.cells.c.cell_id, ids)
         _rename(connection, sorted(known), plan.set_up.model_name)
-        new = [each for each in enumerate(plan.cells) if each[1].cell_id not in known]
-        _insert(connection, cat.cells, [_row(plan, cell, position) for position, cell in new])
-        _insert(connection, cat.samples, [row for _, cell in new for row in _sample_rows(cell)])
+        rows = [
+            _row(plan, cell, position)
+            for position, cell in enumerate(plan.cells)
+            if cell.cell_id not in known
+        ]
+        _insert(connection, cat.cells, rows)
+        bare = _without_samples(connection, ids)
+        samples = [row for cell in plan.cells if cell.cell_id in bare for row in _sample_rows(cell)]
+        _insert(connection, cat.samples, samples)
         supersede(plan, connection)
         _complete_finished(plan, connection)
         _enter_artifacts(plan, connection)
@@ -43,6 +50,21 @@ def _rename(connection: sa.Connection, ids: Sequence[str], model: str) -> None:
         some = cells.cell_id.in_(ids[start : start + IDS_AT_ONCE])
         change = sa.update(cat.cells).where(some, cells.model != model)
         connection.execute(change.values(model=model))
+
+
+def _without_samples(connection: sa.Connection, ids: Sequence[str]) -> set[str]:
+    """Cells whose samples are not entered: new ones, and those that retention removed, which are
+    planned anew."""
+    cells, samples = cat.cells.c, cat.samples.c
+    entered = sa.exists().where(samples.cell_id == cells.cell_id)
+    bare: set[str] = set()
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some = cells.cell_id.in_(ids[start : start + IDS_AT_ONCE])
+        bare |= set(connection.execute(sa.select(cells.cell_id).where(some, ~entered)).scalars())
+        removed = sa.update(cat.cells).where(some, cells.status == cat.EXPIRED)
+        times = {"started_at": None, "ended_at": None}
+        connection.execute(removed.values(status=PLANNED, **times, **NO_REASON))
+    return bare
 
 
 def _complete_finished(plan: Plan, connection: sa.Connection) -> None:
@@ -129,10 +151,11 @@ def _row(plan: Plan, cell: Cell, position: int) -> dict[str, Any]:
         "index_id": plan.set_up.index_id or "",
         "engine_id": plan.set_up.engine_id,
         "samples": len(cell.samples),
-        "status": "planned",
+        "status": PLANNED,
     }
 
 
+PLANNED = "planned"
 POINT = ("benchmark", "model", "policy", "concurrency", "repeat")
 
 

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.sweeps.conftest import plan_of
+from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti import storage
 from tutti.storage import catalog as cat
+from tutti.storage.maintenance import expire
 from tutti.tasks.nights.spec import is_night, read_night
+from tutti.tasks.nights.verdict import unmeasured
 from tutti.tasks.sweeps.plan.enter import enter_plan
-from tutti.tasks.sweeps.plan.missing import finished_counts
+from tutti.tasks.sweeps.plan.missing import finished_counts, missing_cells
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite, with_fields
 
 SUITES = Path(__file__).resolve().parents[3] / "deployments" / "suites"
@@ -218,3 +220,23 @@ def test_a_plan_is_entered_by_as_many_statements_however_large(catalog: storage.
         sa.event.remove(catalog.engine, "before_cursor_execute", count)
         counts.append(len(sent))
     assert counts[0] == counts[1] <= 20, counts
+
+
+async def test_a_sweep_that_was_removed_is_planned_anew(sweep: Sweep) -> None:
+    """Its samples are entered again, so that what is missing of it is known to be missing."""
+    plan = plan_of(SUITE, 4)
+    cell = sweep.enter(plan)
+    await sweep.run(plan, cell)
+    suite = plan.suite
+    assert unmeasured(sweep.catalog, plan.sweep_id, suite) == ""
+    for _ in range(2):  # it can be removed again
+        expire(sweep.catalog, sweeps=[plan.sweep_id])
+        assert "cells are not measured" in unmeasured(sweep.catalog, plan.sweep_id, suite)
+        enter_plan(plan, sweep.catalog)
+        columns = "status, reason, reason_code, started_at, ended_at"
+        found = sweep.sql(f"select {columns} from cells where cell_id = '{cell.cell_id}'")
+        assert found == [("planned", None, None, None, None)]
+        assert unmeasured(sweep.catalog, plan.sweep_id, suite) == "4 samples are not measured"
+        assert cell in missing_cells(plan, sweep.catalog)
+        assert (await sweep.run(plan, cell)).done == 4
+        assert unmeasured(sweep.catalog, plan.sweep_id, suite) == ""

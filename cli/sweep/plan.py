@@ -1,7 +1,9 @@
 """`tutti sweep plan`: what will be reused, re-scored or run, with time and cost estimates."""
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -11,6 +13,7 @@ from tutti.cli.sweep import suites
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan import PlanEstimate
+    from tutti.tasks.sweeps.spec import Suite
 
 
 def register(sweep_app: typer.Typer) -> None:
@@ -36,31 +39,70 @@ def plan(
     expert: suites.Experts = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
 ) -> None:
-    """Show what a sweep will reuse, re-score or run, with estimates. Starts nothing."""
+    """Show what a sweep, or tonight's of a night file, will reuse, re-score or run, with estimates.
+
+    Starts nothing.
+    """
 
     def work() -> None:
-        from tutti.tasks.sweeps.plan import engines_of, outlook
-
         chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
         chosen |= {"judge": judge, "user": user, "agent": agent, "model": model}
         chosen |= {"temperature": temperature, "max_tokens": max_tokens}
         chosen |= {"policies": suites.names_in(policies)}
         chosen |= {"concurrency": suites.levels_in(concurrency)}
-        with suites.about(suites.path_of(suite)):
-            asked = suites.suite_of(suite, ids, expert, **chosen)
-            found, engines = outlook(asked, models), engines_of(asked, models)
+        path = suites.path_of(suite)
+        with suites.about(path):
+            if suites.is_night_file(path, [*chosen.values(), ids, expert]):
+                shown = {each.name: _planned(each, models) for each in _stages(path)}
+            else:
+                shown = {"": _planned(suites.suite_of(suite, ids, expert, **chosen), models)}
         if as_json:
-            each = [_content(part) | {"engines": engines} for part in found]
-            typer.echo(json.dumps(each[0] if len(each) == 1 else {"parts": each}))
+            stages = {name: _as_json(planned) for name, planned in shown.items()}
+            typer.echo(json.dumps(stages.get("", {"stages": stages})))
             return
-        for name, line in engines.items():
-            typer.echo(f"engine {name}: {line}")
-        for part in found:
-            if len(found) > 1:
-                typer.echo(f"{part.plan.suite.benchmark} with {part.plan.suite.model}")
-            _show(part)
+        for name, planned in shown.items():
+            typer.echo(name, nl=bool(name))
+            _print(planned)
 
     guarded(work)
+
+
+class _Planned(NamedTuple):
+    """The plans of one suite, and the engines that they need."""
+
+    parts: Sequence["PlanEstimate"]
+    engines: Mapping[str, str]
+
+
+def _planned(suite: "Suite", models: Path) -> _Planned:
+    from tutti.tasks.sweeps.plan import engines_of, outlook
+
+    return _Planned(outlook(suite, models), engines_of(suite, models))
+
+
+def _stages(path: Path) -> list["Suite"]:
+    """The suites of the night that a run by hand would measure now."""
+    from datetime import UTC, datetime
+
+    from tutti.tasks.nights import Night, read_night
+
+    file, now = read_night(path), datetime.now(UTC)
+    night = Night(file.name, (file.planned(now) or now).date())
+    return [night.suite(file, stage) for stage in file.stages]
+
+
+def _as_json(planned: _Planned) -> dict[str, Any]:
+    each = [_content(part) | {"engines": planned.engines} for part in planned.parts]
+    return each[0] if len(each) == 1 else {"parts": each}
+
+
+def _print(planned: _Planned) -> None:
+    for name, line in planned.engines.items():
+        typer.echo(f"engine {name}: {line}")
+    for part in planned.parts:
+        if len(planned.parts) > 1:
+            typer.echo(f"{part.plan.suite.benchmark} with {part.plan.suite.model}")
+        _show(part)
 
 
 def _content(found: "PlanEstimate") -> dict[str, Any]:

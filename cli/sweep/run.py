@@ -91,9 +91,11 @@ def run(
         path = suites.path_of(suite)
         chosen["policies"] = suites.names_in(policies)
         chosen["concurrency"] = suites.levels_in(concurrency)
-        if _is_night(path):
-            given = [*chosen.values(), *sought.values(), *budget, ids, expert, dry_run, find]
-            return _night(path, given, night, how)
+        given = [*chosen.values(), *sought.values(), *budget, ids, expert, dry_run, find]
+        if suites.is_night_file(path, given):
+            from tutti.cli.sweep.night import run_night
+
+            return run_night(path, models, prefect, as_json, night and night.date())
         if night is not None:
             raise UsageError(f"--night: {path} is a suite; only a night file has nights")
         if not find and any(value is not None for value in sought.values()):
@@ -125,17 +127,6 @@ class RunOptions(NamedTuple):
     dry_run: bool
 
 
-def _night(path: Path, given: list[Any], night: datetime | None, how: RunOptions) -> bool:
-    """Run a night file. It takes no flags that change a suite: its stages name their own."""
-    if any(given):
-        raise UsageError(
-            f"{path} is a night file, which takes no flags that change a suite; edit its stages"
-        )
-    from tutti.cli.sweep.night import run_night
-
-    return run_night(path, how.models, how.prefect, how.as_json, night and night.date())
-
-
 def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: RunOptions) -> bool:
     if how.dry_run:
         from tutti.tasks.sweeps.plan import dry_run as shown
@@ -149,12 +140,6 @@ def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: RunOptions) -> b
 
         return run_search(wanted, sought, how.models, how.prefect, how.as_json) == 0
     return measured(wanted, how.models, how.prefect, how.as_json)
-
-
-def _is_night(path: Path) -> bool:
-    from tutti.tasks.nights import is_night
-
-    return path.is_file() and is_night(path)
 
 
 def measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> bool:

@@ -1,7 +1,7 @@
 """What the `sweep` verbs share: finding the suite file, and the flags that change its fields."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,6 +65,20 @@ def suite_of(name: str, ids: str = "", experts: list[str] | None = None, **field
     if fields.get("model") is not None:
         fields["models"] = ()  # the flag's model in place of all of them
     return with_fields(read_suite(path_of(name)), fields)
+
+
+def is_night_file(path: Path, given: Sequence[Any]) -> bool:
+    """Whether a path is a night file's. `given` are flags that change a suite, which it refuses:
+    its stages name their own. Raises UsageError for one that is given."""
+    from tutti.tasks.nights import is_night
+
+    if not (path.is_file() and is_night(path)):
+        return False
+    if any(each not in (None, "", [], ()) and each is not False for each in given):
+        raise UsageError(
+            f"{path} is a night file, which takes no flags that change a suite; edit its stages"
+        )
+    return True
 
 
 def names_in(text: str) -> tuple[str, ...] | None:

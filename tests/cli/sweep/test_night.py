@@ -49,6 +49,34 @@ def test_a_night_is_accepted_by_hand(store: storage.Catalog) -> None:
         assert done.exit_code == 2 and words in done.stderr, done.output
 
 
+def test_a_night_is_planned_stage_by_stage(tmp_path: Path) -> None:
+    """As tonight's would run; flags that change a suite are refused, as they are by `run`."""
+    rows = [{"question": f"What is {i}?", "answer": f"#### {i}"} for i in range(3)]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    models = tmp_path / "models.yaml"
+    entry: dict[str, Any] = {"provider": "openai", "endpoint": "http://127.0.0.1:9/v1"}
+    entry |= {"api_key_env": None, "context_tokens": 4096}
+    models.write_text(json.dumps({"models": {"pocket": entry}}))
+    suite: dict[str, Any] = {"benchmark": "gsm8k", "policies": ["passthrough"], "concurrency": [8]}
+    suite |= {"data": {"source": str(tmp_path)}}
+    file = tmp_path / "night.yaml"
+    stages = {"smoke": {"suite": suite}, "full": {"suite": suite | {"concurrency": [8, 16]}}}
+    file.write_text(json.dumps({"name": "short", "stages": stages}))
+    done = tutti("sweep", "plan", str(file), "--models", str(models), "--json")
+    assert done.exit_code == 0, done.output
+    planned = json.loads(done.stdout)["stages"]
+    assert [name.rpartition("-")[2] for name in planned] == ["smoke", "full"]
+    assert all(name.startswith("short-20") for name in planned)
+    assert [[cell["missing"] for cell in each["cells"]] for each in planned.values()] == [
+        [3], [3, 3],
+    ]  # fmt: skip
+    text = tutti("sweep", "plan", str(file), "--models", str(models))
+    assert text.exit_code == 0 and text.stdout.count(" cells to run, ") == 2, text.output
+    for flag in (["--limit", "1"], ["--temperature", "0"], ["--ids", "a"]):
+        done = tutti("sweep", "plan", str(file), "--models", str(models), *flag)
+        assert done.exit_code == 2 and "takes no flags that change a suite" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("verdict", "good"),
     [("better", True), ("same", True), ("worse", False), ("inconclusive", False)],

@@ -61,8 +61,8 @@ class BatchRecorder:
         answer = call.answer
         sent_at, ended_at = (_at(each) for each in call.times)
         cost = None
-        if self.prices is not None:
-            cost = self.prices.usd(answer.prompt_tokens, answer.completion_tokens)
+        if self.prices is not None and answer.tokens is not None:
+            cost = self.prices.usd(answer.tokens.prompt, answer.tokens.completion)
         params = {name: call.body[name] for name in PARAMETERS if name in call.body}
         messages = json.dumps(call.body["messages"]).encode()
         return {

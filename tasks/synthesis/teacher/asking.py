@@ -244,7 +244,7 @@ class Teacher:
         except BaseException:
             self.meter.fail(worst, may_be_charged=True)
             raise
-        self.meter.settle(worst, answer.prompt_tokens, answer.completion_tokens, answer.usd)
+        self.meter.settle(worst, answer.tokens, answer.usd)
         return answer
 
 

@@ -186,8 +186,7 @@ class _Batch:
             return False
         name, body = self._names[key], dict(self._rows[key])
         self._teacher.store.keep_answer(key, name, body, answer.as_row())
-        tokens = answer.prompt_tokens, answer.completion_tokens
-        self._teacher.meter.settle(worst, *tokens, None)
+        self._teacher.meter.settle(worst, answer.tokens, None)
         return True
 
     def _note(self, question: str, kind: FaultKind, detail: str) -> None:

@@ -2,12 +2,15 @@
 
 A call is sent only if its worst case fits what is left: its completion has at most the tokens asked
 for, its prompt at most as many tokens as it has bytes (a byte-level tokenizer makes no more). So a
-budget is never exceeded, and is left unused by at most the worst case of one call.
+budget is never exceeded, and is left unused by at most the worst case of one call. A call of
+unknown cost, which was answered without usage or timed out, counts as its worst case.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tutti.errors import UsageError
+from tutti.storage import Cost
 from tutti.tasks.serving import Model
 from tutti.tasks.synthesis.teacher.faults import BudgetSpent
 
@@ -32,6 +35,13 @@ def prices_of(model: Model) -> TeacherPrices | None:
     return TeacherPrices(model.prices.prompt, model.prices.completion)
 
 
+class AnswerTokens(NamedTuple):
+    """Tokens of a call, as its endpoint reports them."""
+
+    prompt: int
+    completion: int
+
+
 @dataclass(frozen=True)
 class TeacherBudget:
     """Limits of one run; answers that were paid for before are free. None: no limit."""
@@ -52,8 +62,9 @@ class Meter:
                 "cannot be counted; add them, or give a limit of calls"
             )
         self.budget, self._prices = budget, prices
-        self.calls = self.prompt_tokens = self.completion_tokens = self.unpriced_calls = 0
-        self.usd = 0.0
+        self.calls = self.prompt_tokens = self.completion_tokens = 0
+        self.cost, self.worst_usd = Cost(), 0.0
+        """What is known of the cost, and the worst case of what is not."""
         self._reserved_usd, self._in_flight = 0.0, 0
 
     def reserve(self, prompt_bytes: int, max_tokens: int) -> float:
@@ -62,7 +73,7 @@ class Meter:
         if calls is not None and self.calls + self._in_flight >= calls:
             raise BudgetSpent(f"the budget of {calls} calls is spent")
         worst = 0.0 if self._prices is None else self._prices.usd(prompt_bytes, max_tokens)
-        held = self.usd + self._reserved_usd
+        held = self.cost.known_usd + self.worst_usd + self._reserved_usd
         if usd is not None and held + worst > usd:
             raise BudgetSpent(
                 f"the budget of {usd:g} USD has {max(usd - held, 0):.4f} left and the next call "
@@ -72,36 +83,38 @@ class Meter:
         self._in_flight += 1
         return worst
 
-    def settle(
-        self, worst: float, prompt_tokens: int, completion_tokens: int, usd: float | None
-    ) -> None:
-        """A call was answered. `usd`: its cost as the gateway reports it, else by the prices."""
-        self._free(worst)
-        self.calls += 1
-        self.prompt_tokens += prompt_tokens
-        self.completion_tokens += completion_tokens
-        if usd is None and self._prices is not None:
-            usd = self._prices.usd(prompt_tokens, completion_tokens)
-        if usd is None:
-            self.unpriced_calls += 1
-        else:
-            self.usd += usd
+    def settle(self, worst: float, tokens: AnswerTokens | None, usd: float | None) -> None:
+        """A call was answered, with `tokens` where the endpoint reports them. `usd`: its cost as
+        the gateway reports it, else by the prices."""
+        if tokens is not None:
+            self.prompt_tokens += tokens.prompt
+            self.completion_tokens += tokens.completion
+            if usd is None and self._prices is not None:
+                usd = self._prices.usd(tokens.prompt, tokens.completion)
+        self._charge(worst, usd)
 
     def fail(self, worst: float, may_be_charged: bool) -> None:
-        """A call got no answer; one that timed out may be charged, so it counts as its worst."""
-        self._free(worst)
+        """A call got no answer; one that timed out may be charged, so its cost is unknown."""
         if may_be_charged:
-            self.calls += 1
-            self.usd += worst
+            self._charge(worst, None)
+        else:
+            self._free(worst)
 
     @property
     def text(self) -> str:
         """The sums, as one line for people; what is unknown is named."""
         tokens = f"{self.prompt_tokens} + {self.completion_tokens} tokens"
-        text = f"{self.calls} calls, {tokens}, {self.usd:.4f} USD"
-        if self.unpriced_calls:
-            text += f" and {self.unpriced_calls} calls of unknown price"
+        text = f"{self.calls} calls, {tokens}, {self.cost:.4f} USD"
+        if self.cost.unknown:
+            most = "" if self._prices is None else f", {self.worst_usd:.4f} more at most"
+            text += f" ({self.cost.unknown} calls of unknown cost{most})"
         return text
+
+    def _charge(self, worst: float, usd: float | None) -> None:
+        self._free(worst)
+        self.calls += 1
+        self.cost.add(usd)
+        self.worst_usd += worst if usd is None else 0.0
 
     def _free(self, worst: float) -> None:
         self._reserved_usd -= worst

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from tutti.tasks.synthesis.teacher.budget import AnswerTokens
 from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind
 
 T = TypeVar("T", bound=BaseModel)
@@ -28,10 +29,18 @@ class TeacherAnswer:
     """The content; of a forced tool call its arguments."""
     finish: str
     refusal: str = ""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: int | None = None
+    """None where the endpoint does not report them, as of the answer's."""
+    completion_tokens: int | None = None
     usd: float | None = None
     """As the gateway reports it."""
+
+    @property
+    def tokens(self) -> AnswerTokens | None:
+        """None where the endpoint does not report both."""
+        if self.prompt_tokens is None or self.completion_tokens is None:
+            return None
+        return AnswerTokens(self.prompt_tokens, self.completion_tokens)
 
     def as_row(self) -> dict[str, Any]:
         """Plain form; ``TeacherAnswer(**row)`` reads it."""
@@ -50,8 +59,8 @@ def answer_of(completion: Any, usd: float | None) -> TeacherAnswer:
         text,
         choice.get("finish_reason") or "",
         message.get("refusal") or "",
-        usage.get("prompt_tokens") or 0,
-        usage.get("completion_tokens") or 0,
+        usage.get("prompt_tokens"),
+        usage.get("completion_tokens"),
         usd,
     )
 
@@ -61,8 +70,10 @@ def read_value(answer: TeacherAnswer, model: type[T]) -> T | Fault:
     if answer.refusal or answer.finish in REFUSALS:
         return Fault(FaultKind.REFUSAL, (answer.refusal or answer.finish)[:SHOWN])
     if answer.finish == "length":
-        used = answer.completion_tokens
-        return Fault(FaultKind.HALF_JSON, f"cut off after {used} tokens: …{answer.text[-40:]!r}")
+        used = (
+            "" if answer.completion_tokens is None else f" after {answer.completion_tokens} tokens"
+        )
+        return Fault(FaultKind.HALF_JSON, f"cut off{used}: …{answer.text[-40:]!r}")
     found = _json_in(answer.text)
     if isinstance(found, Fault):
         return found

@@ -64,7 +64,7 @@ async def test_no_drops_and_an_answer_without_a_verdict_does_not_pass(
     why = found[tasks[1].task_id]["reason"]
     assert why == "not consistent: Nobody asked for that book."
     assert found[tasks[2].task_id]["reason"].startswith("error: no verdict: teacher: judge-")
-    assert again == (kept, "nothing: the set was there") and spent.endswith("unknown price")
+    assert again == (kept, "nothing: the set was there") and spent.endswith("unknown cost)")
     assert roles == {"judge"}
     assert "extend_loan(" in prompt and tasks[0].scenario.reason in prompt
     assert max(endpoint.answered.values()) == 1

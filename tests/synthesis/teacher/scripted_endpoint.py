@@ -55,6 +55,8 @@ class ScriptedEndpoint:
     """So many rows of a batch are answered; None: all."""
     polls_before_end: int = 1
     url: str = ""
+    usage: Mapping[str, int] | None = field(default_factory=lambda: USAGE)
+    """What answers report; None: nothing."""
 
     def calls(self, name: str = "") -> int:
         """How many requests named so arrived."""
@@ -80,7 +82,7 @@ class ScriptedEndpoint:
             error = {"error": {"message": reply.text or "no"}}
             return web.json_response(error, status=reply.status, headers=reply.headers)
         self.answered[json.dumps(body, sort_keys=True)] += 1
-        return web.json_response(completion(reply, form))
+        return web.json_response(completion(reply, form) | {"usage": self.usage})
 
     def _next(self, name: str) -> Any:
         if name not in self.script:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from tests.synthesis.teacher.conftest import NewTeacher
 from tests.synthesis.teacher.scripted_endpoint import Raw, ScriptedEndpoint, serving
 from tutti.errors import UsageError
+from tutti.storage import Cost
 from tutti.tasks.synthesis.teacher import (
     BudgetSpent,
     Meter,
@@ -216,7 +217,7 @@ async def test_a_budget_in_usd_is_never_exceeded(new_teacher: NewTeacher) -> Non
         budget = TeacherBudget(usd=0.0801)
         async with new_teacher(endpoint, budget, prices, concurrency=9) as teacher:
             found = await teacher.ask_all([question(f"q{n}", max_tokens=20) for n in range(9)])
-            assert teacher.meter.usd == pytest.approx(0.08)
+            assert teacher.meter.cost.usd == pytest.approx(0.08)
         assert sum(each.value is not None for each in found) == endpoint.calls() == 4
 
 
@@ -227,7 +228,7 @@ async def test_an_unknown_price_is_said_and_never_free(new_teacher: NewTeacher) 
         async with new_teacher(endpoint) as teacher:
             await teacher.ask(question())
             assert teacher.meter.text == (
-                "1 calls, 100 + 20 tokens, 0.0000 USD and 1 calls of unknown price"
+                "1 calls, 100 + 20 tokens, at least 0.0000 USD (1 calls of unknown cost)"
             )
 
 
@@ -236,6 +237,24 @@ def test_a_timed_out_call_counts_as_its_worst_case() -> None:
     meter.fail(meter.reserve(10, 600), may_be_charged=True)
     with pytest.raises(BudgetSpent, match=r"0\.4000 left and the next call may cost 0\.6000"):
         meter.reserve(10, 600)
+    told = (
+        "1 calls, 0 + 0 tokens, at least 0.0000 USD (1 calls of unknown cost, 0.6000 more at most)"
+    )
+    assert meter.text == told
+
+
+async def test_answers_without_usage_fill_a_budget_by_their_worst_case(
+    new_teacher: NewTeacher,
+) -> None:
+    """The price is known and the tokens are not: 20 may be used, 0.02 USD a call."""
+    script = {f"q{n}": [GOOD] for n in range(9)}
+    prices = TeacherPrices(prompt=0.0, completion=1_000.0)
+    async with serving(ScriptedEndpoint(script, usage=None)) as endpoint:
+        async with new_teacher(endpoint, TeacherBudget(usd=0.0801), prices) as teacher:
+            found = await teacher.ask_all([question(f"q{n}", max_tokens=20) for n in range(9)])
+            assert teacher.meter.cost == Cost(0.0, 4)
+            assert "at least 0.0000 USD (4 calls of unknown cost, 0.0800 more" in teacher.meter.text
+        assert sum(each.value is not None for each in found) == endpoint.calls() == 4
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

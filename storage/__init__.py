@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from tutti.storage.programs.tally import ProgramCell as ProgramCell
     from tutti.storage.programs.tally import ProgramTally as ProgramTally
     from tutti.storage.programs.tally import sweep_of_gateway as sweep_of_gateway
-    from tutti.storage.statuses import COUNTED as COUNTED
-    from tutti.storage.statuses import SCORABLE as SCORABLE
     from tutti.storage.programs.waited import ProgramClock as ProgramClock
     from tutti.storage.programs.waited import WaitedTime as WaitedTime
+    from tutti.storage.statuses import COUNTED as COUNTED
+    from tutti.storage.statuses import SCORABLE as SCORABLE
     from tutti.storage.views import connect as connect
     from tutti.storage.views import macros_named as macros_named
     from tutti.storage.views import query as query

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tutti.storage.cost import Cost
 from tutti.storage.exchange.imported import Cell, ImportedAttempt, Row
 from tutti.storage.lineage import artifact_id
 from tutti.storage.schemas import TABLES
@@ -133,10 +134,16 @@ def _derived(trial: ImportedAttempt) -> Row:
     row: Row = {"status": "ok", "steps": len(own) or len(said), "calls": len(own) or len(said)}
     row["tool_calls"] = len(trial.tool_runs) or asked
     row |= {name: total(call.get(name) for call in own) for name in TOKENS}
-    row["cost_usd"] = total(call.get("cost_usd") for call in trial.calls)
+    costs = [call.get("cost_usd") for call in trial.calls if not _is_free(call)]
+    row["cost_usd"] = Cost.of(costs).usd if trial.calls else None
     row["started_at"] = min((c["sent_at"] for c in trial.calls if c.get("sent_at")), default=None)
     row["ended_at"] = max((c["ended_at"] for c in trial.calls if c.get("ended_at")), default=None)
     return row
+
+
+def _is_free(call: Row) -> bool:
+    """Whether a call has no cost because it failed."""
+    return call.get("cost_usd") is None and call.get("status") not in (None, "ok")
 
 
 def total(values: Iterable[Any]) -> Any:

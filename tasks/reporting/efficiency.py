@@ -1,7 +1,8 @@
 """What the engines' time, money and energy came to: solved tasks, and which set-ups are worth it.
 
 In: a connection of `focus` and its cells. Out: one `Efficiency` a set-up, repeats together. Goodput
-and energy are of the windows; cost and working seconds of the whole cells, failed attempts too.
+and energy are of the windows; cost and working seconds of the whole cells, failed attempts too, but
+not those that were interrupted. Where the cost of one is unknown, so is the set-up's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,9 +41,10 @@ MOST_GAP_S = 10.0  # GPUs are read once a second
 
 TASKS_SQL = """
 with spent as (
-    select cell_id, coalesce(task_id, attempt_id) as task_id, sum(cost_usd) as usd,
-           sum(working_s) as working_s
-    from attempts where cell_id is not null group by all
+    select cell_id, coalesce(task_id, attempt_id) as task_id,
+           if(count(*) = count(cost_usd), sum(cost_usd), null) as usd,
+           if(count(*) = count(working_s), sum(working_s), null) as working_s
+    from attempts where cell_id is not null and status is distinct from 'cancelled' group by all
 ),
 done as (
     select cell_id, task_id, avg((epoch_us(ended_at) - epoch_us(started_at)) / 1e6) as seconds,
@@ -240,10 +242,9 @@ def _with_standing(found: Sequence[Efficiency]) -> list[Efficiency]:
 
 
 def _sums(by_task: Mapping[str, list[dict[str, Any]]], column: str) -> list[float]:
-    """Of each task; empty where the column is not known of any."""
-    if all(row[column] is None for of_task in by_task.values() for row in of_task):
-        return []
-    return [sum(row[column] or 0.0 for row in of_task) for of_task in by_task.values()]
+    """Of each task; empty where the column is unknown of an attempt."""
+    sums = [[row[column] for row in of_task] for of_task in by_task.values()]
+    return [] if any(None in of_task for of_task in sums) else [sum(of_task) for of_task in sums]
 
 
 def _per_solved(spent: Sequence[float], solved: Sequence[int]) -> Figure:

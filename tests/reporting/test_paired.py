@@ -97,7 +97,7 @@ def test_a_model_without_a_price_is_not_cheaper(connect_to: Connect) -> None:
             found = compare_pairs(connection, [pair], [COST])
             assert [each.verdict for each in found] == verdicts
             assert cells[1].cost_usd == usd
-            assert any("no prices" in gap for gap in gaps(cells)) == (usd is None)
+            assert any("cost of an attempt unknown" in gap for gap in gaps(cells)) == (usd is None)
 
 
 def test_models_over_all_of_their_cells(connection: DuckDBPyConnection) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+from tutti.storage.cost import Cost
 from tutti.storage.exchange.chat import message_row, params, tool_runs
 from tutti.storage.exchange.fields import Fields, compact, detail_text, take
 from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
@@ -213,7 +214,6 @@ def _outcome(fields: Fields) -> Row:
         fields.problem("termination_reason", f"{shown(reason)} is none that is known")
         status = "ok" if "reward_info" in fields else "infra_error"
     costs = [fields.amount("agent_cost"), fields.amount("user_cost")]
-    known = [cost for cost in costs if cost is not None]
     info = fields.inner("info")
     return {"status": status} | compact(
         stop_reason=reason,
@@ -222,7 +222,7 @@ def _outcome(fields: Fields) -> Row:
         started_at=fields.time("start_time"),
         ended_at=fields.time("end_time"),
         working_s=fields.amount("duration"),
-        cost_usd=sum(known) if known else None,
+        cost_usd=Cost.of(costs).usd,
     )
 
 

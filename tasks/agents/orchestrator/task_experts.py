@@ -75,5 +75,7 @@ class _PricedByTask:
     ) -> Reply:
         """The model's reply at the task's price. Raises as the model does."""
         reply = await self._model.complete(messages, tools, step, positions)
-        cost = self._prices.cost_usd(reply.prompt_tokens, reply.completion_tokens)
+        # Every prompt has tokens: 0 are those that the endpoint did not report.
+        tokens = reply.prompt_tokens, reply.completion_tokens
+        cost = self._prices.cost_usd(*tokens) if reply.prompt_tokens else None
         return replace(reply, cost_usd=cost)

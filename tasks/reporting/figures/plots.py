@@ -122,7 +122,7 @@ MEASURES = (
             "Cost of an attempt",
             "Bars: 95 % interval (t over attempts in one cell; t over repeats). "
             "n: scored attempts, by rising concurrency.",
-            missing="No attempt has a cost: the model has no prices.",
+            missing="No attempt has a known cost above 0 USD.",
         ),
         "USD",
         lambda p: p.cost or None,  # a local model's attempts cost 0 each

@@ -183,7 +183,7 @@ def gaps(cells: Sequence[CellSummary]) -> list[str]:
     checks |= {
         "no requests, so no rates and no latencies": [c for c in cells if c.window_end_s is None],
         "no scored attempts, so no accuracy": [c for c in cells if not c.n],
-        "no prices, so no cost": [c for c in cells if c.n and c.cost_usd is None],
+        "cost of an attempt unknown, so no cost": [c for c in cells if c.n and c.cost_usd is None],
         "no server_metrics in the window": [
             c for c in cells if c.window_end_s is not None and c.running_mean is None
         ],

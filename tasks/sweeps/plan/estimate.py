@@ -23,7 +23,8 @@ from tutti.tasks.sweeps.plan.plan import Cell, Plan
 
 Decision = Literal["reuse", "re-score", "run"]
 PAST = """
-select c.policy, c.concurrency, count(*) as n, avg(a.cost_usd) as cost_usd,
+select c.policy, c.concurrency, count(*) as n,
+       if(count(*) = count(a.cost_usd), avg(a.cost_usd), null) as cost_usd,
        avg(if(h.measure = 'mean score', coalesce(if(isfinite(a.score), a.score, null), 0),
               coalesce(a.correct, false)::int))
            filter (a.status in ('ok', 'limit', 'model_error')) as score,

@@ -112,7 +112,9 @@ def _earned(row: Mapping[str, Any], settings: RewardSettings) -> Earned:
     parts = dict(row["parts"])
     if settings.overlong is not None:
         asked = settings.overlong
-        tokens = row["completion_tokens"] or 0
+        tokens = row["completion_tokens"]
+        if tokens is None:
+            raise JobError(f"reward.overlong: the completion tokens of {name} are unknown")
         parts["overlong"] = overlong(tokens, asked.most_tokens, asked.buffer_tokens)
     valid = row["status"] != "model_error"
     total = sum(weight_of(part, settings) * value for part, value in parts.items())
@@ -183,4 +185,4 @@ def _features(
             f"reward.preference.cost: the cost of {row['attempt_id']} is unknown; give the prices "
             "of its models in models.yaml, or no weight for cost"
         )
-    return AttemptFeatures(bool(row["correct"]), cost or 0.0, row["working_s"] or 0.0, uses)
+    return AttemptFeatures(bool(row["correct"]), cost, row["working_s"], uses)

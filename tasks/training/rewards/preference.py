@@ -23,8 +23,9 @@ class AttemptFeatures:
     """What an attempt used and reached."""
 
     solved: bool
-    cost_usd: float
-    latency_s: float
+    cost_usd: float | None
+    """None where it is unknown, as of the latency: then no weight may be of it."""
+    latency_s: float | None
     uses: Mapping[str, int]
     """Calls of each tool, all turns; a tool that is absent was not used."""
 
@@ -36,14 +37,17 @@ def preference_rewards(
     unsolved.
 
     `weights` are by tool, and by `accuracy`, `cost` and `latency`; what is not named weighs 0.
-    Raises RewardError for a weight out of bounds, or negative cost, latency or use.
+    Raises RewardError for a weight out of bounds, for cost, latency or use that is negative, and
+    for one that is unknown but has a weight.
     """
     for name, weight in weights.items():
         if why := weight_reason(name, weight):
             raise RewardError(f"weights.{name}: {why}")
-    scaled = {name: _scaled(name, group, weight < 0) for name, weight in weights.items()}
+    scaled = {name: _scaled(name, group, weight < 0) for name, weight in weights.items() if weight}
     return [
-        sum(abs(weights[name]) * scaled[name][nth] for name in weights) if each.solved else 0.0
+        sum(abs(weights[name]) * of_each[nth] for name, of_each in scaled.items())
+        if each.solved
+        else 0.0
         for nth, each in enumerate(group)
     ]
 
@@ -66,6 +70,8 @@ def _scaled(name: str, group: Sequence[AttemptFeatures], is_avoided: bool) -> li
 def _feature(name: str, each: AttemptFeatures) -> float:
     known = {ACCURACY: float(each.solved), COST: each.cost_usd, LATENCY: each.latency_s}
     value = known[name] if name in known else float(each.uses.get(name, 0))
+    if value is None:
+        raise RewardError(f"{name}: it is unknown of an attempt; it can have no weight")
     if value < 0:
         raise RewardError(f"{name}: {value!r} is negative")
     return -value if name in (COST, LATENCY) else value

@@ -7,7 +7,7 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tutti.tasks.reporting import Report, build_report, summarise
-from tutti.tasks.reporting.efficiency import SLACK, Efficiency, efficiencies
+from tutti.tasks.reporting.efficiency import SLACK, Efficiency, Figure, efficiencies
 from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.reached import Reached, client_fault
 from tutti.tasks.reporting.summary import cells_of
@@ -143,3 +143,22 @@ def test_the_page_shows_all_of_it(full: Report) -> None:
     assert "Ended early, counted as results, over-saturated: 212 of 400 steps: cap at 64" in said
     assert not any("ended_early" in gap for gap in full.gaps)
     assert "The client was the bottleneck in cap at 64 (A/A)" not in said
+
+
+@pytest.mark.parametrize(
+    ("status", "is_known"), [("ok", False), ("infra_error", False), ("cancelled", True)]
+)
+def test_an_unknown_cost_is_no_part_of_an_exact_one(
+    connect_to: Connect, status: str, is_known: bool
+) -> None:
+    """Of attempts that ended; the cost of one that was interrupted is left out."""
+    connection = connect_to({**LONG, "usd": 0.02})
+    (before,) = worth(connection)
+    assert before.usd.value == pytest.approx(0.02 * 40 / 33)
+    connection.execute(
+        "create table stored as from attempts; create or replace view attempts as from stored "
+        "union all by name (select * replace ('lost' as attempt_id, null as cost_usd, "
+        f"false as correct, '{status}' as status) from stored limit 1)"
+    )
+    (after,) = worth(connection)
+    assert after.usd == (before.usd if is_known else Figure())

@@ -8,7 +8,7 @@ from tutti.tasks.training.rewards import AttemptFeatures, RewardError, preferenc
 
 
 def attempt(
-    solved: bool = True, cost: float = 0.0, latency: float = 0.0, **uses: int
+    solved: bool = True, cost: float | None = 0.0, latency: float | None = 0.0, **uses: int
 ) -> AttemptFeatures:
     return AttemptFeatures(solved, cost, latency, uses)
 
@@ -75,6 +75,7 @@ def test_cheaper_and_faster_never_earn_less(
     group: list[AttemptFeatures], weights: dict[str, float], more: float
 ) -> None:
     first = group[0]
+    assert first.cost_usd is not None and first.latency_s is not None
     dearer = AttemptFeatures(
         first.solved, first.cost_usd + more, first.latency_s + more, first.uses
     )
@@ -88,6 +89,8 @@ def test_cheaper_and_faster_never_earn_less(
         ({"cost": -1.0}, attempt(), "weights.cost"),
         ({"cost": 1.0}, attempt(cost=-1), "cost"),
         ({"cost": float("nan")}, attempt(), "weights.cost"),
+        ({"cost": 1.0}, attempt(cost=None), "cost: it is unknown"),
+        ({"latency": 0.1}, attempt(latency=None), "latency: it is unknown"),
     ],
 )
 def test_nonsense_is_refused(
@@ -95,3 +98,8 @@ def test_nonsense_is_refused(
 ) -> None:
     with pytest.raises(RewardError, match=said):
         preference_rewards([attempt], weights)
+
+
+def test_what_is_unknown_and_has_no_weight_does_not_matter() -> None:
+    group = [attempt(cost=None, latency=None), attempt(cost=1.0, solved=False)]
+    assert preference_rewards(group, {"accuracy": 1.0, "cost": 0.0}) == [1.0, 0.0]

@@ -1,0 +1,165 @@
+"""No consumer of costs gives a sum as exact when a part of it is unknown, and every budget ends.
+
+Over random calls, of which some have a cost that is unknown. Each consumer is asked as its callers
+ask it; `tests/storage/test_cost.py` has the type itself.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.storage import Cost, ProgramCell, ProgramTally
+from tutti.storage.exchange.imported import Cell, ImportedAttempt
+from tutti.storage.exchange.rows import _derived
+from tutti.tasks.agents import CommandTrajectory
+from tutti.tasks.reporting.efficiency import _sums
+from tutti.tasks.serving.gateway.admin.access import UsdBudget
+from tutti.tasks.serving.gateway.calls.request import CallRequest
+from tutti.tasks.serving.gateway.recording.record import CallRecord
+from tutti.tasks.serving.registry import Prices
+from tutti.tasks.sweeps.judge.compare import SampledTasks
+from tutti.tasks.sweeps.judge.gates import FIGURES
+from tutti.tasks.sweeps.run import Spending
+from tutti.tasks.sweeps.run.command_task import take_spent
+from tutti.tasks.sweeps.spec import Budget
+from tutti.tasks.synthesis.teacher import BudgetSpent, Meter, TeacherBudget
+from tutti.tasks.synthesis.teacher.budget import AnswerTokens, TeacherPrices
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+USD = 3.0
+"""The cost of a call here: its prompt has a million tokens, at three USD."""
+MOST = 40
+
+
+class CallCost(NamedTuple):
+    """A call: in which role, and whether its cost is known."""
+
+    role: str
+    usd: float | None
+
+
+CALLS = st.lists(
+    st.builds(
+        CallCost,
+        st.sampled_from(["orchestrator", "expert", "judge", "user"]),
+        st.sampled_from([None, USD]),
+    ),
+    min_size=1,
+    max_size=MOST,
+)
+
+
+def record_of(call: CallCost) -> CallRecord:
+    """As the gateway records it: the price is known, and the usage where the cost is."""
+    body = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
+    request = CallRequest(
+        b"/v1/chat/completions", "chat/completions", [], body, b"{}", "p", False, "c", "", 1,
+        call.role, False, "m", False,
+    )  # fmt: skip
+    record = CallRecord(request, "m", http_status=200, status="ok", endpoint="e")
+    record.prices = Prices(prompt=3)
+    if call.usd is not None:
+        record.reported.take({"usage": {"prompt_tokens": 10**6, "completion_tokens": 1}})
+    return record
+
+
+def unknown(calls: Sequence[CallCost], *roles: str) -> bool:
+    """Whether the cost of a call in these roles is unknown."""
+    return any(call.usd is None for call in calls if not roles or call.role in roles)
+
+
+def total(calls: Sequence[CallCost], *roles: str) -> float | None:
+    """The sum of those roles, None where a part is unknown."""
+    if unknown(calls, *roles):
+        return None
+    return sum(call.usd or 0.0 for call in calls if not roles or call.role in roles)
+
+
+@given(CALLS)
+def test_attempts_of_the_gateway_and_of_harnesses(calls: list[CallCost]) -> None:
+    """From the calls' records to `attempts.cost_usd` and to what a budget is told."""
+    tally = ProgramTally("a", ProgramCell("g", "m", "cap"))
+    spent: dict[str, float] = {}
+    for call in calls:
+        record = record_of(call)
+        assert record.cost_usd() == call.usd
+        record.spend(spent)
+        tally.take(record._row())
+    assert tally.row("", "run:1")["cost_usd"] == total(calls)
+    done = CommandTrajectory()
+    aside = take_spent(done, spent)
+    assert done.cost_usd == total(calls, "orchestrator", "expert")
+    assert aside.usd == total(calls, "judge", "user")
+
+
+@given(CALLS)
+def test_imports_and_figures(calls: list[CallCost]) -> None:
+    """Of an imported attempt, of a report's tasks and of gates."""
+    rows: list[dict[str, Any]] = [
+        {"role": c.role, "cost_usd": c.usd, "status": "ok"} for c in calls
+    ]
+    attempt = ImportedAttempt(Cell("r", "b", "m"), "t", file=Path("f"), calls=rows)
+    assert _derived(attempt)["cost_usd"] == total(calls)
+    sums = _sums({"a": rows, "b": rows[:1]}, "cost_usd")
+    assert sums == ([] if unknown(calls) else [total(calls), USD])
+    tasks = [
+        {"task_id": f"t{n % 5}", "cost_usd": c.usd, "solved": 1.0} for n, c in enumerate(calls)
+    ]
+    sampled = SampledTasks(tuple(tasks), 0)
+    for metric in ("cost_usd", "cost_per_solved"):
+        figure = FIGURES[metric](sampled)
+        assert figure.value == (None if unknown(calls) else pytest.approx(USD))
+        assert figure.interval is None or not unknown(calls)
+
+
+@given(CALLS, st.booleans())
+def test_the_budget_of_a_run(calls: list[CallCost], is_whole: bool) -> None:
+    """It ends with the first unknown cost or once it is spent, whichever comes first."""
+    limit = 5 * USD
+    whole = Spending(Budget(usd=limit))
+    spending = Spending(Budget(), whole) if is_whole else whole
+    for place, call in enumerate(calls, 1):
+        spending.add(Cost.of([call.usd]))
+        reason, so_far = spending.spent(), calls[:place]
+        assert (reason is None) == (place < 5 and not unknown(so_far))
+        assert reason is None or ("at least" in reason.text) == unknown(so_far)
+        if reason is not None:
+            break
+    assert spending.cost.usd == total(calls[:place])
+
+
+@given(CALLS, st.floats(0.1, 10))
+def test_the_budget_of_a_key(calls: list[CallCost], estimate_usd: float) -> None:
+    """Unknown costs fill it by their estimate, so it has an end; its text is never exact."""
+    budget, first = UsdBudget(5 * USD), 0
+    for place, call in enumerate(calls, 1):
+        first += budget.spend(call.usd, estimate_usd)
+        so_far = calls[:place]
+        filled = sum(estimate_usd if c.usd is None else c.usd for c in so_far)
+        assert budget.is_spent == (filled >= 5 * USD) or abs(filled - 5 * USD) < 1e-9
+        assert ("at least" in str(budget)) == unknown(so_far)
+    assert first == unknown(calls)
+
+
+@given(CALLS)
+def test_the_budget_of_a_teacher(calls: list[CallCost]) -> None:
+    """It is never exceeded by what calls may have cost at most."""
+    limit, worst_usd, made = 5 * USD, 2 * USD, 0
+    meter = Meter(TeacherBudget(usd=limit), TeacherPrices(2.0, 2.0))
+    for call in calls:
+        try:
+            worst = meter.reserve(2 * 10**6, 10**6)
+        except BudgetSpent:
+            break
+        assert worst == worst_usd
+        tokens = None if call.usd is None else AnswerTokens(10**6, 500_000)
+        meter.settle(worst, tokens, None)
+        made += 1
+        assert meter.cost.known_usd + meter.cost.unknown * worst_usd <= limit
+        assert ("at least" in meter.text) == unknown(calls[:made])
+    assert made <= 4

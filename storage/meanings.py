@@ -142,6 +142,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "status": "ok, timeout or error",
     },
     "retrievals": {
+        "index_id": "the index; toolorchestra: a service of ToolOrchestra, which names none",
         "query": "the query's text",
         "doc_ids": "documents found, best first",
         "scores": "their scores",

@@ -133,7 +133,7 @@ def from_reference(model_config: Path | None, tools: Path | None) -> dict[str, s
     addresses = Addresses({}) if model_config is None else read_addresses(model_config)
     files = {} if model_config is None else {REGISTRY: registry_text(addresses)}
     if tools is not None:
-        files[AGENT] = agent_text(read_tools(tools), addresses.experts, tools)
+        files[AGENT] = agent_text(read_tools(tools), addresses, tools)
         files[ORCHESTRATED] = suite_text(addresses, AGENT)
     return files
 

@@ -17,9 +17,10 @@ import yaml
 from tutti.cli.failures import UsageError
 from tutti.tasks.agents.orchestrator import read_agent
 
-SERVICES = ("retrieval", "wiki_retrieval")
+HLE_SERVICE, FRAMES_SERVICE = SERVICES = ("retrieval", "wiki_retrieval")
 MAPPING, OWN_PATH = "oss_expert_mapping", "vllm_model_config_path"
-BASE = "toolorchestra"
+BASES = {"hle": "toolorchestra", "frames": "toolorchestra-frames"}
+"""The shipped agent with the prompt caps of a benchmark."""
 CONTEXT_TOKENS = 32_768  # written with CHECK beside it: their file says none
 LINE = re.compile(
     r"^\s*(?P<alias>[\w.-]+)\s*\|\s*\$*(?P<prompt>[\d.]+)\s*\|\s*\$*(?P<completion>[\d.]+)\s*\|"
@@ -38,6 +39,12 @@ class Addresses:
     services: Mapping[str, list[str]] = field(default_factory=dict)
     experts: Mapping[str, str] = field(default_factory=dict)
     """Model by expert alias, where the file maps them."""
+
+    @property
+    def benchmark(self) -> str:
+        """FRAMES where its service alone is listed, else HLE."""
+        only_frames = FRAMES_SERVICE in self.services and HLE_SERVICE not in self.services
+        return "frames" if only_frames else "hle"
 
 
 def read_addresses(path: Path) -> Addresses:
@@ -141,15 +148,17 @@ def _expert(alias: str, line: re.Match[str], said: str) -> dict[str, Any]:
 
 
 def agent_text(
-    tools: Mapping[str, Mapping[str, Mapping[str, Any]]], experts: Mapping[str, str], path: Path
+    tools: Mapping[str, Mapping[str, Mapping[str, Any]]], addresses: Addresses, path: Path
 ) -> str:
-    """An agent file that extends tutti's `toolorchestra` by the given experts; an expert that the
-    addresses map gets its model. Raises UsageError for a tool or an alias that it does not have."""
-    base = {name: tool.experts for name, tool in read_agent(BASE).tools.given()}
+    """An agent file that extends tutti's own of the benchmark by the given experts; an expert that
+    the addresses map gets its model. Raises UsageError for a tool or an alias that it does not
+    have."""
+    extended, experts = BASES[addresses.benchmark], addresses.experts
+    base = {name: tool.experts for name, tool in read_agent(extended).tools.given()}
     stated: dict[str, Any] = {}
     for tool, aliases in tools.items():
         if tool not in base:
-            raise UsageError(f"{path}: {tool}: {BASE} has the tools {', '.join(base)}")
+            raise UsageError(f"{path}: {tool}: {extended} has the tools {', '.join(base)}")
         known = base[tool]
         unknown = sorted(set(aliases) - set(known))
         if unknown:
@@ -164,26 +173,28 @@ def agent_text(
         }
         stated[tool] = {"experts": mapped | gone}
     head = f"# From {path.name} of ToolOrchestra: prices, latency and skills of its experts.\n"
-    document = {"extends": BASE, "tools": stated}
+    document = {"extends": extended, "tools": stated}
     return head + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
 
 
 def suite_text(addresses: Addresses, agent: str) -> str:
-    """A suite with that agent, on HLE. The orchestrator is the first model of the list."""
+    """A suite with that agent. The orchestrator is the first model of the list."""
     models = [entry_name(served) for served in addresses.models] or ["ORCHESTRATOR"]
-    services = [urls[0] for urls in addresses.services.values()] or ["http://127.0.0.1:8100"]
+    benchmark = addresses.benchmark
+    service = HLE_SERVICE if benchmark == "hle" else FRAMES_SERVICE
+    url = addresses.services.get(service, ["http://127.0.0.1:8100"])[0]
     return "\n".join(
         (
             "# The orchestrator's evaluation (docs/orchestrator.md).",
             "name: orchestrator",
-            "benchmark: hle                # or frames",
+            f"benchmark: {benchmark}",
             f"model: {json.dumps(models[0])}    # CHECK: the orchestrator",
             "concurrency: [8]",
             "policies: [passthrough]",
             "roles:",
             f"  agent: {agent}",
             f"  judge: {json.dumps(models[-1])}    # CHECK: the judge",
-            f"  search_url: {services[0]}",
+            f"  search_url: {url}",
             "limits: {max_turns: 50}",
             "",
         )

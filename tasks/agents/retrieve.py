@@ -1,5 +1,11 @@
-"""The client of the retrieval service: queries in, documents and rows of `retrievals` out."""
+"""The client of a retrieval service: queries in, documents and rows of `retrievals` out.
 
+Read are tutti's answers, ``{"result": [hits], "index_id": …}``, and those of ToolOrchestra's
+services for HLE and FRAMES, a bare ``[hits]``. A hit is ``{"document": {"id", "content"},
+"score"}``, the text as ``content`` or ``contents``; a page of the web has no id there.
+"""
+
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +13,13 @@ from typing import Any
 
 import aiohttp
 
+from tutti.storage import artifact_id
 from tutti.tasks.agents.tools import ToolUnavailable
 
 SEARCH_TIMEOUT_S = 60.0  # a service that falls back to the web takes longer
+TOOLORCHESTRA = "toolorchestra"
+"""`index_id` of what ToolOrchestra's own services found: they name no index."""
+INDEX_HEADER = "X-Index-Id"  # tutti's service names its index here where it answers in their format
 
 
 @dataclass(frozen=True)
@@ -42,13 +52,18 @@ def open_http() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=connector, timeout=timeout)
 
 
-def service_search(session: aiohttp.ClientSession, url: str) -> Search:
-    """Search with the service at `url` (``POST /retrieve``). If it does not answer, or not in its
-    format, ToolUnavailable is raised immediately: the attempt is void and not wrong."""
+def service_search(session: aiohttp.ClientSession, url: str, eid: str | None = None) -> Search:
+    """Search with the service at `url` (``POST /retrieve``), a request for each query.
 
-    async def search(queries: Sequence[str], results: int) -> Sequence[SearchResult]:
-        body = {"queries": list(queries), "topk": results}
-        timeout = aiohttp.ClientTimeout(total=SEARCH_TIMEOUT_S)
+    `eid` is the question's id in its benchmark: a service with documents of each question searches
+    among them. A service that does not answer, or in another format, raises ToolUnavailable
+    immediately: the attempt is void and not wrong.
+    """
+    timeout = aiohttp.ClientTimeout(total=SEARCH_TIMEOUT_S)
+    question = {} if eid is None else {"eid": eid}
+
+    async def search_one(query: str, results: int) -> SearchResult:
+        body = {"queries": [query], "topk": results, "return_scores": True} | question
         sent = time.monotonic()
         try:
             async with session.post(f"{url}/retrieve", json=body, timeout=timeout) as response:
@@ -59,28 +74,37 @@ def service_search(session: aiohttp.ClientSession, url: str) -> Search:
             raise ToolUnavailable(f"search: HTTP {response.status}: {answer}")
         latency_s = time.monotonic() - sent
         try:
-            return [
-                _retrieved(query, found, answer["index_id"], latency_s)
-                for query, found in zip(queries, answer["result"], strict=True)
-            ]
+            if isinstance(answer, list):
+                (found,), index_id = answer, response.headers.get(INDEX_HEADER, TOOLORCHESTRA)
+            else:
+                (found,), index_id = answer["result"], answer["index_id"]
+            hits = tuple(map(_hit, found))
         except (LookupError, TypeError, ValueError) as error:
             text = str(answer)[:200]
             raise ToolUnavailable(f"search: an answer in an unknown format: {text}") from error
+        return SearchResult(hits, _row(index_id, query, hits, latency_s))
+
+    async def search(queries: Sequence[str], results: int) -> Sequence[SearchResult]:
+        return await asyncio.gather(*(search_one(query, results) for query in queries))
 
     return search
 
 
-def _retrieved(
-    query: str, found: Sequence[Mapping[str, Any]], index_id: str, latency_s: float
-) -> SearchResult:
-    hits = tuple(
-        Hit(each["document"]["id"], each["document"]["contents"], each["score"]) for each in found
-    )
-    row = {
+def _hit(found: Mapping[str, Any]) -> Hit:
+    """A hit of an answer. Raises LookupError, TypeError, ValueError for another format."""
+    document = found["document"]
+    text = document["content" if "content" in document else "contents"]
+    if not isinstance(text, str):
+        raise TypeError(f"the text of a document is {text!r}")
+    name = document["id"] if "id" in document else artifact_id("page", text)
+    return Hit(str(name), text, float(found["score"]))
+
+
+def _row(index_id: str, query: str, hits: Sequence[Hit], latency_s: float) -> dict[str, Any]:
+    return {
         "index_id": index_id,
         "query": query,
         "doc_ids": [hit.id for hit in hits],
         "scores": [hit.score for hit in hits],
         "latency_s": latency_s,
     }
-    return SearchResult(hits, row)

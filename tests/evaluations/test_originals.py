@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.benchmarks.conftest import data as data  # the fixture
 from tests.benchmarks.conftest import load
 from tests.evaluations.scripted import FACT, lines, players, solve, sweep, text_of, tutti
+from tests.toolorchestra_service import toolorchestra_service
 from tutti.tasks.benchmarks import Item
 from tutti.tasks.project import PROJECT
 
@@ -114,6 +116,44 @@ def test_toolorchestra_with_experts_and_search(
     # a search and an answer by each orchestrator, an expert each; ToolOrchestra's rule decides an
     # equal text without its judge
     assert counts == {"orchestrator": 4, "expert": 4, "judge": 1 if rule else 2}
+
+
+@pytest.mark.parametrize("benchmark", ["hle", "frames"])
+def test_toolorchestras_own_files_and_retriever(tmp_path: Path, benchmark: str) -> None:
+    """The suite that `tutti init --model-config --tools` writes searches with ToolOrchestra's own
+    service: each request has the question's id, and `retrievals` says whose index it was."""
+    given = [
+        {"id": f"{benchmark}____{n}", "question": f"What number? ({n})", "answer": "42"}
+        for n in (1, 2)
+    ]
+    lines(tmp_path / f"questions/{benchmark}.jsonl", given)
+    pools = {row["id"]: [FACT] for row in given}
+    table = "Model | in | out | latency\nsearch-1 | $1 | $2 | 3s\n. search-1 is good."
+    tools = [
+        {"function": {"name": name, "parameters": {"properties": {"model": {"description": said}}}}}
+        for name, said in (("search", table), ("answer", table.replace("search", "answer")))
+    ]
+    (tmp_path / "tools.json").write_text(json.dumps(tools))
+    with toolorchestra_service(pools if benchmark == "hle" else [FACT]) as (url, asked):
+        at = [{"ip_addr": "127.0.0.1", "port": url.rsplit(":", 1)[1]}]
+        service = "retrieval" if benchmark == "hle" else "wiki_retrieval"
+        (tmp_path / "c.json").write_text(json.dumps({"orchestrator": at, "judge": at, service: at}))
+        tutti("init", "own", "--model-config", "c.json", "--tools", "tools.json")
+        written = yaml.safe_load((tmp_path / "own/orchestrator.yaml").read_text())
+        assert written["benchmark"] == benchmark
+        written |= {"data": {"source": "questions"}, "concurrency": [2]}
+        here = ("gpt-5", "gpt-5-mini", "Qwen3-32B", "Qwen2.5-Coder-32B")
+        experts = {name: EXPERTS[name] for name in here}
+        written["roles"] |= {"experts": experts, "agent": str(tmp_path / "own/agent.yaml")}
+        with players(tmp_path) as registry:
+            attempts = sweep(tmp_path, registry, written)
+    assert [row["correct"] for row in attempts] == [True, True]
+    assert sorted(body["eid"] for body in asked) == [row["id"] for row in given]
+    assert {body["topk"] for body in asked} == {50 if benchmark == "hle" else 150}
+    told = json.loads(
+        tutti("sql", "--json", "select index_id, count(*) n from retrievals group by 1")
+    )
+    assert told == [{"index_id": "toolorchestra", "n": 2}]
 
 
 def test_thunderagents_hle_sweep_scaled_down(tmp_path: Path, documents: str) -> None:

@@ -214,7 +214,7 @@ class Attempts:
         assert self.plan.set_up.roles.agent is not None, "asked for by the suite"
         problem, seed = sample.problem, self._seed(sample)
         file = drawn(self.plan.set_up.roles.agent, seed, problem.task_id)
-        search = service_search(self._http, self._search_url or "")
+        search = service_search(self._http, self._search_url or "", problem.item_id or None)
         own, sandbox = self._agent(problem), self._experts_sandbox
         asking = Orchestrator(file, problem.messages, own, others.experts(seed), search, sandbox)
         return await self._run(asking.opening, model, asking, asking.agent)

@@ -1,6 +1,8 @@
 """The flow `build-index` as a plain function, on a few documents; and the verb `tutti index`."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,17 @@ def test_an_index_of_a_folder(corpus: Path) -> None:
     assert (hits[0].document.id, hits[0].document.title) == ("tea.md#0", "Tea")
     missing = CliRunner().invoke(app, ["index", str(folder / "nowhere")])
     assert missing.exit_code == 1 and "nowhere: no such file or folder" in missing.stderr
+
+
+@pytest.mark.slow
+def test_the_verb_prints_no_librarys_log(corpus: Path) -> None:
+    """In a process of its own: stderr has the verb's lines, and no other format."""
+    command = [sys.executable, "-c", "from tutti.cli.main import main; main()"]
+    done = subprocess.run(
+        [*command, "index", str(corpus), "--words"], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    assert "index " in done.stderr and "DEBUG" not in done.stderr and "bm25s" not in done.stderr
 
 
 async def test_a_missing_file_is_named(corpus: Path) -> None:

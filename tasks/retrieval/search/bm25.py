@@ -12,6 +12,7 @@ Considered as an alternative: tantivy, a Rust engine with its own format and mer
 are not reproducible byte for byte, and it cannot filter by our rows without a stored field.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -39,6 +40,7 @@ def write_bm25(texts: Iterable[str], folder: Path) -> None:
 def _built(texts: Iterable[str]) -> Any:
     import bm25s
 
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # its import sets DEBUG
     words: dict[str, int] = {}
     tokens = [[words.setdefault(word, len(words)) for word in tokenize(text)] for text in texts]
     index = bm25s.BM25(method="lucene")

@@ -1,9 +1,11 @@
 """BM25: the library's scores, filters first, ties by row."""
 
+import logging
 from pathlib import Path
 
 import bm25s
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +31,14 @@ def test_scores_are_the_librarys(tmp_path: Path) -> None:
         found = ours.search([query], 10)
         np.testing.assert_allclose(found.scores[0], scores[best], rtol=1e-6)
         assert found.rows[0, 0] == best[0]
+
+
+def test_the_library_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its import sets its logger to DEBUG, and whoever has a handler would print that."""
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("bm25s").setLevel(logging.DEBUG)
+    opened(TEXTS, tmp_path)
+    assert [record.name for record in caplog.records if record.name == "bm25s"] == []
 
 
 def test_a_filter_comes_first_and_ties_go_to_the_lower_row(tmp_path: Path) -> None:

@@ -117,6 +117,13 @@ class Fields:
         """A non-negative whole number."""
         return self.integer(name, least=0)
 
+    def place(self, name: str, default: int, least: int) -> int:
+        """A whole number that is part of an id: `default` if the record has no such field. Any
+        other value, null too, refuses the record."""
+        if name not in self.data:
+            return default
+        return self.needed(name, self.integer(name, least))
+
     def number(self, name: str, least: float = -math.inf) -> float | None:
         """A finite number, at least `least`."""
         value = self.data.get(name)

@@ -15,7 +15,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
-from tutti.storage.errors import RowRefused, StoreBusy
+from tutti.storage.errors import RowRefused, StoreBusy, StoreError
 from tutti.storage.exchange.enter import (
     LogPositions,
     enter_attempts,
@@ -33,6 +33,7 @@ from tutti.storage.exchange.imported import (
 from tutti.storage.exchange.rows import (
     MISFITS,
     AttemptIds,
+    KeyRefused,
     Rows,
     placed,
     repair,
@@ -146,6 +147,9 @@ class _Loader:
             keys = trial_keys(self.format, trial)
             rows = trial_rows(trial, keys, self.run_id)
             self.characters += _characters(rows)
+        except KeyRefused as error:
+            self._refuse(trial, error.field, str(error))
+            return
         except (*MISFITS, AttributeError) as error:
             self._refuse(trial, "", f"{type(error).__name__}: {error}")
             return
@@ -175,8 +179,9 @@ class _Loader:
             except _Race:
                 continue  # another process was faster: check again which rows remain to be added
             except sa.exc.IntegrityError as error:
-                if "unique" not in str(error.orig).lower():
-                    raise  # a defect; a row that is there already is a race
+                if not self._is_overtaken():  # only the content can be at fault; it remains so
+                    reason = f"the catalog refuses these attempts: {error.orig}"
+                    raise StoreError(f"{self.file}: {reason}") from error
             except (RowRefused, *MISFITS):
                 if repaired:
                     raise
@@ -214,6 +219,11 @@ class _Loader:
                 before = set(self.trials)
                 self._add_trial(trial)
                 ids |= {key: key for key in self.trials.keys() - before}
+
+    def _is_overtaken(self) -> bool:
+        """Whether another import has entered some of the attempts held."""
+        with self.catalog.engine.connect() as connection:
+            return bool(known_attempts(connection, self.trials))
 
     def _new_records(self, marks: LogPositions) -> Rows:
         rows: Rows = {}

@@ -27,7 +27,16 @@ TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 FORMER_POLICY, FORMER_CONCURRENCY = "passthrough", 1
 """What earlier versions entered where a log did not say. Ids are still made with them, so that a
 file imported before is recognized."""
+MOST_COUNT = 2**31  # the catalog's columns have 32 bits
 SHOWN_CHARACTERS = 80  # characters of a value in an issue's reason
+
+
+class KeyRefused(ValueError):
+    """A value that no id can be made of, with the field of the attempt that it stands in."""
+
+    def __init__(self, field: str, value: Any, wanted: str) -> None:
+        super().__init__(f"{shown(value)} is not {wanted}")
+        self.field = field
 
 
 @dataclass(frozen=True)
@@ -41,12 +50,13 @@ class AttemptIds:
 
 
 def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
-    """Ids of the cell and its sweep. Raises ValueError for an invalid name or number."""
+    """Ids of the cell and its sweep. Raises KeyRefused."""
     policy, concurrency = cell.policy or FORMER_POLICY, cell.concurrency or FORMER_CONCURRENCY
-    for name in (cell.run, cell.benchmark, cell.model, policy):
-        _check_name(name)
-    _check_number("concurrency", concurrency)
-    _check_number("repeat", cell.repeat)
+    for field, name in (("run", cell.run), ("benchmark", cell.benchmark), ("model", cell.model)):
+        _check_name(f"cell.{field}", name)
+    _check_name("cell.policy", policy)
+    _check_count("cell.concurrency", concurrency, least=1)
+    _check_count("cell.repeat", cell.repeat)
     point: Row = {
         "format": format,
         "run": cell.run,
@@ -58,26 +68,26 @@ def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
 
 
 def trial_keys(format: str, trial: ImportedAttempt) -> AttemptIds:
-    """Ids of the trial's attempt; the same trial has the same ids in every import."""
+    """Ids of the trial's attempt; the same trial has the same ids in every import. Raises
+    KeyRefused."""
     sweep_id, cell_id = cell_keys(format, trial.cell)
-    _check_name(trial.task_id)
-    _check_number("trial", trial.trial)
-    _check_number("attempt", trial.attempt)
+    _check_name("task_id", trial.task_id)
+    _check_count("trial", trial.trial)
+    _check_count("attempt", trial.attempt, least=1)
     sample_id = artifact_id("sample", [cell_id, trial.task_id, trial.trial])
     return AttemptIds(
         sweep_id, cell_id, sample_id, artifact_id("attempt", [sample_id, trial.attempt])
     )
 
 
-def _check_name(name: Any) -> None:
-    if not isinstance(name, str) or "\0" in name:
-        raise ValueError(f"{shown(name)} cannot be a name: text without NUL is needed")
-    name.encode()  # a lone surrogate raises here, before the id is made
+def _check_name(field: str, name: Any) -> None:
+    if not isinstance(name, str) or "\0" in name or repaired(name) != name:
+        raise KeyRefused(field, name, "text without NUL and halves of surrogate pairs")
 
 
-def _check_number(name: str, number: Any) -> None:
-    if type(number) is not int:  # true and 1.0 would make another id than 1
-        raise ValueError(f"{name} {shown(number)} is no whole number")
+def _check_count(field: str, value: Any, least: int = 0) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < MOST_COUNT:
+        raise KeyRefused(field, value, f"a whole number from {least} to {MOST_COUNT - 1}")
 
 
 def trial_rows(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Rows:

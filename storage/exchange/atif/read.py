@@ -85,26 +85,27 @@ def _standalone(file: Path, run: str, name: str) -> Iterator[ImportedItem]:
 
 def _bare_trial(fields: Fields, run: str, name: str) -> ImportedAttempt:
     taken = _steps(fields)
-    ours = fields.inner("extra").inner("tutti").data
+    ours = fields.inner("extra").inner("tutti")
     agent = fields.inner("agent")
     cell = Cell(
-        run=ours.get("cell_id") or run,
-        benchmark=ours.get("benchmark") or "atif",
-        model=ours.get("model") or agent.identity("model_name") or "unknown",
-        policy=ours.get("policy") or None,
-        concurrency=ours.get("concurrency") or None,
-        repeat=ours.get("repeat") or 0,
+        run=ours.identity("cell_id") or run,
+        benchmark=ours.identity("benchmark") or "atif",
+        model=ours.identity("model") or agent.identity("model_name") or "unknown",
+        policy=ours.identity("policy"),
+        concurrency=ours.integer("concurrency", least=1),
+        repeat=ours.count("repeat") or 0,
         detail={"agent": agent.data},
     )
     own = fields.identity("trajectory_id") or fields.identity("session_id")
-    trial = ImportedAttempt(cell, ours.get("task_id") or own or name, file=fields.file)
-    trial.trial, trial.attempt = ours.get("trial", 0), ours.get("attempt", 1)
-    trial.origin = ours.get("attempt_id") or ""
-    trial.scores = [dict(row) for row in ours.get("scores") or []]
+    trial = ImportedAttempt(cell, ours.identity("task_id") or own or name, file=fields.file)
+    trial.trial = ours.place("trial", 0, least=0)
+    trial.attempt = ours.place("attempt", 1, least=1)
+    trial.origin = ours.identity("attempt_id") or ""
+    trial.scores = [dict(row.data) for row in ours.each("scores")]
     read_here = {"status": "ok", "stop_reason": "ended", **taken.times()}
-    trial.outcome = _totals(fields) | dict(ours.get("outcome") or read_here)
-    taken.calls += [dict(row) for row in ours.get("calls") or []]
-    taken.tool_runs += [dict(row) for row in ours.get("tool_runs") or []]
+    trial.outcome = _totals(fields) | (dict(ours.inner("outcome").data) or read_here)
+    taken.calls += [dict(row.data) for row in ours.each("calls")]
+    taken.tool_runs += [dict(row.data) for row in ours.each("tool_runs")]
     for row in (trial.outcome, *trial.scores, *taken.calls, *taken.tool_runs):
         _read_times(row)
     return taken.fill(trial)

@@ -14,6 +14,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from tutti.storage.error_types import foreign_error
 from tutti.storage.errors import StoreError
+from tutti.storage.exchange.fields import Fields, RecordRefused
 from tutti.storage.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.storage.exchange.inspect.values import (
     content_of,
@@ -25,7 +26,7 @@ from tutti.storage.exchange.inspect.values import (
     tool_result,
     usage_of,
 )
-from tutti.storage.exchange.rows import json_text
+from tutti.storage.exchange.rows import json_text, shown
 
 Key = tuple[int | str, int]
 """Id and epoch of a sample."""
@@ -78,13 +79,18 @@ def _read_log(path: Path, run: str) -> Iterator[ImportedItem]:
     except READ_ERRORS as error:
         yield ImportIssue(path, None, "", f"no Inspect log: {_said(error)}")
         return
-    cell = _cell(header, run)
+    ours = Fields(path, None, header.eval.metadata or {}, path="eval.metadata").inner("tutti")
+    cell = _cell(header, run, ours)
+    yield from ours.problems
     for item in _samples(path):
         if isinstance(item, ImportIssue):
             yield item
             continue
+        sample = _LoggedSample(path, cell, header.eval.model, item)
         try:
-            yield from _LoggedSample(path, cell, header.eval.model, item).trials()
+            yield from sample.trials()
+        except RecordRefused:
+            yield from sample.problems
         except READ_ERRORS as error:
             yield ImportIssue(path, None, f"samples.{item.id}.{item.epoch}", _said(error))
 
@@ -164,10 +170,9 @@ def _json_sample(path: Path, place: int, raw: Any) -> Any:
         return ImportIssue(path, None, f"samples.{place}", _said(error))
 
 
-def _cell(header: Any, run: str) -> Cell:
-    """Each Inspect log is a cell; a log written by tutti names its cell."""
+def _cell(header: Any, run: str, ours: Fields) -> Cell:
+    """Each Inspect log is a cell; `ours` is what a log written by tutti says of its cell."""
     spec = header.eval
-    ours = (spec.metadata or {}).get("tutti") or {}
     title = f"{spec.task} {spec.model} {spec.created}"
     detail: Row = {
         "title": title,
@@ -183,11 +188,11 @@ def _cell(header: Any, run: str) -> Cell:
         detail["error"] = header.error.message
     return Cell(
         run=spec.eval_id or spec.run_id or run,
-        benchmark=ours.get("benchmark") or spec.task,
-        model=ours.get("model") or spec.model,
-        policy=ours.get("policy") or None,
-        concurrency=ours.get("concurrency") or spec.config.max_samples or None,
-        repeat=ours.get("repeat") or 0,
+        benchmark=ours.identity("benchmark") or spec.task,
+        model=ours.identity("model") or spec.model,
+        policy=ours.identity("policy"),
+        concurrency=ours.integer("concurrency", least=1) or spec.config.max_samples or None,
+        repeat=ours.count("repeat") or 0,
         detail=detail,
     )
 
@@ -203,25 +208,30 @@ class _LoggedSample:
     problems: list[ImportIssue] = field(default_factory=list)
 
     def trials(self) -> Iterator[ImportedItem]:
-        """The attempts of the sample in order, then the issues found in them."""
+        """The attempts of the sample in order, then the issues found in them. Raises
+        RecordRefused."""
         retries = self.sample.error_retries or []
-        ours = (self.sample.metadata or {}).get("tutti") or {}
-        origins = ours.get("attempt_ids") or []
+        where = f"samples.{self.sample.id}.{self.sample.epoch}.metadata"
+        metadata = self.sample.metadata or {}
+        ours = Fields(self.path, None, metadata, self.problems, where).inner("tutti")
+        outcome, origins = ours.inner("outcome").data, ours.array("attempt_ids")
+        if not all(isinstance(origin, str) for origin in origins):
+            ours.refuse("attempt_ids", f"{shown(origins)} are not ids")
         for place, retry in enumerate(retries):
-            outcome = {"status": "infra_error", "stop_reason": "retried"}
-            outcome |= foreign_error(retry.message)
-            trial = self._trial(place + 1, outcome, retry.events or [])
+            failed = {"status": "infra_error", "stop_reason": "retried"}
+            failed |= foreign_error(retry.message)
+            trial = self._trial(place + 1, failed, retry.events or [])
             trial.origin = origins[place] if place < len(origins) else ""
             yield trial
         last = self._trial(
             len(retries) + 1, self._outcome(), self.sample.events, self.sample.messages
         )
-        last.outcome |= ours.get("outcome") or {}
+        last.outcome |= outcome
         if last.outcome["status"] not in ("infra_error", "cancelled"):
             last.scores = score_rows(self.sample)
-            last.outcome = last.outcome | _primary(last) | (ours.get("outcome") or {})
-        last.trial = ours.get("trial", last.trial)
-        last.attempt = ours.get("attempt", last.attempt)
+            last.outcome = last.outcome | _primary(last) | outcome
+        last.trial = ours.place("trial", last.trial, least=0)
+        last.attempt = ours.place("attempt", last.attempt, least=1)
         last.target = _target(self.sample.target)
         last.origin = origins[-1] if origins else ""
         yield last

@@ -69,9 +69,11 @@ def read(path: Path, run: str) -> Iterator[ImportedItem]:
     yield from found.problems
     found.problems.clear()
     yield from take(_simulations(found), results.trials_of)
-    if SIMULATIONS not in found:
+    if not found.data.get(SIMULATIONS):
         folder = file.parent / SIMULATIONS
         files = sorted(folder.glob("*.json")) if folder.is_dir() else []
+        if not files:
+            yield ImportIssue(file, None, SIMULATIONS, f"are neither here nor in {folder}")
         yield from take(map(document, files), results.trials_of)
         yield from _missing(found, {one.stem for one in files})
 

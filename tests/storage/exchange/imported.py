@@ -117,7 +117,7 @@ ODD_VALUES: st.SearchStrategy[Any] = st.recursive(
 @st.composite
 def mutations(draw: st.DrawFn, record: Record) -> Record:
     """`record` with one value anywhere in it replaced by another, or taken away."""
-    paths = list(_paths(record, ""))
+    paths = list(paths_of(record))
     return changed(record, draw(st.sampled_from(paths)), draw(st.just(DROP) | ODD_VALUES))
 
 
@@ -132,13 +132,14 @@ def mutated_lines(draw: st.DrawFn, record: Record) -> bytes:
     return line[:start] + draw(st.binary(max_size=3)) + line[end:]
 
 
-def _paths(value: Any, path: str) -> Iterable[str]:
+def paths_of(value: Any, path: str = "") -> Iterable[str]:
+    """The dotted path of every value in `value`."""
     members = value.items() if isinstance(value, dict) else enumerate(value)
     for name, inner in members:
         here = f"{path}.{name}" if path else str(name)
         yield here
         if isinstance(inner, dict | list):
-            yield from _paths(inner, here)
+            yield from paths_of(inner, here)
 
 
 def check_others_are_kept(

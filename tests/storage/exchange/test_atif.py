@@ -1,13 +1,13 @@
 """ATIF trajectories and Harbor's job folders."""
 
 import json
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings
 
 from tests.storage.exchange.imported import (
     DROP,
@@ -75,6 +75,17 @@ RESULT: Record = {
     "finished_at": "2026-01-02T03:10:00Z",
     "config": {"job_id": "job-7"},
 }
+
+
+def _ours() -> Record:
+    """What tutti's own exporter writes of an attempt."""
+    with tempfile.TemporaryDirectory() as folder:
+        (path,) = write(iter([trial(1)]), Path(folder))
+        found: Record = json.loads(path.read_text())
+        return found
+
+
+OURS = _ours()
 
 
 def job(folder: Path, **results: Record) -> Path:
@@ -271,28 +282,36 @@ def test_a_written_trajectory_keeps_the_rules(tmp_path: Path) -> None:
                 )
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("extra.tutti.trial", None),
+        ("extra.tutti.trial", "0"),
+        ("extra.tutti.attempt", 0),
+    ],
+)
+def test_a_trial_of_ours_without_its_place_is_named(
+    tmp_path: Path, catalog: storage.Catalog, path: str, value: Any
+) -> None:
+    """It was "other imports enter the same attempts; try again later", again and again."""
+    file = write_json(tmp_path / "trajectory.json", changed(OURS, path, value))
+    report = load(catalog, read(file, "run"), "atif")
+    assert report.taken == 0
+    assert {(problem.file, problem.field) for problem in report.problems} == {(file, path)}
+
+
 @settings(
     max_examples=settings().max_examples * 3 // 5,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-@given(data=st.data())
+@given(record=mutations(OURS))
+@example(record=changed(OURS, "extra.tutti.trial", None))
 def test_what_we_wrote_and_somebody_changed_is_no_crash(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    record: Record, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    _check_changed(lambda record: data.draw(mutations(record)), tmp_path_factory.mktemp("changed"))
-
-
-@pytest.mark.parametrize("name", ["trial", "attempt"])
-def test_what_we_wrote_without_its_number_is_named(tmp_path: Path, name: str) -> None:
-    """Drawn once: it was answered with "other imports enter the same attempts; try again"."""
-    _check_changed(lambda record: changed(record, f"extra.tutti.{name}", None), tmp_path)
-
-
-def _check_changed(change: Callable[[Record], Record], folder: Path) -> None:
-    (path,) = write(iter([trial(1)]), folder)
-    record = change(json.loads(path.read_text()))
-    write_json(path, record)
+    folder = tmp_path_factory.mktemp("changed")
+    path = write_json(folder / "trajectory.json", record)
     with storage.open_catalog(storage.Home(folder / "store")) as catalog:
         report = load(catalog, read(path, "run"), "atif")
     assert report.taken or report.problems

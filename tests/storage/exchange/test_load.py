@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from tutti import storage
-from tutti.storage.exchange import loader
+from tutti.storage.exchange.enter import enter_attempts
 from tutti.storage.exchange.imported import (
     Cell,
     ImportedAttempt,
@@ -27,9 +27,8 @@ from tutti.storage.exchange.rows import cell_keys
 from tutti.storage.schemas import TABLES
 
 CELL = Cell("run-1", "adder", "small", detail={"seed": 7})
-NO_NUMBERS: list[Any] = [None, "1", 1.0, True]
-"""Values that are no number of a trial, an attempt or a repeat."""
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+ENTER = "tutti.storage.exchange.loader.enter_attempts"
 WORKER = """
 import sys, time
 from pathlib import Path
@@ -250,13 +249,21 @@ def test_recordings_take_each_record_once_however_they_are_cut(catalog: storage.
         ({"outcome": {"colour": "red"}}, "attempts.0.colour"),
         ({"calls": [{"retry": 2**70}]}, "calls.0.retry"),
         ({"calls": [{"token_ids": [2**40]}]}, "calls.0.token_ids"),
-        ({"task_id": "a\0b"}, ""),
-        ({"task_id": "\ud800"}, ""),
+        ({"task_id": "a\0b"}, "task_id"),
+        ({"task_id": "\ud800"}, "task_id"),
+        ({"task_id": None}, "task_id"),
+        ({"trial": None}, "trial"),
+        ({"trial": -1}, "trial"),
+        ({"trial": 2**31}, "trial"),
+        ({"trial": True}, "trial"),
+        ({"trial": "0"}, "trial"),
+        ({"trial": 1.0}, "trial"),
+        ({"attempt": None}, "attempt"),
+        ({"attempt": 0}, "attempt"),
         ({"messages": [5]}, ""),
-        ({"cell": Cell("\ud800", "b", "m")}, ""),
-        *[({name: value}, "") for name in ("trial", "attempt") for value in NO_NUMBERS],
-        *[({"cell": Cell("r", "b", "m", repeat=value)}, "") for value in NO_NUMBERS],
-        *[({"cell": Cell("r", "b", "m", concurrency=value)}, "") for value in NO_NUMBERS[1:]],
+        ({"cell": Cell("\ud800", "b", "m")}, "cell.run"),
+        ({"cell": Cell("r", "b", "m", repeat=None)}, "cell.repeat"),  # type: ignore[arg-type]
+        ({"cell": Cell("r", "b", "m", concurrency=-1)}, "cell.concurrency"),
     ],
 )
 def test_a_trial_that_does_not_fit_is_named_and_the_others_are_taken(
@@ -270,15 +277,42 @@ def test_a_trial_that_does_not_fit_is_named_and_the_others_are_taken(
     str(problem).encode(errors="strict" if field else "backslashreplace")
 
 
-def test_a_broken_constraint_that_is_no_race_is_raised(
+def test_a_refusal_of_the_catalog_is_no_race(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def enter(*_: object) -> None:
-        raise sa.exc.IntegrityError("insert", {}, Exception("NOT NULL constraint failed: x.y"))
+    """Where no other import has entered the attempts, trying again would not end otherwise."""
+    tries = 0
 
-    monkeypatch.setattr(loader, "enter_attempts", enter)
-    with pytest.raises(sa.exc.IntegrityError, match="NOT NULL"):
-        load(catalog, [trial(1)], "test")
+    def refuse(*_: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise sa.exc.IntegrityError("insert", {}, Exception("NOT NULL constraint failed"))
+
+    monkeypatch.setattr(ENTER, refuse)
+    with pytest.raises(storage.StoreError, match="refuses these attempts: NOT NULL") as caught:
+        load(catalog, trials(2), "test")
+    assert not isinstance(caught.value, storage.StoreBusy) and tries == 1
+
+
+def test_a_lost_race_for_the_rows_is_none_of_the_content(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another import enters an attempt between the check and the insert: the rest is entered."""
+    tries = 0
+
+    def lose_once(connection: sa.Connection, attempts: list[Any]) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            connection.rollback()
+            monkeypatch.setattr(ENTER, enter_attempts)
+            load(catalog, trials(1), "test")
+            raise sa.exc.IntegrityError("insert", {}, Exception("UNIQUE constraint failed"))
+        enter_attempts(connection, attempts)
+
+    monkeypatch.setattr(ENTER, lose_once)
+    report = load(catalog, trials(3), "test")
+    assert (report.taken, report.there, report.problems) == (2, 1, [])
 
 
 def test_what_has_a_near_form_is_mended_and_named(catalog: storage.Catalog) -> None:

@@ -58,10 +58,14 @@ def export(catalog: "Catalog", sweep_id: str, out: Path, force: bool, as_json: b
         for benchmark, left_out in run.left_out.items():
             words = f"{left_out} tasks have fewer counted trials than others and are left out"
             typer.echo(f"{name}, {benchmark}: {words}", err=True)
+        for benchmark, count in run.without_role.items():
+            words = f"{count} messages without a role are left out"
+            typer.echo(f"{name}, {benchmark}: {words}", err=True)
     files = [str(file) for run in written.values() for file in run.files]
     count = sum(run.rows for run in written.values())
     found = {"sweep_id": sweep_id, "attempts": count, "files": files}
     found["left_out"] = {name: run.left_out for name, run in written.items() if run.left_out}
+    found["without_role"] = {n: run.without_role for n, run in written.items() if run.without_role}
     words = f"{sweep_id}: {count} attempts in {len(files)} files in {out}"
     typer.echo(json.dumps(found) if as_json else words)
 

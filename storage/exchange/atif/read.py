@@ -266,7 +266,9 @@ def _add_step(step: Fields, taken: _StepRows, model: str | None) -> None:
 
 
 def _tool_call(call: Fields) -> Row:
-    name = call.needed("function_name", call.identity("function_name"))
+    name = None  # tutti writes no text for a call without a tool
+    if call.data.get("function_name") != "":
+        name = call.needed("function_name", call.identity("function_name"))
     arguments = call.inner("arguments").data
     return {"id": call.identity("tool_call_id"), "name": name, "arguments": json_text(arguments)}
 

@@ -46,6 +46,9 @@ from tasks t left join (select artifact_id, detail ->> '$.subsets' as attribute 
          on s.artifact_id = t.task_set_id
 where t.task_set_id = (select task_set_id from cells where cell_id = $cell) group by t.task_id
 """
+NO_ROLE_SQL = """
+select count(*) from messages where role is null and attempt_id in (select unnest($attempts))
+"""
 MEASURE_SQL = "select measure from headlines where cell_id = $cell"
 
 
@@ -57,6 +60,8 @@ class WrittenRun:
     rows: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     """By benchmark, tasks with fewer counted trials than others; only where there are some."""
+    without_role: dict[str, int] = field(default_factory=dict)
+    """By benchmark, messages that a client sent without a role, which are left out; likewise."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,10 @@ def write_run(
             continue
         place = folder / RESULTS / benchmark.replace("/", "-")
         place.mkdir(parents=True, exist_ok=True)
+        attempts = {"attempts": list(chosen.attempts)}
+        ((without_role,),) = connection.execute(NO_ROLE_SQL, attempts).fetchall()
+        if without_role:
+            written.without_role[benchmark] = without_role
         for name, found in _write_rows(connection, cell_id, chosen, place).items():
             metrics[name] = found.blocks()
         written.files += [place / name for name in chosen.names()]
@@ -156,6 +165,7 @@ def _tasks(
 
 def _row(trial: ImportedAttempt, is_mean: bool) -> Row:
     outcome = trial.outcome
+    trial.messages = [message for message in trial.messages if "role" in message]
     score = trial.scores[-1] if trial.scores else {}
     value: bool | float = bool(outcome.get("correct", False))
     if is_mean:

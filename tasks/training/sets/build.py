@@ -221,6 +221,9 @@ def _conversations(
         if not any(message["role"] == "assistant" for message in said):
             reasons[each.attempt_id] = "no messages were recorded"
             continue
+        if any(message["role"] is None for message in said):
+            reasons[each.attempt_id] = "a message has no role"
+            continue
         row: dict[str, Any] = {"name": each.attempt_id, "messages": said}
         rows.append(row | {"wanted": each.wanted, "pair": each.pair})
     return rows, {}

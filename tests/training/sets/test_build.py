@@ -250,7 +250,9 @@ def test_messages_are_rows_in_the_form_of_templates(catalog: Catalog) -> None:
         {"role": "tool", "content": "there", "tool_call_id": "1", "name": "search"},
         {"role": "assistant", "content": "found"},
     ]
-    enter(catalog, [Attempt("a", said=said), Attempt("b", said=said[:1]), Attempt("c")])
+    nobody = [{"role": None, "content": "a client's"}, *said]
+    entered = [Attempt("a", said=said), Attempt("b", said=said[:1]), Attempt("c")]
+    enter(catalog, [*entered, Attempt("d", said=nobody)])
     made = built(catalog, "select attempt_id, 0.5 as weight from attempts", tokens="template")
     (row,) = rows_of(made)
     function = {"name": "search", "arguments": {"query": "x"}}
@@ -271,7 +273,8 @@ def test_messages_are_rows_in_the_form_of_templates(catalog: Catalog) -> None:
         {"role": "assistant", "content": "found", "weight": 0.5},
     ]
     assert row["name"] == "a" and made.manifest["sequences"] == 1
-    assert left_out(made) == dict.fromkeys(("b", "c"), "no messages were recorded")
+    nothing = dict.fromkeys(("b", "c"), "no messages were recorded")
+    assert left_out(made) == nothing | {"d": "a message has no role"}
 
 
 def test_the_ancestors_are_the_cells_of_its_attempts(catalog: Catalog) -> None:

@@ -63,6 +63,9 @@ class Conversation:
         self._forms: dict[int, int] = {}
         """The key of each form in which a message came, by the hash of its bytes."""
         self._contexts: dict[str, tuple[list[dict[str, int]], int]] = {}
+        self._answered: set[int] = set()
+        """The hashes of the keys of prompts that had an answer and continued no other one."""
+        self._asked = 0  # the length of the last prompt, if it had an answer
         # The last prompt with its answer: keys, positions, and the positions' spans.
         self._last: list[int] = []
         self._last_positions: list[int] = []
@@ -75,12 +78,15 @@ class Conversation:
         prompt: Sequence[Message],
         answer: Message | None,
         kept: KeptContext | None = None,
+        repeats: bool = False,
     ) -> tuple[list[dict[str, Any]], list[dict[str, int]]]:
         """Record a call with its prompt and answer, as OpenAI messages.
 
         Returns new rows of `messages` and the call's `prompt_spans`, positions inclusive. The
         answer is a row of the call that made it; None if the call had none. `prompt` lacks the
-        context that the server kept; the spans include it, if it is known.
+        context that the server kept; the spans include it, if it is known. With `repeats`, a prompt
+        that was answered and comes again was said again: its messages after its last answer and its
+        instructions are new rows.
         """
         seen = self._positions
         keys = [
@@ -98,7 +104,15 @@ class Conversation:
         grew = same == len(self._last_positions)
         begun = self._last_spans if grew else spans_of(positions[:same])
         spans = spans_of(positions[same:], begun)
+        if repeats and not rows and kept is None and self._was_answered(keys):
+            first = _first_said_again(prompt)
+            positions[first:] = map(self._take, keys[first:])
+            rows = [self._row(prompt[n], positions[n], None) for n in range(first, len(prompt))]
+            spans = spans_of(positions)
+        if answer is not None and not (grew and self._last):
+            self._answered.add(hash(tuple(keys)))
         self._last, self._last_positions, self._last_spans = keys, positions, spans
+        self._asked = 0 if answer is None else len(keys)
         if answer is not None:
             key = _plain_key(answer) or self._form_key(answer)
             position = self._take(key)
@@ -109,6 +123,10 @@ class Conversation:
         if kept is not None:
             self._keep(kept)
         return rows, spans
+
+    def _was_answered(self, keys: list[int]) -> bool:
+        """Whether a prompt of known messages had an answer: the last one, or one that began anew."""
+        return self._last[: self._asked] == keys or hash(tuple(keys)) in self._answered
 
     def _kept(self, kept: KeptContext) -> list[int]:
         """The positions of the context that a call continues; none if it is not known."""
@@ -238,6 +256,13 @@ def spans_of(
         else:
             spans.append({"first": position, "last": position})
     return spans
+
+
+def _first_said_again(prompt: Sequence[Message]) -> int:
+    """The place of the first message after the last answer and the instructions of a prompt."""
+    before = ("assistant", "system", "developer")
+    places = (place for place, said in enumerate(prompt, 1) if said.get("role") in before)
+    return max(places, default=0)
 
 
 def _text(value: Any) -> str | None:

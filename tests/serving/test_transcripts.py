@@ -43,6 +43,26 @@ async def test_growing_prompts_are_stored_once(bench: Bench) -> None:
         assert [row["content"] for row in found] == [message["content"] for message in sent]
 
 
+async def test_questions_that_a_program_asks_again_are_each_there(bench: Bench) -> None:
+    """Calls of one turn with the same words: the transcript has each question with its answer."""
+    answers = iter(["first", "second", "other", "third"])
+
+    async def reply(_: Any, body: dict[str, Any]) -> web.StreamResponse:
+        return web.json_response(completion(next(answers)))
+
+    bench.engine.reply = reply
+    for turn, text in enumerate(("2+2?", "2+2?", "3+3?", "2+2?")):
+        headers = {"X-Call-Id": f"call-{turn}"}
+        await bench.chat("agent", headers=headers, messages=[user(text)])
+    said = await bench.rows("select content from transcript('agent')")
+    assert [row["content"] for row in said] == [
+        *("2+2?", "first", "2+2?", "second", "3+3?", "other", "2+2?", "third"),
+    ]
+    for turn in range(4):
+        (found,) = await bench.rows(f"select content from prompt('call-{turn}')")
+        assert found["content"] == ("3+3?" if turn == 2 else "2+2?")
+
+
 async def test_a_streamed_answer_is_put_together(bench: Bench) -> None:
     """Text and tool calls come in pieces; the transcript has them whole."""
     deltas = [

@@ -19,11 +19,13 @@ MESSAGES = st.builds(
     st.sampled_from(["system", "user", "assistant", "tool"]),
     TEXTS,
 )
-EDITS = st.sampled_from(["grow", "cut", "forget first", "summarise", "branch"])
+EDITS = st.sampled_from(["grow", "cut", "forget first", "summarise", "branch", "again"])
 
 
 def edited(prompt: list[dict[str, Any]], edit: str, new: dict[str, Any]) -> list[dict[str, Any]]:
     """What agents do to their context between calls."""
+    if edit == "again":
+        return prompt[:-1] or [new]
     if edit == "cut":
         return [*prompt[: len(prompt) // 2], new]
     if edit == "forget first":
@@ -83,15 +85,17 @@ def test_after_rows_were_lost_no_prompt_refers_to_them() -> None:
 
 
 @settings(deadline=None, max_examples=settings().max_examples * 3)
-@given(st.lists(st.tuples(EDITS, MESSAGES, MESSAGES), min_size=1, max_size=12))
-def test_every_prompt_is_the_rows_at_its_spans(turns: list[tuple[str, Any, Any]]) -> None:
+@given(st.lists(st.tuples(EDITS, MESSAGES, MESSAGES), min_size=1, max_size=12), st.booleans())
+def test_every_prompt_is_the_rows_at_its_spans(
+    turns: list[tuple[str, Any, Any]], repeats: bool
+) -> None:
     """Property: whatever an agent does to its context, the stored prompt is the one it sent."""
     conversation = Conversation("attempt:1")
     stored: dict[int, dict[str, Any]] = {}
     prompt: list[dict[str, Any]] = []
     for nth, (edit, new, answer) in enumerate(turns):
         prompt = edited(prompt, edit, new)
-        rows, spans = conversation.observe(f"call:{nth}", prompt, answer)
+        rows, spans = conversation.observe(f"call:{nth}", prompt, answer, repeats=repeats)
         for row in rows:
             assert row["position"] not in stored
             stored[row["position"]] = row
@@ -100,6 +104,40 @@ def test_every_prompt_is_the_rows_at_its_spans(turns: list[tuple[str, Any, Any]]
         assert stored[max(stored)]["call_id"] == f"call:{nth}"
         prompt = [*prompt, answer]
     assert sorted(stored) == list(range(len(stored)))
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+@pytest.mark.parametrize("begun", [[], [{"role": "system", "content": "be brief"}]])
+@pytest.mark.parametrize("texts", ["aaaa", "abab", "aabba", "abcabc"])
+def test_a_prompt_that_was_answered_and_comes_again_is_said_again(
+    begun: list[dict[str, Any]], texts: str
+) -> None:
+    """One-turn calls of one program: each question stands before its answer, instructions once."""
+    conversation, said = Conversation("attempt:1"), []
+    for nth, text in enumerate(texts):
+        answer = {"role": "assistant", "content": f"answer {nth}"}
+        rows, _ = conversation.observe(f"call:{nth}", [*begun, user(text)], answer, repeats=True)
+        said += [row["content"] for row in rows if row["role"] != "system"]
+    assert said == [each for n, text in enumerate(texts) for each in (text, f"answer {n}")]
+    assert conversation._count == 2 * len(texts) + len(begun)
+
+
+def test_a_prompt_without_an_answer_is_sent_again_and_not_said_again() -> None:
+    """A client's retry after an error; and contexts that were edited keep what they kept."""
+    conversation = Conversation("attempt:1")
+    answer = {"role": "assistant", "content": "b"}
+    assert len(conversation.observe("call:1", [user("a")], None, repeats=True)[0]) == 1
+    assert len(conversation.observe("call:2", [user("a")], answer, repeats=True)[0]) == 1
+    grown = [user("a"), answer, user("c")]
+    assert len(conversation.observe("call:3", grown, answer, repeats=True)[0]) == 2
+    rows, spans = conversation.observe("call:4", grown, answer, repeats=True)
+    assert [row["content"] for row in rows] == ["c", "b"]
+    assert spans == [{"first": 0, "last": 1}, {"first": 4, "last": 4}]
+    rows, _ = conversation.observe("call:5", [user("a"), user("c")], None, repeats=True)
+    assert rows == []
 
 
 @pytest.mark.parametrize("turns", [10, 40, 160])

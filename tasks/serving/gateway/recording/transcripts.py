@@ -43,7 +43,8 @@ class Transcripts:
         Calls of one program must come in order, one after the other.
         """
         conversation = self._conversation(str(call["attempt_id"]), prompt, kept)
-        messages, spans = conversation.observe(str(call["call_id"]), prompt, answer, kept)
+        call_id = str(call["call_id"])
+        messages, spans = conversation.observe(call_id, prompt, answer, kept, repeats=True)
         for message in messages:
             message |= {"cell_id": call["cell_id"], "sweep_id": call.get("sweep_id")}
         return {"calls": [{**call, "prompt_spans": spans}], "messages": [*messages]}

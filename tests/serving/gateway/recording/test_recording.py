@@ -111,7 +111,10 @@ def test_a_quick_call_is_rows_when_it_has_ended(
     "second",
     [
         pytest.param(ended(2, [said("user", "a"), said("user", LONG)], "d"), id="long"),
-        pytest.param(ended(2, [said("user", "a")], "d " * (2 * MANY_PIECES)), id="many pieces"),
+        pytest.param(
+            ended(2, [said("user", "a"), said("user", "c")], "d " * (2 * MANY_PIECES)),
+            id="many pieces",
+        ),
     ],
 )
 def test_calls_after_one_that_takes_long_keep_its_programs_order(

@@ -125,7 +125,7 @@ class Conversation:
         return rows, spans
 
     def _was_answered(self, keys: list[int]) -> bool:
-        """Whether a prompt of known messages had an answer: the last one, or one that began anew."""
+        """Whether a prompt of known messages had an answer: the last prompt or one begun anew."""
         return self._last[: self._asked] == keys or hash(tuple(keys)) in self._answered
 
     def _kept(self, kept: KeptContext) -> list[int]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tutti.storage import current_home
 from tutti.tasks.benchmarks.errors import SourceMissing
+from tutti.tasks.benchmarks.prepared import as_published
 from tutti.tasks.benchmarks.rows import Row, read_rows
 
 NAMED_FILES = 8  # files of a folder shown in an error
@@ -40,6 +41,11 @@ class Files:
         """Every row of every file. Raises BadRow."""
         for path in self.paths:
             yield from read_rows(path)
+
+    def published(self) -> Iterator[Row]:
+        """Every row under its publisher's names, also of a file that NeMo-Skills prepared. Raises
+        BadRow."""
+        return map(as_published, self.rows())
 
 
 Download = Callable[[Hub, Sequence[str], Path], Path]

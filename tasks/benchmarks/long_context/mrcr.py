@@ -19,7 +19,7 @@ CHARS_A_TOKEN = 4  # for the attribute alone: the publisher's bins are by tokens
 def read(files: Files) -> Iterator[Item]:
     """One item a row with ``prompt`` (messages as JSON text), ``answer``,
     ``random_string_to_prepend``, ``n_needles`` and ``desired_msg_index``."""
-    for number, row in enumerate(files.rows()):
+    for number, row in enumerate(files.published()):
         messages = [dict(message.data) for message in row.objects("prompt")]
         if not messages or messages[-1].get("role") != "user":
             row.bad("prompt", "does not end with a message of the user")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.item import ExcludedRow, Item
+from tutti.tasks.benchmarks.prepared import ANSWER as PREPARED
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
@@ -24,7 +25,7 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 
 def read_aime(files: Files) -> Iterator[Item]:
     """One item a row with ``problem`` and ``answer`` ("016" and 16 are both 16)."""
-    for number, row in enumerate(files.rows()):
+    for number, row in enumerate(files.published()):
         answer = row.name("answer", "Answer").strip()
         if not answer.isascii() or not answer.isdigit() or int(answer) > LARGEST:
             row.bad(
@@ -41,7 +42,7 @@ def read_aime(files: Files) -> Iterator[Item]:
 
 def read_hmmt(files: Files) -> Iterator[Item]:
     """One item a row with ``problem`` and ``answer``; ``problem_type`` is a list of fields."""
-    for number, row in enumerate(files.rows()):
+    for number, row in enumerate(files.published()):
         yield Item(
             id=row.name("problem_idx", "id") if row.name_of("problem_idx", "id") else str(number),
             fields={"question": row.text("problem")},
@@ -53,7 +54,7 @@ def read_hmmt(files: Files) -> Iterator[Item]:
 def read_omni(files: Files) -> Iterator[Item]:
     """One item a row with ``problem``, ``answer``, ``domain``, ``difficulty`` (1 to 10) and
     ``source``."""
-    for number, row in enumerate(files.rows()):
+    for number, row in enumerate(files.published()):
         level = row.value("difficulty")
         if isinstance(level, bool) or not isinstance(level, int | float):
             row.wrong(("difficulty",), level, "a number")
@@ -72,13 +73,15 @@ def read_omni(files: Files) -> Iterator[Item]:
 
 def read_odyssey(files: Files) -> Iterator[Item | ExcludedRow]:
     """One item a row ``{"Problem_1": {…}}`` with ``question``, ``answer``, ``label`` and
-    ``level``. A full stop and dollar signs around an answer are left out. A problem whose answer
-    is a word ("Yes", 15 of 387) is excluded."""
-    for row in files.rows():
-        if len(row.data) != 1:
-            row.bad("", f"has {len(row.data)} fields, not one problem")
-        (name,) = row.data
-        problem = row.object(name)
+    ``level``, or a row of NeMo-Skills'. A full stop and dollar signs around an answer are left
+    out. A problem whose answer is a word ("Yes", 15 of 387) is excluded."""
+    for number, row in enumerate(files.published(), 1):
+        name, problem = str(number), row
+        if row.name_of(PREPARED) is None:
+            if len(row.data) != 1:
+                row.bad("", f"has {len(row.data)} fields, not one problem")
+            (name,) = row.data
+            problem = row.object(name)
         answer = _LAYOUT.sub("", problem.text("answer")).rstrip(".").strip()
         if answer.startswith("$") and answer.endswith("$") and answer.count("$") == 2:
             answer = answer.strip("$").strip()

@@ -10,7 +10,13 @@ from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.item import Item
-from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text, shuffled
+from tutti.tasks.benchmarks.prepared import ANSWER as PREPARED
+from tutti.tasks.benchmarks.questions.choices import (
+    LETTERS,
+    options_text,
+    place_of,
+    shuffled,
+)
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
@@ -18,8 +24,12 @@ WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
 
 def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``Question``, ``Correct Answer`` and three incorrect ones."""
-    for row in files.rows():
+    """One item a row with ``Question``, ``Correct Answer`` and three incorrect ones; or, as
+    NeMo-Skills shuffled them, with ``options`` and the letter as ``answer``."""
+    for row in files.published():
+        if row.name_of("Question") is None and row.name_of(PREPARED):
+            yield _as_shuffled(row)
+            continue
         question = row.text("Question").strip()
         item_id = row.text("Record ID") if row.name_of("Record ID") else _hash(question)
         answers = [row.name(name).strip() for name in ("Correct Answer", *WRONG)]
@@ -32,6 +42,17 @@ def read(files: Files) -> Iterator[Item]:
             target={"answer": LETTERS[gold], "choices": options},
             attributes=_attributes(row) | {"gold_position": str(gold)},
         )
+
+
+def _as_shuffled(row: Row) -> Item:
+    question, options = row.text("question").strip(), row.texts("options")
+    gold = place_of(row, "answer", len(options))
+    return Item(
+        id=_hash(question),
+        fields={"question": question, "choices": options_text(options)},
+        target={"answer": LETTERS[gold], "choices": options},
+        attributes={"subdomain": row.text("category"), "gold_position": str(gold)},
+    )
 
 
 def _hash(question: str) -> str:
@@ -48,8 +69,8 @@ GPQA = Benchmark(
     read=read,
     splits={
         "diamond": ("gpqa_diamond.csv", "*diamond*.csv", "*diamond*.parquet", "*diamond*.jsonl"),
-        "main": ("gpqa_main.csv",),
-        "extended": ("gpqa_extended.csv",),
+        "main": ("gpqa_main.csv", "main.jsonl"),
+        "extended": ("gpqa_extended.csv", "extended.jsonl"),
     },
     scorer="choice",
     prompt="choice",

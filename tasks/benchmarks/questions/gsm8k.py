@@ -13,6 +13,7 @@ from pathlib import Path
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.errors import BadRow
 from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
 NUMBER = re.compile(r"-?[\d,]*\.?\d+")
@@ -21,15 +22,24 @@ ANSWER = re.compile(r"####\s*(-?[\d,]*\.?\d+)\.?\s*$")
 
 
 def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``question`` and ``answer`` (a solution that ends in ``#### number``)."""
-    for number, row in enumerate(files.rows()):
-        solution = row.text("answer")
-        found = ANSWER.search(solution)
-        if found is None:
-            row.bad("answer", "does not end in '#### <number>'")
-        answer = found[1].replace(",", "")
+    """One item a row with ``question`` and ``answer`` (a solution that ends in ``#### number``; or
+    the number, with the solution beside)."""
+    for number, row in enumerate(files.published()):
+        given = row.value("answer")
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            solution, answer = row.text_or("", "solution"), str(given)
+        else:
+            solution = row.text("answer")
+            answer = _last_number(row, solution)
         fields = {"question": row.text("question"), "solution": solution}
         yield Item(str(number), fields, {"answer": answer})
+
+
+def _last_number(row: Row, solution: str) -> str:
+    found = ANSWER.search(solution)
+    if found is None:
+        row.bad("answer", "does not end in '#### <number>'")
+    return found[1].replace(",", "")
 
 
 def read_languages(files: Files) -> Iterator[Item]:

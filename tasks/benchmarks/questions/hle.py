@@ -21,7 +21,7 @@ IMAGE_STARTS = ("data:image/", "https://", "http://")
 
 def read(files: Files, images: bool) -> Iterator[Item | ExcludedRow]:
     """One item a row with ``id``, ``question``, ``answer``, ``answer_type``, ``image``."""
-    for row in files.rows():
+    for row in files.published():
         image = _image(row)
         item_id = row.name("id")
         if image and not images:
@@ -51,7 +51,9 @@ def _image(row: Row) -> str:
 
 REPORTS = Headline("accuracy", metrics=("calibration",))
 HUB = Hub("cais/hle", "5a81a4c7271a2a2a312b9a690f0c2fde837e4c29")
-SPLITS = {"test": ("data/test-*.parquet", "test-*.parquet", "hle.jsonl", "test.jsonl")}
+SPLITS = {
+    "test": ("data/test-*.parquet", "test-*.parquet", "hle.jsonl", "test.jsonl", "text.jsonl")
+}
 RULES = {"three_votes": "judge", "toolorchestra": "toolorchestra_judge"}
 LICENCE = "MIT, behind a licence on the hub; Phan et al. 2025, arXiv 2501.14249"
 

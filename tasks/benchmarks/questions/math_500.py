@@ -9,7 +9,7 @@ from tutti.tasks.benchmarks.source import Files, Hub
 
 def read(files: Files) -> Iterator[Item]:
     """One item a row with ``problem``, ``answer``, ``subject``, ``level`` and ``unique_id``."""
-    for number, row in enumerate(files.rows()):
+    for number, row in enumerate(files.published()):
         yield Item(
             id=row.text("unique_id") if row.name_of("unique_id") else str(number),
             fields={"question": row.text("problem")},

@@ -11,16 +11,18 @@ from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.item import ExcludedRow, Item
-from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text
+from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text, place_of
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
 SOUND, WRONG_KEY = "ok", "wrong_groundtruth"
+LOST_KEY = "correct_answer"  # NeMo-Skills writes the field's name where it means its value
 
 
 def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``question``, ``subject``, ``choices`` and ``answer`` (a place)."""
-    for number, row in enumerate(files.rows()):
+    """One item a row with ``question``, ``subject``, ``choices`` and ``answer`` (a place
+    or a letter)."""
+    for number, row in enumerate(files.published()):
         options = row.texts("choices")
         gold = _place(row, len(options))
         attributes = {"subject": row.text("subject")}
@@ -29,12 +31,15 @@ def read(files: Files) -> Iterator[Item]:
 
 def read_redux(files: Files) -> Iterator[Item | ExcludedRow]:
     """As `read`, with ``error_type`` and ``correct_answer``; the folder is the subject."""
-    for number, row in enumerate(files.rows()):
+    for number, row in enumerate(files.published()):
         options = row.texts("choices")
         fault = row.text_or(SOUND, "error_type")
-        gold = _place(row, len(options))
         subject = row.text_or("", "subject") or row.file.parent.name
         name = f"{subject}-{number}"
+        if row.data.get("answer") == LOST_KEY:
+            yield ExcludedRow(name, "NeMo-Skills' file lost its corrected key")
+            continue
+        gold = _place(row, len(options))
         corrected = _corrected(row, options) if fault == WRONG_KEY else None
         if fault == SOUND or corrected is not None:
             right = gold if corrected is None else corrected
@@ -67,6 +72,8 @@ def _item(
 
 
 def _place(row: Row, count: int) -> int:
+    if isinstance(row.value("answer"), str):
+        return place_of(row, "answer", count)
     place = row.whole("answer")
     if not 0 <= place < count:
         row.bad("answer", f"{place} is no place of {count} choices")
@@ -92,7 +99,12 @@ MMLU = Benchmark(
     read=read,
     splits={
         "test": ("all/test-*.parquet", "test-*.parquet", "test.jsonl"),
-        "validation": ("all/validation-*.parquet", "validation-*.parquet", "validation.jsonl"),
+        "validation": (
+            "all/validation-*.parquet",
+            "validation-*.parquet",
+            "validation.jsonl",
+            "val.jsonl",
+        ),
         "dev": ("all/dev-*.parquet", "dev-*.parquet", "dev.jsonl"),
     },
     scorer="choice",

@@ -4,23 +4,24 @@ from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.item import Item
-from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text
+from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text, place_of
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
+IDS = ("question_id", "id")
 FILLER = "N/A"  # the data pad some questions' options with it; it is not shown to models
 
 
 def read(files: Files) -> Iterator[Item]:
     """One item a row with ``question``, ``options``, ``answer`` (a letter) and ``category``."""
-    for row in files.rows():
+    for number, row in enumerate(files.published()):
         options = row.texts("options")
         gold = _gold(row, len(options))
         kept = [place for place, text in enumerate(options) if text != FILLER or place == gold]
         answer = LETTERS[kept.index(gold)]
         shown = [options[place] for place in kept]
         yield Item(
-            id=row.name("question_id", "id"),
+            id=row.name(*IDS) if row.name_of(*IDS) else str(number),
             fields={"question": row.text("question"), "choices": options_text(shown)},
             target={"answer": answer, "choices": shown},
             attributes={
@@ -32,12 +33,9 @@ def read(files: Files) -> Iterator[Item]:
 
 
 def _gold(row: Row, count: int) -> int:
-    letter = row.text("answer").strip()
-    if len(letter) != 1 or letter not in LETTERS[:count]:
-        row.bad("answer", f"{letter!r} is no letter of {count} options")
-    gold = LETTERS.index(letter)
+    gold = place_of(row, "answer", count)
     if row.name_of("answer_index") and row.whole("answer_index") != gold:
-        row.bad("answer_index", f"{row.whole('answer_index')} is not the place of {letter}")
+        row.bad("answer_index", f"{row.whole('answer_index')} is not the place of {LETTERS[gold]}")
     return gold
 
 

@@ -12,7 +12,7 @@ from tutti.tasks.benchmarks.source import Files, Hub
 
 def read(files: Files) -> Iterator[Item]:
     """One item a row with ``problem``, ``answer`` and ``metadata`` (topic, answer_type, urls)."""
-    for number, row in enumerate(files.rows()):
+    for number, row in enumerate(files.published()):
         question, answer = row.text("problem", "question"), row.name("answer")
         yield Item(
             id=str(number),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.item import Item
-from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text
+from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text, place_of
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 
@@ -12,8 +12,9 @@ ATTRIBUTES = {"subject": "discipline", "field": "field", "subfield": "subfield"}
 
 
 def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``question``, ``options``, ``answer_letter`` and ``discipline``."""
-    for row in files.rows():
+    """One item a row with ``question``, ``options``, ``answer_letter`` (or the letter as
+    ``answer``) and ``discipline``."""
+    for row in files.published():
         options = row.texts("options")
         letter = _letter(row, options)
         attributes = {name: row.text(column) for name, column in ATTRIBUTES.items()}
@@ -26,13 +27,13 @@ def read(files: Files) -> Iterator[Item]:
 
 
 def _letter(row: Row, options: list[str]) -> str:
-    letter = row.text("answer_letter").strip()
-    if len(letter) != 1 or letter not in LETTERS[: len(options)]:
-        row.bad("answer_letter", f"{letter!r} is no letter of {len(options)} options")
+    if row.name_of("answer_letter") is None:
+        return LETTERS[place_of(row, "answer", len(options))]
+    gold = place_of(row, "answer_letter", len(options))
     said = row.text_or("", "answer")
-    if said and options[LETTERS.index(letter)] != said:
-        row.bad("answer", f"is not option {letter}")
-    return letter
+    if said and options[gold] != said:
+        row.bad("answer", f"is not option {LETTERS[gold]}")
+    return LETTERS[gold]
 
 
 SUPERGPQA = Benchmark(

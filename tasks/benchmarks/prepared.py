@@ -1,0 +1,39 @@
+"""Rows as NeMo-Skills' `prepare_data` writes them, under their publishers' names.
+
+In: a row with ``problem`` and ``expected_answer``. Out: the same row, with the names that the
+publisher gives them beside; options of a question, which stand in its text and as ``A``, ``B``, …,
+are a list and no longer in the text. Other rows stay as they are. Read at 8b18f39.
+"""
+
+from dataclasses import replace
+from string import ascii_uppercase
+from typing import Any
+
+from tutti.tasks.benchmarks.rows import Row
+
+ANSWER = "expected_answer"
+PUBLISHED = {
+    "answer": (ANSWER,),
+    "question": ("problem",),
+    "prompt": ("messages",),
+    "solution": ("reference_solution",),
+    "subject": ("subtopic", "subcategory"),
+    "category": ("subset_for_metrics",),
+}
+"""The publishers' name of a field, and NeMo-Skills'."""
+
+
+def as_published(row: Row) -> Row:
+    """The row under its publisher's names. Raises BadRow where a text lacks its own options."""
+    if row.name_of(ANSWER) is None:
+        return row
+    named = {name: row.name_of(*theirs) for name, theirs in PUBLISHED.items()}
+    data: dict[str, Any] = {name: row.data[theirs] for name, theirs in named.items() if theirs}
+    data |= row.data
+    if isinstance(row.data.get("options"), str):
+        options = [row.data[letter] for letter in ascii_uppercase if letter in row.data]
+        question, shown, after = row.text("problem").rpartition(row.data["options"])
+        if not shown or after:
+            row.bad("problem", "does not end with the options")
+        data |= {"question": question.rstrip("\n"), "options": options, "choices": options}
+    return replace(row, data=data)

@@ -194,9 +194,10 @@ class _Snapshot:
 
 def _snapshot(catalog: cat.Catalog) -> _Snapshot:
     files = files_of(catalog.home)
-    parts = catalog.rows(sa.select(cat.parts).where(cat.parts.c.removed_at.is_(None)))
+    of_parts = sa.select(cat.parts).where(cat.parts.c.removed_at.is_(None))
+    parts, *others = catalog.snapshot([of_parts, *map(sa.select, CATALOG_TABLES)])
     check_parts(catalog, parts)
-    rows = {table.name: catalog.rows(sa.select(table)) for table in CATALOG_TABLES}
+    rows = {table.name: read for table, read in zip(CATALOG_TABLES, others, strict=True)}
     urls: dict[str, Parts] = {name: {} for name in COLUMNS}
     for part in parts:
         known = urls.get(part["table_name"])

@@ -97,6 +97,15 @@ class Catalog:
         with store_boundary(self.home), self.engine.connect() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
 
+    def snapshot(self, queries: "Iterable[sa.Select[Any]]") -> list[list[dict[str, Any]]]:
+        """The rows of several selects, as of one moment: no commit falls between two of them."""
+        with store_boundary(self.home), self.engine.connect() as connection:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            return [[dict(row) for row in connection.execute(each).mappings()] for each in queries]
+
     def upsert(self, table: sa.Table, row: dict[str, Any]) -> None:
         """Insert `row`, or replace the row with its primary key."""
         with self.transaction() as connection:

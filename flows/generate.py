@@ -6,9 +6,12 @@ store has is not generated again, so the same command resumes after a kill.
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tutti.flows.sweep import measure
 from tutti.tasks.runs import open_run
+from tutti.tasks.serving import EndpointFailed
+from tutti.tasks.sweeps.from_flags import entry_name
 from tutti.tasks.sweeps.generate import (
     CheckedFile,
     GenerateRequest,
@@ -66,7 +69,10 @@ async def _generate(
     request: GenerateRequest, checked: CheckedFile, concurrency: int, result: GenerateResult
 ) -> None:
     work = open_work(request, concurrency)
-    work.check(given_settings(request, checked))
+    settings = given_settings(request, checked)
+    if not work.left and "model" not in settings:
+        settings |= await _served_model(request, result)
+    work.check(settings)
     check_written(request, len(checked.task_ids))
     for part in work.dropped:
         names = f"seeds {part.first} to {part.first + part.count - 1}"
@@ -81,6 +87,17 @@ async def _generate(
         if kept.assumed_context:
             result.notes.append(kept.words)
         await _run_part(request, checked, prompts, part, (kept.suite, kept.models), result)
+
+
+async def _served_model(request: GenerateRequest, result: GenerateResult) -> dict[str, Any]:
+    """The setting `model` of an endpoint; nothing, and a note, if it does not answer."""
+    assert request.model is not None, "a request that generates names a model"
+    try:
+        return {"model": await entry_name(request.model, request.settings)}
+    except EndpointFailed as error:
+        said = "so it is not known whether it serves the model of the replies there"
+        result.notes.append(f"{error}; {said}")
+        return {}
 
 
 async def _run_part(

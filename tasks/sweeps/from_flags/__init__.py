@@ -6,6 +6,7 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.from_flags.keep import KeptSweep as KeptSweep
+    from tutti.tasks.sweeps.from_flags.keep import entry_name as entry_name
     from tutti.tasks.sweeps.from_flags.keep import keep_sweep as keep_sweep
     from tutti.tasks.sweeps.from_flags.settings import RunSettings as RunSettings
 

@@ -102,6 +102,15 @@ async def keep_sweep(benchmark: str, model: str, settings: RunSettings) -> KeptS
     return kept
 
 
+async def entry_name(model: str, settings: RunSettings) -> str:
+    """What suites call the model: the registry's entry, or the name that an endpoint serves.
+
+    Raises EndpointFailed, RegistryError or UsageError.
+    """
+    registry = (settings.get("registry") or default_registry()).absolute()
+    return (await _chosen(model, registry, settings)).entry_name
+
+
 async def _chosen(model: str, registry: Path, settings: RunSettings) -> _ChosenModel:
     if not is_url(model):
         return _ChosenModel(model, model, pick_model(registry, model))

@@ -56,16 +56,26 @@ class WorkFolder:
     def keep(self, settings: Mapping[str, Any]) -> None:
         """Write the file. Raises as `check`."""
         self.check(settings)
-        content = {"settings": settings, "parts": [asdict(part) for part in self.parts]}
-        write_whole(self.path, [json.dumps(content, indent=1, sort_keys=True)])
+        write_settings(self.path, settings, [asdict(part) for part in self.parts])
+
+
+def write_settings(path: Path, settings: Mapping[str, Any], parts: Sequence[Any] = ()) -> None:
+    """Write a file that keeps settings. Raises as `write_whole`."""
+    content = {"settings": settings, "parts": parts}
+    write_whole(path, [json.dumps(content, indent=1, sort_keys=True)])
+
+
+def settings_file(request: GenerateRequest, chunk: int | None) -> Path:
+    """The file that keeps the settings of a chunk, or of the whole."""
+    name = "generate" if chunk is None else f"generate_chunk_{chunk}"
+    return request.out / f"{name}.json"
 
 
 def open_work(request: GenerateRequest, concurrency: int) -> WorkFolder:
     """What is left to do in the request's folder. Raises UsageError."""
-    name = "generate" if request.chunk is None else f"generate_chunk_{request.chunk}"
-    path = request.out / f"{name}.json"
-    kept = _read(path)
-    if not kept and (whole := _read(request.out / "generate.json")):  # of merged chunks
+    path = settings_file(request, request.chunk)
+    kept = read_settings(path)
+    if not kept and (whole := read_settings(settings_file(request, None))):  # of merged chunks
         kept = {"settings": whole["settings"], "parts": []}
     done = [seed for seed in request.seeds if is_done(request, seed)]
     if done and not kept:
@@ -122,8 +132,11 @@ def _runs_of(seeds: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Raises UsageError for a file that is not ours."""
+def read_settings(path: Path) -> dict[str, Any]:
+    """The content of a file that keeps settings; empty if there is none.
+
+    Raises UsageError for a file that is not ours.
+    """
     try:
         kept = json.loads(path.read_text("utf-8"))
         [Part(**part) for part in kept["parts"]]

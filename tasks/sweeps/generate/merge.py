@@ -1,14 +1,14 @@
 """Merges the chunks of a seed's file once all are there, also those that other machines wrote.
 
-In: a request. Out: ``output-rs{S}.jsonl``, and the chunks' files removed.
+In: a request. Out: ``output-rs{S}.jsonl``, and the chunks' files removed. The settings are written
+first and the chunks' are removed last, so a merge that is killed goes on where it was.
 """
 
-import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
 from tutti.errors import UsageError
+from tutti.tasks.sweeps.generate.kept import read_settings, settings_file, write_settings
 from tutti.tasks.sweeps.generate.request import GenerateRequest, done_file
 from tutti.tasks.sweeps.generate.rows import write_whole
 from tutti.tasks.sweeps.generate.written import lines_of
@@ -22,61 +22,52 @@ def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[
     written, missing = list[Path](), list[Path]()
     for seed in request.seeds:
         whole = request.path_of(seed)
-        if whole.exists():
-            continue
         parts = [request.path_of(seed, chunk) for chunk in range(request.chunks)]
-        if lacking := [part for part in parts if not part.exists()]:
-            missing += lacking
-            continue
-        try:
-            _check_settings(request)
-            lines = [
-                line
-                for chunk in range(request.chunks)
-                for line in lines_of(request, seed, chunk, rows)
-            ]
-        except FileNotFoundError:
-            if whole.exists():  # another machine has merged them meanwhile
+        if not whole.exists():
+            if lacking := [part for part in parts if not part.exists()]:
+                missing += lacking
                 continue
-            raise
-        write_whole(whole, lines)
-        written.append(whole)
+            _merge_settings(request)
+            try:
+                lines = [
+                    line
+                    for chunk in range(request.chunks)
+                    for line in lines_of(request, seed, chunk, rows)
+                ]
+            except FileNotFoundError:
+                if whole.exists():  # another machine has merged them meanwhile
+                    continue
+                raise
+            write_whole(whole, lines)
+            written.append(whole)
         for part in parts:
             part.unlink(missing_ok=True)
             done_file(part).unlink(missing_ok=True)
-    if written and not missing:
-        _keep_settings(request)
+    if not missing:
+        _merge_settings(request)  # of a merge that was killed before it had written them
+        for chunk in range(request.chunks):
+            settings_file(request, chunk).unlink(missing_ok=True)
     return written, missing
 
 
-def _kept(request: GenerateRequest) -> list[Path]:
-    every = (request.out / f"generate_chunk_{chunk}.json" for chunk in range(request.chunks))
-    return [path for path in every if path.exists()]
-
-
-def _check_settings(request: GenerateRequest) -> None:
-    first: tuple[Path, Any] | None = None
-    for path in _kept(request):
-        settings = json.loads(path.read_text("utf-8"))["settings"]
-        settings = {name: value for name, value in settings.items() if value is not None}
-        if first is not None and settings != first[1]:
-            names = [n for n in {*settings, *first[1]} if settings.get(n) != first[1].get(n)]
-            raise UsageError(
-                f"{path} and {first[0]} have other settings, so their chunks are not merged: "
-                + ", ".join(sorted(names))
-            )
-        first = first or (path, settings)
-
-
-def _keep_settings(request: GenerateRequest) -> None:
-    """One file of settings in place of the chunks'."""
-    kept = _kept(request)
+def _merge_settings(request: GenerateRequest) -> None:
+    """Write one file of settings beside the chunks'. Raises UsageError where these differ."""
+    paths = [settings_file(request, chunk) for chunk in (None, *range(request.chunks))]
+    kept = [(path, content) for path in paths if (content := read_settings(path))]
     if not kept:
         return
-    with contextlib.suppress(FileNotFoundError):  # another machine does the same
-        settings = json.loads(kept[0].read_text("utf-8"))["settings"]
-        content = {"settings": settings, "parts": []}
-        text = json.dumps(content, indent=1, sort_keys=True)
-        write_whole(request.out / "generate.json", [text])
-    for path in kept:
-        path.unlink(missing_ok=True)
+    (first, content), *others = kept
+    settings = _without_nulls(content)
+    for path, other in others:
+        of_other = _without_nulls(other)
+        if of_other != settings:
+            names = [n for n in {*settings, *of_other} if settings.get(n) != of_other.get(n)]
+            raise UsageError(
+                f"{path} and {first} have other settings, so their chunks are not merged: "
+                + ", ".join(sorted(names))
+            )
+    write_settings(settings_file(request, None), content["settings"])
+
+
+def _without_nulls(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in content["settings"].items() if value is not None}

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from tutti.tasks.benchmarks import load_prompt
 from tutti.tasks.scoring import UNSCORED
-from tutti.tasks.serving import short_name
+from tutti.tasks.serving import is_url, short_name
 from tutti.tasks.sweeps.from_flags import KeptSweep, RunSettings, keep_sweep
 from tutti.tasks.sweeps.generate.check import CheckedFile
 from tutti.tasks.sweeps.generate.kept import Part
@@ -65,6 +65,8 @@ def given_settings(request: GenerateRequest, checked: CheckedFile) -> dict[str, 
     kept: dict[str, Any] = {"rows_and_prompt": checked.content, "rows": len(checked.task_ids)}
     kept |= {"key": request.key, "times": request.times, "seeds": request.samples is not None}
     kept |= {"end_reasoning": request.end_reasoning}
+    if request.model is not None and not is_url(request.model):
+        kept["model"] = request.model
     if request.solutions is not None:
         kept |= {"combine": request.solutions.combine, "window": request.solutions.window}
     flags = {name: request.settings.get(name) for name in GIVEN}
@@ -75,12 +77,12 @@ def _name(request: GenerateRequest, part: Part) -> str:
     """The sweep's name: a part has the same whoever runs it."""
     given = request.settings.get("name")
     model = str(request.model).rpartition("://")[2]
-    words = [given or f"generate-{request.file.stem}-{model}"]
+    words = [given or short_name(f"generate-{request.file.stem}-{model}")]
     if part.first:
         words.append(f"rs{part.first}")
     if request.chunk is not None:
         words.append(f"chunk-{request.chunk}-of-{request.chunks}")
-    return short_name("-".join(words))
+    return "-".join(words)
 
 
 def _where(request: GenerateRequest, rows: int) -> str | None:

@@ -1,5 +1,6 @@
 """Names of files, chunks of rows, and which samples are left: nothing twice, nothing left out."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from tests.endpoint_double import endpoint
 from tutti.errors import UsageError
 from tutti.tasks.benchmarks import BadRow
-from tutti.tasks.sweeps.generate import GenerateRequest, check_file, open_work
+from tutti.tasks.sweeps.generate import (
+    GenerateRequest,
+    Part,
+    check_file,
+    open_work,
+    suite_of_part,
+)
 
 
 def request_of(folder: Path, rows: list[Any], **fields: Any) -> GenerateRequest:
@@ -126,3 +135,22 @@ def test_a_folder_of_other_settings_is_refused(tmp_path: Path) -> None:
     request.path_of(0).touch()
     with pytest.raises(UsageError, match=r"no generate\.json says what made it"):
         open_work(request, 4)
+
+
+def test_a_name_is_kept_as_given_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the rule of `tutti run`; before, `--name gC` was stored as `gc`. A name that is made of
+    the file's is shortened."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    rows, part = [{"question": "?"}], Part(0, 1, 4)
+
+    def name(url: str, **settings: Any) -> str:
+        request = request_of(tmp_path, rows, model=url, settings=settings)
+        return asyncio.run(suite_of_part(request, part, 1)).suite.name
+
+    with endpoint({"id": "M"}) as url:
+        assert name(url, name="g-1") == "g-1"
+        assert name(url).startswith("generate-rows-127-0-0-1-")
+        with pytest.raises(ValidationError, match=r"name\n  String should match"):
+            name(url, name="gC")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.discovery import ask_for_models as ask_for_models
     from tutti.tasks.serving.discovery import discover as discover
     from tutti.tasks.serving.discovery import is_url as is_url
+    from tutti.tasks.serving.discovery import not_listed as not_listed
     from tutti.tasks.serving.discovery import short_name as short_name
     from tutti.tasks.serving.duration import serve_for as serve_for
     from tutti.tasks.serving.duration import stop_on_signals as stop_on_signals

@@ -85,8 +85,43 @@ def _address(request: EndpointRequest) -> dict[str, Any]:
     return entry if path.endswith("/v1") or not path else entry | {"api_path": path}
 
 
-def _endpoint(entry: dict[str, Any]) -> Endpoint:
-    model = Model.model_validate({"context_tokens": CONTEXT_TOKENS} | entry)
+async def not_listed(model: Model) -> str | None:
+    """In words, if the model's endpoint lists models and not this one; None for no usable list.
+
+    It may be served all the same: providers do not list aliases and deployments.
+    """
+    try:
+        names = list(_models_in(await ask_for_models(_endpoint(model), model.provider)))
+    except (ProbeFailed, ValueError):
+        return None
+    if not names or model.served_name in names:
+        return None
+    return f"{model.endpoint} does not list {model.served_name!r}; it lists {_some(names)}"
+
+
+def _models_in(answer: Answer) -> dict[str, dict[str, Any]]:
+    """What an answer to `ask_for_models` says of each model, by name.
+
+    Raises ValueError where it is no list of models.
+    """
+    if answer.status != 200:
+        raise ValueError(f"HTTP {answer.status}")
+    try:
+        return {str(each["id"]): dict(each) for each in json.loads(answer.body)["data"]}
+    except (KeyError, TypeError) as error:
+        raise ValueError(repr(error)) from error
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - SHOWN_NAMES
+    return ", ".join(names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _model(entry: dict[str, Any]) -> Model:
+    return Model.model_validate({"context_tokens": CONTEXT_TOKENS} | entry)
+
+
+def _endpoint(model: Model) -> Endpoint:
     address = model.endpoint or ""
     config = EndpointConfig.of_model("", model, address, address, "")
     try:
@@ -100,9 +135,8 @@ async def _listed(entry: dict[str, Any], request: EndpointRequest) -> dict[str, 
 
     An endpoint without a usable list is an error unless the user names the model.
     """
-    endpoint = _endpoint(entry)
     try:
-        answer = await ask_for_models(endpoint, entry["provider"])
+        answer = await ask_for_models(_endpoint(_model(entry)), entry["provider"])
     except ProbeFailed as error:
         raise EndpointFailed(f"{request.url} does not answer: {error}") from error
     if answer.status in (401, 403):
@@ -111,10 +145,8 @@ async def _listed(entry: dict[str, Any], request: EndpointRequest) -> dict[str, 
             "it with --api-key-env"
         )
     try:
-        if answer.status != 200:
-            raise ValueError(f"HTTP {answer.status}")
-        return {str(each["id"]): dict(each) for each in json.loads(answer.body)["data"]}
-    except (ValueError, KeyError, TypeError) as error:
+        return _models_in(answer)
+    except ValueError as error:
         if request.served_name is not None:
             return {}
         raise UsageError(
@@ -144,14 +176,14 @@ def _served_name(request: EndpointRequest, listed: list[str]) -> str:
         return listed[0]
     if not listed:
         raise UsageError(f"{request.url} lists no models; name one with --served-name")
-    more = len(listed) - SHOWN_NAMES
-    names = ", ".join(listed[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
-    raise UsageError(f"{request.url} serves several models: {names}; choose with --served-name")
+    raise UsageError(
+        f"{request.url} serves several models: {_some(listed)}; choose with --served-name"
+    )
 
 
 async def _has_metrics(entry: dict[str, Any]) -> bool:
     """Whether the engine's /metrics and /health are reachable; a proxy may hide them."""
-    endpoint = _endpoint(entry)
+    endpoint = _endpoint(_model(entry))
     try:
         answers = [await endpoint.ask(b"GET", path) for path in (b"/metrics", b"/health")]
     except ProbeFailed:

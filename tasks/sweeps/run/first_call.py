@@ -19,7 +19,7 @@ from tutti.tasks.agents import (
     sampling_of,
 )
 from tutti.tasks.progress import StageProgress, stage
-from tutti.tasks.serving import EngineFailed, ExternalEndpoint
+from tutti.tasks.serving import EngineFailed, ExternalEndpoint, not_listed
 from tutti.tasks.sweeps.plan import WARM, Serving
 from tutti.tasks.sweeps.spec import Suite
 
@@ -39,7 +39,10 @@ RETRY = Retry(
 async def call_endpoints(
     progress: StageProgress, serving: Serving, suite: Suite, gateway_url: str
 ) -> None:
-    """Call each model that others serve once, as the suite's attempts will. Raises EngineFailed."""
+    """Call each model that others serve once, as the suite's attempts will.
+
+    Prints a warning for one that its endpoint does not list. Raises EngineFailed.
+    """
     outside = [
         name
         for name, served in serving.served.items()
@@ -52,6 +55,9 @@ async def call_endpoints(
         for done, name in enumerate(outside):
             progress.show(done, len(outside), name)
             await _call(client, serving, name, suite)
+            if words := await not_listed(serving.served[name].model):
+                line = f"  models.{name}: {words}; what answers may be another model"
+                progress.console.print(line, style="yellow", markup=False)
 
 
 async def _call(client: Client, serving: Serving, name: str, suite: Suite) -> None:

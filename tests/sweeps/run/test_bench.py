@@ -1,6 +1,7 @@
 """A bench with more than one model: each is reached by its name behind one gateway."""
 
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from rich.console import Console
 
-from tests.serving.engine_double import EngineDouble
+from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
 from tutti.tasks.progress import StageLog
 from tutti.tasks.serving import EngineFailed, RegistryError, pick_models
@@ -97,6 +99,36 @@ async def test_an_endpoint_is_called_once_before_anything_is_measured(
             with pytest.raises(EngineFailed, match=rf"models.mine failed.*HTTP {status}") as raised:
                 await bench.services_for(Suite())
     assert "unknown field seed" in str(raised.value) and len(double.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("served", "listed", "warned"),
+    [("big", ["m", "n"], True), ("m", ["m", "n"], False), ("big", [], False), ("big", None, False)],
+)
+async def test_a_model_that_its_endpoint_does_not_list_is_warned_of(
+    tmp_path: Path, catalog: storage.Catalog, served: str, listed: list[str] | None, warned: bool
+) -> None:
+    """With what it lists: an endpoint may answer to any name with another model. One without a list
+    is not."""
+    application, shown = web.Application(), StringIO()
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response(completion("ready"))
+
+    async def names(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": name} for name in listed or ()]})
+
+    application.router.add_post("/v1/chat/completions", answer)
+    if listed is not None:
+        application.router.add_get("/v1/models", names)
+    async with TestServer(application) as server:
+        mine = {"endpoint": str(server.make_url("/v1")), "served_name": served}
+        entries = pick_models(registry(tmp_path, mine=mine), ("mine",))
+        log = StageLog(Console(file=shown, width=300))
+        async with open_bench(entries, None, catalog, log) as bench:
+            await bench.services_for(Suite())
+    words = f"models.mine: {mine['endpoint']} does not list 'big'; it lists m, n; what answers"
+    assert (words in shown.getvalue()) == ("does not list" in shown.getvalue()) == warned
 
 
 async def test_more_engines_are_for_models_that_tutti_serves(

@@ -15,6 +15,7 @@ import tutti
 from tests.endpoint_double import endpoint
 from tutti.cli.main import app
 from tutti.cli.setup.init import contents
+from tutti.errors import UsageError
 from tutti.tasks.project import PROJECT
 from tutti.tasks.sweeps.from_flags import keep_sweep
 from tutti.tasks.sweeps.spec import read_suite
@@ -128,6 +129,25 @@ def test_what_is_left_open_is_one_message(
     with endpoint(*({"id": name} for name in names)) as url:
         done = CliRunner().invoke(app, ["run", "gsm8k", "--model", url, *flags])
     assert done.exit_code == code and words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("keyword", "words"),
+    [("temprature", "did you mean 'temperature'?"), ("zzz", "known: registry, name, served_name")],
+)
+def test_an_unknown_keyword_is_a_type_error(keyword: str, words: str) -> None:
+    """As of any function; before, `temprature=0.7` was measured at temperature 0."""
+    given: Any = {keyword: 0.7}
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'; {words}"):
+        tutti.run("gsm8k", "http://127.0.0.1:9/v1", **given)
+
+
+@pytest.mark.parametrize("name", ["served_name", "api_key_env", "context_tokens"])
+def test_what_only_an_endpoint_has_is_refused_of_an_entry(name: str) -> None:
+    """It was left out in silence: the entry was measured by its own name, key and context."""
+    settings: Any = {name: 4096 if name == "context_tokens" else "OTHER"}
+    with pytest.raises(UsageError, match=rf"--{name.replace('_', '-')}: for an endpoint's URL"):
+        asyncio.run(keep_sweep("gsm8k", "pocket", settings))
 
 
 def test_an_unknown_context_length_is_told() -> None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -47,8 +48,14 @@ def run(benchmark: str, model: str, **settings: Unpack[RunSettings]) -> SweepRes
         settings: The flags of `tutti run`: ``concurrency=(4, 16)``, ``limit=50`` and so on.
 
     The same call resumes an interrupted sweep and reuses what is measured. Progress and the result
-    table are printed. Raises TuttiError, or ValidationError for an invalid setting.
+    table are printed. Raises TuttiError, ValidationError for an invalid setting, or TypeError for
+    an unknown one.
     """
+    known = RunSettings.__annotations__
+    for name in settings.keys() - known.keys():
+        near = get_close_matches(name, known, 1)
+        meant = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+        raise TypeError(f"run() got an unexpected keyword argument {name!r}{meant}")
     return _run_in_loop(lambda: _measure(benchmark, model, settings))
 
 

@@ -38,6 +38,8 @@ FIELDS = (
 """Settings that are fields of a suite by the same name."""
 READING = ("scorer", "question_field", "answer_field")
 """Settings that say how a file is read: without them there is no benchmark."""
+OF_ENDPOINTS = ("served_name", "api_key_env", "context_tokens")
+"""Settings of a model that is named by its URL; an entry of the registry has its own."""
 ALWAYS_WRITTEN = ("name", "benchmark", "model", "concurrency", "policies")
 
 
@@ -113,6 +115,12 @@ async def entry_name(model: str, settings: RunSettings) -> str:
 
 async def _chosen(model: str, registry: Path, settings: RunSettings) -> _ChosenModel:
     if not is_url(model):
+        for name in OF_ENDPOINTS:
+            if settings.get(name) is not None:
+                flag = name.replace("_", "-")
+                raise UsageError(
+                    f"--{flag}: for an endpoint's URL; of the entry {model} it stands in {registry}"
+                )
         return _ChosenModel(model, model, pick_model(registry, model))
     request = EndpointRequest(
         model,

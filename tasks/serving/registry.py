@@ -22,6 +22,7 @@ from pydantic import (
 
 from tutti.storage import content_hash, current_home
 from tutti.tasks.config import PASSWORD, read_document
+from tutti.tasks.identity import NOT_IN_ID, NotInId, identity_of, plain_numbers
 from tutti.tasks.serving.dialects import Dialect
 from tutti.tasks.serving.engines.settings import EngineSettings
 from tutti.tasks.serving.errors import RegistryError, WeightsError
@@ -30,6 +31,8 @@ from tutti.tasks.serving.weights import HashBook, HubId, read_weights, resolve_h
 from tutti.tasks.serving.weights import weights_id as id_of_weights
 
 ADDRESS = re.compile(r"https?://[^/\s]+")
+VIA_ENDPOINT, VIA_ENGINE = NotInId("the endpoint's id"), NotInId("the engine's id")
+VIA_FIELDS = NotInId("`Model.fields`")
 RESERVED = frozenset(("model", "messages", "tools", "stream"))
 """Request fields that an entry may not set."""
 
@@ -74,40 +77,62 @@ def _as_written(value: Any) -> Any:
 class Model(_Strict):
     """One registry entry, completed with the provider's defaults."""
 
-    provider: Annotated[str, AfterValidator(_known_provider)]
-    endpoint: str | None = Field(None, description="base URL of an endpoint that others serve")
-    api_key_env: str | None = Field(
+    provider: Annotated[str, AfterValidator(_known_provider), VIA_FIELDS]
+    endpoint: Annotated[str | None, VIA_ENDPOINT] = Field(
+        None, description="base URL of an endpoint that others serve"
+    )
+    api_key_env: Annotated[str | None, NOT_IN_ID] = Field(
         None, pattern="^[A-Z][A-Z0-9_]*$", description="environment variable that holds the key"
     )
-    key_header: str = Field("", pattern="^[A-Za-z0-9-]*$", description="header that carries it")
-    api_path: str = Field("/v1", pattern="^/", description="what the API's paths begin with")
-    query: dict[str, Annotated[str, BeforeValidator(_as_written)]] = Field(
+    key_header: Annotated[str, NOT_IN_ID] = Field(
+        "", pattern="^[A-Za-z0-9-]*$", description="header that carries it"
+    )
+    api_path: Annotated[str, VIA_ENDPOINT] = Field(
+        "/v1", pattern="^/", description="what the API's paths begin with"
+    )
+    query: Annotated[dict[str, Annotated[str, BeforeValidator(_as_written)]], VIA_ENDPOINT] = Field(
         {}, description="sent with each request: Azure's api-version"
     )
-    served_name: str | None = Field(None, description="the model's name at its endpoint")
-    checkpoint: Path | None = Field(
+    served_name: Annotated[str | None, VIA_ENDPOINT] = Field(
+        None, description="the model's name at its endpoint"
+    )
+    checkpoint: Annotated[Path | None, VIA_ENGINE] = Field(
         None, description="weights that tutti serves: a folder, or NAME@REVISION of the Hub"
     )
     dialect: Dialect = Field("openai", description="how calls are written, if not parsed there")
     context_tokens: int = Field(ge=64, description="prompt and answer together")
     tools: bool = Field(True, description="whether requests may have `tools`; else told as text")
-    thinking: bool | None = Field(None, description="on or off; left out, as the model does it")
-    request: dict[str, Any] = Field({}, description="more fields of a request; null takes one out")
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    thinking: Annotated[bool | None, VIA_FIELDS] = Field(
+        None, description="on or off; left out, as the model does it"
+    )
+    request: Annotated[dict[str, Any], VIA_FIELDS] = Field(
+        {}, description="more fields of a request; null takes one out"
+    )
+    max_tokens_field: Annotated[Literal["max_tokens", "max_completion_tokens"], NOT_IN_ID] = (
+        "max_tokens"
+    )
     reasoning_field: Literal["reasoning_content", "reasoning"] | None = Field(
         None, description="earlier reasoning is sent back in it; left out, it is not sent back"
     )
-    prices: Prices | None = Field(None, description="left out, those of deployments/prices.yaml")
-    max_calls: int | None = Field(None, ge=1, description="most calls in flight at the endpoint")
-    requests_per_minute: int | None = Field(None, ge=1, description="the provider's limit")
-    tokens_per_minute: int | None = Field(
+    prices: Annotated[Prices | None, NOT_IN_ID] = Field(
+        None, description="left out, those of deployments/prices.yaml"
+    )
+    max_calls: Annotated[int | None, NOT_IN_ID] = Field(
+        None, ge=1, description="most calls in flight at the endpoint"
+    )
+    requests_per_minute: Annotated[int | None, NOT_IN_ID] = Field(
+        None, ge=1, description="the provider's limit"
+    )
+    tokens_per_minute: Annotated[int | None, NOT_IN_ID] = Field(
         None, ge=1, description="the provider's limit; prompts and answers together"
     )
-    metrics: bool = Field(False, description="an engine, with /metrics and /health")
-    record_tokens: bool = Field(
+    metrics: Annotated[bool, NOT_IN_ID] = Field(
+        False, description="an engine, with /metrics and /health"
+    )
+    record_tokens: Annotated[bool, NOT_IN_ID] = Field(
         False, description="keep the answers' token ids and log probabilities, for training"
     )
-    engine: EngineSettings | None = None
+    engine: Annotated[EngineSettings | None, VIA_ENGINE] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -190,15 +215,8 @@ class Model(_Strict):
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The settings that determine its answers besides weights and prompt, for ids. Its address,
-        key, prices and limits are not among them."""
-        return {
-            "dialect": self.dialect,
-            "context_tokens": self.context_tokens,
-            "tools": self.tools,
-            "fields": self.fields,
-            "reasoning_field": self.reasoning_field,
-        }
+        """The settings that determine its answers besides weights and prompt, for ids."""
+        return identity_of(self) | {"fields": plain_numbers(self.fields)}
 
 
 class _Registry(_Strict):

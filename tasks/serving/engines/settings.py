@@ -10,6 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from tutti.tasks.identity import NOT_IN_ID, NotInId, file_hash, identity_of
+from tutti.tasks.serving.errors import RegistryError
+
 ServerKind = Literal["vllm", "sglang", "llama.cpp"]
 Device = Literal["cuda", "rocm", "cpu"]
 Scalar = bool | int | float | str
@@ -20,6 +23,9 @@ SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 OURS = re.compile(r"TUTTI_|(CUDA|HIP|ROCR)_VISIBLE_DEVICES$|CUDA_DEVICE_ORDER$")
 BLOCK_TOKENS = 32
 """vLLM's CPU backend takes multiples of 32."""
+
+
+RESOLVED = NotInId("`EngineSettings.identity`, which resolves it")
 
 
 def _flag(name: str) -> str:
@@ -43,18 +49,20 @@ class EngineSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    server: ServerKind = Field("vllm", description="the server that is started")
-    device: Literal["auto", "cuda", "rocm", "cpu"] = Field(
+    server: Annotated[ServerKind, RESOLVED] = Field(
+        "vllm", description="the server that is started"
+    )
+    device: Annotated[Literal["auto", "cuda", "rocm", "cpu"], RESOLVED] = Field(
         "auto", description="auto: what the models environment is built for"
     )
-    gpus: int | tuple[int | str, ...] | None = Field(
+    gpus: Annotated[int | tuple[int | str, ...] | None, RESOLVED] = Field(
         None, description="so many GPUs, or these by index or uuid, leased while it runs"
     )
     tensor_parallel: int | None = Field(
         None, ge=1, description="GPUs that share each layer; left out, all of a pipeline's stage"
     )
     pipeline_parallel: int = Field(1, ge=1, description="stages that the layers are divided into")
-    replicas: int = Field(
+    replicas: Annotated[int, NOT_IN_ID] = Field(
         1, ge=1, le=64, description="so many engines of it, each with GPUs of its own, in one pool"
     )
     dtype: str | None = Field(None, description="of weights and activations: bfloat16, float16")
@@ -81,7 +89,9 @@ class EngineSettings(BaseModel):
     kv_offload_gb: float | None = Field(
         None, gt=0, description="GiB of main memory for KV blocks that the GPU has no room for"
     )
-    lora: bool = Field(False, description="allow LoRA adapters to be loaded at run time")
+    lora: Annotated[bool, RESOLVED] = Field(
+        False, description="allow LoRA adapters to be loaded at run time"
+    )
     sleep: bool = Field(False, description="a kept engine gives its GPU memory back while idle")
     args: dict[Annotated[str, AfterValidator(_flag)], Scalar | list[Scalar] | dict[str, Any]] = (
         Field({}, description="more flags of the server; false writes its no- form")
@@ -89,7 +99,7 @@ class EngineSettings(BaseModel):
     environment: dict[Annotated[str, AfterValidator(_variable)], str] = Field(
         {}, description="environment variables of the server"
     )
-    start_timeout_s: float | None = Field(
+    start_timeout_s: Annotated[float | None, NOT_IN_ID] = Field(
         None, gt=0, description="give up on a start after this; left out, 300 s, 1,800 s on a GPU"
     )
 
@@ -155,9 +165,18 @@ class EngineSettings(BaseModel):
         Not where it runs, how often, or how long its start may take. What is left out is not in it,
         so that a setting that tutti learns later does not change the ids of engines without it.
         """
-        apart = {"server", "device", "gpus", "replicas", "start_timeout_s", "lora"}
-        given = self.model_dump(mode="json", exclude=apart, exclude_defaults=True)
+        given = identity_of(self, defaults=False)
+        if self.chat_template is not None:
+            given["chat_template"] = self._template_hash()
         if device == "cpu":
             defaults = {"max_sequences": 32, "max_batched_tokens": 2048}
             return {"kv_blocks": None, **defaults, "lora": self.lora, **given}
         return {"device": device, "lora": self.lora, "tensor_parallel": self.tensor_size, **given}
+
+    def _template_hash(self) -> str:
+        assert self.chat_template is not None, "asked of settings with one"
+        try:
+            return file_hash(self.chat_template)
+        except OSError as error:
+            said = f"engine.chat_template: {self.chat_template}: {error.strerror}"
+            raise RegistryError(said) from error

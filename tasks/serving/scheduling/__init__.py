@@ -4,8 +4,13 @@ Pure state machines: the gateway and the simulator run the same objects.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from inspect import Parameter, signature
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from tutti.tasks.identity import plain_numbers
 from tutti.tasks.serving.scheduling.adaptive import Adaptive
 from tutti.tasks.serving.scheduling.attained import LeastAttainedService
 from tutti.tasks.serving.scheduling.cap import DEFAULT_CAP, CapPolicy
@@ -30,6 +35,7 @@ from tutti.tasks.serving.scheduling.reasons import (
 )
 from tutti.tasks.serving.scheduling.scheduler import Scheduler, SchedulerLimits
 from tutti.tasks.serving.scheduling.thunderagent import ThunderAgent
+from tutti.tasks.serving.scheduling.thunderagent_book import ThunderAgentOptions
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     "passthrough": Policy,
@@ -42,17 +48,47 @@ POLICIES: dict[str, Callable[..., Policy]] = {
 """Each takes its own options as keyword arguments."""
 
 
+OPTIONS: dict[str, Callable[..., Any]] = {"thunderagent": ThunderAgentOptions}
+"""What has a policy's options as parameters, if not the policy itself."""
+
+
 def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
     """Create the policy called `name`.
 
     Raises ValueError for an unknown name and for unknown or invalid options.
     """
+    return POLICIES[_known(name)](**policy_options(name, options or {}))
+
+
+def policy_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given options as the policy takes them: of their types, without those at their default.
+
+    Raises ValueError for an unknown name, and for an unknown option, a missing one or a wrong type.
+    """
+    try:
+        options = _options_model(_known(name)).model_validate(dict(given))
+    except ValidationError as error:
+        said = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in error.errors())
+        raise ValueError(f"policy {name}: {said}") from error
+    resolved: dict[str, Any] = plain_numbers(options.model_dump(exclude_defaults=True))
+    return resolved
+
+
+def _known(name: str) -> str:
     if name not in POLICIES:
         raise ValueError(f"no policy {name!r}; known: {', '.join(sorted(POLICIES))}")
-    try:
-        return POLICIES[name](**(options or {}))
-    except TypeError as error:
-        raise ValueError(f"policy {name}: {error}") from error
+    return name
+
+
+@cache
+def _options_model(name: str) -> type[BaseModel]:
+    parameters = signature(OPTIONS.get(name, POLICIES[name])).parameters
+    fields: dict[str, Any] = {
+        each.name: (each.annotation, ... if each.default is Parameter.empty else each.default)
+        for each in parameters.values()
+    }
+    strict = ConfigDict(extra="forbid", allow_inf_nan=False)
+    return create_model(name, __config__=strict, **fields)
 
 
 __all__ = [
@@ -80,4 +116,5 @@ __all__ = [
     "ThunderAgent",
     "Usage",
     "make_policy",
+    "policy_options",
 ]

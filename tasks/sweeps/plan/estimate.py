@@ -22,6 +22,8 @@ from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, finished_counts, missin
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
 
 Decision = Literal["reuse", "re-score", "run"]
+Point = tuple[str, int, int]
+"""Policy, concurrency and repeat of a cell."""
 PAST = """
 select c.policy, c.concurrency, count(*) as n,
        if(count(*) = count(a.cost_usd), avg(a.cost_usd), null) as cost_usd,
@@ -47,6 +49,13 @@ where a.cell_id in (select unnest($cells)) and a.status in ('ok', 'limit', 'mode
   and not exists (from scores s where s.attempt_id = a.attempt_id and s.scorer = $scorer
                   and s.scorer_version = $version)
 """
+ELSEWISE = """
+select distinct c.policy, c.concurrency, c.repeat from cells c join sweeps s using (sweep_id)
+where s.name = $sweep and c.benchmark = $benchmark and c.model = $model
+  and c.cell_id not in (select unnest($cells))
+  and exists (from attempts a where a.cell_id = c.cell_id and a.status != 'cancelled')
+"""
+"""Points of a sweep that were measured with other settings than the plan's."""
 GRADED = frozenset({"rubric", "reward", "pairwise"})
 """Scorers of task sets of before headlines were recorded: as in the view `headlines`."""
 
@@ -98,11 +107,11 @@ def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
     """See the module."""
     past = _past(plan, catalog)
     stale = _stale(plan, catalog)
-    begun = _begun(plan, catalog)
+    begun, elsewise = _begun(plan, catalog), _elsewise(plan, catalog)
     finished = finished_counts(catalog, plan.cells)
     missing = {cell.cell_id for cell in missing_cells(plan, catalog)}
     cells = tuple(
-        _cell(cell, finished[cell.cell_id], begun, stale, past)
+        _cell(cell, finished[cell.cell_id], _unbegun(cell, begun, elsewise), stale, past)
         if cell.cell_id in missing or finished[cell.cell_id] == len(cell.samples)
         else CellEstimate(cell, "reuse", "it ended early, as the suite asks", 0, None, None, "")
         for cell in plan.cells
@@ -172,7 +181,7 @@ def _detectable(plan: Plan, before: float | None) -> float | None:
 def _cell(
     cell: Cell,
     finished: int,
-    begun: Set[str],
+    unbegun: str | None,
     stale: Mapping[str, str],
     past: Sequence[Mapping[str, Any]],
 ) -> CellEstimate:
@@ -181,11 +190,8 @@ def _cell(
         return CellEstimate(cell, "re-score", stale[cell.cell_id], 0, None, None, "")
     if not missing:
         return CellEstimate(cell, "reuse", "all samples are finished", 0, None, None, "")
-    reason = f"{finished} of {len(cell.samples)} samples are finished"
-    if cell.cell_id not in begun:
-        reason = "was never run"
-    elif not finished:
-        reason = "no sample is finished"
+    some = f"{finished} of {len(cell.samples)} samples are finished"
+    reason = unbegun or (some if finished else "no sample is finished")
     like, basis = _like(cell, past)
     if not like:
         return CellEstimate(cell, "run", reason, missing, None, None, basis)
@@ -193,6 +199,15 @@ def _cell(
     costs = [row["cost_usd"] for row in like if row["cost_usd"] is not None]
     cost = median(costs) * missing if costs else None
     return CellEstimate(cell, "run", reason, missing, seconds, cost, basis)
+
+
+def _unbegun(cell: Cell, begun: Set[str], elsewise: Set[Point]) -> str | None:
+    """Why a cell has no attempt; None if it has one."""
+    if cell.cell_id in begun:
+        return None
+    if (cell.policy, cell.concurrency, cell.repeat) in elsewise:
+        return "was run with other settings, or by an earlier tutti"
+    return "was never run"
 
 
 def _like(cell: Cell, past: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
@@ -222,6 +237,14 @@ def _begun(plan: Plan, catalog: Catalog) -> set[str]:
         query = sa.select(states.c.cell_id).where(some).distinct()
         found |= {row["cell_id"] for row in catalog.rows(query)}
     return found
+
+
+def _elsewise(plan: Plan, catalog: Catalog) -> set[Point]:
+    """Points that a sweep of the plan's name has measured otherwise."""
+    wanted: dict[str, Any] = {"sweep": plan.suite.name, "benchmark": plan.suite.benchmark_name}
+    wanted |= {"model": plan.set_up.model_name, "cells": [cell.cell_id for cell in plan.cells]}
+    found = query(ELSEWISE, catalog.home, wanted)
+    return {(row["policy"], row["concurrency"], row["repeat"]) for row in found}
 
 
 def _stale(plan: Plan, catalog: Catalog) -> dict[str, str]:

@@ -11,17 +11,18 @@ from pydantic import BaseModel
 
 from tutti.storage import artifact_id
 from tutti.tasks.agents import shipped_harness
+from tutti.tasks.benchmarks import PUBLISHED
+from tutti.tasks.identity import files_named, identity_of
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec import (
     CELL,
-    INDEX,
-    MODELS,
     STDLIB,
     SWEEP,
-    TASKS,
+    Belongs,
     Policy,
     Suite,
     marks_of,
+    own_command,
     set_fields,
     value_of,
     without_groups,
@@ -31,12 +32,10 @@ from tutti.tasks.sweeps.spec import (
 LOOP_VERSION = "4"  # of what decides an attempt's outcome besides the suite: loop, prompt, tools
 ALWAYS = {"temperature": "temperature", "max_tokens": "max_tokens", "max_turns": "turns"}
 """Fields that stand in every id, by their keys there; others only where they are set."""
-DERIVED = frozenset(("name", "benchmark", "trials"))
-"""Fields whose value in an id is not their own: see `sweep_content`."""
 FORMER_TOKENS = 96
 """The default of `max_tokens` until it followed the context: a grid that states it keeps its id."""
-OF_A_POINT = frozenset(("per_session",))
-"""Cell fields that act through the number of trials."""
+LINES = ("command", "mcp")
+"""Fields that are shell lines: the files that they name decide as well."""
 
 
 def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
@@ -44,10 +43,13 @@ def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
     content: dict[str, Any] = {key: value_of(suite, name) for name, key in ALWAYS.items()}
     content |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
     content |= {
-        name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+        name: identity_of(value) if isinstance(value, BaseModel) else value
         for name, value in set_fields(suite, SWEEP)
-        if name not in ALWAYS and name not in DERIVED and not _is_former(suite, name, value)
+        if name not in ALWAYS and not _is_default(suite, name, value)
     }
+    for name in LINES:
+        if files := files_named(value_of(suite, name) or ""):
+            content[f"{name}_files"] = files
     if set_up.model is not None and set_up.model.asked:
         content["asked"] = set_up.model.asked
     content |= set_up.roles.content
@@ -74,21 +76,31 @@ def grid_id_of(suite: Suite) -> str | None:
     """
     if not suite.is_grid:
         return None
-    kept = {name for name, mark in marks_of(Suite).items() if mark in (SWEEP, TASKS, MODELS, INDEX)}
+    marks = marks_of(Suite)
     given = without_groups(Suite, suite.model_dump(mode="json", exclude_defaults=True))
-    settings = {name: value for name, value in given.items() if name in kept - {"name"}}
-    for name in [each for each in settings if _is_former(suite, each, settings[each])]:
-        del settings[name]
+    settings = {
+        name: value
+        for name, value in given.items()
+        if name != "name" and marks[name].belongs is Belongs.SWEEP
+        if not _is_default(suite, name, value)
+    }
     if "benchmark" in settings:
         settings["benchmark"] = without_path(suite.benchmark)
     return artifact_id("sweep", {"grid": suite.name, "settings": settings})
 
 
-def _is_former(suite: Suite, name: str, value: Any) -> bool:
-    """Whether a stated value was a default before, so that ids do not have it."""
-    if name == "python":
-        return bool(value == "once" and suite.benchmark == STDLIB)
-    return name == "max_tokens" and bool(value == FORMER_TOKENS)
+def _is_default(suite: Suite, name: str, value: Any) -> bool:
+    """Whether a stated value is what an omitted one comes to."""
+    is_stdlib = suite.benchmark == STDLIB and not suite.benchmarks
+    omitted = {
+        "python": "once" if is_stdlib else None,
+        "split": "test" if is_stdlib else None,
+        "command": None if suite.benchmarks else own_command(suite.benchmark),
+        "max_tokens": FORMER_TOKENS,
+        "rule": PUBLISHED,
+        "solo": False,
+    }
+    return name in omitted and bool(value == omitted[name])
 
 
 class CellIds:
@@ -102,8 +114,9 @@ class CellIds:
         self._settings = {
             name: value.content if name == "load" else value
             for name, value in set_fields(suite, CELL)
-            if name not in OF_A_POINT
         }
+        if set_up.engines(suite) > 1:
+            self._settings["engines"] = set_up.engines(suite)
 
     def of(self, policy: Policy, concurrency: int, repeat: int, trials: int) -> str:
         """The id of one point of the grid."""

@@ -52,6 +52,11 @@ class SetUp:
         """What a harness's calls name it: the served name, which client libraries know."""
         return self.model_name if self.is_served_name_taken else self.served_name
 
+    def engines(self, suite: Suite) -> int:
+        """Engines that share the measured model's load."""
+        count = suite.execution.engines
+        return count if self.model is None else engine_count(self.model, count)
+
     @property
     def parents(self) -> list[str]:
         """The artifacts that its cells come from."""
@@ -163,11 +168,16 @@ def check_models(models: Mapping[str, Model]) -> None:
         known[content] = name
 
 
+def engine_count(model: Model, asked: int) -> int:
+    """Engines of a model, of which the suite asks for so many: more than one is the stronger
+    number."""
+    return model.engine.replicas if asked == 1 and model.engine is not None else asked
+
+
 def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog) -> list[Engine]:
     """What serves the model besides `engine`. Raises RegistryError where others serve it."""
-    if isinstance(engine, Engine) and count == 1 and engine.trained_by is None:
-        # The suite's number is the stronger one; a training changes the weights of one engine.
-        count = engine.settings.replicas
+    if isinstance(engine, Engine) and engine.trained_by is None:
+        count = engine_count(engine.model, count)  # a training changes the weights of one engine
     if count == 1:
         return []
     if isinstance(engine, ExternalEndpoint):

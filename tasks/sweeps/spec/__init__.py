@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.load import sessions_of as sessions_of
     from tutti.tasks.sweeps.spec.marks import AXIS as AXIS
     from tutti.tasks.sweeps.spec.marks import CELL as CELL
-    from tutti.tasks.sweeps.spec.marks import INDEX as INDEX
-    from tutti.tasks.sweeps.spec.marks import MODELS as MODELS
     from tutti.tasks.sweeps.spec.marks import RUN as RUN
     from tutti.tasks.sweeps.spec.marks import SWEEP as SWEEP
-    from tutti.tasks.sweeps.spec.marks import TASKS as TASKS
     from tutti.tasks.sweeps.spec.marks import Belongs as Belongs
     from tutti.tasks.sweeps.spec.marks import Mark as Mark
     from tutti.tasks.sweeps.spec.marks import marks_of as marks_of
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.own import index_of as index_of
     from tutti.tasks.sweeps.spec.own import is_domain as is_domain
     from tutti.tasks.sweeps.spec.own import open_named as open_named
+    from tutti.tasks.sweeps.spec.own import own_command as own_command
     from tutti.tasks.sweeps.spec.own import without_path as without_path
     from tutti.tasks.sweeps.spec.policy import Policy as Policy
     from tutti.tasks.sweeps.spec.suite import STDLIB as STDLIB

@@ -11,7 +11,18 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tutti.tasks.sweeps.spec.gate_file import Gate
-from tutti.tasks.sweeps.spec.marks import AXIS, CELL, INDEX, MODELS, RUN, SWEEP, TASKS, Group
+from tutti.tasks.sweeps.spec.marks import (
+    AXIS,
+    CELL,
+    DERIVED,
+    INDEX,
+    MODELS,
+    POINT,
+    RUN,
+    SWEEP,
+    TASKS,
+    Group,
+)
 
 
 class Budget(BaseModel):
@@ -161,11 +172,11 @@ class Repetition(Group):
     a_a: Annotated[bool, AXIS] = Field(
         False, description="A/A: repeat the first policy with the same seeds, to measure noise"
     )
-    trials: Annotated[int, SWEEP] = Field(1, ge=1, description="samples of each task in a cell")
+    trials: Annotated[int, DERIVED] = Field(1, ge=1, description="samples of each task in a cell")
     first_trial: Annotated[int, SWEEP] = Field(
         0, ge=0, description="number of the first sample of each task; seeds are made of it"
     )
-    per_session: Annotated[int, CELL] = Field(
+    per_session: Annotated[int, POINT] = Field(
         0, ge=0, description="minimum samples per session; trials are added to reach it"
     )
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tutti.tasks.identity import NotInId, identity_of
 from tutti.tasks.sweeps import SuiteError
 
 CROWD = 8  # sessions at once in an open loop, as a multiple of the level; what waits beyond is late
@@ -39,7 +40,7 @@ class Load(BaseModel):
         description="of poisson: at a level of c, c / session_s sessions start a second: about c "
         "run at once if each takes so long",
     )
-    file: Path | None = Field(
+    file: Annotated[Path | None, NotInId("the arrivals in it")] = Field(
         None, description='of a trace: a JSON list or JSON lines, each {"at": seconds} or a number'
     )
     speed: float = Field(1.0, gt=0, description="of a trace: how many times as fast")
@@ -66,7 +67,7 @@ class Load(BaseModel):
     @property
     def content(self) -> dict[str, Any]:
         """What it is, for ids; of a trace what the file says, wherever it lies."""
-        content: dict[str, Any] = self.model_dump(exclude={"file"}, exclude_none=True)
+        content = {name: each for name, each in identity_of(self).items() if each is not None}
         return content if self.file is None else content | {"trace": read_trace(self.file)}
 
 

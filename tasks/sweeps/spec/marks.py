@@ -39,13 +39,15 @@ class Mark:
 
     belongs: Belongs
     through: str | None = None
-    """What it reaches ids through: the task set, models, an index. None: it stands in them."""
+    """What it reaches ids through, as the task set. None: it stands in them by its own name."""
 
 
 AXIS, CELL, SWEEP, RUN = (Mark(each) for each in Belongs)
 TASKS = Mark(Belongs.SWEEP, "task set")
 MODELS = Mark(Belongs.SWEEP, "models")
 INDEX = Mark(Belongs.SWEEP, "index")
+DERIVED = Mark(Belongs.SWEEP, "a value that is made of it")
+POINT = Mark(Belongs.CELL, "the number of trials")
 
 
 class Group(BaseModel):

@@ -4,7 +4,7 @@ In a suite file: ``policies: [passthrough, adaptive, {name: cap, limit: 8}]``.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from tutti.tasks.serving.scheduling import make_policy
+from tutti.tasks.serving.scheduling import POLICIES, make_policy, policy_options
 
 CAP = "cap"
 PolicyName = Literal[
@@ -47,11 +47,17 @@ class Policy(BaseModel):
             own["cap"] = options.pop("limit")
         return own | ({"options": options} if options else {})
 
-    @model_validator(mode="after")
-    def _options_fit(self) -> "Policy":
-        if self.options:
-            make_policy(self.name, self.options)  # ValueError names the wrong option
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _resolved(cls, given: Any) -> Any:
+        """One form of each policy: an option that is stated at its default is left out, and 5 and
+        5.0 are one number."""
+        if not isinstance(given, Mapping) or given.get("name") not in POLICIES:
+            return given
+        name, options = given["name"], {key: given[key] for key in given if key != "name"}
+        if options:
+            make_policy(name, options)  # ValueError names the wrong option
+        return {"name": name} | (policy_options(name, options) if options else {})
 
     @model_serializer
     def _as_given(self) -> dict[str, Any]:

@@ -36,7 +36,16 @@ from tutti.tasks.sweeps.spec.groups import (
     SuiteLimits,
 )
 from tutti.tasks.sweeps.spec.load import Load
-from tutti.tasks.sweeps.spec.marks import AXIS, CELL, MODELS, RUN, SWEEP, TASKS, places_of, value_of
+from tutti.tasks.sweeps.spec.marks import (
+    AXIS,
+    CELL,
+    DERIVED,
+    MODELS,
+    RUN,
+    TASKS,
+    places_of,
+    value_of,
+)
 from tutti.tasks.sweeps.spec.old_keys import lifted, with_new_places
 from tutti.tasks.sweeps.spec.own import (
     DOMAIN_FIELDS,
@@ -84,10 +93,10 @@ class Suite(BaseModel):
         extra="forbid", frozen=True, allow_inf_nan=False, json_schema_extra=_allow_old_keys
     )
 
-    name: Annotated[str, SWEEP] = Field(
+    name: Annotated[str, DERIVED] = Field(
         "demo", pattern=r"^[a-z0-9][a-z0-9-]*$", description="the sweep's name"
     )
-    benchmark: Annotated[str, SWEEP] = Field(
+    benchmark: Annotated[str, DERIVED] = Field(
         STDLIB,
         description="stdlib, a public benchmark (gsm8k, aime-25:16, name@revision), or a .jsonl "
         "or .py file, relative to the suite file",

@@ -45,6 +45,19 @@ async def test_a_cell_that_was_broken_off_runs_the_rest(sweep: Sweep) -> None:
     assert cell.missing == 1
 
 
+async def test_a_cell_that_was_run_with_other_settings_is_said_to_run_again(sweep: Sweep) -> None:
+    """Its attempts stay in the store; so do those of ids that an earlier tutti made otherwise."""
+    plan = plan_of(GRID)
+    await sweep.run(plan, sweep.enter(plan))
+    longer = plan_of(with_fields(GRID, {"working_s": 9.0}))
+    found = outlook_of(longer, sweep.catalog)
+    assert [cell.decision for cell in found.cells] == ["run"] * 4
+    said = [cell.reason for cell in found.cells]
+    assert said[0].startswith("was run with other settings, or by an earlier tutti")
+    assert said[1:] == ["was never run"] * 3
+    assert sweep.sql("select count(*) from attempts") == [(6,)]
+
+
 async def test_another_version_of_the_scorer_asks_for_a_new_score(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,17 +15,7 @@ from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel
 from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.spec.marks import (
-    AXIS,
-    CELL,
-    INDEX,
-    MODELS,
-    RUN,
-    SWEEP,
-    TASKS,
-    marks_of,
-    value_of,
-)
+from tutti.tasks.sweeps.spec.marks import AXIS, TASKS, Belongs, marks_of, value_of
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite, with_fields
 
@@ -155,15 +145,12 @@ def test_a_field_changes_what_its_mark_says(name: str) -> None:
     cells, others = ({cell.cell_id for cell in plan.cells} for plan in (one, other))
     same_sweep = one.sweep_id == other.sweep_id
     expected: dict[Any, Callable[[], bool]] = {
-        AXIS: lambda: same_sweep and cells < others,
-        CELL: lambda: same_sweep and bool(others - cells),
-        SWEEP: lambda: not same_sweep and not cells & others,
-        TASKS: lambda: not same_sweep and not cells & others,
-        MODELS: lambda: not same_sweep and not cells & others,
-        INDEX: lambda: not same_sweep and not cells & others,
-        RUN: lambda: same_sweep and cells == others,
+        Belongs.AXIS: lambda: same_sweep and cells < others,
+        Belongs.CELL: lambda: same_sweep and bool(others - cells),
+        Belongs.SWEEP: lambda: not same_sweep and not cells & others,
+        Belongs.RUN: lambda: same_sweep and cells == others,
     }
-    assert expected[mark]()
+    assert expected[mark.belongs]()
 
 
 @pytest.mark.parametrize("name", [n for n, mark in marks_of(Suite).items() if n != "models"])
@@ -174,7 +161,7 @@ def test_a_grids_id_is_of_its_settings_alone(name: str) -> None:
         return  # a grid has `models`
     changed = with_fields(base, {name: CHANGES[name]})
     moved = grid_id_of(base) != grid_id_of(changed)
-    assert moved == (marks_of(Suite)[name] in (SWEEP, TASKS, MODELS, INDEX))
+    assert moved == (marks_of(Suite)[name].belongs is Belongs.SWEEP)
 
 
 def test_a_policys_options_are_part_of_its_cells_ids() -> None:

@@ -1,0 +1,71 @@
+"""What of a settings model determines a result: the content that ids are made of.
+
+In: a validated model, so that an omitted field has its default and each value its declared type.
+Out: its fields as JSON. A field is in it unless its declaration says otherwise:
+``prices: Annotated[Prices | None, NOT_IN_ID]``. So a field that is added is part of ids until
+somebody decides that it is not. Fields of suites have marks instead (`tasks.sweeps.spec.marks`).
+"""
+
+import hashlib
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+EXACT = 2**53
+"""A float's whole numbers below this have one neighbour each."""
+
+
+@dataclass(frozen=True)
+class NotInId:
+    """Mark of a field that is no part of its model's content."""
+
+    through: str | None = None
+    """What it reaches ids through; None: it changes no result."""
+
+
+NOT_IN_ID = NotInId()
+
+
+def identity_of(settings: BaseModel, defaults: bool = True) -> dict[str, Any]:
+    """The content of `settings`; without `defaults`, of the fields that are set otherwise."""
+    apart = {
+        name
+        for name, field in type(settings).model_fields.items()
+        if any(isinstance(mark, NotInId) for mark in field.metadata)
+    }
+    return settings.model_dump(mode="json", exclude=apart, exclude_defaults=not defaults)
+
+
+def plain_numbers(value: Any) -> Any:
+    """JSON without a type of its own, in which 5 and 5.0 are one number: 5."""
+    if isinstance(value, dict):
+        return {name: plain_numbers(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_numbers(each) for each in value]
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < EXACT
+    return int(value) if is_whole else value
+
+
+def files_named(line: str) -> dict[str, str]:
+    """Hashes of the files that a shell line names, by their words.
+
+    Of relative paths, and of paths below the current folder; a link that leads out of it, such as
+    the Python of an environment, is left out. What these files import or read is not seen.
+    """
+    here, found = Path.cwd(), {}
+    for word in shlex.split(line):
+        path = Path(word)
+        is_ours = not path.is_absolute() or path.is_relative_to(here)
+        leads_out = path.is_symlink() and not path.resolve().is_relative_to(here)
+        if is_ours and not leads_out and path.is_file():
+            found[word] = file_hash(path)
+    return found
+
+
+def file_hash(path: Path) -> str:
+    """The hash of a file's bytes. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

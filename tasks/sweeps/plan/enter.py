@@ -2,8 +2,9 @@
 
 A sweep's id does not hold what its points are, such as the limit of `cap`, the load or, of a grid,
 its engines. So a point that is measured otherwise than before is a new cell beside the old one,
-which is marked as superseded: readers see the one that the newest plan names. The old one's rows
-stay, and it gets its state back when a plan names it again.
+which is marked as superseded: readers see the cells whose ids the newest plan has. What tables call
+a policy does not matter to that, for it depends on the other policies of its suite. The old cell's
+rows stay, and it gets its state back when a plan names it again.
 """
 
 import json
@@ -17,6 +18,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, is_finished
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
 from tutti.tasks.sweeps.plan.reasons import NO_REASON
+from tutti.tasks.sweeps.spec import policy_in
 
 
 def enter_plan(plan: Plan, catalog: Catalog) -> None:
@@ -28,7 +30,7 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
         cat.upsert(connection, cat.sweeps, sweep | {"spec": spec})
         ids = [cell.cell_id for cell in plan.cells]
         known = _known(connection, cat.cells.c.cell_id, ids)
-        _rename(connection, sorted(known), plan.set_up.model_name)
+        _rename(connection, plan)
         rows = [
             _row(plan, cell, position)
             for position, cell in enumerate(plan.cells)
@@ -43,13 +45,17 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
         _enter_artifacts(plan, connection)
 
 
-def _rename(connection: sa.Connection, ids: Sequence[str], model: str) -> None:
-    """Name the model of cells as the registry does today: an entry's name is in no cell's id."""
-    cells = cat.cells.c
-    for start in range(0, len(ids), IDS_AT_ONCE):
-        some = cells.cell_id.in_(ids[start : start + IDS_AT_ONCE])
-        change = sa.update(cat.cells).where(some, cells.model != model)
-        connection.execute(change.values(model=model))
+def _rename(connection: sa.Connection, plan: Plan) -> None:
+    """Name model and policy of known cells as today's registry and suite do: neither the entry's
+    name nor a policy's label is in a cell's id."""
+    cells, model = cat.cells.c, plan.set_up.model_name
+    for label in {cell.policy for cell in plan.cells}:
+        ids = [cell.cell_id for cell in plan.cells if cell.policy == label]
+        for start in range(0, len(ids), IDS_AT_ONCE):
+            some = cells.cell_id.in_(ids[start : start + IDS_AT_ONCE])
+            other = sa.or_(cells.model != model, cells.policy != label)
+            change = sa.update(cat.cells).where(some, other)
+            connection.execute(change.values(model=model, policy=label))
 
 
 def _without_samples(connection: sa.Connection, ids: Sequence[str]) -> set[str]:
@@ -160,8 +166,12 @@ POINT = ("benchmark", "model", "policy", "concurrency", "repeat")
 
 
 def supersede(plan: "Plan", connection: sa.Connection) -> None:
-    """Mark the sweep's cells whose point is the plan's and that the plan does not name; give those
-    that it names again their state back. Within the caller's transaction."""
+    """Mark the sweep's cells at the plan's points whose ids the plan does not have; give those that
+    it has again their state back. Within the caller's transaction.
+
+    A plan has all that is current of its policies at its levels, however they are called; a probe
+    leaves alone the suite's other policies.
+    """
     cells, set_up = cat.cells.c, plan.set_up
     # Before entries' names were recorded, the name was the served one.
     served = sa.and_(cells.model == set_up.served_name, cells.engine_id == set_up.engine_id)
@@ -171,17 +181,20 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
         .where(cells.benchmark == plan.suite.benchmark_name)
         .where(sa.or_(cells.model == set_up.model_name, served))
     ).mappings()
-    points = {(cell.policy, cell.concurrency, cell.repeat) for cell in plan.cells}
+    points = {(cell.scheduling.name, cell.concurrency, cell.repeat) for cell in plan.cells}
+    suite = plan.whole or plan.suite
+    others = suite.each_policy.keys() - {cell.policy for cell in plan.cells}
     named = {cell.cell_id for cell in plan.cells}
     old: list[str] = []
     for row in found.all():
-        point = (row["policy"], row["concurrency"], row["repeat"])
-        if row["cell_id"] in named and row["status"] == cat.SUPERSEDED:
+        point = (policy_in(row["policy"]), row["concurrency"], row["repeat"])
+        is_current = row["status"] != cat.SUPERSEDED
+        if row["cell_id"] in named and not is_current:
             # One that lacks nothing is finished: `enter_plan` says so of all of them at once.
             ended = row["reason_code"] in cat.ENDING_REASONS
             _set(connection, [row["cell_id"]], cat.ENDED_EARLY if ended else "incomplete")
-        elif row["cell_id"] not in named and point in points and row["status"] != cat.SUPERSEDED:
-            old.append(row["cell_id"])
+        elif row["cell_id"] not in named and point in points and is_current:
+            old += [] if row["policy"] in others else [row["cell_id"]]
     _set(connection, old, cat.SUPERSEDED)
 
 

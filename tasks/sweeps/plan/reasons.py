@@ -65,7 +65,8 @@ def asked_reasons(suite: Suite) -> dict[CellReason, EndReason]:
     if rules.stop_when_sure is not None:
         margin, first = rules.stop_when_sure.margin, suite.first_policy
         text = f"margin {margin:g} to {first}: "
-        found.append(EndReason(CellReason.ACCURACY_DECIDED, text, margin, first))
+        reference = suite.each_policy[first].full_label  # `cap` may be another one tomorrow
+        found.append(EndReason(CellReason.ACCURACY_DECIDED, text, margin, reference))
     if cell_s is not None:
         text = f"its {cell_s:g} s are over"
         found.append(EndReason(CellReason.TIME_LIMIT, text, cell_s))

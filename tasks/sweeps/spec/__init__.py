@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.own import own_command as own_command
     from tutti.tasks.sweeps.spec.own import without_path as without_path
     from tutti.tasks.sweeps.spec.policy import Policy as Policy
+    from tutti.tasks.sweeps.spec.policy import policy_in as policy_in
     from tutti.tasks.sweeps.spec.suite import STDLIB as STDLIB
     from tutti.tasks.sweeps.spec.suite import Suite as Suite
     from tutti.tasks.sweeps.spec.suite import SuiteError as SuiteError

@@ -38,6 +38,11 @@ class Policy(BaseModel):
         return dict(self.__pydantic_extra__ or {})
 
     @property
+    def full_label(self) -> str:
+        """Its name with its options, whatever other policies there are."""
+        return "-".join([self.name, *(f"{key}-{value}" for key, value in self.options.items())])
+
+    @property
     def content(self) -> dict[str, Any]:
         """What it adds to a cell's id. The limit of `cap` stands there as ``cap``, as it did before
         policies had options."""
@@ -78,10 +83,9 @@ GivenPolicy = Annotated[
 def labels_of(policies: Sequence[Policy]) -> list[str]:
     """What each is called in tables: its name, with its options where the name is not enough."""
     times = Counter(policy.name for policy in policies)
-    return [
-        policy.name if times[policy.name] == 1 else _with_options(policy) for policy in policies
-    ]
+    return [policy.name if times[policy.name] == 1 else policy.full_label for policy in policies]
 
 
-def _with_options(policy: Policy) -> str:
-    return "-".join([policy.name, *(f"{key}-{value}" for key, value in policy.options.items())])
+def policy_in(label: str) -> str:
+    """The name of the policy that tables call `label`; names have no hyphens."""
+    return label.partition("-")[0]

@@ -1,0 +1,100 @@
+"""Which cells of a sweep are current: those whose ids the newest plan of their points has."""
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.sweeps.conftest import make_tasks, plan_of, set_up_of
+from tutti import storage
+from tutti.storage import catalog as cat
+from tutti.storage.catalog import CellReason
+from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.plan import Plan
+from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
+from tutti.tasks.sweeps.plan.problem import problem_of_task
+from tutti.tasks.sweeps.plan.reasons import asked_reasons
+from tutti.tasks.sweeps.search.probe import probe_suite
+from tutti.tasks.sweeps.spec.suite import Suite
+
+RAMP = {"kind": "ramp", "over_s": 2.0}
+CAP_4, CAP_8 = ({"name": "cap", "limit": limit} for limit in (4, 8))
+PLANS: dict[str, dict[str, Any]] = {
+    "one": {"policies": ["cap"]},
+    "both": {"policies": [CAP_4, CAP_8]},
+    "other": {"policies": [CAP_4]},
+    "loaded": {"policies": [CAP_4], "load": RAMP},
+}
+
+
+def plan(name: str) -> Plan:
+    """A plan of the sweep; its policies have the labels `cap`, or `cap-limit-4` and so on."""
+    return plan_of(Suite.model_validate({"concurrency": [2], **PLANS[name]}))
+
+
+def current(catalog: storage.Catalog) -> dict[str, str]:
+    """The cells that are shown: id to policy."""
+    rows = catalog.rows(sa.select(cat.cells).where(cat.cells.c.status != cat.SUPERSEDED))
+    return {row["cell_id"]: row["policy"] for row in rows}
+
+
+def test_a_cell_is_superseded_whatever_its_policy_was_called(catalog: storage.Catalog) -> None:
+    """Of `cap` at 4 there are two loads: before, that of the older plan stayed beside the new one,
+    because it was called `cap-limit-4` there and `cap` here."""
+    enter_plan(plan("both"), catalog)
+    enter_plan(plan("loaded"), catalog)
+    assert current(catalog) == {plan("loaded").cells[0].cell_id: "cap"}
+
+
+def test_a_cell_is_called_as_in_the_newest_plan(catalog: storage.Catalog) -> None:
+    """Before, it kept the label of its first plan, under which a run of another does not look."""
+    enter_plan(plan("one"), catalog)
+    enter_plan(plan("both"), catalog)
+    labels = current(catalog)
+    assert sorted(labels.values()) == ["cap-limit-4", "cap-limit-8"]
+    assert labels[plan("one").cells[0].cell_id] == "cap-limit-8"
+
+
+@pytest.mark.parametrize("order", list(permutations(PLANS)))
+def test_what_is_current_follows_from_the_newest_plan_alone(
+    catalog: storage.Catalog, order: tuple[str, ...]
+) -> None:
+    """Whatever was planned before it; and no cell is ever removed."""
+    for name in order:
+        enter_plan(plan(name), catalog)
+    newest = plan(order[-1])
+    assert current(catalog) == {cell.cell_id: cell.policy for cell in newest.cells}
+    every = {cell.cell_id for name in PLANS for cell in plan(name).cells}
+    assert {row["cell_id"] for row in catalog.rows(sa.select(cat.cells))} == every
+
+
+def test_other_policies_and_levels_stay(catalog: storage.Catalog) -> None:
+    """Axes grow: a plan of one policy or level says nothing of the others."""
+    given = {"policies": ["passthrough", CAP_8], "concurrency": [2, 4]}
+    enter_plan(plan_of(Suite.model_validate(given)), catalog)
+    before = current(catalog)
+    enter_plan(plan("other"), catalog)
+    assert len(before.keys() - current(catalog).keys()) == 1
+    assert sorted(current(catalog).values()) == ["cap", "cap", "passthrough", "passthrough"]
+
+
+def test_a_probe_leaves_the_suites_other_policies_alone(catalog: storage.Catalog) -> None:
+    """A search measures one policy of a level after another, in one sweep."""
+    suite = Suite.model_validate({"concurrency": [2], **PLANS["both"]})
+    set_up = set_up_of([problem_of_task(task) for task in make_tasks(2)])
+    for label in suite.each_policy:
+        probe = probe_suite(suite, label, 2, 1, 9.0)
+        enter_plan(make_plan(probe, set_up, suite), catalog)
+    assert sorted(current(catalog).values()) == ["cap-limit-4", "cap-limit-8"]
+
+
+def test_what_decided_an_accuracy_is_a_policy_and_not_its_label() -> None:
+    """A cell decided against `cap` at 8 is not over where `cap` is at 4; before, it was taken so,
+    because both are called `cap`. Called `cap-limit-8`, it is the same."""
+    found = []
+    for policies in (["cap"], [CAP_4], [CAP_8, CAP_4]):
+        given = {"policies": [*policies, "adaptive"], "stopping": {"stop_when_sure": {}}}
+        found.append(asked_reasons(Suite.model_validate(given))[CellReason.ACCURACY_DECIDED])
+    decided = {"status": cat.ENDED_EARLY, **found[0].columns}
+    assert [each.is_of(decided) for each in found] == [True, False, True]

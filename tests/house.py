@@ -34,6 +34,7 @@ BLOCKS = (
 )
 KERNEL = (
     "tutti.tasks.config",
+    "tutti.tasks.identity",
     "tutti.tasks.runs",
     "tutti.tasks.project",
     "tutti.face",

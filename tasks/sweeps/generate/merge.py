@@ -4,6 +4,7 @@ In: a request. Out: ``output-rs{S}.jsonl``, and the chunks' files removed. The s
 first and the chunks' are removed last, so a merge that is killed goes on where it was.
 """
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +28,7 @@ def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[
             if lacking := [part for part in parts if not part.exists()]:
                 missing += lacking
                 continue
-            _merge_settings(request)
-            try:
-                lines = [
-                    line
-                    for chunk in range(request.chunks)
-                    for line in lines_of(request, seed, chunk, rows)
-                ]
-            except FileNotFoundError:
-                if whole.exists():  # another machine has merged them meanwhile
-                    continue
-                raise
-            write_whole(whole, lines)
-            written.append(whole)
+            written += _merged(request, seed, rows)
         for part in parts:
             part.unlink(missing_ok=True)
             done_file(part).unlink(missing_ok=True)
@@ -48,6 +37,20 @@ def merge_chunks(request: GenerateRequest, rows: int) -> tuple[list[Path], list[
         for chunk in range(request.chunks):
             settings_file(request, chunk).unlink(missing_ok=True)
     return written, missing
+
+
+def _merged(request: GenerateRequest, seed: int, rows: int) -> list[Path]:
+    """Write a seed's file; nothing where another machine has done so meanwhile."""
+    whole = request.path_of(seed)
+    _merge_settings(request)
+    try:
+        chunks = [lines_of(request, seed, chunk, rows) for chunk in range(request.chunks)]
+        write_whole(whole, list(chain.from_iterable(chunks)))
+    except FileNotFoundError:
+        if whole.exists():
+            return []
+        raise
+    return [whole]
 
 
 def _merge_settings(request: GenerateRequest) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from tutti.storage.catalog.boundary import store_boundary
 from tutti.storage.catalog.store import Catalog, database_now
 from tutti.storage.catalog.tables import leases
 from tutti.storage.clock import aware
@@ -48,8 +49,8 @@ class Holder:
     since: datetime | None = None
     note: Mapping[str, str] = field(default_factory=dict)
     """What the holder said of itself."""
-    expires_at: datetime | None = field(default=None, compare=False)
-    """Moves with each renewal."""
+    is_late: bool = field(default=False, compare=False)
+    """Whether the lease has run out, so that another process may take it."""
 
 
 _OURS: set[tuple[Home, Lease]] = set()
@@ -171,21 +172,31 @@ def held(
 
 
 def holder_of(catalog: Catalog, name: str) -> Holder | None:
-    """The holder of the lease on `name`; None if there is none, or its process has ended."""
-    found = catalog.rows(sa.select(leases).where(leases.c.name == name))
-    if not found or not found[0]["holder"]:
+    """The holder of the lease on `name`; None if there is none, or its process has ended.
+
+    Nothing is known of a process on another host, or before the last boot, but that it renews its
+    lease: it has ended when the lease has run out. A live process of this host holds the lease
+    until another one takes it.
+    """
+    with store_boundary(catalog.home), catalog.engine.connect() as connection:
+        at = database_now(connection)
+        query = sa.select(leases).where(leases.c.name == name)
+        found = connection.execute(query).mappings().first()
+    if found is None or not found["holder"]:
         return None
-    lease = Lease(name, found[0]["token"])
-    if _gone(found[0]["holder"], catalog.home, lease):
+    if _gone(found["holder"], catalog.home, Lease(name, found["token"])):
         return None
-    who = json.loads(found[0]["holder"])
+    who = json.loads(found["holder"])
+    is_here, is_late = who["host"] == this_host(), aware(found["expires_at"]) <= at
+    if is_late and not is_here:
+        return None
     return Holder(
         host=who["host"].split("/")[0],
         pid=who["pid"],
-        here=who["host"] == this_host(),
-        since=aware(found[0]["acquired_at"]),
+        here=is_here,
+        since=aware(found["acquired_at"]),
         note=who.get("note", {}),
-        expires_at=aware(found[0]["expires_at"]),
+        is_late=is_late,
     )
 
 

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tutti.storage import Catalog, holder_of, now
+from tutti.storage import Catalog, holder_of
 from tutti.tasks.gpus.inventory import Gpu, Inventory
 from tutti.tasks.gpus.locks import is_locked
 from tutti.tasks.gpus.nvml import processes_of_nvml
@@ -63,10 +63,9 @@ def list_gpu(catalog: Catalog, gpu: Gpu, here: bool) -> ListedGpu:
     holder = holder_of(catalog, gpu.lease_name)
     if holder is None:
         return _unheld(gpu, here, ListedGpu(*fields, state="free"))
-    late = holder.expires_at is not None and holder.expires_at < now()
     return ListedGpu(
         *fields,
-        state="expired" if late else "held",
+        state="expired" if holder.is_late else "held",
         run_id=holder.note.get("run_id") or None,
         work=holder.note.get("work") or None,
         pid=holder.pid,

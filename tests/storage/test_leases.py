@@ -91,6 +91,35 @@ def test_another_hosts_lease_runs_out_by_time_only(
             leases.acquire(catalog, "sweep:1")
 
 
+@pytest.mark.parametrize(("left_s", "holds"), [(30.0, True), (-0.001, False)])
+def test_a_host_that_does_not_renew_holds_nothing(
+    catalog: storage.Catalog, left_s: float, holds: bool
+) -> None:
+    """Whoever asks for the holder gets the same answer as whoever asks for the lease."""
+    leases.release(catalog, leases.acquire(catalog, "sweep:1"))
+    of_host(catalog, "sweep:1", OTHER_HOST, left_s)
+    holder = leases.holder_of(catalog, "sweep:1")
+    assert (holder is not None) is holds
+    assert holder is None or (holder.host, holder.here, holder.is_late) == (
+        "elsewhere",
+        False,
+        False,
+    )
+
+
+def test_a_live_process_of_this_host_holds_a_late_lease_until_it_is_taken(
+    catalog: storage.Catalog,
+) -> None:
+    """It was stopped for a while, and goes on: nothing of it is lost, and it can be cancelled."""
+    leases.acquire(catalog, "sweep:1", seconds=0)
+    holder = leases.holder_of(catalog, "sweep:1")
+    assert holder is not None and (holder.pid, holder.here, holder.is_late) == (
+        os.getpid(),
+        True,
+        True,
+    )
+
+
 def test_the_lease_of_a_killed_process_of_this_host_is_free_at_once(
     catalog: storage.Catalog, worker_environment: dict[str, Any]
 ) -> None:

@@ -1,10 +1,12 @@
 """Verification finds what is wrong with a store, and repair sets it aside without deleting."""
 
+import json
 import os
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage import files
+from tutti.storage import files, leases
 from tutti.storage.maintenance import compact, verification, verify
+from tutti.storage.programs.states import begin_program
+from tutti.storage.programs.tally import ProgramCell
 from tutti.storage.views import connect
 
 
@@ -196,3 +200,23 @@ def test_a_copied_store_is_hashed_once_and_then_opens_as_before(
     storage.connect(home).close()
     monkeypatch.setattr("tutti.storage.integrity.hashlib.sha256", None)
     storage.connect(home).close()
+
+
+@pytest.mark.parametrize(("left_s", "found"), [(30.0, []), (-0.001, ["open"])])
+def test_programs_of_a_gateway_whose_host_is_gone_are_repaired(
+    catalog: storage.Catalog, left_s: float, found: list[str]
+) -> None:
+    """Its lease is in the catalog for ever; it counts until it has run out."""
+    cell = ProgramCell("mine", "m", "adaptive")
+    with catalog.transaction() as connection:
+        begin_program(connection, "program", cell, "run", cat.now())
+    leases.release(catalog, leases.acquire(catalog, cell.sweep_id))
+    host = json.dumps({"host": "elsewhere/1234", "pid": 1, "start_ticks": 1})
+    with catalog.transaction() as connection:
+        until = cat.database_now(connection) + timedelta(seconds=left_s)
+        change = sa.update(cat.leases).where(cat.leases.c.name == cell.sweep_id)
+        connection.execute(change.values(holder=host, expires_at=until))
+    assert kinds(catalog) == kinds(catalog, repair=True) == found
+    assert kinds(catalog) == []
+    rows = storage.query("select attempt_id, status from attempts", catalog.home)
+    assert rows == [{"attempt_id": "program", "status": "cancelled"}][: len(found)]

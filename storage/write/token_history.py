@@ -11,7 +11,7 @@ two references.
 import sys
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -99,15 +99,18 @@ class BrokenSpans(ValueError):
     """A prompt refers to a call that is not among the calls given, or to positions it lacks."""
 
 
-def read_prompts(calls: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
-    """The prompt ids of each call, by its id.
+def read_prompts(
+    calls: Iterable[Mapping[str, Any]], wanted: Collection[str] | None = None
+) -> dict[str, list[int]]:
+    """The prompt ids of each call, or of those that are `wanted`, by its id.
 
-    `calls` are rows of one program's `calls` with `call_id`, `prompt_token_ids` and `token_ids`, in
-    any order; those whose prompts were not recorded are left out. Raises BrokenSpans.
+    `calls` are rows of one attempt's `calls` with `call_id`, `prompt_token_ids` and `token_ids`, in
+    any order; those whose prompts were not recorded are left out. Give all of an attempt's calls: a
+    prompt may refer to a call of another role, or to one that failed. Raises BrokenSpans.
     """
     rows = {str(row["call_id"]): row for row in calls if row["prompt_token_ids"] is not None}
     prompts: dict[str, list[int]] = {}
-    for call_id in rows:
+    for call_id in rows if wanted is None else rows.keys() & wanted:
         path = [call_id]  # each refers to the one behind it; long dialogues are long chains
         while path:
             spans = rows[path[-1]]["prompt_token_ids"]

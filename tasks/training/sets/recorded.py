@@ -14,11 +14,12 @@ from tutti.tasks.training.sets.sequences import (
 AT_ONCE = 200
 """Attempts whose rows are in memory at the same time."""
 CALLS = (
-    "select call_id, attempt_id, token_ids, logprobs, prompt_token_ids, weights_at_start "
-    "from calls where attempt_id in (select unnest($ids)) and role = 'orchestrator' "
-    "and status = 'ok' order by attempt_id, step, sent_at"
+    "select call_id, attempt_id, token_ids, logprobs, prompt_token_ids, weights_at_start, "
+    "role = 'orchestrator' and status = 'ok' as is_turn "
+    "from calls where attempt_id in (select unnest($ids)) order by attempt_id, step, sent_at"
 )
-"""The calls of the trained model in their order: the nth is the attempt's turn n."""
+"""All calls in their order. The turns are the answered calls of the trained model; their prompts
+may refer to calls that failed, or that others answered."""
 UNRECORDED, CUT = "no token ids were recorded", "every answer was cut"
 
 

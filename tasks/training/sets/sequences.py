@@ -103,14 +103,15 @@ def sequences_of(calls: Iterable[RecordedCall], ends: frozenset[int]) -> Attempt
 
 
 def recorded_calls(rows: Sequence[Mapping[str, Any]]) -> list[RecordedCall] | None:
-    """The calls of one attempt from rows of `calls`, in their order.
+    """The turns (`is_turn`) of one attempt from all its rows of `calls`, in their order.
 
-    None where ids or log probabilities of a call were not recorded, or do not belong together.
+    None where ids or log probabilities of a turn were not recorded, or do not belong together.
     Raises BrokenSpans.
     """
-    prompts = read_prompts(rows)
+    turns = [row for row in rows if row["is_turn"]]
+    prompts = read_prompts(rows, {row["call_id"] for row in turns})
     calls = []
-    for row in rows:
+    for row in turns:
         ids, logprobs = row["token_ids"], row["logprobs"]
         if row["call_id"] not in prompts or ids is None or logprobs is None:
             return None

@@ -107,14 +107,14 @@ def test_calls_come_back_from_their_rows(calls: list[RecordedCall]) -> None:
         spans = history.observe(each.call_id, each.prompt, each.completion)
         row: dict[str, Any] = {"call_id": each.call_id, "prompt_token_ids": spans}
         row |= {"token_ids": each.completion, "logprobs": each.logprobs, "weights_at_start": None}
-        rows.append(row)
+        rows.append(row | {"is_turn": True})
     assert recorded_calls(rows) == calls
 
 
 @pytest.mark.parametrize("lost", ["token_ids", "logprobs", "prompt_token_ids"])
 def test_what_was_not_recorded_is_never_guessed(lost: str) -> None:
     row: dict[str, Any] = {"call_id": "c", "token_ids": [1], "logprobs": [-0.5]}
-    row |= {"prompt_token_ids": [], "weights_at_start": None}
+    row |= {"prompt_token_ids": [], "weights_at_start": None, "is_turn": True}
     assert recorded_calls([row]) is not None
     assert recorded_calls([row | {lost: None}]) is None
     assert recorded_calls([row | {"logprobs": [-0.5, -0.5]}]) is None

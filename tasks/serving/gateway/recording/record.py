@@ -205,9 +205,9 @@ class CallRecord:
         request, prompt, spans = self.request, answer.prompt_token_ids, None
         if prompt is not None:
             said = answer.token_ids or ()
-            spans = transcripts.tokens.observe(request.program, request.call_id, prompt, said)
+            spans = transcripts.tokens.observe(self.attempt_id, request.call_id, prompt, said)
             if request.is_anonymous:
-                transcripts.tokens.forget(request.program)
+                transcripts.tokens.forget(self.attempt_id)
         return {
             "token_ids": answer.token_ids,
             "logprobs": answer.logprobs,

@@ -80,6 +80,7 @@ class Transcripts:
         with self._lock:
             self._known.pop(program, None)
             self._threads.pop(program, None)
+        self.tokens.forget(program)
 
     def restart(self, attempt_id: str, program: str) -> None:
         """Store the next prompt of a program in full: rows of an earlier one were lost."""

@@ -24,6 +24,7 @@ from tutti.tasks.training.rewards import (
     GroupFilter,
     RewardError,
     Rollout,
+    aligned,
     decoupled,
     filtered,
     turn_advantages,
@@ -55,7 +56,7 @@ class StepGroups:
 
     groups: Groups
     picks: Picks
-    """Of the attempts with a reward; empty where attempts have one advantage each."""
+    """Of the attempts with a reward and a verdict; empty where attempts have one advantage each."""
     sorted: Filtered
 
 
@@ -69,9 +70,7 @@ def step_groups(cells: Sequence[str], job: PolicyJob, home: Home, seed: int) -> 
     if job.by_turns:
         names = [each.attempt_id for each in _rewarded(groups)]
         picks = read_picks(reward.process, names, home)
-    rollouts = {
-        task_id: [_rollout(each, picks, job) for each in group] for task_id, group in groups.items()
-    }
+    rollouts = {task_id: _rollouts(group, picks, job) for task_id, group in groups.items()}
     found = filtered(rollouts, GroupFilter(least_deviation=reward.least_deviation))
     return StepGroups(groups, picks, found)
 
@@ -118,16 +117,32 @@ def _rewarded(groups: Groups) -> list[Earned]:
     return [each for group in groups.values() for each in group if each.reward is not None]
 
 
-def _rollout(each: Earned, picks: Picks, job: PolicyJob) -> Rollout:
-    """As the filters see it: where turns differ, attempts of one outcome may still teach."""
-    if each.reward is None or not job.by_turns:
-        return Rollout(each.attempt_id, each.reward, each.valid)
-    every = _turn_returns(_dialogue(each, picks), job.reward)
-    return Rollout(each.attempt_id, every[0] if every else each.reward, each.valid)
+def _rollouts(group: Sequence[Earned], picks: Picks, job: PolicyJob) -> list[Rollout]:
+    """A group as the filters see it: where turns differ, attempts of one outcome may still teach.
+
+    With turns, an attempt's reward is the return of its first turn.
+    """
+    if not job.by_turns:
+        return [Rollout(each.attempt_id, each.reward, each.valid) for each in group]
+    judged = [each for each in group if each.attempt_id in picks]
+    dialogues = aligned([_dialogue(each, picks) for each in judged])
+    returns = {
+        each.attempt_id: _turn_returns(dialogue, job.reward)
+        for each, dialogue in zip(judged, dialogues, strict=True)
+    }
+    return [
+        Rollout(
+            each.attempt_id,
+            every[0] if (every := returns.get(each.attempt_id)) else each.reward,
+            each.valid,
+            judged=each.attempt_id in picks,
+        )
+        for each in group
+    ]
 
 
 def _dialogue(each: Earned, picks: Picks) -> Dialogue:
-    return Dialogue(each.reward or 0.0, picks.get(each.attempt_id, ()))
+    return Dialogue(each.reward or 0.0, picks[each.attempt_id])
 
 
 def _turn_returns(dialogue: Dialogue, reward: RewardSettings) -> list[float]:

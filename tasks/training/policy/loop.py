@@ -159,6 +159,8 @@ class PolicyRun:
         self.done.append(figures)
         loss = figures.get("loss")
         note = f"reward {figures['reward']:.2f}, dead {figures['dead_group_share']:.0%}"
+        if unjudged := batch.said["groups"]["unjudged"]:
+            note += f", {unjudged} groups left out without a judge's verdict"
         self.show(number + 1, note if loss is None else f"{note}, loss {loss:.3f}")
         return taken
 

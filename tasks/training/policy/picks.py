@@ -2,7 +2,8 @@
 
 In: attempts of a step. Out: for each its turns, picked or not, in the order of the trained model's
 calls. A judge is asked once a dialogue, through the gateway, with role `judge`; what it picked is a
-row of `scores`, so a job that goes on asks no second time.
+row of `scores`, so a job that goes on asks no second time. A judge that cannot be reached has said
+nothing: it is asked again after each of `PAUSES_S`, and no row is stored if it stays away.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.storage import Catalog, Home, commit, query
+from tutti.storage import Catalog, ErrorType, Home, commit, query
 from tutti.storage import catalog as cat
 from tutti.tasks.agents import ContextExceeded, ModelCallFailed
 from tutti.tasks.sweeps.plan import ServedModel, open_judge
@@ -22,9 +23,11 @@ from tutti.tasks.training.job import JobError
 from tutti.tasks.training.policy.reward import ProcessReward
 
 Picks = Mapping[str, tuple[bool, ...]]
-"""By attempt: of each turn whether it is picked."""
+"""By attempt: of each turn whether it is picked. An attempt without a verdict is not among them."""
 AT_ONCE = 8
 """Dialogues that a judge reads at the same time."""
+PAUSES_S = (10.0, 60.0, 300.0)
+"""Before a judge that cannot be reached is asked again; an endpoint restarts in less."""
 SCORER = "process"
 PROMPT = Path(__file__).with_name("process_prompt.txt")
 DIALOGUE = "{dialogue}"
@@ -46,6 +49,10 @@ REWARDED = (
     "and status in ('ok', 'limit', 'model_error') order by attempt_id"
 )
 UNREAD = "the judge named no turns"
+FINAL = (UNREAD, ErrorType.CONTEXT_EXCEEDED)
+"""Why an attempt has no pick although the judge was asked: asked again, it would say the same."""
+JudgeReply = tuple[dict[str, Any], str | None]
+"""The turns that were picked, or why none could be read; and the judge's call."""
 NUMBERS = re.compile(r"\[\s*(?:\d+\s*(?:,\s*\d+\s*)*)?\]")
 
 
@@ -58,7 +65,8 @@ def turns_of(names: Sequence[str], home: Home) -> dict[str, list[int]]:
 
 
 def read_picks(process: ProcessReward | None, names: Sequence[str], home: Home) -> Picks:
-    """The picks of attempts; none where a job has no process reward, or a judge gave none.
+    """The picks of attempts: no turn is picked in a job without a process reward, and an attempt
+    without a judge's verdict is left out.
 
     Raises JobError for a query that fails or gives other columns.
     """
@@ -72,8 +80,9 @@ def read_picks(process: ProcessReward | None, names: Sequence[str], home: Home) 
         }
     judged = _judged(names, version_of(process), home)
     return {
-        name: tuple(nth in judged.get(name, ()) for nth in range(len(every)))
-        for name, every in turns.items()
+        name: tuple(nth in detail["picked"] for nth in range(len(turns[name])))
+        for name, detail in judged.items()
+        if "picked" in detail
     }
 
 
@@ -106,11 +115,13 @@ class ProcessJudge:
     flush: Callable[[], None]
     """Commits the gateway's calls."""
     catalog: Catalog
+    pauses_s: Sequence[float] = PAUSES_S
 
     async def pick_in(self, sweep_id: str, cell_id: str) -> None:
         """Ask about each attempt of a cell that was not judged yet, and store what was picked.
 
-        An attempt whose judge fails, or names no turns, has no pick: a row with the reason.
+        An attempt whose judge names no turns, or cannot read the dialogue, has no pick: a row with
+        the reason. Of an attempt whose judge cannot be reached nothing is stored.
         """
         version, home = version_of(self.process), self.catalog.home
         names = [row["attempt_id"] for row in query(REWARDED, home, {"cell": cell_id})]
@@ -119,6 +130,11 @@ class ProcessJudge:
         if not missing:
             return
         found = await self._ask(missing, await asyncio.to_thread(_dialogues, missing, home))
+        for pause_s in self.pauses_s:
+            if not (left := [name for name in missing if name not in found]):
+                break
+            await asyncio.sleep(pause_s)
+            found |= await self._ask(left, await asyncio.to_thread(_dialogues, left, home))
         key: dict[str, Any] = {"sweep_id": sweep_id, "cell_id": cell_id, "scorer": SCORER}
         rows = [
             key
@@ -135,17 +151,19 @@ class ProcessJudge:
         await asyncio.to_thread(self.flush)
         await asyncio.to_thread(commit, self.catalog, {"scores": rows})
 
-    async def _ask(
-        self, names: Sequence[str], said: Mapping[str, str]
-    ) -> dict[str, tuple[dict[str, Any], str | None]]:
+    async def _ask(self, names: Sequence[str], said: Mapping[str, str]) -> dict[str, JudgeReply]:
+        """What the judge says of the attempts, without those that got no answer."""
         prompt, gate = prompt_of(self.process), asyncio.Semaphore(AT_ONCE)
         async with open_judge(self.url, self.served) as judge_of:
 
-            async def one(name: str) -> tuple[dict[str, Any], str | None]:
+            async def one(name: str) -> JudgeReply | None:
                 async with gate:
                     return await _asked(judge_of(name), prompt.replace(DIALOGUE, said[name]))
 
-            return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+            replies = await asyncio.gather(*map(one, names))
+        return {
+            name: reply for name, reply in zip(names, replies, strict=True) if reply is not None
+        }
 
 
 def numbers_in(text: str) -> list[int] | None:
@@ -154,11 +172,14 @@ def numbers_in(text: str) -> list[int] | None:
     return None if not found else [int(each) for each in re.findall(r"\d+", found[-1])]
 
 
-async def _asked(judge: Any, prompt: str) -> tuple[dict[str, Any], str | None]:
+async def _asked(judge: Any, prompt: str) -> JudgeReply | None:
+    """Ask about one dialogue; None if there is no answer for a reason outside the judge."""
     try:
         text, call_id = await judge.ask(prompt, 0)
-    except (ModelCallFailed, ContextExceeded) as error:
-        return {"failed": str(error)}, None
+    except ModelCallFailed:
+        return None  # the gateway has recorded the failed call
+    except ContextExceeded:
+        return {"failed": ErrorType.CONTEXT_EXCEEDED}, None
     numbers = numbers_in(text)
     return ({"failed": UNREAD} if numbers is None else {"picked": numbers}), call_id
 
@@ -194,6 +215,12 @@ def _picked_steps(sql: str, names: Sequence[str], home: Home) -> set[tuple[str, 
     return {(row["attempt_id"], row["step"]) for row in rows}
 
 
-def _judged(names: Sequence[str], version: str, home: Home) -> dict[str, list[int]]:
+def _judged(names: Sequence[str], version: str, home: Home) -> dict[str, dict[str, Any]]:
+    """What the judge said of each attempt that it was asked about."""
     rows = query(JUDGED, home, {"ids": list(names), "version": version})
-    return {row["attempt_id"]: json.loads(row["detail"]).get("picked", []) for row in rows}
+    found = {row["attempt_id"]: json.loads(row["detail"]) for row in rows}
+    return {
+        name: detail
+        for name, detail in found.items()
+        if "picked" in detail or detail["failed"] in FINAL
+    }

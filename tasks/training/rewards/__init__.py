@@ -20,6 +20,7 @@ from tutti.tasks.training.rewards.outcome import (
 from tutti.tasks.training.rewards.preference import AttemptFeatures, preference_rewards
 from tutti.tasks.training.rewards.turns import (
     Dialogue,
+    aligned,
     published_weights,
     turn_advantages,
     turn_returns,
@@ -33,6 +34,7 @@ __all__ = [
     "GroupFilter",
     "RewardError",
     "Rollout",
+    "aligned",
     "centred",
     "decoupled",
     "filtered",

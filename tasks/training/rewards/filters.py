@@ -2,16 +2,17 @@
 
 A group is all attempts of one task by the same weights. Reasons, the first that applies:
 `infra` too few attempts are left without those that failed for infrastructure reasons, which are
-never scored 0; `invalid` no attempt has a valid form; `dead` all rewards are equal, so that nothing
-can be learned (DAPO's dynamic sampling, arXiv 2503.14476, section 3.2); `flat` they differ by less
-than `least_deviation` (ToolOrchestra drops below 0.1).
+never scored 0; `unjudged` a judge of turns gave no verdict on an attempt; `invalid` no attempt has
+a valid form; `dead` all rewards are equal, so that nothing can be learned (DAPO's dynamic sampling,
+arXiv 2503.14476, section 3.2); `flat` they differ by less than `least_deviation` (ToolOrchestra
+drops below 0.1).
 """
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-REASONS = ("infra", "invalid", "dead", "flat")
+REASONS = ("infra", "unjudged", "invalid", "dead", "flat")
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Rollout:
     reward: float | None
     """None: it failed for infrastructure reasons."""
     valid: bool = True
+    judged: bool = True
+    """Whether all that its reward needs is known."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class GroupFilter:
         rewards = [each.reward for each in group if each.reward is not None]
         if len(rewards) < self.least:
             return "infra"
+        if not all(each.judged for each in group if each.reward is not None):
+            return "unjudged"
         if not any(each.valid for each in group):
             return "invalid"
         if len(set(rewards)) == 1:

@@ -9,8 +9,8 @@ cancels the outcome: a failure with two picks weighs as much as a success, and n
 
 Ours: the outcome is added at the last turn whether or not it was picked, a pick counts
 `process` and not 1, and from each return the mean of the other dialogues' returns at the same turn
-is taken away. So with equal picks a failure never weighs more than a success, equal dialogues weigh
-exactly 0, and failures are pushed down.
+is taken away. So with equal picks a failure never weighs more than a success, equal dialogues and
+equal outcomes without picks weigh exactly 0 whatever their lengths, and failures are pushed down.
 """
 
 from collections.abc import Sequence
@@ -73,22 +73,36 @@ def turn_advantages(
     """Each turn's return less the mean of the group's other dialogues at that turn.
 
     Turns are matched from the end, where the outcome is: so dialogues of different lengths compare
-    equally discounted outcomes. A turn that no other dialogue has is compared with their first.
+    equally discounted outcomes.
     """
-    every = [turn_returns(each, gamma, process)[::-1] for each in group]
+    every = [turn_returns(each, gamma, process) for each in aligned(group)]
     advantages = [
         [
-            own - _mean([other[min(nth, len(other) - 1)] for other in _others(every, place)], own)
+            _mean([own - other[nth] for other in _others(every, place)])
             for nth, own in enumerate(turns)
-        ][::-1]
+        ]
         for place, turns in enumerate(every)
     ]
-    return advantages
+    return [
+        found[len(found) - len(each.picked) :]
+        for each, found in zip(group, advantages, strict=True)
+    ]
+
+
+def aligned(group: Sequence[Dialogue]) -> list[Dialogue]:
+    """The dialogues as if all had begun as early as the longest, with turns that nobody picked."""
+    most = max((len(each.picked) for each in group), default=0)
+    return [
+        Dialogue(each.outcome, (False,) * (most - len(each.picked)) + each.picked)
+        if each.picked
+        else each
+        for each in group
+    ]
 
 
 def _others(every: Sequence[list[float]], place: int) -> list[list[float]]:
     return [turns for nth, turns in enumerate(every) if nth != place and turns]
 
 
-def _mean(values: Sequence[float], otherwise: float) -> float:
-    return sum(values) / len(values) if values else otherwise
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

@@ -72,7 +72,8 @@ def test_only_groups_that_teach_are_trained_and_infra_is_never_scored(home: stor
     assert first["logprobs"] == pytest.approx([0, 0, -0.5, -0.1])
     assert first["ids"] == [1, 7, 1, 0], "the very tokens of that attempt"
     assert first["values"][2] > 0 > by_name["mixed/1"]["values"][2]
-    assert made.said["groups"] == {"kept": 1, "infra": 1, "invalid": 0, "dead": 1, "flat": 0}
+    left_out = {"infra": 1, "unjudged": 0, "invalid": 0, "dead": 1, "flat": 0}
+    assert made.said["groups"] == {"kept": 1} | left_out
     assert made.figures["reward"] == pytest.approx(4 / 6), "the infra error is not among them"
     assert made.figures["dead_group_share"] == 0.5 and made.said["infra"] == 1
 

@@ -6,8 +6,10 @@ trains on the same.
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +27,7 @@ from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.training.policy import PolicyCells, PolicyJob, loop, plan_policy
 from tutti.tasks.training.policy.batch import StepBatch
 from tutti.tasks.training.policy.loop import PolicyRun
-from tutti.tasks.training.policy.picks import numbers_in, read_picks
+from tutti.tasks.training.policy.picks import ProcessJudge, numbers_in, read_picks
 from tutti.tasks.training.policy.served import ServedPolicy
 from tutti.tasks.training.policy.trainer import StepDone
 from tutti.tasks.training.stage import WallTimeReached
@@ -35,6 +37,7 @@ JUDGE = ServedModel(
     "other", "engine:2", Model(provider="openai", endpoint="http://h/v1", context_tokens=8192)
 )
 WRONG = "so \\boxed{-1}"
+COUNTS = {"kept": 0, "infra": 0, "unjudged": 0, "invalid": 0, "dead": 0, "flat": 0}
 
 
 @dataclass
@@ -164,6 +167,66 @@ async def test_a_judge_is_asked_once_a_dialogue_and_its_picks_are_stored(
     assert sweep.sql("select count(*) from calls where role = 'judge'") == [(4,)]
     await run(sweep, job, Trainer())
     assert len(seen) == 4
+
+
+class Outage:
+    """A judge that picks turn 0 of every dialogue, and refuses the first calls about some."""
+
+    def __init__(self, sweep: Sweep, refused: Mapping[str, int]) -> None:
+        self.agent, self.asked = sweep.agent, Counter[str]()
+        self.refused = refused
+        """By a text in the dialogue: how many calls about it."""
+        sweep.double.reply = self.reply
+
+    async def reply(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if body["model"] != "other":
+            return await self.agent(request, body)
+        text = body["messages"][0]["content"]
+        self.asked[text] += 1
+        most = max((n for part, n in self.refused.items() if part in text), default=0)
+        if self.asked[text] <= most:
+            return web.json_response({"error": {"message": "no credit"}}, status=402)
+        return web.json_response(completion("[0]"))
+
+
+def ask_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "ProcessJudge", partial(ProcessJudge, pauses_s=(0.0, 0.0)))
+
+
+JUDGED = policy_job(steps=1, objective="epo", reward={"process": {"judge": "other"}})
+
+
+async def test_a_judges_outage_is_waited_for(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every attempt is judged once, in the end, and only what was refused is asked again."""
+    ask_again_at_once(monkeypatch)
+    half_wrong(sweep.agent, range(12))
+    judge, trainer = Outage(sweep, {WRONG: 2}), Trainer()
+    await run(sweep, JUDGED, trainer)
+    assert sorted(judge.asked.values()) == [1, 1, 3, 3]
+    assert sweep.sql("select count(*), count(value) from scores where scorer = 'process'") == [
+        (4, 4)
+    ]
+    assert trainer.batches[0].said["groups"] == COUNTS | {"kept": 2}
+
+
+async def test_an_attempt_without_a_verdict_is_not_one_without_a_pick(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two right answers one is judged and the other not: their group is left out and counted,
+    nothing is stored of the outage, and the same job asks again."""
+    ask_again_at_once(monkeypatch)
+    sweep.agent.odd |= {f"what is {n} + 1": [f"surely \\boxed{{{n + 1}}}"] for n in range(12)}
+    judge, trainer = Outage(sweep, {"surely": 99}), Trainer()
+    await run(sweep, JUDGED, trainer)
+    (batch,) = trainer.batches
+    assert sweep.sql("select distinct correct from attempts") == [(True,)]
+    assert batch.said["groups"] == COUNTS | {"unjudged": 2} and batch.rows == []
+    assert sweep.sql("select count(*) from scores where scorer = 'process'") == [(2,)]
+    judge.refused = {}
+    again = Trainer()
+    await run(sweep, JUDGED, again)
+    assert again.batches[0].said["groups"]["unjudged"] == 0
+    assert sweep.sql("select count(*) from scores where scorer = 'process'") == [(4,)]
 
 
 async def test_a_job_ends_before_its_wall_time_with_every_step_it_began(sweep: Sweep) -> None:

@@ -25,12 +25,15 @@ def test_each_group_has_its_reason() -> None:
             "down": group(None, None, 1.0),
             "flat": group(0.5, 0.51),
             "form": group(0.0, 1.0, valid=False),
+            "open": [*group(1.0, 0.0), Rollout("attempt:2", 1.0, judged=False)],
         },
         GroupFilter(least_deviation=0.1),
     )
-    assert found.dropped == {"dead": "dead", "down": "infra", "flat": "flat", "form": "invalid"}
+    whys = {"dead": "dead", "down": "infra", "flat": "flat", "form": "invalid", "open": "unjudged"}
+    assert found.dropped == whys
     assert [each.reward for each in found.kept["good"]] == [1.0, 0.0], "none of them 0 for infra"
-    assert found.counts() == {"kept": 1, "infra": 1, "invalid": 1, "dead": 1, "flat": 1}
+    every = ("kept", "infra", "unjudged", "invalid", "dead", "flat")
+    assert found.counts() == dict.fromkeys(every, 1)
     assert found.dead_share == pytest.approx(1 / 3), "of the groups with rewards"
     assert filtered({"dead": group(1.0, 1.0)}, GroupFilter(keep_dead=True)).dropped == {}
 

@@ -80,3 +80,19 @@ def test_dialogues_of_different_lengths_are_matched_from_the_end() -> None:
 def test_an_outcome_is_from_0_to_1() -> None:
     with pytest.raises(RewardError, match="outcome"):
         turn_returns(dialogue(7.0, 2))
+
+
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=6), st.floats(0, 1))
+def test_equal_outcomes_without_picks_weigh_nothing_whatever_their_lengths(
+    lengths: list[int], outcome: float
+) -> None:
+    """A dialogue is not pushed down because it took more turns to the same end."""
+    group = [Dialogue(outcome, (False,) * length) for length in lengths]
+    assert turn_advantages(group) == [[0.0] * length for length in lengths]
+
+
+def test_dialogues_are_matched_from_their_ends() -> None:
+    """Of a longer one, each turn is compared with what a shorter one would have earned there."""
+    long, short = turn_advantages([dialogue(1.0, 3, 0), dialogue(0.5, 1)], gamma=0.5, process=0.2)
+    assert long == pytest.approx([0.2 + 0.25 - 0.125, 0.5 - 0.25, 1.0 - 0.5])
+    assert short == pytest.approx([0.5 - 1.0])

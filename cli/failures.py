@@ -1,16 +1,47 @@
-"""Turns an error into one message on stderr and an exit code. `tutti/errors.py` has the tree."""
+"""How a command ends: the exit code of its result, or one message on stderr for an error.
+
+`tutti/errors.py` has the codes, and the tree of errors.
+"""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import typer
 
-from tutti.errors import BAD_USAGE, FAILED, TuttiError, UsageError
+from tutti.errors import ExitCode, TuttiError, UsageError
 
-__all__ = ["FAILED", "UsageError", "exit_code_of", "guarded", "message_of"]
+__all__ = ["ExitCode", "UsageError", "code_of", "conclude", "exit_code_of", "guarded", "message_of"]
 
+RESULTS = (ExitCode.WORSE, ExitCode.INCONCLUSIVE, ExitCode.INCOMPLETE)
+"""The codes of a command that has printed a result; `--exit-zero` makes 0 of them."""
+VERDICTS = {
+    "better": ExitCode.DONE,
+    "same": ExitCode.DONE,
+    "passed": ExitCode.DONE,
+    "worse": ExitCode.WORSE,
+    "failed": ExitCode.WORSE,
+    "inconclusive": ExitCode.INCONCLUSIVE,
+}
+"""By the word of a comparison, a gate or a night."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def conclude(work: Callable[[], ExitCode], exit_zero: bool = False) -> None:
+    """Run `work` and exit with the code of its result.
+
+    With `exit_zero` a result exits with 0, whatever it is; an error keeps its code.
+    """
+    code: ExitCode = guarded(work)
+    raise typer.Exit(ExitCode.DONE if exit_zero and code in RESULTS else code)
+
+
+def code_of(verdicts: Iterable[str]) -> ExitCode:
+    """The exit code of several verdicts: worse if one is, or else inconclusive if one is."""
+    codes = {VERDICTS[verdict] for verdict in verdicts}
+    if ExitCode.WORSE in codes:
+        return ExitCode.WORSE
+    return max(codes, default=ExitCode.DONE)
 
 
 def guarded(work: Callable[[], Any]) -> Any:
@@ -19,7 +50,7 @@ def guarded(work: Callable[[], Any]) -> Any:
         return work()
     except KeyboardInterrupt:
         typer.echo("interrupted; finished work is kept, run the same command to resume", err=True)
-        raise typer.Exit(FAILED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     except Exception as error:
         code = exit_code_of(error)
         if code is None:
@@ -42,7 +73,7 @@ def message_of(error: Exception) -> str:
     return ("\n" if "\n" in message else " ").join([message, *getattr(error, "__notes__", ())])
 
 
-def exit_code_of(error: Exception) -> int | None:
+def exit_code_of(error: Exception) -> ExitCode | None:
     """The exit code of an expected error; None for a bug, whose traceback is shown.
 
     pydantic and DuckDB are imported here, because most commands never need them.
@@ -50,15 +81,15 @@ def exit_code_of(error: Exception) -> int | None:
     if isinstance(error, TuttiError):
         return error.exit_code
     if _is_full(error):
-        return FAILED
+        return ExitCode.FAILED
 
     import duckdb
     from pydantic import ValidationError
 
     invalid_sql = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
     if isinstance(error, (ValidationError, *invalid_sql)):
-        return BAD_USAGE
-    return FAILED if isinstance(error, duckdb.Error) else None
+        return ExitCode.BAD_USAGE
+    return ExitCode.FAILED if isinstance(error, duckdb.Error) else None
 
 
 def _is_full(error: Exception) -> bool:

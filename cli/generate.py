@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutti.cli.failures import guarded
-from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.failures import ExitCode, UsageError, conclude
+from tutti.cli.options import AsJson, ExitZero, ModelsFile
 from tutti.cli.sweep import suites
 from tutti.cli.sweep.from_flags import (
     ApiKeyEnv,
@@ -20,7 +20,6 @@ from tutti.cli.sweep.from_flags import (
     SearchIndex,
     ServedName,
 )
-from tutti.errors import INCONCLUSIVE, UsageError
 
 if TYPE_CHECKING:
     from tutti.flows.generate import GenerateResult
@@ -123,12 +122,13 @@ def generate(
     name: Annotated[str | None, typer.Option(help="the sweep's name in the store")] = None,
     budget_minutes: suites.BudgetMinutes = None,
     budget_usd: suites.BudgetUsd = None,
+    exit_zero: ExitZero = False,
     as_json: AsJson = False,
 ) -> None:
     """Generate a model's replies to the rows of a file; nothing is scored.
 
     OUT/output-rs{S}.jsonl has each row with its reply. The same command resumes and adds seeds.
-    Exit code 3 if a file is not whole.
+    Exit code 5 if a file is not whole.
     """
     settings: RunSettings = {"registry": models, "name": name, "served_name": served_name}
     settings |= {"api_key_env": api_key_env, "context_tokens": context_tokens}
@@ -137,7 +137,7 @@ def generate(
     settings |= {"mcp": mcp, "search_index": search_index}
     settings |= {"budget_minutes": budget_minutes, "budget_usd": budget_usd}
 
-    def work() -> bool:
+    def work() -> ExitCode:
         from tutti.tasks.sweeps.generate import GenerateRequest
 
         given: dict[str, Any] = {"samples": samples, "first_seed": first_seed, "chunks": chunks}
@@ -146,10 +146,9 @@ def generate(
         given |= {"end_reasoning": tag, "solutions": _solutions(from_solutions, combine, window)}
         request = GenerateRequest(file, model, out, **given, settings=settings)
         done = _generated(request, concurrency, as_json)
-        return not done.missing
+        return ExitCode.INCOMPLETE if done.missing else ExitCode.DONE
 
-    if not guarded(work):
-        raise typer.Exit(INCONCLUSIVE)
+    conclude(work, exit_zero)
 
 
 def _generated(request: "GenerateRequest", concurrency: int, as_json: bool) -> "GenerateResult":

@@ -46,6 +46,13 @@ ORDER = (
 """The verbs in the order of work."""
 
 
+EXIT_CODES = (
+    "Exit codes: 0 done and not worse; 1 failed; 2 bad usage; 3 worse, or a gate failed; "
+    "4 inconclusive; 5 incomplete: run again to resume; 130 interrupted. "
+    "With --exit-zero, 3, 4 and 5 become 0."
+)
+
+
 class InOrder(TyperGroup):
     """Lists the verbs in `ORDER`; others follow."""
 
@@ -66,6 +73,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Synthesize tasks, serve models, measure agents under load, train on their trajectories.",
+    epilog=EXIT_CODES,
 )
 sweep_app = typer.Typer(no_args_is_help=True, help="Plan, run and control sweeps.")
 app.add_typer(sweep_app, name="sweep")

@@ -23,6 +23,13 @@ ModelsFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
 
 
+ExitZero = Annotated[
+    bool,
+    typer.Option("--exit-zero", help="exit with 0 whatever the result is; errors keep their codes"),
+]
+"""For scripts that only read what is printed."""
+
+
 def minutes_of(text: str) -> float:
     """A time such as ``90s``, ``30m`` or ``2h`` in minutes. Raises UsageError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)

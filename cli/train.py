@@ -24,7 +24,7 @@ train_plan.register(app)
 WallTime = Annotated[
     float | None,
     typer.Option(
-        min=0.01, help="save and end before, with exit code 75 [Slurm's limit, where it runs there]"
+        min=0.01, help="save and end before, with exit code 5 [Slurm's limit, where it runs there]"
     ),
 ]
 Backend = Annotated[

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tutti.cli.failures import FAILED, guarded
+from tutti.cli.failures import ExitCode, guarded
 from tutti.cli.options import AsJson, ModelsFile
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def plan(
         else:
             _show(found)
         if found.missing:
-            raise typer.Exit(FAILED)
+            raise typer.Exit(ExitCode.FAILED)
 
     guarded(work)
 

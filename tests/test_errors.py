@@ -27,6 +27,7 @@ from tutti.tasks.retrieval.errors import RetrievalError
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.scoring.score import ScorerFailed
 from tutti.tasks.serving import PriceError, RegistryError, ServingError, WeightsError
+from tutti.tasks.serving.errors import EngineLost
 from tutti.tasks.serving.gateway.admin.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import SuiteError
@@ -34,6 +35,7 @@ from tutti.tasks.sweeps.errors import GateError
 from tutti.tasks.synthesis import NothingMade
 from tutti.tasks.synthesis.domains import ToolkitFailed
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherFailed
+from tutti.tasks.synthesis.teacher.faults import TeacherLost
 from tutti.tasks.training import JobError, TrainingFailed, WallTimeReached
 from tutti.tasks.training.rewards import RewardError
 
@@ -44,13 +46,19 @@ INVALID_INPUT = (
 FAILURES = (
     *(TuttiError, StoreError, StoreBusy, CatalogMissing, ServingError, SourceMissing),
     *(ModelCallFailed, ContextExceeded, ToolUnavailable, SandboxUnavailable, ScorerFailed),
-    *(ToolkitFailed, TeacherFailed, BudgetSpent, NothingMade),
-    *(RetrievalError, TrainingFailed, RewardError, GpuError, GpuLost, GpusBusy),
+    *(ToolkitFailed, TeacherFailed, NothingMade),
+    *(RetrievalError, TrainingFailed, RewardError, GpuError, GpusBusy),
 )
+RUN_AGAIN = (EngineLost, GpuLost, TeacherLost, BudgetSpent)
 
 
 @pytest.mark.parametrize(
-    ("kind", "code"), [*((kind, 2) for kind in INVALID_INPUT), *((kind, 1) for kind in FAILURES)]
+    ("kind", "code"),
+    [
+        *((kind, 2) for kind in INVALID_INPUT),
+        *((kind, 1) for kind in FAILURES),
+        *((kind, 5) for kind in RUN_AGAIN),
+    ],
 )
 def test_each_root_carries_its_exit_code(
     kind: type[TuttiError], code: int, capsys: pytest.CaptureFixture[str]
@@ -110,9 +118,9 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     drawn = dict(
         (words[0], int(words[1]))
         for line in (tutti.errors.__doc__ or "").splitlines()
-        if len(words := line.lstrip("│├└─ ").split()) > 1 and words[1] in ("1", "2", "75")
+        if len(words := line.lstrip("│├└─ ").split()) > 1 and words[1] in ("1", "2", "5")
     )
-    every = (*INVALID_INPUT, *FAILURES, WallTimeReached)
+    every = (*INVALID_INPUT, *FAILURES, *RUN_AGAIN, WallTimeReached)
     known = {kind.__name__: kind.exit_code for kind in (*every, BadRow)}
     assert drawn == {name: code for name, code in known.items() if name in drawn}
     assert {kind.__name__ for kind in TuttiError.__subclasses__()} <= set(drawn)

@@ -10,9 +10,11 @@ TuttiError                   1  the work failed for a known cause
 ├── ServingError             1  tasks/serving/errors.py
 │   ├── RegistryError        2    models.yaml is invalid
 │   │   └── WeightsError     2    a checkpoint is missing or incomplete
-│   └── PriceError           2    the price file is invalid
+│   ├── PriceError           2    the price file is invalid
+│   └── EngineLost           5    an engine died while serving
 ├── GpuError                 1  tasks/gpus/errors.py
-│   └── NoSuchGpu            2    more cards than there are, or an unknown one
+│   ├── NoSuchGpu            2    more cards than there are, or an unknown one
+│   └── GpuLost              5    another run took the card
 ├── AccessError              2  tasks/serving/gateway/admin/access.py: the tokens are invalid
 ├── SimulationError          2  tasks/serving/simulation/errors.py
 ├── SuiteError               2  tasks/sweeps/errors.py: a suite file is invalid
@@ -29,35 +31,47 @@ TuttiError                   1  the work failed for a known cause
 ├── RetrievalError           1  tasks/retrieval/errors.py
 ├── ToolkitFailed            1  tasks/synthesis/domains/toolkit.py
 ├── NothingMade              1  tasks/synthesis/making/request.py: the gates passed too few tasks
-├── TeacherFailed            1  tasks/synthesis/teacher/faults.py
-├── BudgetSpent              1  tasks/synthesis/teacher/faults.py
+├── TeacherFailed            1  tasks/synthesis/teacher/faults.py: the answers were of no use
+│   └── TeacherLost          5    the teacher's endpoint failed
+├── BudgetSpent              5  tasks/synthesis/teacher/faults.py
 ├── TrainingFailed           1  tasks/training/stage.py
-├── WallTimeReached         75  tasks/training/stage.py: saved; to be submitted again
+├── WallTimeReached          5  tasks/training/stage.py: saved before its limit
 └── RewardError              1  tasks/training/rewards/outcome.py
 
-Exit code 3 (`INCONCLUSIVE`) belongs to no error. A verb that did its work returns it when a verdict
-is inconclusive, a gate failed, or cells are incomplete. 75 (`SUBMIT_AGAIN`, EX_TEMPFAIL of
-sysexits.h) means that a training was saved before its wall-time limit: the same command goes on.
+Codes 3 and 4 belong to no error: a command that did its work returns them for its verdict.
 
 This module imports nothing of ours and no third-party package: it is also loaded in the models
 environment, which has neither pydantic nor SQLAlchemy.
 """
 
+from enum import IntEnum
 from typing import ClassVar
 
-FAILED, BAD_USAGE, INCONCLUSIVE = 1, 2, 3
-"""Exit codes of `tutti`; 0 is success."""
-SUBMIT_AGAIN = 75
-"""Exit code of a training, and of its trainer, that was saved before its wall-time limit."""
+
+class ExitCode(IntEnum):
+    """How a command of `tutti` ended; the same for all commands."""
+
+    DONE = 0
+    """It is done, and nothing is worse."""
+    FAILED = 1
+    BAD_USAGE = 2
+    WORSE = 3
+    """A comparison is worse, or a gate failed."""
+    INCONCLUSIVE = 4
+    """The data decide nothing."""
+    INCOMPLETE = 5
+    """A budget, a limit or a lost endpoint ended the work: run the command again to resume."""
+    INTERRUPTED = 130
+    """By Ctrl-C; finished work is kept."""
 
 
 class TuttiError(Exception):
     """The root of tutti's errors. The message says what happened, to what, and what to do."""
 
-    exit_code: ClassVar[int] = FAILED
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
 
 
 class UsageError(TuttiError, ValueError):
     """What the user asked for does not exist or is not possible."""
 
-    exit_code = BAD_USAGE
+    exit_code = ExitCode.BAD_USAGE

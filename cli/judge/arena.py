@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tutti.cli.failures import UsageError, guarded
+from tutti.cli.failures import ExitCode, UsageError, conclude
 from tutti.cli.judge.compare import known
-from tutti.cli.options import AsJson, ModelsFile
-from tutti.errors import INCONCLUSIVE
+from tutti.cli.options import AsJson, ExitZero, ModelsFile
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge import ArenaResult
@@ -31,6 +30,7 @@ def arena(
     ] = None,
     *,
     models: ModelsFile,
+    exit_zero: ExitZero = False,
     as_json: AsJson = False,
 ) -> None:
     """Rate sweeps or models by a judge's preferences between their stored answers.
@@ -38,20 +38,22 @@ def arena(
     The judge sees each pair of answers in both orders: two calls a game. Ratings are Bradley and
     Terry's on the Elo scale with mean 1000; intervals are over tasks. The first trial of each task
     counts. Games are kept: the same command goes on where it was, and asks nothing twice. Exit
-    code 3 if the games do not determine ratings.
+    code 5 if games have no verdict because the judge failed, or else 4 if the games determine no
+    ratings.
     """
 
-    def work() -> bool:
+    def work() -> ExitCode:
         if len(set(sides)) < 2:
             raise UsageError("an arena needs two different sides")
         found = asyncio.run(_played(list(dict.fromkeys(sides)), judge, limit, models, as_json))
         typer.echo(_as_json(found) if as_json else "", nl=as_json)
         if not as_json:
             _show(found, judge)
-        return not found.ratings
+        if found.failed:
+            return ExitCode.INCOMPLETE
+        return ExitCode.DONE if found.ratings else ExitCode.INCONCLUSIVE
 
-    if guarded(work):
-        raise typer.Exit(INCONCLUSIVE)
+    conclude(work, exit_zero)
 
 
 async def _played(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutti.cli.failures import UsageError, guarded
+from tutti.cli.failures import ExitCode, UsageError, code_of, conclude
 from tutti.cli.judge.set_ups import apart, grouped
-from tutti.errors import INCONCLUSIVE
+from tutti.cli.options import AsJson, ExitZero
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -39,16 +39,17 @@ def compare(
     margin: Annotated[
         float, typer.Option(min=0, help="differences within ± MARGIN are `same`")
     ] = 0.05,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+    exit_zero: ExitZero = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare B with A at every common set-up, paired by task, with Holm's correction.
 
     A name is looked up among cells, sweeps, models and policies, in this order. If several sweeps
     match, the newest is used (for two models or policies, the newest that measured both). Exit
-    code 3 if any verdict is inconclusive.
+    code 3 if any verdict is worse, or else 4 if any is inconclusive.
     """
 
-    def work() -> bool:
+    def work() -> ExitCode:
         from tutti import storage
         from tutti.tasks.sweeps.judge import compare_sides, find_pair
 
@@ -62,10 +63,9 @@ def compare(
             typer.echo(json.dumps({"a": a, "b": b, "compared": [asdict(row) for row in found]}))
         else:
             _show(found, f"{b} against {a}, {metric.value}, 95 % intervals", margin)
-        return any(row.verdict == "inconclusive" for row in found)
+        return code_of(row.verdict for row in found)
 
-    if guarded(work):
-        raise typer.Exit(INCONCLUSIVE)
+    conclude(work, exit_zero)
 
 
 def known(connection: "DuckDBPyConnection", name: str, side: "Side | None") -> "Side":

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutti.cli.failures import UsageError, guarded
-from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.failures import ExitCode, UsageError, conclude
+from tutti.cli.options import AsJson, ExitZero, ModelsFile
 
 if TYPE_CHECKING:
     from tutti.tasks.benchmarks import Item
@@ -47,16 +47,18 @@ def contamination(
     out: Annotated[Path | None, typer.Option(help="write a line of JSON for each item")] = None,
     *,
     models: ModelsFile,
+    exit_zero: ExitZero = False,
     as_json: AsJson = False,
 ) -> None:
     """Look for a benchmark's questions in texts, for example of a training set.
 
     Without a judge an item counts where its question is one of the texts, shares 13 words in a row
     with one, or is near one (cosine 0.75 by the local embedder). With one, where it is one of the
-    texts, or the judge says so of one of the three most similar.
+    texts, or the judge says so of one of the three most similar. Exit code 5 if the judge failed to
+    decide an item.
     """
 
-    def work() -> None:
+    def work() -> ExitCode:
         if both_ways and judge is None:
             raise UsageError("--both-ways: nobody is asked without --judge")
 
@@ -74,8 +76,9 @@ def contamination(
             out.write_text("".join(f"{json.dumps(each.row())}\n" for each in found), "utf-8")
         told = _summary(found, len(texts))
         typer.echo(json.dumps(told) if as_json else _as_text(told, found, out))
+        return ExitCode.INCOMPLETE if told["failed"] else ExitCode.DONE
 
-    guarded(work)
+    conclude(work, exit_zero)
 
 
 def _items(benchmark: str, source: Path | None, limit: int | None) -> "list[Item]":

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from tutti.cli.failures import UsageError, guarded
+from tutti.cli.failures import ExitCode, UsageError, code_of, conclude
 from tutti.cli.judge.compare import known
 from tutti.cli.judge.set_ups import apart, grouped
-from tutti.errors import INCONCLUSIVE
+from tutti.cli.options import AsJson, ExitZero
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge import Outcome
@@ -36,17 +36,18 @@ def gate(
         str, typer.Option(help="accept this night (nightly-2026-11-21) as baseline instead")
     ] = "",
     why: Annotated[str, typer.Option(help="with --accept: the reason, which is stored")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+    exit_zero: ExitZero = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check a sweep against the gates of a file and store the results in `verdicts`.
 
-    Exit code 0 if all gates passed, 3 if one failed or is inconclusive.
+    Exit code 0 if all gates passed, 3 if one failed, or else 4 if one is inconclusive.
     """
 
-    def work() -> bool:
+    def work() -> ExitCode:
         if accept:
             _accept(accept, why, as_json)
-            return True
+            return ExitCode.DONE
         if file is None or not sweep:
             raise UsageError("name a file of gates and a sweep; or a night: --accept NIGHT --why")
         from tutti import storage
@@ -68,10 +69,9 @@ def gate(
             )
         else:
             _show(found)
-        return all(each.status == "passed" for each in found)
+        return code_of(each.status for each in found)
 
-    if not guarded(work):
-        raise typer.Exit(INCONCLUSIVE)
+    conclude(work, exit_zero)
 
 
 def _accept(night: str, why: str, as_json: bool) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutti.cli.failures import UsageError, guarded
-from tutti.cli.options import ModelsFile
+from tutti.cli.failures import ExitCode, UsageError, conclude
+from tutti.cli.options import AsJson, ExitZero, ModelsFile
 
 if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics import Interval
@@ -53,7 +53,8 @@ def score(
     ] = None,
     *,
     models: ModelsFile,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+    exit_zero: ExitZero = False,
+    as_json: AsJson = False,
 ) -> None:
     """Re-score the stored answers of a sweep; old scores are kept.
 
@@ -64,9 +65,11 @@ def score(
 
     No model is called but the judge, if one is named. With --labels alone, the newest scores are
     compared with the labels and nothing is re-scored.
+
+    Exit code 5 if an attempt could not be scored.
     """
 
-    def work() -> None:
+    def work() -> ExitCode:
         from tutti.cli.local import find_sweep
         from tutti.storage import open_catalog
         from tutti.tasks.sweeps.judge import ScoringRequest
@@ -76,7 +79,7 @@ def score(
             _check_source(sweep_id, catalog, given, labels)
             if given is not None:
                 by = ScoringRequest(given, scorer, judge, models)
-                return typer.echo(_programs(sweep_id, catalog, by, as_json))
+                return _programs(sweep_id, catalog, by, as_json)
             found = compared = None
             if labels is None or scorer is not None or judge is not None:
                 found = _rescored(sweep_id, catalog, scorer, judge, models, as_json)
@@ -85,8 +88,13 @@ def score(
 
                 compared = compare_labels(sweep_id, labels, catalog)
         typer.echo(_as_json(found, compared) if as_json else _as_text(found, compared))
+        return ExitCode.DONE if found is None else _code_of(found)
 
-    guarded(work)
+    conclude(work, exit_zero)
+
+
+def _code_of(found: "RescoreResult") -> ExitCode:
+    return ExitCode.INCOMPLETE if found.failed else ExitCode.DONE
 
 
 def _rescored(
@@ -113,8 +121,8 @@ def _check_source(sweep_id: str, catalog: Any, given: Path | None, labels: Path 
         )
 
 
-def _programs(sweep_id: str, catalog: Any, request: "ScoringRequest", as_json: bool) -> str:
-    """What came of scoring a gateway's programs, as text or JSON."""
+def _programs(sweep_id: str, catalog: Any, request: "ScoringRequest", as_json: bool) -> ExitCode:
+    """Score a gateway's programs, and print what came of it."""
     from rich.console import Console
 
     from tutti.tasks.progress import StageProgress
@@ -122,7 +130,8 @@ def _programs(sweep_id: str, catalog: Any, request: "ScoringRequest", as_json: b
 
     with StageProgress("scoring", Console(stderr=True, quiet=as_json)) as shown:
         done = asyncio.run(score_programs(sweep_id, catalog, request, shown.show))
-    return _programs_as_json(done) if as_json else _programs_as_text(done)
+    typer.echo(_programs_as_json(done) if as_json else _programs_as_text(done))
+    return _code_of(done)
 
 
 def _programs_as_json(done: "ProgramScores") -> str:

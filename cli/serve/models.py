@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tutti.cli.failures import FAILED, guarded
+from tutti.cli.failures import ExitCode, guarded
 from tutti.cli.options import ModelsFile
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def show_models(
         else:
             typer.echo("\n".join(map(_text, entries)))
         if any(entry.ok is False for entry in entries):
-            raise typer.Exit(FAILED)
+            raise typer.Exit(ExitCode.FAILED)
 
     guarded(work)
 

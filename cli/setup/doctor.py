@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from tutti.cli.setup.asking import IMPORT_BOUND_S, PROVIDER_KEYS, ask, import_in
 from tutti.cli.setup.fixes import FIXES
 from tutti.cli.setup.weights import safetensors_flaw
+from tutti.errors import ExitCode
 from tutti.tasks.project import IS_SOURCE
 
 if TYPE_CHECKING:
@@ -361,9 +362,10 @@ def as_json(checks: Sequence[Check]) -> list[dict[str, str | bool]]:
     return [asdict(check) | {"mend": check.fix} for check in checks]
 
 
-def exit_code(checks: Sequence[Check]) -> int:
-    """1 if something required is missing, else 0."""
-    return int(any(check.required and check.status == "missing" for check in checks))
+def exit_code(checks: Sequence[Check]) -> ExitCode:
+    """Whether something required is missing."""
+    missing = any(check.required and check.status == "missing" for check in checks)
+    return ExitCode.FAILED if missing else ExitCode.DONE
 
 
 def _start(probe: Probe, place: Place) -> tuple[threading.Thread, list[Finding]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tutti.cli.failures import guarded
+from tutti.cli.failures import ExitCode, conclude, guarded
 from tutti.cli.options import AsJson
 from tutti.cli.store import outputs, parquet, summaries, swe_bench, training_sets, viewer
 
@@ -70,7 +70,7 @@ def import_(
 ) -> None:
     """Import other programs' logs into the store; known records are skipped."""
 
-    def work() -> int:
+    def work() -> ExitCode:
         from tutti.storage import open_catalog
         from tutti.storage.exchange import ImportReport
 
@@ -79,14 +79,16 @@ def import_(
         with open_catalog() as catalog:
             if onto:
                 sweep_id = _find_sweep(catalog, onto)
-                return int(swe_bench.import_onto(catalog, jobs, sweep_id, as_json) > 0 and strict)
+                problems = swe_bench.import_onto(catalog, jobs, sweep_id, as_json)
+                return ExitCode.FAILED if problems and strict else ExitCode.DONE
             for format, path in jobs:
                 _add(total, _import_one(catalog, format, path, name))
         _show_report(total, as_json)
         took = total.taken + total.there + total.records + total.records_there
-        return int(not took or (strict and total.problems_total > 0))
+        failed = not took or (strict and total.problems_total > 0)
+        return ExitCode.FAILED if failed else ExitCode.DONE
 
-    raise typer.Exit(guarded(work))
+    conclude(work)
 
 
 def export(

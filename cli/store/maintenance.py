@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tutti.cli.failures import guarded
+from tutti.cli.failures import ExitCode, guarded
 from tutti.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def verify(
             report = run(catalog, repair=repair, min_age_s=min_age * 60, on_progress=show)
         typer.echo(json.dumps(asdict(report)) if as_json else _verified(report))
         if any(not finding.repaired for finding in report.findings):
-            raise typer.Exit(1)
+            raise typer.Exit(ExitCode.FAILED)
 
     guarded(work)
 

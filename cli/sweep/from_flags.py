@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tutti.cli.failures import guarded
-from tutti.cli.options import ModelsFile
+from tutti.cli.failures import ExitCode, conclude
+from tutti.cli.options import AsJson, ExitZero, ModelsFile
 from tutti.cli.sweep import suites
 from tutti.cli.sweep.run import measured
-from tutti.errors import INCONCLUSIVE
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.from_flags import RunSettings
@@ -117,11 +116,12 @@ def run(
     budget_minutes: suites.BudgetMinutes = None,
     budget_usd: suites.BudgetUsd = None,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+    exit_zero: ExitZero = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure a model with a benchmark, from flags alone: no suite file is needed.
 
-    The suite is kept in TUTTI_HOME; the same command resumes. Exit code 3 if a cell is incomplete.
+    The suite is kept in TUTTI_HOME; the same command resumes. Exit code 5 if a cell is incomplete.
     """
     settings: RunSettings = {"registry": models, "name": name, "served_name": served_name}
     settings |= {"api_key_env": api_key_env, "context_tokens": context_tokens, "agent": agent}
@@ -135,8 +135,7 @@ def run(
     settings |= {"parallel": parallel, "combine": combine, "split": split, "rule": rule}
 
     asked = (benchmark, model, settings, concurrency)
-    if not guarded(lambda: _measured(*asked, prefect, as_json)):
-        raise typer.Exit(INCONCLUSIVE)
+    conclude(lambda: _measured(*asked, prefect, as_json), exit_zero)
 
 
 def _measured(
@@ -146,8 +145,8 @@ def _measured(
     concurrency: str,
     prefect: bool,
     as_json: bool,
-) -> bool:
-    """Keep the suite and run it; whether all cells are whole."""
+) -> ExitCode:
+    """Keep the suite and run it."""
     from tutti.tasks.sweeps.from_flags import keep_sweep
 
     levels: RunSettings = {"concurrency": suites.levels_in(concurrency)}

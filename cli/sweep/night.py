@@ -7,13 +7,13 @@ from contextlib import nullcontext, redirect_stdout
 from datetime import date
 from pathlib import Path
 
-from tutti.cli.failures import UsageError
+from tutti.cli.failures import ExitCode, UsageError, code_of
 
 
 def run_night(
     path: Path, models: Path, prefect: bool, as_json: bool, night: date | None = None
-) -> bool:
-    """Measure the missing part of a night. Returns whether its verdict is better or same.
+) -> ExitCode:
+    """Measure the missing part of a night; return the exit code of its verdict.
 
     `night` is its date; None is the last planned night. Raises UsageError for a Prefect run,
     SuiteError and RegistryError for an invalid file.
@@ -26,4 +26,6 @@ def run_night(
         found = asyncio.run(nightly.fn(path, models, night))
     if as_json:
         print(json.dumps(found))
-    return found["verdict"] in ("better", "same")
+    code = code_of([found["verdict"]])
+    missing = code == ExitCode.INCONCLUSIVE and not found["whole"]
+    return ExitCode.INCOMPLETE if missing else code

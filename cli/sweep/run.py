@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tutti.cli.failures import UsageError, guarded
+from tutti.cli.failures import ExitCode, UsageError, conclude
 from tutti.cli.flow import run_flow
-from tutti.cli.options import ModelsFile
+from tutti.cli.options import AsJson, ExitZero, ModelsFile
 from tutti.cli.sweep import suites
-from tutti.errors import INCONCLUSIVE
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec import Suite
@@ -66,7 +65,8 @@ def run(
     night: Night = None,
     dry_run: Annotated[bool, typer.Option(help="print the first prompt and stop")] = False,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+    exit_zero: ExitZero = False,
+    as_json: AsJson = False,
     find: Annotated[bool, typer.Option("--find", hidden=True)] = False,
     latency: Annotated[float | None, typer.Option(hidden=True)] = None,
     accuracy: Annotated[float | None, typer.Option(hidden=True)] = None,
@@ -77,7 +77,8 @@ def run(
 ) -> None:
     """Measure the missing cells of a suite and report all of them.
 
-    Exit code 3 if a cell is incomplete, or a night's verdict is worse or inconclusive.
+    Exit code 5 if a cell is incomplete. Of a night: 3 if it is worse, or else 5 if a stage is
+    incomplete, or else 4 if it is inconclusive.
     """
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
@@ -87,7 +88,7 @@ def run(
     how = RunOptions(models, prefect, as_json, dry_run)
     _warn_of_deprecated((find or None, latency, accuracy, lowest, highest, minutes, usd))
 
-    def work() -> bool:
+    def work() -> ExitCode:
         path = suites.path_of(suite)
         chosen["policies"] = suites.names_in(policies)
         chosen["concurrency"] = suites.levels_in(concurrency)
@@ -104,8 +105,7 @@ def run(
             wanted = suites.within_budget(suites.suite_of(suite, ids, expert, **chosen), *budget)
             return _suite(wanted, sought if find else None, how)
 
-    if not guarded(work):
-        raise typer.Exit(INCONCLUSIVE)
+    conclude(work, exit_zero)
 
 
 def _first(new: float | None, old: float | None) -> float | None:
@@ -127,23 +127,23 @@ class RunOptions(NamedTuple):
     dry_run: bool
 
 
-def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: RunOptions) -> bool:
+def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: RunOptions) -> ExitCode:
     if how.dry_run:
         from tutti.tasks.sweeps.plan import dry_run as shown
         from tutti.tasks.sweeps.spec import parts
 
         for part in {each.benchmark: each for each in parts(wanted)}.values():
             typer.echo(shown(part))
-        return True
+        return ExitCode.DONE
     if sought is not None:
         from tutti.cli.sweep.search import run_search
 
-        return run_search(wanted, sought, how.models, how.prefect, how.as_json) == 0
+        return run_search(wanted, sought, how.models, how.prefect, how.as_json)
     return measured(wanted, how.models, how.prefect, how.as_json)
 
 
-def measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> bool:
-    """Run the sweep; return whether all its cells are complete."""
+def measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> ExitCode:
+    """Run the sweep; return whether all its cells are complete, as an exit code."""
     from tutti.flows.sweep import eval_sweep
     from tutti.tasks.sweeps.plan import unfinished_cells
 
@@ -154,4 +154,4 @@ def measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> bool
     elif left:
         cells = "1 cell is" if left == 1 else f"{left} cells are"
         typer.echo(f"{cells} incomplete; run the same command again to resume", err=True)
-    return not left
+    return ExitCode.INCOMPLETE if left else ExitCode.DONE

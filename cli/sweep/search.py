@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tutti.cli.failures import guarded
+from tutti.cli.failures import ExitCode, conclude
 from tutti.cli.flow import run_flow
-from tutti.cli.options import ModelsFile
+from tutti.cli.options import AsJson, ExitZero, ModelsFile
 from tutti.cli.sweep import suites
-from tutti.errors import INCONCLUSIVE
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec import Suite
@@ -51,11 +50,13 @@ def search(
     ] = None,
     highest: Annotated[int | None, typer.Option(help="last level to measure (64)")] = None,
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+    exit_zero: ExitZero = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the highest concurrency that meets the limits, for each policy of the suite.
 
-    Exit code 3 if a policy has no answer, or one that its confidence intervals do not support.
+    Exit code 5 if a level could not be measured whole, or else 4 if a policy has no answer, or one
+    that its confidence intervals do not support.
     """
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
@@ -63,7 +64,7 @@ def search(
     limits = {"step_latency_p95": max_p95_s, "accuracy": min_accuracy}
     limits |= {"lowest": lowest, "highest": highest}
 
-    def work() -> int:
+    def work() -> ExitCode:
         chosen["policies"] = suites.names_in(policies)
         chosen["concurrency"] = suites.levels_in(concurrency)
         with suites.about(suites.path_of(suite)):
@@ -71,17 +72,15 @@ def search(
             wanted = suites.within_budget(wanted, budget_minutes, budget_usd)
             return run_search(wanted, limits, models, prefect, as_json)
 
-    if code := guarded(work):
-        raise typer.Exit(code)
+    conclude(work, exit_zero)
 
 
 def run_search(
     suite: "Suite", limits: dict[str, Any], models: Path, prefect: bool, as_json: bool
-) -> int:
-    """Search and print the answer for each policy. Returns the exit code.
+) -> ExitCode:
+    """Search and print the answer for each policy.
 
-    `limits` holds fields of `Objectives`; None stands for the default. The code is 3 if a policy
-    has no answer, or one that its confidence intervals do not support. Raises ValidationError,
+    `limits` holds fields of `Objectives`; None stands for the default. Raises ValidationError,
     SuiteError and the errors of a sweep.
     """
     from tutti.flows.find import find_concurrency
@@ -91,5 +90,7 @@ def run_search(
     found = run_flow(find_concurrency, prefect, as_json, suite, objectives, models)
     if as_json:
         typer.echo(json.dumps(found))
+    if not all(each["whole"] for each in found["policies"]):
+        return ExitCode.INCOMPLETE
     decided = all(each["sure"] and each["concurrency"] for each in found["policies"])
-    return 0 if decided else INCONCLUSIVE
+    return ExitCode.DONE if decided else ExitCode.INCONCLUSIVE

@@ -2,8 +2,9 @@
 # Trains under Slurm, and submits itself again where the wall time ends before the training does.
 # Run: sbatch [OPTIONS] train.sh sft|grpo JOB.yaml [FLAGS of tutti train]
 #
-# `tutti train` saves its state before the limit and ends with exit code 75. Where it is too late for
-# that, Slurm's signal comes: then the training is ended, and goes on from its last saved state.
+# `tutti train` saves its state before the limit and ends with exit code 5 (incomplete); this script
+# makes 75 of it, sysexits.h's EX_TEMPFAIL. Where it is too late for that, Slurm's signal comes: then
+# the training is ended, and goes on from its last saved state.
 # TUTTI_SBATCH: options of sbatch for each submission after the first (the first's are not kept).
 # TUTTI_SUBMISSIONS: most submissions of one training (20).
 #SBATCH --job-name=tutti-train
@@ -40,5 +41,5 @@ if [ -n "$signalled" ]; then # `wait` ended with the signal
     code=$?
     [ "$code" -eq 0 ] || submit_again "$@"
 fi
-[ "$code" -ne 75 ] || submit_again "$@"
+[ "$code" -ne 5 ] || submit_again "$@"
 exit "$code"

@@ -11,13 +11,13 @@ BenchmarkError
 
 from pathlib import Path
 
-from tutti.errors import BAD_USAGE, FAILED, TuttiError
+from tutti.errors import ExitCode, TuttiError
 
 
 class BenchmarkError(TuttiError, ValueError):
     """Base class: a benchmark is invalid; the message says what is wrong, and where."""
 
-    exit_code = BAD_USAGE
+    exit_code = ExitCode.BAD_USAGE
 
 
 class UnknownBenchmark(BenchmarkError):
@@ -31,13 +31,13 @@ class BadBenchmarkFile(BenchmarkError):
 class SourceMissing(BenchmarkError):
     """The data were not found."""
 
-    exit_code = FAILED
+    exit_code = ExitCode.FAILED
 
 
 class BadRow(BenchmarkError):
     """An invalid row of a benchmark's file."""
 
-    exit_code = FAILED
+    exit_code = ExitCode.FAILED
 
     def __init__(self, file: Path, line: int | None, field: str, reason: str) -> None:
         where = f"{file}:{line}" if line is not None else str(file)

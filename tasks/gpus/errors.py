@@ -3,10 +3,10 @@
 GpuError       1  the inventory cannot be read
 ├── NoSuchGpu  2  more cards are asked for than there are, or one that is not there
 ├── GpusBusy   1  the cards were not free in time
-└── GpuLost    1  another run took the card while this one did not answer
+└── GpuLost    5  another run took the card while this one did not answer
 """
 
-from tutti.errors import BAD_USAGE, TuttiError
+from tutti.errors import ExitCode, TuttiError
 
 
 class GpuError(TuttiError, RuntimeError):
@@ -16,7 +16,7 @@ class GpuError(TuttiError, RuntimeError):
 class NoSuchGpu(GpuError):
     """This machine does not have the cards that were asked for."""
 
-    exit_code = BAD_USAGE
+    exit_code = ExitCode.BAD_USAGE
 
 
 class GpusBusy(GpuError):
@@ -25,3 +25,5 @@ class GpusBusy(GpuError):
 
 class GpuLost(GpuError):
     """The lease on a card was lost: what ran on it was ended."""
+
+    exit_code = ExitCode.INCOMPLETE

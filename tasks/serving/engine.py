@@ -43,6 +43,7 @@ from tutti.tasks.serving.engines import (
 )
 from tutti.tasks.serving.errors import (
     EngineFailed,
+    EngineLost,
     ModelsEnvironmentMissing,
     PortTaken,
     ServingError,
@@ -354,7 +355,7 @@ class Engine:
         self.gpus = self.warm = None
 
     async def watch(self) -> None:
-        """Block while the engine runs. Raises EngineFailed when it dies."""
+        """Block while the engine runs. Raises EngineLost when it dies."""
         if self.warm is not None:
             return await self._watch_warm(self.warm)
         child = self._child
@@ -362,7 +363,7 @@ class Engine:
             raise EngineFailed("the engine was not started")
         while (code := child.poll()) is None:
             await asyncio.sleep(WATCH_S)
-        raise EngineFailed(
+        raise EngineLost(
             f"the engine died while serving (exit code {code}); {child.last_words()}\n"
             "Finished samples are kept; run the same command again to resume."
         )
@@ -371,7 +372,7 @@ class Engine:
         """Its keeper's end ends it; a busy server may take seconds to answer, and is alive."""
         while warm in await asyncio.to_thread(warm_engines, self.catalog, self.engine_id):
             await asyncio.sleep(WATCH_S)
-        raise EngineFailed(
+        raise EngineLost(
             f"the engine at {warm.url}, which process {warm.pid} kept, has ended.\n"
             "Finished samples are kept; run the same command again to resume."
         )

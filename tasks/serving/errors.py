@@ -7,11 +7,12 @@ ServingError
 ├── PortTaken          the port is in use by another process
 ├── ModelsEnvironmentMissing   the Python environment with vLLM is missing
 ├── EndpointFailed     an endpoint that was named by its URL does not answer
-├── EngineFailed       an engine did not start, or died while serving
+├── EngineFailed       an engine did not start, or refuses what it is told
+│   └── EngineLost     an engine died while serving
 └── GatewayFailed      the gateway did not start, died, or refused a request
 """
 
-from tutti.errors import BAD_USAGE, TuttiError
+from tutti.errors import ExitCode, TuttiError
 
 
 class ServingError(TuttiError, RuntimeError):
@@ -21,7 +22,7 @@ class ServingError(TuttiError, RuntimeError):
 class RegistryError(ServingError):
     """models.yaml is invalid or has no such model."""
 
-    exit_code = BAD_USAGE
+    exit_code = ExitCode.BAD_USAGE
 
 
 class WeightsError(RegistryError):
@@ -31,7 +32,7 @@ class WeightsError(RegistryError):
 class PriceError(ServingError):
     """The price book is invalid, or has no price for a model."""
 
-    exit_code = BAD_USAGE
+    exit_code = ExitCode.BAD_USAGE
 
 
 class PortTaken(ServingError):
@@ -47,7 +48,13 @@ class EndpointFailed(ServingError):
 
 
 class EngineFailed(ServingError):
-    """An engine did not start, or died while serving."""
+    """An engine did not start, or refuses what it is told."""
+
+
+class EngineLost(EngineFailed):
+    """An engine died while serving; what was finished is kept."""
+
+    exit_code = ExitCode.INCOMPLETE
 
 
 class GatewayFailed(ServingError):

@@ -4,13 +4,13 @@ SuiteError       a suite file is wrong
 └── GateError    its gates are, or a gate file
 """
 
-from tutti.errors import BAD_USAGE, TuttiError
+from tutti.errors import ExitCode, TuttiError
 
 
 class SuiteError(TuttiError, ValueError):
     """A suite file is wrong; the message names file, field and value."""
 
-    exit_code = BAD_USAGE
+    exit_code = ExitCode.BAD_USAGE
 
 
 class GateError(SuiteError):

@@ -83,7 +83,7 @@ class JobMachine(BaseModel):
     wall_time_minutes: float | None = Field(
         None,
         gt=0,
-        description="it is saved before, and ends with exit code 75; under Slurm its limit counts",
+        description="it is saved before, and ends with exit code 5; under Slurm its limit counts",
     )
 
     @property

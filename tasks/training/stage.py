@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tutti.errors import SUBMIT_AGAIN, TuttiError
+from tutti.errors import ExitCode, TuttiError
 from tutti.storage import COLUMNS, Catalog, commit
 from tutti.storage import catalog as cat
 from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim, lease_gpus
@@ -33,7 +33,7 @@ class TrainingFailed(TuttiError, RuntimeError):
 class WallTimeReached(TuttiError, RuntimeError):
     """The training was saved before its wall-time limit; the same command goes on."""
 
-    exit_code = SUBMIT_AGAIN
+    exit_code = ExitCode.INCOMPLETE
 
     def __init__(self, step: object) -> None:
         super().__init__(
@@ -100,7 +100,7 @@ def run_job(
                 code = child.poll()  # before the log is read: what was said last is read too
                 reports += _told(log, on_report)
                 time.sleep(POLL_S if code is None else 0.0)
-            if code == SUBMIT_AGAIN:
+            if code == ExitCode.INCOMPLETE:
                 raise WallTimeReached(reports[-1].get("saved"))
             if code:
                 raise TrainingFailed(f"training exited with code {code}; {child.last_words()}")

@@ -50,8 +50,8 @@ def submit(folder: Path, environment: dict[str, str], codes: list[int]) -> int:
 def test_it_is_submitted_with_the_same_words_until_it_is_done(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """A file's name with a space stays one word; a job that is not done itself says 75."""
-    assert submit(tmp_path, environment, [75, 75, 0]) == 75
+    """A file's name with a space stays one word; a job that is not done itself says 75, not 5."""
+    assert submit(tmp_path, environment, [5, 5, 0]) == 75
     trained = (tmp_path / "trained").read_text().splitlines()
     assert trained == ["train sft my job.yaml --steps 3"] * 3
     submitted = (tmp_path / "submitted").read_text().splitlines()
@@ -59,7 +59,7 @@ def test_it_is_submitted_with_the_same_words_until_it_is_done(
     assert submitted == [f"2 {again}", f"3 {again}"]
 
 
-@pytest.mark.parametrize("code", [0, 1, 2])
+@pytest.mark.parametrize("code", [0, 1, 2, 130])
 def test_an_end_is_not_submitted_again(
     tmp_path: Path, environment: dict[str, str], code: int
 ) -> None:
@@ -69,7 +69,7 @@ def test_an_end_is_not_submitted_again(
 
 
 def test_submissions_are_bounded(tmp_path: Path, environment: dict[str, str]) -> None:
-    submit(tmp_path, environment | {"TUTTI_SUBMISSIONS": "3"}, [75] * 9)
+    submit(tmp_path, environment | {"TUTTI_SUBMISSIONS": "3"}, [5] * 9)
     assert len((tmp_path / "trained").read_text().splitlines()) == 3
 
 

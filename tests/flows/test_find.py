@@ -143,8 +143,15 @@ async def test_a_grid_is_refused(place: tuple[Engine, Suite, Path]) -> None:
     ("policies", "code"),
     [
         ([{"concurrency": 2, "sure": True}], 0),
-        ([{"concurrency": 2, "sure": True}, {"concurrency": 4, "sure": False}], 3),
-        ([{"concurrency": None, "sure": True}], 3),
+        ([{"concurrency": 2, "sure": True}, {"concurrency": 4, "sure": False}], 4),
+        ([{"concurrency": None, "sure": True}], 4),
+        (
+            [
+                {"concurrency": 2, "sure": False},
+                {"concurrency": None, "sure": False, "whole": False},
+            ],
+            5,
+        ),
     ],
 )
 def test_the_verb_says_by_its_exit_code_whether_there_is_an_answer(
@@ -153,7 +160,9 @@ def test_the_verb_says_by_its_exit_code_whether_there_is_an_answer(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """3 where a policy has none, or one by values alone; JSON alone on standard output."""
+    """4 where a policy has none, or one by values alone, and 5 where a probe was broken off; JSON
+    alone on standard output."""
+    policies = [{"whole": True} | each for each in policies]
     given: list[Any] = []
 
     async def answer(*arguments: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from tutti.errors import BAD_USAGE, TuttiError
+from tutti.errors import ExitCode, TuttiError
 from tutti.storage import artifact_id
 from tutti.tasks.config import Document, read_document
 from tutti.tasks.project import DEPLOYMENTS
@@ -34,7 +34,7 @@ CALL_EXPERT = "call_expert"
 class AgentFileError(TuttiError, ValueError):
     """An agent file is invalid; the message names file, field and value."""
 
-    exit_code = BAD_USAGE
+    exit_code = ExitCode.BAD_USAGE
 
 
 class _Strict(BaseModel):

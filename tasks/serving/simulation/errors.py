@@ -5,13 +5,13 @@ SimulationError
 └── PlanError         a plan file is wrong
 """
 
-from tutti.errors import BAD_USAGE, TuttiError
+from tutti.errors import ExitCode, TuttiError
 
 
 class SimulationError(TuttiError, ValueError):
     """The simulation cannot be run; the message names the field and shows the value."""
 
-    exit_code = BAD_USAGE
+    exit_code = ExitCode.BAD_USAGE
 
 
 class CalibrationError(SimulationError):

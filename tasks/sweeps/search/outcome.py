@@ -45,6 +45,8 @@ class SearchOutcome:
     """In the order they were measured; the last state of each level."""
     outcomes: Mapping[int, Outcome]
     notes: tuple[str, ...]
+    is_whole: bool = True
+    """Whether every level that was probed was measured whole."""
 
     @property
     def best(self) -> Probe | None:
@@ -91,7 +93,9 @@ def _found(
     ]
     notes += out_of_order(measured)
     if broken_off is not None:
-        return SearchOutcome(policy, None, False, broken_off, measured, outcomes, tuple(notes))
+        return SearchOutcome(
+            policy, None, False, broken_off, measured, outcomes, tuple(notes), is_whole=False
+        )
     answer, sure = search.answer, search.is_sure
     said = str(answer)
     if answer is None:
@@ -118,6 +122,7 @@ def content_of(found: SearchOutcome) -> dict[str, Any]:
     """As JSON: the answer with its figures, and every probe."""
     answer: dict[str, Any] = {"policy": found.policy, "concurrency": found.concurrency}
     answer |= {"sure": found.sure, "said": found.said, "notes": list(found.notes)}
+    answer["whole"] = found.is_whole
     best = {} if found.best is None else _figures(found.best)
     return answer | best | {"probes": [_content(found, each) for each in found.probes]}
 

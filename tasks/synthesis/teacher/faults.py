@@ -6,7 +6,7 @@ A fault is a row of the work folder's store with what was done about it; none is
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tutti.errors import TuttiError
+from tutti.errors import ExitCode, TuttiError
 
 
 class FaultKind(StrEnum):
@@ -67,10 +67,11 @@ class TeacherFailed(TuttiError, RuntimeError):
         super().__init__(message)
         self.kind = kind
 
-    @classmethod
-    def by(cls, question: str, fault: Fault) -> "TeacherFailed":
+    @staticmethod
+    def by(question: str, fault: Fault) -> "TeacherFailed":
         """The error of a question whose last fault could not be overcome."""
-        return cls(f"teacher: {question}: {fault.kind}: {fault.detail}", fault.kind)
+        kind = TeacherFailed if fault.kind in CONTENT else TeacherLost
+        return kind(f"teacher: {question}: {fault.kind}: {fault.detail}", fault.kind)
 
     @property
     def is_final(self) -> bool:
@@ -78,5 +79,13 @@ class TeacherFailed(TuttiError, RuntimeError):
         return self.kind in CONTENT
 
 
+class TeacherLost(TeacherFailed):
+    """A question got no answer: the endpoint failed. The same command asks it again."""
+
+    exit_code = ExitCode.INCOMPLETE
+
+
 class BudgetSpent(TuttiError, RuntimeError):
     """The next call could exceed the budget, so it was not sent. What was finished is kept."""
+
+    exit_code = ExitCode.INCOMPLETE

@@ -1,7 +1,7 @@
 """The trainer's process: ``python -m tutti.tasks.training.trainer --settings FILE --out FOLDER``.
 
 In the models environment. Prints one JSON object a report; the platform reads them from its log.
-Exits with 75 where it was saved before its wall-time limit.
+Exits with 5 where it was saved before its wall-time limit.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tutti.errors import SUBMIT_AGAIN
+from tutti.errors import ExitCode
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.trainer.fit import OutOfTime, fit
 from tutti.tasks.training.trainer.rows import BadData
@@ -41,7 +41,7 @@ def _train(settings: TrainerSettings, out: Path, state: Path, world: World) -> N
     except OutOfTime as saved:
         if world.is_first:
             _say({"saved": saved.step})
-        sys.exit(SUBMIT_AGAIN)
+        sys.exit(ExitCode.INCOMPLETE)
     if world.is_first:
         (out / "training.json").write_text(json.dumps(card, indent=1))
 

@@ -44,14 +44,14 @@ def tutti(*arguments: str) -> Result:
 
 
 def test_compare_cells_and_policies() -> None:
-    """0 for verdicts, 3 for an inconclusive one; the numbers are in JSON."""
+    """0 for better and same, 3 for worse, 4 for an inconclusive one; the numbers are in JSON."""
     done = tutti("compare", "p", "c", "--json")
     assert done.exit_code == 0, done.output
     (row,) = json.loads(done.stdout)["compared"]
     told = (row["n"], row["difference"], row["test"], row["verdict"])
     assert told == (12, 1.0, "sign test", "better") or told[2] == "exact McNemar"
     shown = tutti("compare", "cap", "adaptive")
-    assert shown.exit_code == 3
+    assert shown.exit_code == 4
     for words in (
         "adaptive against cap",
         "policy cap -> adaptive",
@@ -60,6 +60,10 @@ def test_compare_cells_and_policies() -> None:
     ):
         assert words in shown.stdout
     assert tutti("compare", "cap", "adaptive", "--margin", "0.9").exit_code == 0
+    assert tutti("compare", "cap", "adaptive", "--exit-zero").exit_code == 0
+    worse = tutti("compare", "c", "p")
+    assert worse.exit_code == 3 and "worse" in worse.stdout
+    assert tutti("compare", "c", "p", "--exit-zero").exit_code == 0
 
 
 def test_compare_refuses_what_is_not_there() -> None:
@@ -87,6 +91,19 @@ def test_gate_ends_with_what_it_found(tmp_path: Path, status: str, code: int) ->
     assert (done.exit_code, outcome["status"]) == (code, status)
     (row,) = storage.query("select cell_b, reason from verdicts")
     assert row["cell_b"] == outcome["cells_b"][0] and row["reason"].startswith(status)
+
+
+def test_a_gate_that_nothing_decides_is_inconclusive(tmp_path: Path) -> None:
+    """A failed one beside it counts for more."""
+    file = tmp_path / "gates.yaml"
+    open_gate = "{at_least: 0.5, where: {policy: nobodys}}"
+    file.write_text(f"gates: [{open_gate}]")
+    shown = tutti("gate", str(file), "night")
+    assert shown.exit_code == 4 and "inconclusive" in shown.stdout, shown.output
+    failed = "{at_least: 0.5, where: {policy: passthrough}}"
+    file.write_text(f"gates: [{failed}, {open_gate}]")
+    assert tutti("gate", str(file), "night").exit_code == 3
+    assert tutti("gate", str(file), "night", "--exit-zero").exit_code == 0
 
 
 def test_gate_against_a_baseline(tmp_path: Path) -> None:

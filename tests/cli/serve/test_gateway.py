@@ -289,7 +289,7 @@ def test_a_checkpoint_is_started_served_and_ended(tmp_path: Path, weights: Path)
 
 
 @pytest.mark.slow
-def test_the_end_of_the_only_engine_is_told_and_exit_1(tmp_path: Path, weights: Path) -> None:
+def test_the_end_of_the_only_engine_is_told_and_exit_5(tmp_path: Path, weights: Path) -> None:
     home, file = tmp_path / "home", served(tmp_path, weights)
     python = str(tmp_path / "python")
     with gateway(home, "--model", "own", "--models", file, *CAP, TUTTI_MODELS_PYTHON=python) as (
@@ -299,7 +299,7 @@ def test_the_end_of_the_only_engine_is_told_and_exit_1(tmp_path: Path, weights: 
         for pid in _doubles_of(child.pid):
             os.kill(pid, signal.SIGKILL)
         _, told = child.communicate(timeout=60)
-    assert child.returncode == 1
+    assert child.returncode == 5
     assert "the engine died while serving (exit code 137)" in told and "Traceback" not in told
 
 

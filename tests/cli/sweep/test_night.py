@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tutti import storage
-from tutti.cli.failures import UsageError
+from tutti.cli.failures import ExitCode, UsageError
 from tutti.cli.main import app
 from tutti.cli.sweep.night import run_night
 from tutti.flows.nightly import nightly
@@ -78,20 +78,32 @@ def test_a_night_is_planned_stage_by_stage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "good"),
-    [("better", True), ("same", True), ("worse", False), ("inconclusive", False)],
+    ("verdict", "whole", "code"),
+    [
+        ("better", True, ExitCode.DONE),
+        ("same", True, ExitCode.DONE),
+        ("worse", True, ExitCode.WORSE),
+        ("worse", False, ExitCode.WORSE),
+        ("inconclusive", True, ExitCode.INCONCLUSIVE),
+        ("inconclusive", False, ExitCode.INCOMPLETE),
+    ],
 )
 def test_a_night_tells_by_its_verdict(
-    verdict: str, good: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    verdict: str,
+    whole: bool,
+    code: ExitCode,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """JSON alone on standard output; exit code 3 is the caller's for what is not good."""
+    """JSON alone on standard output. What was not measured is to be run again."""
+    shown = {"night": "n", "verdict": verdict, "whole": whole}
 
     async def measured(path: Path, models: Path, night: date | None) -> dict[str, Any]:
         print("a stage of the night")
-        return {"night": path.stem, "verdict": verdict}
+        return shown | {"night": path.stem}
 
     monkeypatch.setattr(nightly, "fn", measured)
-    assert run_night(Path("n.yaml"), Path("models.yaml"), False, True) is good
-    assert json.loads(capsys.readouterr().out) == {"night": "n", "verdict": verdict}
+    assert run_night(Path("n.yaml"), Path("models.yaml"), False, True) == code
+    assert json.loads(capsys.readouterr().out) == shown
     with pytest.raises(UsageError, match="deployment nightly"):
         run_night(Path("n.yaml"), Path("models.yaml"), True, False)

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from tutti.cli.failures import ExitCode
 from tutti.cli.main import app
 from tutti.cli.sweep import run as run_module
 from tutti.cli.sweep import search as search_module
 from tutti.cli.sweep.search import search as search_verb
 from tutti.tasks.sweeps.spec import Suite
 
-ANSWERED = {"policies": [{"concurrency": 8, "sure": True}]}
-UNSUPPORTED = {"policies": [{"concurrency": 8, "sure": False}]}
+ANSWERED = {"policies": [{"concurrency": 8, "sure": True, "whole": True}]}
+UNSUPPORTED = {"policies": [{"concurrency": 8, "sure": False, "whole": True}]}
 
 
 @pytest.fixture
@@ -26,9 +27,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append(arguments)
         return ANSWERED
 
-    def measured(suite: Suite, *_: Any) -> bool:
+    def measured(suite: Suite, *_: Any) -> ExitCode:
         calls.append((suite,))
-        return True
+        return ExitCode.DONE
 
     monkeypatch.setattr(search_module, "run_flow", run_flow)
     monkeypatch.setattr(run_module, "measured", measured)
@@ -115,12 +116,12 @@ def test_limits_without_a_search_are_bad_usage(started: list[Any]) -> None:
     assert "limits belong to `tutti sweep search`" in done.stderr
 
 
-def test_an_unsupported_answer_is_exit_3(
+def test_an_unsupported_answer_is_exit_4(
     started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_module, "run_flow", lambda *_: UNSUPPORTED)
-    assert tutti(*NEW).exit_code == 3
-    assert tutti(*OLD).exit_code == 3
+    assert tutti(*NEW).exit_code == 4
+    assert tutti(*OLD).exit_code == 4
 
 
 def test_a_search_of_an_unknown_suite_is_bad_usage(started: list[Any], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is in the models environment: make test-models")
 
 from tests.training.trainer.pocket import settings
-from tutti.errors import SUBMIT_AGAIN
+from tutti.errors import ExitCode
 from tutti.tasks.training.trainer import __main__ as process
 from tutti.tasks.training.trainer.fit import OutOfTime, fit
 
@@ -70,7 +70,7 @@ def test_the_process_ends_with_the_code_that_submits_it_again(
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:
         process.main()
-    assert ended.value.code == SUBMIT_AGAIN
+    assert ended.value.code == ExitCode.INCOMPLETE
     assert json.loads(capsys.readouterr().out) == {"saved": 7}
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from tutti.errors import BAD_USAGE, TuttiError
+from tutti.errors import ExitCode, TuttiError
 from tutti.storage import Cost
 from tutti.tasks.serving.scheduling import Program
 
@@ -35,7 +35,7 @@ TOKEN_BYTES = 32
 class AccessError(TuttiError, ValueError):
     """The tokens are invalid, or the gateway would be open to a network."""
 
-    exit_code = BAD_USAGE
+    exit_code = ExitCode.BAD_USAGE
 
 
 class AccessDenied(Exception):

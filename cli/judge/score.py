@@ -51,6 +51,9 @@ def score(
             "score, answer or target)",
         ),
     ] = None,
+    lost: Annotated[
+        bool, typer.Option("--lost", help="only attempts that a scorer failed on before")
+    ] = False,
     *,
     models: ModelsFile,
     exit_zero: ExitZero = False,
@@ -58,10 +61,10 @@ def score(
 ) -> None:
     """Re-score the stored answers of a sweep; old scores are kept.
 
-    The new scores are rows of the table scores. Attempts, reports and the view results keep the
-    verdicts given when the attempts were made; the report says how many of the new ones disagree.
+    The new scores are rows of the table scores; reports and the view results show the newest. An
+    attempt that ended as scorer_error counts once it has a score.
 
-    With --from, the programs of a gateway are scored, and their attempts get the verdicts.
+    With --from, the programs of a gateway are scored.
 
     No model is called but the judge, if one is named. With --labels alone, the newest scores are
     compared with the labels and nothing is re-scored.
@@ -77,12 +80,14 @@ def score(
         with open_catalog() as catalog:
             sweep_id = find_sweep(catalog, sweep)
             _check_source(sweep_id, catalog, given, labels)
+            if lost and (given is not None or labels is not None):
+                raise UsageError("--lost: re-scores from the store, without --from or --labels")
+            request = ScoringRequest(given, scorer, judge, models, lost)
             if given is not None:
-                by = ScoringRequest(given, scorer, judge, models)
-                return _programs(sweep_id, catalog, by, as_json)
+                return _programs(sweep_id, catalog, request, as_json)
             found = compared = None
             if labels is None or scorer is not None or judge is not None:
-                found = _rescored(sweep_id, catalog, scorer, judge, models, as_json)
+                found = _rescored(sweep_id, catalog, request, as_json)
             if labels is not None:
                 from tutti.tasks.sweeps.judge import compare_labels
 
@@ -98,7 +103,7 @@ def _code_of(found: "RescoreResult") -> ExitCode:
 
 
 def _rescored(
-    sweep_id: str, catalog: Any, scorer: str | None, judge: str | None, models: Path, quiet: bool
+    sweep_id: str, catalog: Any, request: "ScoringRequest", quiet: bool
 ) -> "RescoreResult":
     from rich.console import Console
 
@@ -106,7 +111,7 @@ def _rescored(
     from tutti.tasks.sweeps.judge import score_sweep
 
     with StageProgress("scoring", Console(stderr=True, quiet=quiet)) as shown:
-        return asyncio.run(score_sweep(sweep_id, catalog, scorer, judge, models, shown.show))
+        return asyncio.run(score_sweep(sweep_id, catalog, request, shown.show))
 
 
 def _check_source(sweep_id: str, catalog: Any, given: Path | None, labels: Path | None) -> None:

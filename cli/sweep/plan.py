@@ -116,6 +116,7 @@ def _content(found: "PlanEstimate") -> dict[str, Any]:
             "reason": each.reason,
             "samples": len(each.cell.samples),
             "missing": each.missing,
+            "unscored": each.unscored,
             "seconds": each.seconds,
             "cost_usd": each.cost_usd,
             "basis": each.basis,

@@ -6,16 +6,17 @@ file is deleted when no reader can still have it open.
 
 from tutti.storage.maintenance.compaction import CompactionReport, compact
 from tutti.storage.maintenance.retention import ExpiredSweep, expire
-from tutti.storage.maintenance.verdicts import set_verdicts
+from tutti.storage.maintenance.tasks import TaskOfAttempt, set_tasks
 from tutti.storage.maintenance.verification import StoreFault, VerificationReport, verify
 
 __all__ = [
     "CompactionReport",
     "ExpiredSweep",
     "StoreFault",
+    "TaskOfAttempt",
     "VerificationReport",
     "compact",
     "expire",
-    "set_verdicts",
+    "set_tasks",
     "verify",
 ]

@@ -136,7 +136,7 @@ def generated(*missing: Path) -> Patch:
 COMPARE, GATE = ("compare", "a", "b"), ("gate", "gates.yaml", "a")
 ARENA = ("arena", "a", "b", "--judge", "j")
 CONTAMINATION = ("contamination", "gsm8k", "--against", "texts.jsonl")
-SCORE, PROGRAMS = ("score", "mine"), ("score", "mine", "--from", "labels.jsonl")
+SCORE, PROGRAMS = ("score", "mine", "--lost"), ("score", "mine", "--from", "labels.jsonl")
 RUN = ("run", "gsm8k", "--model", "pocket")
 SWEEP, NIGHT = ("sweep", "run", "smoke"), ("sweep", "run", "nightly")
 SEARCH, OLD_SEARCH = ("sweep", "search", "smoke"), ("sweep", "run", "smoke", "--find")

@@ -1,9 +1,8 @@
 """Adds the verdicts of SWE-bench's report to attempts that are stored already.
 
 In: a report of ``swebench`` 5.0, `preds.json` beside it if it is there, and a sweep's id. Out: rows
-of `scores` by the scorer `swebench`; attempts without a verdict (a gateway's programs, rows without
-a scorer) get it, others keep their own. An attempt is found by `attempt_id` of the prediction, else
-by its instance.
+of `scores` by the scorer `swebench`; of an attempt's scores the newest counts. An attempt is found
+by `attempt_id` of the prediction, else by its instance.
 """
 
 import json
@@ -18,7 +17,6 @@ from tutti.storage.errors import StoreError
 from tutti.storage.exchange.imported import ImportedAttempt, ImportIssue
 from tutti.storage.exchange.swe_bench.read import SCORER, read
 from tutti.storage.exchange.swe_bench.stored import StoredAnswer, stored_answers
-from tutti.storage.maintenance import set_verdicts
 from tutti.storage.views import connect
 from tutti.storage.write.writer import commit
 
@@ -55,16 +53,13 @@ def add_verdicts(catalog: cat.Catalog, report: Path, sweep_id: str) -> AddedVerd
     with closing(connect(catalog.home)) as connection:
         answers = stored_answers(connection, sweep_id)
         rows = connection.execute(KNOWN_SQL, {"sweep": sweep_id, "by": SCORER}).fetchall()
-    known, scores, verdicts = set(rows), list[dict[str, Any]](), dict[str, dict[str, Any]]()
+    known, scores = set(rows), list[dict[str, Any]]()
     for each in graded:
         answer = _graded_answer(each, answers, report)
         if answer is None:
             done.unmatched.append(each.task_id)
             continue
         row = _score(each, answer, sweep_id)
-        if answer.correct is None:
-            # Also for a known score: its writer may have been killed before the verdicts.
-            verdicts[answer.attempt_id] = {"score": row["value"], "correct": row["correct"]}
         if (answer.attempt_id, row["value"], row["detail"]) in known:
             done.known += 1
         else:
@@ -75,8 +70,6 @@ def add_verdicts(catalog: cat.Catalog, report: Path, sweep_id: str) -> AddedVerd
     done.added = len(scores)
     if scores:
         commit(catalog, {"scores": scores})
-    if verdicts:
-        set_verdicts(catalog, sweep_id, verdicts)
     return done
 
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge.labels import LabelAgreement as LabelAgreement
     from tutti.tasks.sweeps.judge.labels import compare_labels as compare_labels
     from tutti.tasks.sweeps.judge.programs import ProgramScores as ProgramScores
-    from tutti.tasks.sweeps.judge.programs import ScoringRequest as ScoringRequest
     from tutti.tasks.sweeps.judge.programs import is_of_gateway as is_of_gateway
     from tutti.tasks.sweeps.judge.programs import score_programs as score_programs
     from tutti.tasks.sweeps.judge.rescore import RescoreResult as RescoreResult
+    from tutti.tasks.sweeps.judge.rescore import ScoringRequest as ScoringRequest
     from tutti.tasks.sweeps.judge.score import hold_arena as hold_arena
     from tutti.tasks.sweeps.judge.score import score_sweep as score_sweep
     from tutti.tasks.sweeps.judge.score import serve_judge as serve_judge

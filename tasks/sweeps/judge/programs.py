@@ -3,7 +3,8 @@
 In: a JSONL file, a line a program: ``{"program": …}``, or ``attempt_id`` or ``task_id``, with
 either a label (``correct``, ``score``) or a target (``answer``, or ``target`` as a benchmark writes
 it for its scorer; ``question`` for judges). ``task_id`` beside another name sets the program's
-task. Out: rows of `scores`, and the verdicts of `attempts`, which had none.
+task. Out: rows of `scores`, of which the newest counts; and the tasks of `attempts`, where they are
+named.
 """
 
 import asyncio
@@ -19,15 +20,16 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog, commit, query
 from tutti.storage import catalog as cat
-from tutti.storage.maintenance import set_verdicts
+from tutti.storage.maintenance import TaskOfAttempt, set_tasks
 from tutti.tasks.progress import StageLog
-from tutti.tasks.project import MODELS
 from tutti.tasks.scoring import EXACT, SCORERS, Score, ScorerFailed, ScoringResources
 from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.judge.rescore import (
     MESSAGES,
+    VERDICTS,
     JudgeOf,
     RescoreResult,
+    ScoringRequest,
     check_scorer,
     conversations,
     sandbox_for,
@@ -45,9 +47,11 @@ LABELS, LABELS_VERSION = "labels", "1"
 """The scorer of a line that has a verdict itself."""
 AT_ONCE = 8  # attempts being scored
 AGAIN = "#"  # before the number of a program's second attempt
-ATTEMPTS = """
-select sweep_id, cell_id, attempt_id, task_id, answer, correct, status, started_at from attempts
-where sweep_id = $sweep and source = 'gateway' order by started_at, attempt_id
+ATTEMPTS = f"""
+select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer,
+       coalesce(v.correct, a.correct) as correct, a.status, a.started_at
+from attempts a left join ({VERDICTS}) v on v.attempt_id = a.attempt_id
+where a.sweep_id = $sweep and a.source = 'gateway' order by a.started_at, a.attempt_id
 """
 COUNTED = frozenset(("ok", "limit", "model_error", "scorer_error"))
 
@@ -61,17 +65,6 @@ class WantedAnswer:
     task_id: str | None
     label: Score | None
     target: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True)
-class ScoringRequest:
-    """By what programs are scored."""
-
-    file: Path
-    scorer: str | None = None
-    """None: `judge` if one is named, else exact equality."""
-    judge: str | None = None
-    models: Path = MODELS
 
 
 @dataclass
@@ -91,11 +84,12 @@ async def score_programs(
     request: ScoringRequest,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ProgramScores:
-    """Score a gateway's programs; what serves the judge is started for it.
+    """Score a gateway's programs by the request's file; what serves the judge is started for it.
 
-    Raises SuiteError with file and line for what is no such line, `SandboxUnavailable`, and as
-    `open_bench`.
+    Without a scorer, by ``judge`` if one is named, else by exact equality. Raises SuiteError with
+    file and line for what is no such line, `SandboxUnavailable`, and as `open_bench`.
     """
+    assert request.file is not None, "programs have no targets in the store"
     wanted = list(_read(request.file))
     targets = any(line.target is not None for line in wanted)
     name = request.scorer or ("judge" if request.judge is not None else EXACT)
@@ -168,20 +162,15 @@ def _commit(
     done: ProgramScores,
     pairs: list[tuple[dict[str, Any], WantedAnswer]],
 ) -> None:
-    """The scores first: a verdict whose score is missing could not be explained."""
     commit(catalog, {"scores": done.rows})
-    verdicts: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, TaskOfAttempt] = {}
     trials: Counter[str] = Counter()
     for row, line in pairs:
         if line.task_id is not None:
-            known = {"task_id": line.task_id, "trial": trials[line.task_id]}
-            verdicts[row["attempt_id"]] = known
+            tasks[row["attempt_id"]] = TaskOfAttempt(line.task_id, trials[line.task_id])
             trials[line.task_id] += 1
-    for score in done.rows:
-        verdict = verdicts.setdefault(score["attempt_id"], {})
-        verdict |= {"score": score["value"], "correct": score["correct"]}
-        verdict |= {"answer": score["answer"]}
-    set_verdicts(catalog, sweep_id, verdicts)
+    if tasks:
+        set_tasks(catalog, sweep_id, tasks)
 
 
 def _matched(

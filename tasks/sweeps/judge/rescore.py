@@ -3,7 +3,8 @@
 What an attempt said is in the store; so is what its task's scorer wants to know, but for a judge,
 which may be asked. A final state comes from the stored calls, carried out once more. The old rows
 stay, and so does what `attempts` says: a score belongs to the version of the scorer that gave it,
-and to its judge. Scores that came with their attempts (`came_with`) are not made again.
+and to its judge. An attempt that ended as `scorer_error` counts from its first score on. Scores
+that came with their attempts (`came_with`) are not made again.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ import sqlalchemy as sa
 from tutti.storage import Catalog, commit, query
 from tutti.storage import catalog as cat
 from tutti.tasks.benchmarks import parse_benchmark, python_benchmark
+from tutti.tasks.project import MODELS
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.scoring import (
     EXACT,
@@ -39,12 +41,20 @@ from tutti.tasks.sweeps.spec import SuiteError
 AT_ONCE = 8  # attempts being scored
 ROWS = 2_000  # scores of one commit
 
-ATTEMPTS = """
-select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer, a.correct, t.family,
-       t.answer as target, t.question, c.task_set_id
+VERDICTS = """
+select attempt_id, arg_max(correct, scored_at) as correct from scores
+where sweep_id = $sweep and correct is not null group by attempt_id
+"""
+"""The newest verdict of each attempt."""
+ATTEMPTS = f"""
+select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer,
+       coalesce(v.correct, a.correct) as correct, t.family, t.answer as target, t.question,
+       c.task_set_id
 from attempts a join cells c using (cell_id)
 join tasks t on t.task_id = a.task_id and t.task_set_id = c.task_set_id
-where a.sweep_id = $sweep and a.status in ('ok', 'limit', 'model_error', 'scorer_error')
+left join ({VERDICTS}) v on v.attempt_id = a.attempt_id
+where a.sweep_id = $sweep and if($lost, a.status = 'scorer_error' and v.correct is null,
+      a.status in ('ok', 'limit', 'model_error', 'scorer_error'))
 order by a.cell_id, a.attempt_id
 """
 MESSAGES = """
@@ -59,6 +69,29 @@ NOT_SCORED = (
 
 JudgeOf = Callable[[str], JudgeClient]
 """By an attempt's id the judge, whose calls are then that attempt's."""
+
+
+@dataclass(frozen=True)
+class ScoringRequest:
+    """How a sweep is scored again."""
+
+    file: Path | None = None
+    """Targets or labels of a gateway's programs."""
+    scorer: str | None = None
+    """None: the benchmark's own."""
+    judge: str | None = None
+    models: Path = MODELS
+    lost: bool = False
+    """Only attempts that a scorer failed on and that have no score since."""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """The judge of a scoring, if there is one."""
+
+    judge_of: JudgeOf | None = None
+    before_commit: Callable[[], None] = lambda: None
+    """Commits the judge's calls; called before the scores are committed."""
 
 
 @dataclass
@@ -84,18 +117,19 @@ async def rescore(
     catalog: Catalog,
     scorer: str | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-    judge_of: JudgeOf | None = None,
-    before_commit: Callable[[], None] = lambda: None,
+    judging: Judging = Judging(),
+    lost: bool = False,
 ) -> RescoreResult:
-    """Score every counted attempt of a sweep, by `scorer` or by its benchmark's; with a judge and
-    no `scorer`, by ``judge`` where the benchmark's asks none. Without `scorer`, attempts whose
-    score came with them stay as they are; of a grid with other benchmarks, they are in `failed`.
+    """Score every counted attempt of a sweep and those that a scorer failed on, or only those that
+    are `lost`: that a scorer failed on and that have no score since.
 
-    `before_commit` is called before scores are committed: to have their judge's calls committed
-    first. Raises SuiteError for a scorer that is not known or needs a judge that is not given, and
-    where every score came with its attempt.
+    By `scorer` or by the benchmark's; with a judge and no `scorer`, by ``judge`` where the
+    benchmark's asks none. Without `scorer`, attempts whose score came with them stay as they are;
+    of a grid with other benchmarks, they are in `failed`. Raises SuiteError for a scorer that is
+    not known or needs a judge that is not given, and where every score came with its attempt.
     """
-    attempts, kept = _to_score(catalog, sweep_id, scorer)
+    attempts, kept = _to_score(catalog, sweep_id, scorer, lost)
+    judge_of = judging.judge_of
     measured = _measured_file(catalog, sweep_id)
     details = {
         task_set: _detail(catalog, task_set, measured)
@@ -129,20 +163,22 @@ async def rescore(
 
     for start in range(0, len(attempts), ROWS):
         await asyncio.gather(*(one(row) for row in attempts[start : start + ROWS]))
-        await asyncio.to_thread(before_commit)
+        await asyncio.to_thread(judging.before_commit)
         commit(catalog, {"scores": rows})
         rows.clear()
     return done
 
 
 def _to_score(
-    catalog: Catalog, sweep_id: str, scorer: str | None
+    catalog: Catalog, sweep_id: str, scorer: str | None, lost: bool = False
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The attempts to score, and of those whose score came with them, why it stays.
 
     Raises SuiteError where there are none but the latter.
     """
-    attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id})
+    attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id, "lost": lost})
+    if lost and not attempts:
+        return [], {}
     reasons = {} if scorer is not None and attempts else came_with(catalog, sweep_id)
     kept = [row for row in attempts if row["task_set_id"] in reasons]
     if reasons and len(kept) == len(attempts):  # also of an import, whose tasks are not stored

@@ -9,11 +9,16 @@ from pathlib import Path
 
 from tutti.storage import Catalog, content_hash
 from tutti.tasks.progress import StageLog
-from tutti.tasks.project import MODELS
 from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.judge.arena import Answers, ArenaResult, enter_preferences, play
 from tutti.tasks.sweeps.judge.compare import Side
-from tutti.tasks.sweeps.judge.rescore import JudgeOf, RescoreResult, rescore
+from tutti.tasks.sweeps.judge.rescore import (
+    JudgeOf,
+    Judging,
+    RescoreResult,
+    ScoringRequest,
+    rescore,
+)
 from tutti.tasks.sweeps.plan import open_judge
 from tutti.tasks.sweeps.run import open_bench
 
@@ -21,9 +26,7 @@ from tutti.tasks.sweeps.run import open_bench
 async def score_sweep(
     sweep_id: str,
     catalog: Catalog,
-    scorer: str | None = None,
-    judge: str | None = None,
-    models: Path = MODELS,
+    request: ScoringRequest,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> RescoreResult:
     """Score a sweep again; what serves the judge is started for it.
@@ -31,12 +34,15 @@ async def score_sweep(
     Its calls have the attempts' ids and no cell: what a cell's calls took stays what was measured.
     Raises as `open_bench` and `rescore`.
     """
-    if judge is None:
-        return await rescore(sweep_id, catalog, scorer, on_progress)
-    async with open_bench(pick_models(models, (judge,)), None, catalog, StageLog()) as bench:
+    scorer, lost = request.scorer, request.lost
+    if request.judge is None:
+        return await rescore(sweep_id, catalog, scorer, on_progress, lost=lost)
+    models = pick_models(request.models, (request.judge,))
+    async with open_bench(models, None, catalog, StageLog()) as bench:
         gateway = (await bench.services()).gateway
-        async with open_judge(gateway.url, bench.serving.served[judge]) as judge_of:
-            return await rescore(sweep_id, catalog, scorer, on_progress, judge_of, gateway.flush)
+        async with open_judge(gateway.url, bench.serving.served[request.judge]) as judge_of:
+            judging = Judging(judge_of, gateway.flush)
+            return await rescore(sweep_id, catalog, scorer, on_progress, judging, lost)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ are some, else of the nearest concurrency, which is said.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Literal
 
@@ -56,6 +56,13 @@ where s.name = $sweep and c.benchmark = $benchmark and c.model = $model
   and exists (from attempts a where a.cell_id = c.cell_id and a.status != 'cancelled')
 """
 """Points of a sweep that were measured with other settings than the plan's."""
+LOST = """
+select cell_id, count(*) as n from attempts a
+where cell_id in (select unnest($cells)) and status = 'scorer_error'
+  and not exists (from scores s where s.attempt_id = a.attempt_id and s.correct is not null)
+group by cell_id
+"""
+"""Samples that their scorer failed on, by cell."""
 GRADED = frozenset({"rubric", "reward", "pairwise"})
 """Scorers of task sets of before headlines were recorded: as in the view `headlines`."""
 
@@ -74,6 +81,8 @@ class CellEstimate:
     cost_usd: float | None
     basis: str
     """What the estimate is from."""
+    unscored: int = 0
+    """Samples that are finished and have no score, because the scorer failed."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +115,16 @@ class PlanEstimate:
 def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
     """See the module."""
     past = _past(plan, catalog)
-    stale = _stale(plan, catalog)
+    lost = _lost(plan, catalog)
+    stale = _stale(plan, catalog, lost)
     begun, elsewise = _begun(plan, catalog), _elsewise(plan, catalog)
     finished = finished_counts(catalog, plan.cells)
     missing = {cell.cell_id for cell in missing_cells(plan, catalog)}
     cells = tuple(
-        _cell(cell, finished[cell.cell_id], _unbegun(cell, begun, elsewise), stale, past)
+        replace(
+            _cell(cell, finished[cell.cell_id], _unbegun(cell, begun, elsewise), stale, past),
+            unscored=lost.get(cell.cell_id, 0),
+        )
         if cell.cell_id in missing or finished[cell.cell_id] == len(cell.samples)
         else CellEstimate(cell, "reuse", "it ended early, as the suite asks", 0, None, None, "")
         for cell in plan.cells
@@ -247,8 +260,9 @@ def _elsewise(plan: Plan, catalog: Catalog) -> set[Point]:
     return {(row["policy"], row["concurrency"], row["repeat"]) for row in found}
 
 
-def _stale(plan: Plan, catalog: Catalog) -> dict[str, str]:
-    """Cells with attempts that today's scorer has not scored, where the store has what it needs."""
+def _stale(plan: Plan, catalog: Catalog, lost: Mapping[str, int]) -> dict[str, str]:
+    """Cells with attempts that today's scorer has not scored, or that it failed on, where the store
+    has what it needs; each with the reason."""
     problem = plan.cells[0].samples[0].problem
     if not problem.is_scored or shipped_harness(plan.suite.command) is not None:
         return {}
@@ -256,9 +270,25 @@ def _stale(plan: Plan, catalog: Catalog) -> dict[str, str]:
     if scorer == SCORERS["imported"]:
         return {}
     wanted: dict[str, Any] = {"cells": [cell.cell_id for cell in plan.cells]}
+    asks_judge = scorer.needs == "judge" and plan.suite.roles.judge is not None
+    verb = f"tutti score {plan.suite.name}"
+    by = f" --judge {plan.suite.roles.judge}" if asks_judge else ""
+    reasons = {
+        cell_id: f"{_samples(n)} lost to the scorer: `{verb} --lost{by}`"
+        for cell_id, n in lost.items()
+    }
     wanted |= {"scorer": scorer.name, "version": scorer.version}
-    reason = f"not scored by {scorer.name} {scorer.version}: `tutti score {plan.suite.name}`"
-    return {row["cell_id"]: reason for row in query(SCORED, catalog.home, wanted)}
+    reason = f"not scored by {scorer.name} {scorer.version}: `{verb}{by}`"
+    return reasons | {row["cell_id"]: reason for row in query(SCORED, catalog.home, wanted)}
+
+
+def _lost(plan: Plan, catalog: Catalog) -> dict[str, int]:
+    wanted = {"cells": [cell.cell_id for cell in plan.cells]}
+    return {row["cell_id"]: row["n"] for row in query(LOST, catalog.home, wanted)}
+
+
+def _samples(n: int) -> str:
+    return "1 sample was" if n == 1 else f"{n} samples were"
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -72,9 +72,9 @@ def report(folder: Path, resolved: tuple[str, ...], submitted: tuple[str, ...] =
 
 
 def verdicts(catalog: storage.Catalog) -> dict[str, Any]:
-    sql = "select attempt_id, score, correct from attempts order by attempt_id"
-    rows = storage.query(sql, catalog.home)
-    return {row["attempt_id"]: (row["score"], row["correct"]) for row in rows}
+    """Score and correctness of attempts by the program; what `attempts` says never changes."""
+    rows = storage.query("select attempt_id, value, correct from scores", catalog.home)
+    return {row["attempt_id"]: (row["value"], row["correct"]) for row in rows}
 
 
 def test_predictions_have_swebenchs_form(catalog: storage.Catalog, tmp_path: Path) -> None:
@@ -121,12 +121,15 @@ def test_a_rows_field_names_the_instance(catalog: storage.Catalog, tmp_path: Pat
 
 
 def test_verdicts_are_added_once(catalog: storage.Catalog, tmp_path: Path) -> None:
-    """Rows of scores; attempts without a verdict get it, others keep theirs."""
+    """Rows of scores; no attempt is rewritten."""
     enter(catalog, *(attempt(id) for id in IDS[:2]), attempt(IDS[2], score=1.0, correct=True))
     file = report(tmp_path, (IDS[0],), (*IDS, "b__b-1"))
     done = add_verdicts(catalog, file, "s")
     assert done == AddedVerdicts(added=3, known=0, unmatched=["b__b-1"])
-    assert list(verdicts(catalog).values()) == [(1.0, True), (0.0, False), (1.0, True)]
+    own = storage.query("select score from attempts order by attempt_id", catalog.home)
+    assert [row["score"] for row in own] == [None, None, 1.0]
+    right, wrong = (1.0, True), (0.0, False)
+    assert sorted(verdicts(catalog).values()) == [wrong, wrong, right]
     sql = "select scorer, value, correct, detail from scores order by attempt_id"
     rows = storage.query(sql, catalog.home)
     assert [(row["scorer"], row["correct"]) for row in rows] == [
@@ -151,7 +154,7 @@ def test_of_several_trials_the_graded_one_has_the_verdict(
     export(catalog, tmp_path)
     graded = report(tmp_path / "trial-1", (IDS[0],), IDS[:1])
     assert add_verdicts(catalog, graded, "s").added == 1
-    assert verdicts(catalog) == {f"{IDS[0]}/0": (None, None), f"{IDS[0]}/1": (1.0, True)}
+    assert verdicts(catalog) == {f"{IDS[0]}/1": (1.0, True)}
     (found,) = read(graded, "run")
     assert isinstance(found, ImportedAttempt) and found.origin == f"{IDS[0]}/1"
 

@@ -64,9 +64,14 @@ async def scored(catalog: storage.Catalog, tmp_path: Path, *lines: Any, **more: 
 
 
 def verdicts(catalog: storage.Catalog) -> dict[str, Any]:
-    """Score and correctness of every attempt."""
-    sql = "select attempt_id, score, correct from attempts order by attempt_id"
+    """The newest score and correctness of every attempt; what `attempts` says never changes."""
+    sql = (
+        "select attempt_id, arg_max(value, scored_at) as score, any_value(a.score) as own, "
+        "arg_max(s.correct, scored_at) as correct "
+        "from attempts a left join scores s using (attempt_id) group by 1 order by 1"
+    )
     rows = storage.query(sql, catalog.home)
+    assert {row["own"] for row in rows} == {None}
     return {row["attempt_id"]: (row["score"], row["correct"]) for row in rows}
 
 
@@ -92,7 +97,7 @@ async def test_targets_are_scored_by_a_scorer(programs: storage.Catalog, tmp_pat
 async def test_labels_are_taken_and_may_be_given_again(
     programs: storage.Catalog, tmp_path: Path
 ) -> None:
-    """The last one is what attempts show; both are rows of scores. Others stay without verdict."""
+    """The last one is what results show; both are rows of scores. Others stay without verdict."""
     await scored(programs, tmp_path, {"program": "a", "correct": False})
     assert verdicts(programs) == {"a": (0.0, False), "b": NONE, "b#2": NONE, "c": NONE}
     again = await scored(programs, tmp_path, {"attempt_id": "a", "score": 0.5, "correct": True})
@@ -100,7 +105,7 @@ async def test_labels_are_taken_and_may_be_given_again(
     assert verdicts(programs)["a"] == (0.5, True)
     assert storage.query("select count(*) as n from scores", programs.home) == [{"n": 2}]
     (found,) = storage.query("select n, score from results", programs.home)
-    assert found == {"n": 1, "score": 1.0}
+    assert found == {"n": 1, "score": 0.5}, "the mean score, as one of its scores is in between"
 
 
 async def test_programs_become_trials_of_a_task(programs: storage.Catalog, tmp_path: Path) -> None:
@@ -142,7 +147,7 @@ async def test_a_bad_line_is_named(
 async def test_only_a_gateways_sweep_is_scored_so(
     programs: storage.Catalog, tmp_path: Path
 ) -> None:
-    """The attempts of others have verdicts of their own, which are never changed."""
+    """The tasks of others have targets of their own."""
     row: Mapping[str, Any] = {"sweep_id": "sweep:1", "name": "n", "spec": "{}"}
     with programs.transaction() as connection:
         connection.execute(sa.insert(cat.sweeps).values(**row))

@@ -1,11 +1,16 @@
 """Scoring again: from the store alone; old rows stay, flips are named."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from tests.sweeps.conftest import Sweep, plan_of
 from tests.sweeps.tasks_entered import enter_tasks
-from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
+from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
+from tutti.tasks.scoring.exact import Exact
 from tutti.tasks.sweeps.judge.rescore import _scorer_of, rescore
+from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.spec.suite import SuiteError
 
 
@@ -27,6 +32,68 @@ async def test_the_same_scorer_flips_nothing(sweep: Sweep) -> None:
     found = await rescore(plan.sweep_id, sweep.catalog)
     assert (found.scored, found.flipped, found.failed) == (6, [], {})
     assert sweep.sql("select count(*), count(distinct attempt_id) from scores") == [(12, 6)]
+
+
+class Fails(Exact):
+    """The benchmark's scorer, out of order for some answers: as a judge that is not reached."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = answers
+
+    async def score(
+        self, target: Mapping[str, Any], attempted: Submission, means: ScoringResources
+    ) -> Score:
+        if attempted.answer in self.answers:
+            raise ScorerFailed("out of order")
+        return await super().score(target, attempted, means)
+
+
+COUNTS = "select n, correct, score from results"
+
+
+async def test_what_the_scorer_failed_on_is_scored_later_and_counts(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan says so, with the count and the command; nothing else is scored again, no attempt is
+    rewritten, and then the plan reuses the cell."""
+    plan = plan_of()
+    enter_tasks(sweep.catalog, plan)
+    working = SCORERS["exact"]
+    monkeypatch.setitem(SCORERS, "exact", Fails("2", "3"))
+    await sweep.run(plan, sweep.enter(plan))
+    assert sweep.sql(COUNTS) == [(4, 4, 1.0)]
+    (cell,) = outlook_of(plan, sweep.catalog).cells
+    assert (cell.decision, cell.missing, cell.unscored) == ("re-score", 0, 2)
+    assert (
+        cell.reason == f"2 samples were lost to the scorer: `tutti score {plan.suite.name} --lost`"
+    )
+    found = await rescore(plan.sweep_id, sweep.catalog, lost=True)
+    assert (found.scored, set(found.failed.values())) == (0, {"out of order"})
+    assert sweep.sql(COUNTS) == [(4, 4, 1.0)], "a failed attempt to score is no score"
+    monkeypatch.setitem(SCORERS, "exact", working)
+    found = await rescore(plan.sweep_id, sweep.catalog, lost=True)
+    assert (found.scored, found.failed, found.flipped) == (2, {}, [])
+    assert sweep.sql("select count(*), count(distinct attempt_id) from scores") == [(6, 6)]
+    assert sweep.sql("select count(*) from attempts where status = 'scorer_error'") == [(2,)]
+    assert sweep.sql(COUNTS) == [(6, 6, 1.0)]
+    (cell,) = outlook_of(plan, sweep.catalog).cells
+    assert (cell.decision, cell.unscored) == ("reuse", 0)
+    assert (await rescore(plan.sweep_id, sweep.catalog, lost=True)).scored == 0
+
+
+async def test_flips_are_against_the_newest_verdict(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not against the first."""
+    monkeypatch.setitem(SCORERS, "lenient", Lenient())
+    plan = plan_of()
+    enter_tasks(sweep.catalog, plan)
+    sweep.agent.odd["what is 1 + 1"] = ["so \\boxed{7}"]
+    await sweep.run(plan, sweep.enter(plan))
+    await rescore(plan.sweep_id, sweep.catalog, "lenient")
+    assert (await rescore(plan.sweep_id, sweep.catalog, "lenient")).flipped == []
+    (flip,) = (await rescore(plan.sweep_id, sweep.catalog, "exact")).flipped
+    assert (flip["before"], flip["now"]) == (True, False)
 
 
 async def test_what_flips_is_named_and_what_was_is_kept(

@@ -12,7 +12,7 @@ from tests.sweeps.conftest import SUITE, Agent, Sweep, make_tasks, set_up_of
 from tutti import storage
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.judge.labels import compare_labels
-from tutti.tasks.sweeps.judge.rescore import rescore
+from tutti.tasks.sweeps.judge.rescore import Judging, rescore
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.problem import problem_of_task
@@ -165,9 +165,8 @@ async def test_a_judge_that_is_not_reached_makes_no_answer_wrong(
     says(monkeypatch, VERDICTS)
     gateway = sweep.services.gateway
     async with open_judge(gateway.url, OTHER) as judge_of:
-        found = await rescore(
-            plan.sweep_id, sweep.catalog, judge_of=judge_of, before_commit=gateway.flush
-        )
+        judging = Judging(judge_of, gateway.flush)
+        found = await rescore(plan.sweep_id, sweep.catalog, judging=judging)
     assert (found.scored, found.failed) == (3, {})
     assert sweep.sql("select correct, count(*) from scores group by 1 order by 1") == [
         (False, 1),
@@ -215,7 +214,8 @@ async def test_hle_s_judge_is_asked_by_a_schema(
     entry = ServedModel("other", "engine:2", OTHER.model.model_copy(update={"request": stated}))
     gateway = sweep.services.gateway
     async with open_judge(gateway.url, entry) as judge_of:
-        await rescore(plan.sweep_id, sweep.catalog, judge_of=judge_of, before_commit=gateway.flush)
+        judging = Judging(judge_of, gateway.flush)
+        await rescore(plan.sweep_id, sweep.catalog, judging=judging)
     (body,) = asked
     assert (body["temperature"], body["max_tokens"]) == (0.5, 77)
     assert "response_format" not in body
@@ -235,9 +235,8 @@ async def test_a_stored_sweep_is_judged_again_and_compared_with_labels(
     says(monkeypatch, {"0": "correct", "1": "correct", "2": "correct"})
     gateway = sweep.services.gateway
     async with open_judge(gateway.url, OTHER) as judge_of:
-        found = await rescore(
-            plan.sweep_id, sweep.catalog, judge_of=judge_of, before_commit=gateway.flush
-        )
+        judging = Judging(judge_of, gateway.flush)
+        found = await rescore(plan.sweep_id, sweep.catalog, judging=judging)
     assert [(flip["answer"], flip["now"]) for flip in found.flipped] == [("It is fact 1.", True)]
     assert sweep.sql(in_cell) == before
     linked = "select count(distinct s.judge_call_id) from scores s join calls c on "

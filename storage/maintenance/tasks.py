@@ -1,11 +1,11 @@
-"""Sets the verdicts of attempts that were not scored when they were made: a gateway's programs.
+"""Sets the tasks of attempts that had none when they were made: a gateway's programs.
 
 Parts are never changed in place: those that hold such attempts are replaced, as a compaction
 replaces parts, so that a reader sees either all old values of a part or all new ones.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -14,14 +14,16 @@ from tutti.storage import catalog as cat
 from tutti.storage.leases import held
 from tutti.storage.maintenance.compaction import NAME, read_part, replace, set_replaced_aside
 
-SET = ("task_id", "trial", "answer", "score", "correct")
-"""What a later verdict may say of an attempt."""
+
+class TaskOfAttempt(NamedTuple):
+    """The columns of `attempts` that are set."""
+
+    task_id: str
+    trial: int
 
 
-def set_verdicts(
-    catalog: cat.Catalog, sweep_id: str, verdicts: Mapping[str, Mapping[str, Any]]
-) -> int:
-    """Set columns of `SET` of a sweep's attempts, by id; returns how many rows were changed.
+def set_tasks(catalog: cat.Catalog, sweep_id: str, tasks: Mapping[str, TaskOfAttempt]) -> int:
+    """Set the tasks of a sweep's attempts, by id; returns how many rows were changed.
 
     Raises StoreBusy while a compaction runs, PartDamaged, StoreError.
     """
@@ -31,7 +33,7 @@ def set_verdicts(
         wanted = sa.select(cat.parts).where(mine, parts.removed_at.is_(None))
         for part in catalog.rows(wanted):
             table = read_part(catalog.home, part)
-            given = [verdicts.get(each) for each in table["attempt_id"].to_pylist()]
+            given = [tasks.get(each) for each in table["attempt_id"].to_pylist()]
             if count := sum(each is not None for each in given):
                 replace(catalog, lease, "attempts", [_changed(table, given)], [part])
                 changed += count
@@ -39,12 +41,12 @@ def set_verdicts(
     return changed
 
 
-def _changed(table: pa.Table, given: list[Mapping[str, Any] | None]) -> pa.Table:
-    for name in SET:
+def _changed(table: pa.Table, given: list[TaskOfAttempt | None]) -> pa.Table:
+    for nth, name in enumerate(TaskOfAttempt._fields):
         place = table.schema.get_field_index(name)
         field = table.schema.field(place)
         values = [
-            now[name] if now is not None and name in now else was
+            was if now is None else now[nth]
             for now, was in zip(given, table[name].to_pylist(), strict=True)
         ]
         table = table.set_column(place, field, pa.array(values, field.type))

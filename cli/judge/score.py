@@ -20,6 +20,23 @@ if TYPE_CHECKING:
     )
 
 SHOWN = 20  # changed attempts printed as text
+Labels = Annotated[
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, help="human labels: JSONL (attempt_id, correct)"),
+]
+ScoredBy = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        exists=True,
+        dir_okay=False,
+        help="score a gateway's programs: JSONL (program, attempt_id or task_id; with correct, "
+        "score, answer or target)",
+    ),
+]
+Lost = Annotated[
+    bool, typer.Option("--lost", help="only attempts that a scorer failed on and nobody scored")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -33,27 +50,9 @@ def score(
     judge: Annotated[
         str | None, typer.Option(help="a model in the registry that judges the answers")
     ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="human labels: JSONL (attempt_id, correct)",
-        ),
-    ] = None,
-    given: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            exists=True,
-            dir_okay=False,
-            help="score a gateway's programs: JSONL (program, attempt_id or task_id; with correct, "
-            "score, answer or target)",
-        ),
-    ] = None,
-    lost: Annotated[
-        bool, typer.Option("--lost", help="only attempts that a scorer failed on before")
-    ] = False,
+    labels: Labels = None,
+    given: ScoredBy = None,
+    lost: Lost = False,
     *,
     models: ModelsFile,
     exit_zero: ExitZero = False,

@@ -77,8 +77,7 @@ def run(
 ) -> None:
     """Measure the missing cells of a suite and report all of them.
 
-    Exit code 5 if a cell is incomplete. Of a night: 3 if it is worse, or else 5 if a stage is
-    incomplete, or else 4 if it is inconclusive.
+    Exit code 5 if a cell is incomplete; of a night also 3 for worse and 4 for inconclusive.
     """
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}

@@ -34,6 +34,7 @@ from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.errors import GateError
 from tutti.tasks.synthesis import NothingMade
 from tutti.tasks.synthesis.domains import ToolkitFailed
+from tutti.tasks.synthesis.making.request import SetUnfinished
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherFailed
 from tutti.tasks.synthesis.teacher.faults import TeacherLost
 from tutti.tasks.training import JobError, TrainingFailed, WallTimeReached
@@ -49,7 +50,7 @@ FAILURES = (
     *(ToolkitFailed, TeacherFailed, NothingMade),
     *(RetrievalError, TrainingFailed, RewardError, GpuError, GpusBusy),
 )
-RUN_AGAIN = (EngineLost, GpuLost, TeacherLost, BudgetSpent)
+RUN_AGAIN = (EngineLost, GpuLost, SetUnfinished, TeacherLost, BudgetSpent)
 
 
 @pytest.mark.parametrize(

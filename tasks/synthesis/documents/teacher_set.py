@@ -68,7 +68,7 @@ async def make_document_set_by_teacher(
     request_hash = request.request_hash(corpus.index_id, prompt.hash)
     known = find_task_set(catalog, request_hash)
     if known is not None:
-        return TeacherSet(known, "", {})
+        return TeacherSet(known, "")
     asked_of = [corpus.index_id, request.teacher, request.seed, prompt.hash]
     work = work_folder(catalog, content_hash(asked_of))
     meter = Meter(TeacherBudget(request.usd, request.calls), prices)
@@ -89,7 +89,7 @@ async def make_document_set_by_teacher(
         named |= {"teacher_rejects": [list(each) for each in asking.rejects]}
         task_set_id = await asyncio.to_thread(gathered.enter, named, catalog)
         shutil.rmtree(work)
-    return TeacherSet(task_set_id, meter.text, {})
+    return TeacherSet(task_set_id, meter.text)
 
 
 @dataclass

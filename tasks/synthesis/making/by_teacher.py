@@ -7,7 +7,7 @@ was killed, or whose budget is spent, asks only for what is missing.
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tutti.tasks.synthesis.making.batch_rows import BatchRecorder
 from tutti.tasks.synthesis.making.collected import Collected
 from tutti.tasks.synthesis.making.instance import judge, write_instance
 from tutti.tasks.synthesis.making.make import work_folder
-from tutti.tasks.synthesis.making.request import PIPELINE_VERSION, NothingMade
+from tutti.tasks.synthesis.making.request import PIPELINE_VERSION, NothingMade, SetUnfinished
 from tutti.tasks.synthesis.teacher import (
     Chain,
     Meter,
@@ -74,8 +74,6 @@ class TeacherSet:
     task_set_id: str
     spent: str
     """Calls, tokens, USD of this run; empty where nothing was asked."""
-    unfinished: Mapping[str, str]
-    """Rows that the teacher did not finish, with the reason."""
 
 
 async def make_teacher_set(
@@ -88,32 +86,32 @@ async def make_teacher_set(
     """Make the set, or find an existing one.
 
     `benchmarks`: questions that no task may repeat. Raises TeacherFailed, BudgetSpent (what was
-    paid for is kept), NothingMade, ToolkitFailed, StoreError, UsageError.
+    paid for is kept), SetUnfinished, NothingMade, ToolkitFailed, StoreError, UsageError.
     """
     known = find_task_set(catalog, request.request_hash)
     if known is not None:
-        return TeacherSet(known, "", {})
+        return TeacherSet(known, "")
     work = work_folder(catalog, request.request_hash)
     with held(catalog, f"synthesizing {request.request_hash}"):
         program = f"{endpoint.program}-batch"
         recorder = BatchRecorder(catalog, request.teacher, program, prices)
         made, spent = await _asked(request, endpoint, recorder, work)
+        if made.unfinished:
+            row, reason = next(iter(made.unfinished.items()))
+            raise SetUnfinished(
+                f"{len(made.unfinished)} rows are not finished, as {row}: {reason}; what was paid "
+                f"for is kept, and the same command goes on ({spent})"
+            )
         collected = await _gated(made, work, benchmarks)
         if not collected.accepted:
             why = f"of {collected.candidates} tasks none passed the gates: {collected.drops()}"
             raise NothingMade(f"{made.domain.name}: {why}; rejects of the chain: {made.rejects}")
-        if made.unfinished:
-            row, reason = next(iter(made.unfinished.items()))
-            raise NothingMade(
-                f"{len(made.unfinished)} rows are not finished, as {row}: {reason}; what was paid "
-                f"for is kept, and the same command goes on ({spent})"
-            )
         named: dict[str, Any] = {"request": request.request_hash, "name": made.domain.name}
         named |= {"asked": request.as_asked, "compared_with": len(benchmarks)}
         named |= {"chain_rejects": [list(each) for each in made.rejects]}
         task_set_id = await asyncio.to_thread(collected.enter, named, catalog)
         shutil.rmtree(work)
-    return TeacherSet(task_set_id, spent, made.unfinished)
+    return TeacherSet(task_set_id, spent)
 
 
 async def _asked(

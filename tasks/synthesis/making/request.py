@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.errors import TuttiError
+from tutti.errors import ExitCode, TuttiError
 from tutti.storage import content_hash
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.programs import PROGRAMS
@@ -17,6 +17,12 @@ MACHINE_FIELDS = frozenset({"workers"})
 
 class NothingMade(TuttiError, RuntimeError):
     """Too few candidates passed the gates."""
+
+
+class SetUnfinished(TuttiError, RuntimeError):
+    """A teacher's budget or endpoint ended before its tasks; what was finished is kept."""
+
+    exit_code = ExitCode.INCOMPLETE
 
 
 class DomainRequest(BaseModel):

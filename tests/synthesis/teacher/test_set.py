@@ -17,6 +17,7 @@ from tutti import storage
 from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.synthesis import TeacherSet, TeacherSetRequest, make_teacher_set
 from tutti.tasks.synthesis.domains import Toolkit, read_domain_folder
+from tutti.tasks.synthesis.making.request import SetUnfinished
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherEndpoint
 
 REQUEST = TeacherSetRequest(topic="the desk of a small library", teacher="big", **SIZES)
@@ -63,6 +64,9 @@ async def test_a_spent_budget_keeps_what_was_paid_for(catalog: storage.Catalog) 
         with pytest.raises(BudgetSpent, match="the budget of 4 calls is spent"):
             await made(endpoint, catalog, small)
         assert endpoint.calls() == 4
+        with pytest.raises(SetUnfinished, match=r"rows are not finished, .*same command goes on"):
+            await made(endpoint, catalog, REQUEST.model_copy(update={"calls": 7}))
+        assert endpoint.calls() == 11
         found = await made(endpoint, catalog)
         assert max(endpoint.answered.values()) == 1
     assert catalog.artifact(found.task_set_id) is not None

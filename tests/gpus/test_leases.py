@@ -1,10 +1,12 @@
 """One holder a card; all cards of a claim or none; refusals say what there is."""
 
 import asyncio
+import json
 import os
 import subprocess
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -218,6 +220,23 @@ def take_over(catalog: storage.Catalog) -> None:
     with catalog.transaction() as connection:
         change = sa.update(cat.leases).where(cat.leases.c.name.startswith("gpu "))
         connection.execute(change.values(token=cat.leases.c.token + 1))
+
+
+def test_a_holder_that_does_not_renew_is_told_while_it_lives(
+    catalog: storage.Catalog, cards: MakeCards
+) -> None:
+    """And of a host that is gone the card is free, as whoever asks for it finds."""
+    cards(1)
+    of_gpus = sa.update(cat.leases).where(cat.leases.c.name.startswith("gpu "))
+    with lease_gpus(catalog, of(1)):
+        with catalog.transaction() as connection:
+            past = cat.database_now(connection) - timedelta(seconds=1)
+            connection.execute(of_gpus.values(expires_at=past))
+        assert states(catalog)[:1] == ["expired"]
+    gone = json.dumps({"host": "elsewhere/1234", "pid": 1, "start_ticks": 1})
+    with catalog.transaction() as connection:
+        connection.execute(of_gpus.values(holder=gone, expires_at=past))
+    assert states(catalog)[:1] == ["free"]
 
 
 def test_a_lost_lease_ends_the_child_and_fences_commits(

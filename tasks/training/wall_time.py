@@ -1,7 +1,7 @@
 """When a training must have ended: the wall-time limit of its batch job.
 
 In: SLURM_JOB_END_TIME, which Slurm sets, and the job's `wall_time_minutes`. Out: a time before the
-limit at which a training saves its state and ends with `SUBMIT_AGAIN`, so that it is submitted
+limit at which a training saves its state and ends as incomplete, so that it is submitted
 again and goes on.
 """
 

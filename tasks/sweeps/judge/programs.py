@@ -18,7 +18,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tutti.storage import Catalog, commit, query
+from tutti.storage import SCORABLE, Catalog, commit, query
 from tutti.storage import catalog as cat
 from tutti.storage.maintenance import TaskOfAttempt, set_tasks
 from tutti.tasks.progress import StageLog
@@ -53,7 +53,6 @@ select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer,
 from attempts a left join ({VERDICTS}) v on v.attempt_id = a.attempt_id
 where a.sweep_id = $sweep and a.source = 'gateway' order by a.started_at, a.attempt_id
 """
-COUNTED = frozenset(("ok", "limit", "model_error", "scorer_error"))
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ async def _score(
     attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id})
     pairs = _matched(lines, attempts, file)
     done = ProgramScores(unscored=len(attempts) - len(pairs))
-    ready = [(row, line) for row, line in pairs if row["status"] in COUNTED]
+    ready = [(row, line) for row, line in pairs if row["status"] in SCORABLE]
     done.uncounted = len(pairs) - len(ready)
     messages = dict(conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
     asked = [SCORERS[name]] if any(line.target is not None for line in lines) else []

@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tutti.storage import Catalog, commit, query
+from tutti.storage import SCORABLE, Catalog, commit, query
 from tutti.storage import catalog as cat
 from tutti.tasks.benchmarks import parse_benchmark, python_benchmark
 from tutti.tasks.project import MODELS
@@ -54,7 +54,7 @@ from attempts a join cells c using (cell_id)
 join tasks t on t.task_id = a.task_id and t.task_set_id = c.task_set_id
 left join ({VERDICTS}) v on v.attempt_id = a.attempt_id
 where a.sweep_id = $sweep and if($lost, a.status = 'scorer_error' and v.correct is null,
-      a.status in ('ok', 'limit', 'model_error', 'scorer_error'))
+      a.status in {SCORABLE})
 order by a.cell_id, a.attempt_id
 """
 MESSAGES = """

@@ -212,6 +212,28 @@ def test_votes_go_by_what_the_scorer_read(connection: duckdb.DuckDBPyConnection)
     assert ask(connection, "majority_at_k", 3)[0]["value"] == 1.0
 
 
+def test_an_answer_that_a_scorer_did_not_find_is_no_vote(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    """Whatever the attempt said, and whatever an older score had read."""
+    said = [Trial("ok", True, "4"), Trial("ok", False, "hm"), Trial("ok", False, "hm")]
+    fill(connection, {"c": [said]})
+    read: list[list[str | None]] = [["4"], [None], ["hm", None]]
+    for nth, answers in enumerate(read):
+        for second, answer in enumerate(answers):
+            connection.execute(
+                "insert into scores by name select 'c' as cell_id, $attempt as attempt_id, "
+                "$answer as answer, $nth < 1 as correct, $at::timestamptz as scored_at",
+                {
+                    "attempt": f"c-t0-{nth}-1",
+                    "nth": nth,
+                    "answer": answer,
+                    "at": f"2026-01-01 00:00:0{second}+00",
+                },
+            )
+    assert ask(connection, "majority_at_k", 3)[0]["value"] == 1.0
+
+
 def test_the_newest_sweep_of_a_name_is_meant(connection: duckdb.DuckDBPyConnection) -> None:
     """Superseded cells are in nothing."""
     fill(connection, {"old": [[Trial("ok", True, "a")]]})

@@ -103,6 +103,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "steps": "steps of the agent",
         "calls": "calls of the agent's model",
         "tool_calls": "tool calls that the model asked for",
+        "answer": "the agent's answer, of a benchmark its whole last text; null: none",
         "score": "headline score; null: not scored",
         "source": "sweep, gateway (a program that came by base URL) or import; null: stored before "
         "version 9",
@@ -151,6 +152,8 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "scorer": "the scorer's name",
         "scorer_version": "its version",
         "value": "the score; null: it could not score",
+        "answer": "the answer as the scorer read it; null: it found none, which is no vote in a "
+        "majority",
         "judge_call_id": "the judge's call; null: no judge",
         "scored_at": "when, UTC",
     },

@@ -22,3 +22,5 @@ class Score:
     detail: Mapping[str, Any] = field(default_factory=dict)
     """JSON data on the reason; for a judge its text."""
     judge_call_id: str | None = None
+    found_answer: bool = True
+    """False: the scorer looked for an answer and found none, which is no vote in a majority."""

@@ -173,4 +173,5 @@ class Choice:
         wordings = () if isinstance(choices, int) else [str(choice) for choice in choices]
         letter = read_choice(submission, LETTERS[:count], wordings)
         correct = letter == expected
-        return Score(self.name, self.version, float(correct), correct, letter)
+        found = letter is not None
+        return Score(self.name, self.version, float(correct), correct, letter, found_answer=found)

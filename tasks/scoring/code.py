@@ -98,7 +98,8 @@ class Code:
         entry_point = target.get("entry_point")
         code = last_code(said(submission), entry_point)
         if code is None or not code.strip():
-            return Score(self.name, self.version, 0.0, False, detail={"status": "no code"})
+            detail = {"status": "no code"}
+            return Score(self.name, self.version, 0.0, False, detail=detail, found_answer=False)
         prompt = target.get("prompt", "")
         source = completed(code, prompt, entry_point)
         try:

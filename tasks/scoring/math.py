@@ -108,7 +108,7 @@ class Math:
         given = submission.answer if submission.answer is not None else last_boxed(submission.text)
         if given is None or not given.strip() or len(given) > LONGEST_CHARS:
             detail = {"given": "too long" if given else None}
-            return Score(self.name, self.version, 0.0, False, detail=detail)
+            return Score(self.name, self.version, 0.0, False, detail=detail, found_answer=False)
         readings = []
         for gold in expected:
             readings.append(await self._compare(gold, given))

@@ -96,7 +96,8 @@ class Numeric:
         given = read_number(submission)
         correct = given is not None and any(abs(given - gold) <= tolerance for gold in expected)
         answer = None if given is None else str(given)
-        return Score(self.name, self.version, float(correct), correct, answer)
+        found = given is not None
+        return Score(self.name, self.version, float(correct), correct, answer, found_answer=found)
 
 
 def _only_number(text: str) -> Fraction:

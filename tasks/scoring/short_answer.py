@@ -59,7 +59,10 @@ class ShortAnswer:
         expected = texts(target, "answer")
         given = stated_answer(said(submission))
         correct = any(_agree(given, each) for each in expected)
-        return Score(self.name, self.version, float(correct), correct, given.strip()[:200] or None)
+        answer = given.strip()[:200]
+        return Score(
+            self.name, self.version, float(correct), correct, answer, found_answer=bool(answer)
+        )
 
 
 def _agree(given: str, expected: str) -> bool:

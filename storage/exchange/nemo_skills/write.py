@@ -172,7 +172,7 @@ def _row(trial: ImportedAttempt, is_mean: bool) -> Row:
         value = float(outcome.get("score") or 0.0)
     row: Row = {"id": trial.task_id, "problem": _said(trial, "user", first=True)}
     row |= {"generation": _said(trial, "assistant", first=False)}
-    row |= {"predicted_answer": score.get("answer", outcome.get("answer"))}
+    row |= {"predicted_answer": (score or outcome).get("answer")}
     row |= compact(expected_answer=_expected(trial.target))
     if score.get("scorer") in JUDGES:
         row["judgement"] = _judgement(score, bool(value))

@@ -114,4 +114,7 @@ def _score(
     detail: dict[str, Any] = {"status": verdict.status, **ran_by}
     if verdict.why:
         detail["why"] = verdict.why
-    return Score(scorer.name, scorer.version, float(verdict.right), verdict.right, proof, detail)
+    value, found = float(verdict.right), bool(proof.strip())
+    return Score(
+        scorer.name, scorer.version, value, verdict.right, proof, detail, found_answer=found
+    )

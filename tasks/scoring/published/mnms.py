@@ -290,7 +290,9 @@ class Mnms:
         }
         detail["plan_figures"] = _figures(made, gold, tools) | {"edit_distance": distance}
         right = made.tools == gold.tools
-        return Score(self.name, self.version, 1 - distance, right, detail=detail)
+        return Score(
+            self.name, self.version, 1 - distance, right, detail=detail, found_answer=wrong is None
+        )
 
 
 def _figures(made: Labels, gold: Labels, tools: Sequence[str]) -> dict[str, Any]:

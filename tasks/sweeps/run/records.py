@@ -64,13 +64,15 @@ def _scores(trajectory: Trajectory) -> list[Score]:
 
 
 def score_columns(score: Score, answer: str | None) -> dict[str, Any]:
-    """A score in the columns of `scores`; `answer` is the attempt's, where the scorer read none."""
+    """A score in the columns of `scores`; `answer` is the attempt's, for scorers that take it
+    whole. An answer that was looked for and not found is null."""
+    read = answer if score.answer is None else score.answer
     return {
         "scorer": score.scorer,
         "scorer_version": score.version,
         "value": score.value,
         "correct": score.correct,
-        "answer": answer if score.answer is None else score.answer,
+        "answer": read if score.found_answer else None,
         "detail": orjson.dumps(dict(score.detail)).decode() if score.detail else None,
         "judge_call_id": score.judge_call_id,
         "scored_at": cat.now(),

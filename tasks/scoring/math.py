@@ -1,10 +1,11 @@
 r"""Mathematics: formulas that are equal, by math-verify and sympy in a process that can be killed.
 
-Target: ``{"answer": LaTeX or list of alternatives}``. The attempt's formula is its answer, or the
-last ``\boxed{}`` of its last message; without either it is wrong. Of a sentence that states it
-("The final answer is 16.") only the stated part is read; a full stop after it ("5.") is removed.
-"016" is 16, "1/2" equals 0.5, ``50\%`` equals both 0.5 and 50 (the library's rule: gold sets do not
-agree on it).
+Target: ``{"answer": LaTeX or list of alternatives}``. The attempt's formula is the last
+``\boxed{}`` of its answer (of a benchmark its whole last message), else that answer; an attempt
+without an answer is wrong, and so is a message of more than `LONGEST_CHARS` without a box. Of a
+sentence that states the formula ("The final answer is 16.") only the stated part is read; a full
+stop after it ("5.") is removed. Prose without a box is no answer. "016" is 16, "1/2" equals 0.5,
+``50\%`` equals both 0.5 and 50 (the library's rule: gold sets do not agree on it).
 
 A gold answer in words (``\text{east}``, "no solution") is compared as words, ignoring case: read as
 a formula, a word would be the product of its letters and so equal every anagram. Only the gold
@@ -52,6 +53,7 @@ _WORDS = re.compile(r"(?=.*[^\W\d_]{3})[^\W\d_]+(?:(?:\s+|[-'])[^\W\d_]+)*\.?")
 _FUNCTIONS = frozenset(
     "sin cos tan cot sec csc log exp sqrt arcsin arccos arctan sinh cosh".split()
 )
+_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}\b")
 
 
 def pool() -> WorkerPool:
@@ -85,11 +87,23 @@ def stated(text: str) -> str:
     return _FULL_STOP.sub("", plain)
 
 
+def read_formula(submission: Submission) -> str | None:
+    """The attempt's formula, or what it says in place of one; None if it says nothing."""
+    answer = submission.answer
+    boxed = last_boxed(submission.text if answer is None else answer)
+    return answer if boxed is None else boxed
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text has several words, so that it is no formula."""
+    return len([word for word in _WORD.findall(text) if word not in _FUNCTIONS]) > 1
+
+
 class Math:
     """Checks that the answer is a formula equal to the expected one."""
 
     name: str = "math"
-    version: str = "2"
+    version: str = "3"
     needs: Needs = "pure"
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
@@ -105,7 +119,7 @@ class Math:
         time-out that the attempt did not cause.
         """
         expected = texts(target, "answer")
-        given = submission.answer if submission.answer is not None else last_boxed(submission.text)
+        given = read_formula(submission)
         if given is None or not given.strip() or len(given) > LONGEST_CHARS:
             detail = {"given": "too long" if given else None}
             return Score(self.name, self.version, 0.0, False, detail=detail, found_answer=False)
@@ -114,8 +128,12 @@ class Math:
             readings.append(await self._compare(gold, given))
             if readings[-1]["equal"]:
                 break
-        correct = bool(readings[-1]["equal"])
-        return Score(self.name, self.version, float(correct), correct, given, readings[-1])
+        correct, formula = bool(readings[-1]["equal"]), stated(given)
+        found = correct or given != submission.answer or not is_prose(formula)
+        detail = readings[-1]
+        return Score(
+            self.name, self.version, float(correct), correct, formula, detail, found_answer=found
+        )
 
     async def _compare(self, gold: str, given: str) -> dict[str, Any]:
         formula = stated(given)

@@ -1,8 +1,8 @@
 r"""Numbers, as GSM8K asks for them. Target: ``{"answer": "1,000", "tolerance": 0}``.
 
-An attempt's number is read from its answer; without one, from the text after its last ``####``;
-without that, from its last ``\\boxed{}``; else from its last message. Of several numbers the last
-one counts.
+An attempt's number is read from its answer (of a benchmark its whole last message) or, without one,
+from its last message: from the first line with text after the last ``####``; without that, from the
+last ``\\boxed{}``; else from all of it. Of several numbers the last one counts.
 
 A number has digits with any leading zeros ("016" is 16), with thousands separators
 (``1,000``, ``1{,}000``, ``1 000`` with a no-break space), decimals, an exponent, a sign where no
@@ -69,11 +69,10 @@ def _value(match: re.Match[str]) -> Fraction | None:
 
 def read_number(submission: Submission) -> Fraction | None:
     """The attempt's number, by the rules above; None if there is none."""
-    text = submission.answer
-    if text is None:
-        after = submission.text.rsplit("####", 1)
-        text = after[1] if len(after) == 2 else last_boxed(submission.text)
-    found = numbers(submission.text if text is None else text)
+    text = submission.text if submission.answer is None else submission.answer
+    _, marked, after = text.rpartition("####")
+    stated = after.strip().split("\n", 1)[0] if marked else last_boxed(text)
+    found = numbers(text if stated is None else stated)
     return found[-1] if found else None
 
 
@@ -81,7 +80,7 @@ class Numeric:
     """Checks that the answer is the expected number."""
 
     name: str = "numeric"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "pure"
 
     async def score(

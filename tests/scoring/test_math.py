@@ -52,6 +52,29 @@ async def test_what_is_read() -> None:
     assert (await score("016", "16")).detail == {"equal": True, "gold": "16", "given": "16"}
 
 
+LONG = "We add the next number. " * 200
+
+
+@pytest.mark.parametrize(
+    ("said", "correct", "read"),
+    [
+        (r"So \boxed{18} for 3 apples.", True, "18"),
+        (LONG + r"Thus it is $\boxed{18}$.", True, "18"),  # longer than any formula
+        (r"First \boxed{17}, no: \boxed{18}", True, "18"),
+        (r"\boxed{17} and not 18", False, "17"),
+        ("The answer is 18.", True, "18"),
+        ("I cannot tell.", False, None),
+        ("18, I think, or maybe 17", False, None),
+        (LONG, False, None),
+        ("sin x + cos x", False, "sin x + cos x"),
+    ],
+)
+async def test_a_whole_message_as_the_answer(said: str, correct: bool, read: str | None) -> None:
+    """As benchmarks give it: the box counts, and prose without one is no answer."""
+    found = await score(said, "18", said)
+    assert (found.correct, found.answer if found.found_answer else None) == (correct, read)
+
+
 @pytest.mark.parametrize(
     ("gold", "answer", "correct"),
     [

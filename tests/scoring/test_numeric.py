@@ -64,6 +64,26 @@ async def test_where_the_number_is_looked_for() -> None:
     assert not await score("no idea", "5", r"\boxed{5}")
 
 
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ("#### 18\n\nCheck: 3 * 6 is that.", "18"),
+        ("Add 1 ####\n18\n(of 20)", "18"),
+        (r"So \boxed{18} for 3 apples.", "18"),
+        (r"\boxed{17} in step 1, now #### 18", "18"),
+        ("Step 2 gives 18.", "18"),
+        ("#### none\nor 18", None),
+        (r"\boxed{none} of 18", None),
+        ("I cannot tell.", None),
+    ],
+)
+async def test_a_whole_message_as_the_answer(said: str, number: str | None) -> None:
+    """As benchmarks give it: what is marked as the answer counts, else the last number."""
+    found = await Numeric().score({"answer": "18"}, Submission(said, said), ScoringResources())
+    assert (found.answer, found.found_answer) == (number, number is not None)
+    assert found.correct == (number == "18")
+
+
 async def test_tolerance_is_asked_for() -> None:
     assert not await score("3.1", "3.14")
     assert await score("3.1", "3.14", tolerance=0.05)

@@ -21,7 +21,12 @@ from tutti.tasks.sweeps.spec import Suite, with_fields
 
 SAID = {
     "2 apples and 2 more?": ("#### 4", "I cannot tell.", "I cannot tell.", "I cannot tell."),
-    "1 apple and 2 more?": ("So 3.", "#### 3", "It is five: 5", "Who knows?"),
+    "1 apple and 2 more?": (
+        "So \\boxed{3} of 9.",
+        "#### 3\n(1 + 2)",
+        "It is five: 5",
+        "Who knows?",
+    ),
     "5 apples and none?": ("Hm.", "Hm.", "Hm.", "Hm."),
 }
 """By its question, what the model says at each trial. The right answers are 4, 3 and 5."""

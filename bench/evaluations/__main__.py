@@ -45,6 +45,7 @@ COMPARED = {
     "mbpp-plus": evalplus.mbpp,
     "mnms": mnms.plans,
     "nemo-lean": nemo_lean.proofs,
+    "nemo-measured": nemo_metrics.measured,
     "nemo-metrics": nemo_metrics.figures,
     "terminal-bench": terminal_bench.figures,
     **{f"inspect-{each.__name__}": each for each in inspect_evals.COMPARED},

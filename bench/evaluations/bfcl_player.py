@@ -1,4 +1,5 @@
-"""An endpoint that plays given calls: of each turn first all its calls in one message, then a text.
+"""An endpoint of replies that are known: `playing` plays given calls, of each turn first all its
+calls in one message, then a text.
 
 In: by the name that a request gives as its model, the calls of each turn. Which turn it is is told
 by the messages of the user, so that nothing is kept between requests.
@@ -6,8 +7,8 @@ by the messages of the user, so that nothing is kept between requests.
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -15,16 +16,28 @@ Script = Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]
 CLOSING = "Done."
 
 
-@contextmanager
-def playing(script: Script) -> Iterator[str]:
+def playing(script: Script) -> AbstractContextManager[str]:
     """The endpoint's URL, as long as it is open."""
+    return replying(lambda body: message(script[body["model"]], body["messages"]))
+
+
+@contextmanager
+def replying(reply: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[str]:
+    """The URL of an endpoint whose messages `reply` makes to a request's body. Its list has one
+    model, ``played``."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def do_GET(self) -> None:
+            self.answer({"data": [{"id": "played"}]})
+
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            said = json.dumps(completion(message(script[body["model"]], body["messages"]))).encode()
+            self.answer(completion(reply(body)))
+
+        def answer(self, content: Mapping[str, Any]) -> None:
+            said = json.dumps(content).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(said)))

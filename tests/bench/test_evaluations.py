@@ -68,6 +68,13 @@ def test_nemo_skills_metrics_are_its_own() -> None:
     assert sum(found.n.values()) > 1_500 and found.differing == []
 
 
+@pytest.mark.timeout(240)
+def test_nemo_skills_metrics_of_measured_rows_are_its_own() -> None:
+    """Rows of a sweep of ours: 200 tasks at 4 trials, a tenth of the replies unreadable."""
+    found = nemo_metrics.measured(sys.executable, Path(named("TUTTI_NEMO_SKILLS")))
+    assert sum(found.n.values()) > 30 and found.differing == []
+
+
 def test_api_bank_agrees_with_its_evaluator() -> None:
     """One gold call in twenty, and what is made of it."""
     python, checkout = named("TUTTI_OFFICIAL_API_BANK"), Path(named("TUTTI_API_BANK"))

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.generate import GenerateRequest, GivenSolutions
 
 CONCURRENCY = 32
-END_TAG = "</think>"
 File = Annotated[Path, typer.Argument(help="a .jsonl file: one object a line")]
 ModelOrUrl = Annotated[
     str | None,
@@ -61,12 +60,6 @@ Temperature = Annotated[
 ]
 MaxTurns = Annotated[int | None, typer.Option(min=1, help="with tools: most calls of a row (8)")]
 Key = Annotated[str, typer.Option(help="the field of the reply")]
-ParseReasoning = Annotated[
-    bool, typer.Option("--parse-reasoning", help="the reply is what follows the last </think>")
-]
-EndReasoning = Annotated[
-    str | None, typer.Option(help="another tag than </think>; implies --parse-reasoning")
-]
 Times = Annotated[
     bool, typer.Option("--times", help="also write times and ids, which differ from run to run")
 ]
@@ -113,8 +106,7 @@ def generate(
     search_index: SearchIndex = None,
     key: Key = "generation",
     times: Times = False,
-    parse_reasoning: ParseReasoning = False,
-    end_reasoning: EndReasoning = None,
+    reasoning: suites.Reasoning = None,
     max_turns: MaxTurns = None,
     served_name: ServedName = None,
     api_key_env: ApiKeyEnv = None,
@@ -134,7 +126,7 @@ def generate(
     settings |= {"api_key_env": api_key_env, "context_tokens": context_tokens}
     settings |= {"question_field": field, "prompt": prompt, "temperature": temperature}
     settings |= {"max_tokens": max_tokens, "max_turns": max_turns, "python": python}
-    settings |= {"mcp": mcp, "search_index": search_index}
+    settings |= {"mcp": mcp, "search_index": search_index, "reasoning": reasoning}
     settings |= {"budget_minutes": budget_minutes, "budget_usd": budget_usd}
 
     def work() -> ExitCode:
@@ -142,8 +134,8 @@ def generate(
 
         given: dict[str, Any] = {"samples": samples, "first_seed": first_seed, "chunks": chunks}
         given |= {"chunk": chunk, "limit": limit, "key": key, "times": times}
-        tag = END_TAG if parse_reasoning and end_reasoning is None else end_reasoning
-        given |= {"end_reasoning": tag, "solutions": _solutions(from_solutions, combine, window)}
+        given |= {"solutions": _solutions(from_solutions, combine, window)}
+        suites.checked_reasoning(reasoning)
         request = GenerateRequest(file, model, out, **given, settings=settings)
         done = _generated(request, concurrency, as_json)
         return ExitCode.INCOMPLETE if done.missing else ExitCode.DONE

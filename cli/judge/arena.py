@@ -10,6 +10,7 @@ import typer
 from tutti.cli.failures import ExitCode, UsageError, conclude
 from tutti.cli.judge.compare import known
 from tutti.cli.options import AsJson, ExitZero, ModelsFile
+from tutti.cli.sweep.suites import Reasoning, checked_reasoning
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.judge import ArenaResult
@@ -28,6 +29,7 @@ def arena(
     limit: Annotated[
         int | None, typer.Option(min=1, help="so many of the common tasks (all)")
     ] = None,
+    reasoning: Reasoning = None,
     *,
     models: ModelsFile,
     exit_zero: ExitZero = False,
@@ -45,7 +47,8 @@ def arena(
     def work() -> ExitCode:
         if len(set(sides)) < 2:
             raise UsageError("an arena needs two different sides")
-        found = asyncio.run(_played(list(dict.fromkeys(sides)), judge, limit, models, as_json))
+        chosen = (limit, checked_reasoning(reasoning))
+        found = asyncio.run(_played(list(dict.fromkeys(sides)), judge, chosen, models, as_json))
         typer.echo(_as_json(found) if as_json else "", nl=as_json)
         if not as_json:
             _show(found, judge)
@@ -57,7 +60,7 @@ def arena(
 
 
 async def _played(
-    names: list[str], judge: str, limit: int | None, models: Path, quiet: bool
+    names: list[str], judge: str, chosen: tuple[int | None, str], models: Path, quiet: bool
 ) -> "ArenaResult":
     from rich.console import Console
 
@@ -68,7 +71,7 @@ async def _played(
     with storage.open_catalog() as catalog:
         with storage.connect(macros=()) as connection:
             sides = [known(connection, name, find_side(connection, name)) for name in names]
-            answers = answers_of(connection, sides, limit)
+            answers = answers_of(connection, sides, *chosen)
         with StageProgress("arena", Console(stderr=True, quiet=quiet)) as shown:
             return await hold_arena(sides, answers, judge, models, catalog, shown.show)
 

@@ -9,6 +9,7 @@ import typer
 
 from tutti.cli.failures import ExitCode, UsageError, conclude
 from tutti.cli.options import AsJson, ExitZero, ModelsFile
+from tutti.cli.sweep.suites import Reasoning, checked_reasoning
 
 if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics import Interval
@@ -53,6 +54,7 @@ def score(
     labels: Labels = None,
     given: ScoredBy = None,
     lost: Lost = False,
+    reasoning: Reasoning = None,
     *,
     models: ModelsFile,
     exit_zero: ExitZero = False,
@@ -81,7 +83,8 @@ def score(
             _check_source(sweep_id, catalog, given, labels)
             if lost and (given is not None or labels is not None):
                 raise UsageError("--lost: re-scores from the store, without --from or --labels")
-            request = ScoringRequest(given, scorer, judge, models, lost)
+            said = reasoning and checked_reasoning(reasoning)
+            request = ScoringRequest(given, scorer, judge, models, lost, said)
             if given is not None:
                 return _programs(sweep_id, catalog, request, as_json)
             found = compared = None

@@ -97,6 +97,7 @@ def run(
     rule: Rule = None,
     temperature: suites.Temperature = None,
     max_tokens: MaxTokens = None,
+    reasoning: suites.Reasoning = None,
     max_turns: MaxTurns = None,
     python: Python = None,
     mcp: Mcp = None,
@@ -133,6 +134,7 @@ def run(
     settings |= {"budget_minutes": budget_minutes, "solo": solo or None, "python": python}
     settings |= {"question_field": question_field, "answer_field": answer_field, "mcp": mcp}
     settings |= {"parallel": parallel, "combine": combine, "split": split, "rule": rule}
+    settings |= {"reasoning": reasoning}
 
     asked = (benchmark, model, settings, concurrency)
     conclude(lambda: _measured(*asked, prefect, as_json), exit_zero)

@@ -31,6 +31,7 @@ def plan(
     limit: suites.Limit = None,
     temperature: suites.Temperature = None,
     max_tokens: suites.MaxTokens = None,
+    reasoning: suites.Reasoning = None,
     ids: suites.Ids = "",
     where: suites.Where = None,
     judge: suites.Judge = None,
@@ -47,7 +48,7 @@ def plan(
     def work() -> None:
         chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
         chosen |= {"judge": judge, "user": user, "agent": agent, "model": model}
-        chosen |= {"temperature": temperature, "max_tokens": max_tokens}
+        chosen |= {"temperature": temperature, "max_tokens": max_tokens, "reasoning": reasoning}
         chosen |= {"policies": suites.names_in(policies)}
         chosen |= {"concurrency": suites.levels_in(concurrency)}
         path = suites.path_of(suite)

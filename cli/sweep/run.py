@@ -53,6 +53,7 @@ def run(
     limit: suites.Limit = None,
     temperature: suites.Temperature = None,
     max_tokens: suites.MaxTokens = None,
+    reasoning: suites.Reasoning = None,
     ids: suites.Ids = "",
     where: suites.Where = None,
     judge: suites.Judge = None,
@@ -82,6 +83,7 @@ def run(
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
     chosen |= {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+    chosen |= {"reasoning": reasoning}
     sought = dict(zip(SOUGHT, (latency, accuracy, lowest, highest), strict=True))
     budget = _first(budget_minutes, minutes), _first(budget_usd, usd)
     how = RunOptions(models, prefect, as_json, dry_run)

@@ -30,6 +30,7 @@ def search(
     limit: suites.Limit = None,
     temperature: suites.Temperature = None,
     max_tokens: suites.MaxTokens = None,
+    reasoning: suites.Reasoning = None,
     ids: suites.Ids = "",
     where: suites.Where = None,
     judge: suites.Judge = None,
@@ -61,6 +62,7 @@ def search(
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
     chosen |= {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+    chosen |= {"reasoning": reasoning}
     limits = {"step_latency_p95": max_p95_s, "accuracy": min_accuracy}
     limits |= {"lowest": lowest, "highest": highest}
 

@@ -38,6 +38,10 @@ Policies = Annotated[str, typer.Option(help="scheduling policies to compare: pas
 Model = Annotated[str | None, typer.Option(help="a model in the registry")]
 Temperature = Annotated[float | None, typer.Option(min=0.0, help="0 is greedy")]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="most tokens of one reply")]
+Reasoning = Annotated[
+    str | None,
+    typer.Option(help="auto, off, or the tag that ends it, as </think>: what follows is the reply"),
+]
 UnsafeSandbox = Annotated[
     bool | None,
     typer.Option(
@@ -79,6 +83,16 @@ def is_night_file(path: Path, given: Sequence[Any]) -> bool:
             f"{path} is a night file, which takes no flags that change a suite; edit its stages"
         )
     return True
+
+
+def checked_reasoning(setting: str | None) -> str:
+    """The value of --reasoning, or its default. Raises UsageError."""
+    from tutti.tasks.agents import AUTO, check_reasoning
+
+    try:
+        return AUTO if setting is None else check_reasoning(setting)
+    except ValueError as error:
+        raise UsageError(f"--reasoning: {error}") from None
 
 
 def names_in(text: str) -> tuple[str, ...] | None:

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models.model import restricted as restricted
     from tutti.tasks.agents.models.oracle import Oracle as Oracle
     from tutti.tasks.agents.models.oracle import ToolUse as ToolUse
+    from tutti.tasks.agents.models.reasoning import AUTO as AUTO
+    from tutti.tasks.agents.models.reasoning import OFF as OFF
+    from tutti.tasks.agents.models.reasoning import check_reasoning as check_reasoning
+    from tutti.tasks.agents.models.reasoning import separate as separate
+    from tutti.tasks.agents.models.reasoning import separated as separated
     from tutti.tasks.agents.models.registered import agent_of as agent_of
     from tutti.tasks.agents.models.registered import sampling_of as sampling_of
     from tutti.tasks.agents.models.retry import PASSING as PASSING

@@ -21,6 +21,7 @@ from tutti.tasks.agents.clock import note_wait
 from tutti.tasks.agents.context import spans
 from tutti.tasks.agents.models.client import COMPLETIONS, Client
 from tutti.tasks.agents.models.described import as_text
+from tutti.tasks.agents.models.reasoning import AUTO, separated
 from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry, asked_pause_s
 from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.serving import Answer, Dialect, NoAnswer
@@ -128,6 +129,8 @@ class Sampling:
     """The dialect that describes tools as text, for endpoints that accept none."""
     reasoning_field: str | None = None
     """The message field in which earlier reasoning is sent back; None sends none."""
+    reasoning: str = AUTO
+    """How reasoning in a reply's text is separated: `tutti.tasks.agents.models.reasoning`."""
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -239,7 +242,8 @@ class GatewayModel:
         price = answer.header(b"x-tutti-cost-usd")  # left out where the gateway knows no price
         cost_usd = None if price is None else float(price)
         try:
-            return _reply(orjson.loads(answer.body), call_id, cost_usd)
+            reply = _reply(orjson.loads(answer.body), call_id, cost_usd)
+            return replace(reply, message=separated(reply.message, self._sampling.reasoning))
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
             text = _shown(answer.body, 200)
             raise ModelCallFailed(f"HTTP 200 without a message: {text}") from error

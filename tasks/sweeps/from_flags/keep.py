@@ -33,7 +33,7 @@ CONCURRENCY, POLICIES = (8,), ("passthrough",)
 FIELDS = (
     *("limit", "ids", "where", "judge", "user", "agent", "temperature", "max_turns"),
     *("repeats", "trials", "first_trial", "solo", "unsafe_sandbox", "prompt"),
-    *("python", "mcp", "search_index", "working_s", "split", "rule"),
+    *("python", "mcp", "search_index", "working_s", "split", "rule", "reasoning"),
 )
 """Settings that are fields of a suite by the same name."""
 READING = ("scorer", "question_field", "answer_field")

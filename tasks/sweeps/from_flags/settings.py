@@ -53,6 +53,8 @@ class RunSettings(TypedDict, total=False):
     """0 is greedy."""
     max_tokens: int | None
     """Of one reply; default: half of the context, at most 16,384."""
+    reasoning: str | None
+    """What of a reply's text is its answer: ``auto`` (the default), ``off``, or an end tag."""
     max_turns: int | None
     """Calls of one attempt."""
     repeats: int | None

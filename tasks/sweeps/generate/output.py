@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import query
+from tutti.tasks.agents import AUTO, OFF, separated
 from tutti.tasks.sweeps.generate.check import CheckedFile
 from tutti.tasks.sweeps.generate.combine import Prompts, combined_fields, solved_rows
 from tutti.tasks.sweeps.generate.kept import Part, is_done
@@ -115,7 +116,7 @@ def _lines(
     combined = solved_rows(request, checked, seed, chosen)
     for task_id, row in zip(tasks, rows_in(request, chosen), strict=True):
         found = None if task_id is None else replies[task_id]
-        fields = {} if found is None else reply_fields(found, request.key, request.end_reasoning)
+        fields = {} if found is None else reply_fields(found, request.key, request.reasoning)
         if combined is not None:
             fields = combined_fields(request, next(combined), fields)
         if request.times and found is not None:
@@ -123,41 +124,31 @@ def _lines(
         yield json.dumps({**row, **fields}, ensure_ascii=False)
 
 
-def reply_fields(found: Found, key: str, end_reasoning: str | None = None) -> dict[str, Any]:
+def reply_fields(found: Found, key: str, reasoning: str = AUTO) -> dict[str, Any]:
     """The fields of a reply that do not depend on the run.
 
-    With `end_reasoning` the reply is split as NeMo-Skills splits it (`without_reasoning`).
+    Where `reasoning` names an end tag, with the two further fields of NeMo-Skills'
+    `parse_reasoning`: the whole reply, and whether its reasoning ended.
     """
     made = [each for each in found["messages"] if each["call_id"] is not None]
-    last = made[-1] if made else {}
+    last = separated(made[-1], reasoning) if made else {}
     fields = {
         key: last.get("content") or "",
         "num_generated_tokens": found["completion_tokens"],
         "num_input_tokens": found["prompt_tokens"],
         "finish_reason": found["finish_reason"],
     }
-    if end_reasoning is not None:
-        fields |= without_reasoning(fields[key], key, end_reasoning)
     if last.get("reasoning"):
         fields["reasoning_content"] = last["reasoning"]
+        if reasoning not in (AUTO, OFF):
+            ended = bool(fields[key])
+            whole = last["reasoning"] + (reasoning + fields[key] if ended else "")
+            fields |= {f"_full_{key}": whole, f"_{key}_finished_thinking": ended}
     if found["tool_calls"]:
         fields |= {"num_tool_calls": found["tool_calls"], "conversation": _conversation(found)}
     if found["error_type"] is not None:
         fields |= {"error": found["error_type"], "detailed_error": found["error_message"]}
     return fields
-
-
-def without_reasoning(text: str, key: str, tag: str) -> dict[str, Any]:
-    """NeMo-Skills' `parse_reasoning`: the text after the last `tag`, the whole one beside it.
-
-    A reply that never ended its reasoning has no answer: it is empty, and said to be unfinished.
-    """
-    _, ended, answer = text.rpartition(tag)
-    return {
-        key: answer.strip() if ended else "",
-        f"_full_{key}": text,
-        f"_{key}_finished_thinking": bool(ended),
-    }
 
 
 def _conversation(found: Found) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tutti.errors import UsageError
-from tutti.tasks.agents import Combine
+from tutti.tasks.agents import AUTO, Combine
 from tutti.tasks.sweeps.from_flags import RunSettings
 
 SEEDED_TEMPERATURE = 0.7
@@ -48,8 +48,6 @@ class GenerateRequest:
     """The field of a reply."""
     times: bool = False
     """Whether lines also have what differs from run to run: times and ids."""
-    end_reasoning: str | None = None
-    """The reply is what follows the last of these tags; None: replies stay whole."""
     settings: RunSettings = field(default_factory=RunSettings)
     solutions: GivenSolutions | None = None
     """What a reply is made of, if it combines solutions; None: the model answers the rows."""
@@ -62,8 +60,6 @@ class GenerateRequest:
             raise UsageError(f"--chunk: {self.chunk} is none of 0 to {self.chunks - 1} (--chunks)")
         if self.samples is None and self.first_seed:
             raise UsageError("--first-seed: without --samples there are no seeds")
-        if self.end_reasoning is not None and not self.end_reasoning:
-            raise UsageError("--end-reasoning: is empty; give the tag, such as </think>")
         if self.chunk is None and self.chunks == 1 and self.model is None:
             raise UsageError("--model: name an entry of the registry, or give an endpoint's URL")
         if self.chunk is not None and self.model is None:
@@ -77,6 +73,11 @@ class GenerateRequest:
             raise UsageError(f"--{flag}: solutions are combined without tools; leave it out")
         if given.window < 2:
             raise UsageError(f"--window: {given.window} solutions are not compared; give 2 or more")
+
+    @property
+    def reasoning(self) -> str:
+        """How reasoning in a reply's text is separated."""
+        return self.settings.get("reasoning") or AUTO
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from tutti.errors import UsageError
+from tutti.tasks.agents import separate
 from tutti.tasks.sweeps.generate.request import GenerateRequest, GivenSolutions
 from tutti.tasks.sweeps.generate.rows import rows_in
 from tutti.tasks.sweeps.generate.written import parse_line
 
 SEEDS_FILE = re.compile(r"output-rs\d+\.jsonl")
-BEGIN_TAG, END_TAG = "<think>", "</think>"
 SAME_ROWS = "--from-solutions takes files that were generated from these rows"
 
 
@@ -103,17 +103,11 @@ def _solution(path: Path, line: bytes, row: _Row, request: GenerateRequest) -> S
 
 
 def _without_reasoning(text: str, made: Mapping[str, Any], request: GenerateRequest) -> str:
-    """What the combining model is shown: with `end_reasoning` what follows the tag, unless the
-    line was split already (it then has the whole reply beside it)."""
-    if f"_full_{request.key}" in made:
+    """What the combining model is shown: the reply, unless the line has its reasoning apart."""
+    if f"_full_{request.key}" in made or made.get("reasoning_content"):
         return text
-    if request.end_reasoning is not None:
-        return text.rpartition(request.end_reasoning)[2].strip() if _ended(text, request) else ""
-    return "" if BEGIN_TAG in text and END_TAG not in text else text
-
-
-def _ended(text: str, request: GenerateRequest) -> bool:
-    return request.end_reasoning is not None and request.end_reasoning in text
+    parts = separate(text, request.reasoning)
+    return text if parts is None else parts[1]
 
 
 def _by_numbers(path: Path) -> tuple[list[tuple[int, str]], str]:

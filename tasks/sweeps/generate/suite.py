@@ -64,7 +64,7 @@ def given_settings(request: GenerateRequest, checked: CheckedFile) -> dict[str, 
     """Those of `settings_of` that are known without the model."""
     kept: dict[str, Any] = {"rows_and_prompt": checked.content, "rows": len(checked.task_ids)}
     kept |= {"key": request.key, "times": request.times, "seeds": request.samples is not None}
-    kept |= {"end_reasoning": request.end_reasoning}
+    kept |= {"reasoning": request.reasoning}
     if request.model is not None and not is_url(request.model):
         kept["model"] = request.model
     if request.solutions is not None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from tutti.storage import Catalog, artifact_id, content_hash
 from tutti.storage import catalog as cat
+from tutti.tasks.agents import AUTO, separated
 from tutti.tasks.scoring import (
     SCORERS,
     NotComparable,
@@ -29,6 +30,7 @@ from tutti.tasks.scoring import (
 from tutti.tasks.scoring.statistics import mean_interval
 from tutti.tasks.sweeps.judge.compare import Side
 from tutti.tasks.sweeps.judge.rescore import JudgeOf
+from tutti.tasks.sweeps.plan import reply_in
 from tutti.tasks.sweeps.spec import SuiteError
 
 if TYPE_CHECKING:
@@ -41,11 +43,12 @@ TIE = 0.5
 # The first counted attempt of each task; its last message, or its answer where no message is kept.
 ANSWERS = """
 with last as (
-    select attempt_id, arg_max(content, position) as content from messages
+    select attempt_id, arg_max({'text': content, 'reasoning': reasoning}, position) as said
+    from messages
     where role = 'assistant' and call_id is not null group by attempt_id
 )
 select a.task_id, a.attempt_id, any_value(t.question) as question,
-       any_value(coalesce(nullif(l.content, ''), a.answer, '')) as text
+       any_value(l.said) as said, any_value(a.answer) as answer
 from counted a join tasks t using (task_id) left join last l using (attempt_id)
 where list_contains($cells, a.cell_id)
 group by a.task_id, a.attempt_id, a.sample_id
@@ -98,15 +101,22 @@ class ArenaResult:
 
 
 def answers_of(
-    connection: "DuckDBPyConnection", sides: Sequence[Side], limit: int | None
+    connection: "DuckDBPyConnection",
+    sides: Sequence[Side],
+    limit: int | None,
+    reasoning: str = AUTO,
 ) -> Answers:
     """What each side answered: of the tasks that at least two of them did, the first `limit` in the
-    order of their ids' hashes. Raises SuiteError for no such task."""
+    order of their ids' hashes. `reasoning`: how it is separated where it was stored in the texts.
+    Raises SuiteError for no such task."""
     found: dict[str, dict[str, Answer]] = {}
     for side in sides:
         cells = [cell["cell_id"] for cell in side.cells]
         rows = connection.execute(ANSWERS, {"cells": cells}).fetchall()
-        found[side.name] = {task: Answer(*rest) for task, *rest in rows}
+        found[side.name] = {
+            task: Answer(attempt, question, _text(said, answer, reasoning))
+            for task, attempt, question, said, answer in rows
+        }
     counts: dict[str, int] = {}
     for said in found.values():
         for task in said:
@@ -120,6 +130,14 @@ def answers_of(
         name: {task: one for task, one in said.items() if task in chosen}
         for name, said in found.items()
     }
+
+
+def _text(said: Mapping[str, str | None] | None, answer: str | None, reasoning: str) -> str:
+    """The last message without its reasoning, or the answer where no message is kept."""
+    if said is None or not (said["text"] or said["reasoning"]):
+        return reply_in(answer, reasoning) or ""
+    message = {"content": said["text"], "reasoning": said["reasoning"]}
+    return separated(message, reasoning)["content"] or ""
 
 
 async def play(

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from tutti.storage import SCORABLE, Catalog, commit, query
 from tutti.storage import catalog as cat
 from tutti.storage.maintenance import TaskOfAttempt, set_tasks
+from tutti.tasks.agents import AUTO
 from tutti.tasks.progress import StageLog
 from tutti.tasks.scoring import EXACT, SCORERS, Score, ScorerFailed, ScoringResources
 from tutti.tasks.serving import pick_models
@@ -95,12 +96,12 @@ async def score_programs(
     if targets:
         check_scorer(name, request.judge is not None)
     if request.judge is None or not targets:
-        return await _score(sweep_id, catalog, (wanted, name, request.file), None, on_progress)
+        return await _score(sweep_id, catalog, (wanted, name, request), None, on_progress)
     models = pick_models(request.models, (request.judge,))
     async with open_bench(models, None, catalog, StageLog()) as bench:
         gateway = (await bench.services()).gateway
         async with open_judge(gateway.url, bench.serving.served[request.judge]) as judge_of:
-            work = (wanted, name, request.file)
+            work = (wanted, name, request)
             done = await _score(sweep_id, catalog, work, judge_of, on_progress)
             await asyncio.to_thread(gateway.flush)
             return done
@@ -115,11 +116,12 @@ def is_of_gateway(catalog: Catalog, sweep_id: str) -> bool:
 async def _score(
     sweep_id: str,
     catalog: Catalog,
-    work: tuple[list[WantedAnswer], str, Path],
+    work: tuple[list[WantedAnswer], str, ScoringRequest],
     judge_of: JudgeOf | None,
     on_progress: Callable[[int, int], None],
 ) -> ProgramScores:
-    lines, name, file = work
+    lines, name, request = work
+    file = request.file
     if not is_of_gateway(catalog, sweep_id):
         raise SuiteError(
             f"--from {file}: scores the programs of a gateway; this sweep's tasks have targets of "
@@ -137,16 +139,18 @@ async def _score(
     async def one(row: Mapping[str, Any], line: WantedAnswer) -> None:
         async with slots:
             score = line.label
+            said = submission_of(
+                row, messages.get(row["attempt_id"], []), request.reasoning or AUTO
+            )
             if score is None:
                 assert line.target is not None, "a line has one of the two"
-                said = submission_of(row, messages.get(row["attempt_id"], []))
                 means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
                 try:
                     score = await SCORERS[name].score(line.target, said, means)
                 except ScorerFailed as error:
                     done.failed[row["attempt_id"]] = str(error)
             if score is not None:
-                done.rows.append(score_row(row, score))
+                done.rows.append(score_row(row, score, said.answer))
                 done.count(row, score)
             on_progress(done.scored + len(done.failed), len(ready))
 

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from tutti.storage import SCORABLE, Catalog, commit, query
 from tutti.storage import catalog as cat
+from tutti.tasks.agents import AUTO, separated
 from tutti.tasks.benchmarks import parse_benchmark, python_benchmark
 from tutti.tasks.project import MODELS
 from tutti.tasks.sandbox import Sandbox, level_for_models
@@ -35,6 +36,7 @@ from tutti.tasks.scoring import (
 )
 from tutti.tasks.sweeps.judge.end_states import COMPARE_STATES, EndStates
 from tutti.tasks.sweeps.judge.given_scores import came_with
+from tutti.tasks.sweeps.plan import reply_in
 from tutti.tasks.sweeps.run import score_columns
 from tutti.tasks.sweeps.spec import SuiteError
 
@@ -58,7 +60,7 @@ where a.sweep_id = $sweep and if($lost, a.status = 'scorer_error' and v.correct 
 order by a.cell_id, a.attempt_id
 """
 MESSAGES = """
-select attempt_id, role, content, tool_calls, call_id from messages
+select attempt_id, role, content, reasoning, tool_calls, call_id from messages
 where sweep_id = $sweep order by attempt_id, position
 """
 NOT_SCORED = (
@@ -83,6 +85,9 @@ class ScoringRequest:
     models: Path = MODELS
     lost: bool = False
     """Only attempts that a scorer failed on and that have no score since."""
+    reasoning: str | None = None
+    """How reasoning in a stored text is separated; None: as the sweep's suite says, and ``auto`` for
+    a gateway's programs."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +120,9 @@ class RescoreResult:
 async def rescore(
     sweep_id: str,
     catalog: Catalog,
-    scorer: str | None = None,
+    by: ScoringRequest = ScoringRequest(),
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     judging: Judging = Judging(),
-    lost: bool = False,
 ) -> RescoreResult:
     """Score every counted attempt of a sweep and those that a scorer failed on, or only those that
     are `lost`: that a scorer failed on and that have no score since.
@@ -128,15 +132,15 @@ async def rescore(
     of a grid with other benchmarks, they are in `failed`. Raises SuiteError for a scorer that is
     not known or needs a judge that is not given, and where every score came with its attempt.
     """
-    attempts, kept = _to_score(catalog, sweep_id, scorer, lost)
-    judge_of = judging.judge_of
-    measured = _measured_file(catalog, sweep_id)
+    attempts, kept = _to_score(catalog, sweep_id, by.scorer, by.lost)
+    judge_of, spec = judging.judge_of, _spec(catalog, sweep_id)
+    measured, reasoning = _measured_file(spec), by.reasoning or _reasoning_of(spec)
     details = {
         task_set: _detail(catalog, task_set, measured)
         for task_set in {r["task_set_id"] for r in attempts}
     }
     judged = judge_of is not None
-    chosen = {task_set: _scorer_of(found, scorer, judged) for task_set, found in details.items()}
+    chosen = {task: _scorer_of(found, by.scorer, judged) for task, found in details.items()}
     sandbox = sandbox_for(chosen.values())
     messages = dict(conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
     stated = any(each.name in COMPARE_STATES for each in chosen.values())
@@ -149,15 +153,15 @@ async def rescore(
         async with slots:
             target = _target(row, "benchmark" in details[row["task_set_id"]])
             means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
-            said = submission_of(row, messages.get(row["attempt_id"], []))
-            by = chosen[row["task_set_id"]]
+            said = submission_of(row, messages.get(row["attempt_id"], []), reasoning)
+            its = chosen[row["task_set_id"]]
             try:
-                said = replace(said, state=await states.of(row["attempt_id"], target, by))
-                score = await by.score(target, said, means)
+                said = replace(said, state=await states.of(row["attempt_id"], target, its))
+                score = await its.score(target, said, means)
             except ScorerFailed as error:
                 done.failed[row["attempt_id"]] = str(error)
             else:
-                rows.append(score_row(row, score))
+                rows.append(score_row(row, score, said.answer))
                 done.count(row, score)
             on_progress(done.scored + len(done.failed), len(attempts))
 
@@ -227,14 +231,22 @@ def _detail(catalog: Catalog, task_set_id: str, measured: str | None) -> dict[st
     return detail
 
 
-def _measured_file(catalog: Catalog, sweep_id: str) -> str | None:
-    """The Python file that the sweep was measured with last, if it has one benchmark."""
+def _spec(catalog: Catalog, sweep_id: str) -> dict[str, Any]:
+    """The suite that the sweep was measured with last; empty for a sweep that was imported."""
     sweeps = cat.sweeps
-    for row in catalog.rows(sa.select(sweeps.c.spec).where(sweeps.c.sweep_id == sweep_id)):
-        spec = json.loads(row["spec"] or "{}")
-        path = parse_benchmark(spec["benchmark"]).path if "benchmark" in spec else None
-        return None if path is None else str(path)
-    return None
+    rows = catalog.rows(sa.select(sweeps.c.spec).where(sweeps.c.sweep_id == sweep_id))
+    return dict(json.loads(rows[0]["spec"] or "{}")) if rows else {}
+
+
+def _measured_file(spec: Mapping[str, Any]) -> str | None:
+    """The Python file that the sweep was measured with last, if it has one benchmark."""
+    path = parse_benchmark(spec["benchmark"]).path if "benchmark" in spec else None
+    return None if path is None else str(path)
+
+
+def _reasoning_of(spec: Mapping[str, Any]) -> str:
+    """The suite's `sampling.reasoning`; its default where a suite was stored before it had one."""
+    return str(spec.get("sampling", {}).get("reasoning", AUTO))
 
 
 def _found(detail: Mapping[str, Any]) -> Path:
@@ -256,7 +268,8 @@ def _found(detail: Mapping[str, Any]) -> Path:
 def conversations(
     rows: Iterable[Mapping[str, Any]],
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Each attempt with what it said from its first answer on, as chat messages."""
+    """Each attempt with what it said from its first answer on, as chat messages. Those whose
+    reasoning is stored apart have it in `reasoning`."""
     for attempt, members in groupby(rows, key=lambda row: row["attempt_id"]):
         # What came before the first answer was the prompt: its calls are not the attempt's.
         made = dropwhile(lambda row: row["call_id"] is None, members)
@@ -273,13 +286,28 @@ def _message(row: Mapping[str, Any]) -> dict[str, Any]:
         for call in row["tool_calls"] or ()
     ]
     message = {"role": row["role"], "content": row["content"]}
+    message |= {"reasoning": row["reasoning"]} if row["reasoning"] else {}
     return message | ({"tool_calls": calls} if calls else {})
 
 
-def submission_of(row: Mapping[str, Any], messages: list[dict[str, Any]]) -> Submission:
-    """What an attempt submits, by its row and its messages."""
-    said = (m["content"] for m in reversed(messages) if m["role"] == "assistant")
-    return Submission(row["answer"], next(said, "") or "", messages)
+def submission_of(
+    row: Mapping[str, Any], messages: list[dict[str, Any]], reasoning: str
+) -> Submission:
+    """What an attempt submits, by its row and its messages, whose reasoning is separated here where
+    it was stored in their text."""
+    made = [
+        separated(each, reasoning) if each["role"] == "assistant" else each for each in messages
+    ]
+    places = [n for n, each in enumerate(made) if each["role"] == "assistant"]
+    if not places:
+        return Submission(reply_in(row["answer"], reasoning), "", made)
+    before, now = (each[places[-1]]["content"] or "" for each in (messages, made))
+    answer = row["answer"]
+    if answer == before:
+        answer = now or None
+    elif answer is not None and answer in before and answer not in now:
+        answer = None  # it was read in the reasoning
+    return Submission(reply_in(answer, reasoning), now, made)
 
 
 def _target(row: Mapping[str, Any], of_benchmark: bool) -> dict[str, Any]:
@@ -296,7 +324,7 @@ def sandbox_for(scorers: Iterable[Scorer]) -> Sandbox | None:
     return Sandbox(level_for_models()) if needed else None
 
 
-def score_row(row: Mapping[str, Any], score: Score) -> dict[str, Any]:
-    """A score in the columns of `scores`."""
+def score_row(row: Mapping[str, Any], score: Score, answer: str | None) -> dict[str, Any]:
+    """A score in the columns of `scores`; `answer` is what was submitted."""
     key = {name: row[name] for name in ("sweep_id", "cell_id", "attempt_id")}
-    return key | score_columns(score, row["answer"])
+    return key | score_columns(score, answer)

@@ -34,15 +34,14 @@ async def score_sweep(
     Its calls have the attempts' ids and no cell: what a cell's calls took stays what was measured.
     Raises as `open_bench` and `rescore`.
     """
-    scorer, lost = request.scorer, request.lost
     if request.judge is None:
-        return await rescore(sweep_id, catalog, scorer, on_progress, lost=lost)
+        return await rescore(sweep_id, catalog, request, on_progress)
     models = pick_models(request.models, (request.judge,))
     async with open_bench(models, None, catalog, StageLog()) as bench:
         gateway = (await bench.services()).gateway
         async with open_judge(gateway.url, bench.serving.served[request.judge]) as judge_of:
             judging = Judging(judge_of, gateway.flush)
-            return await rescore(sweep_id, catalog, scorer, on_progress, judging, lost)
+            return await rescore(sweep_id, catalog, request, on_progress, judging)
 
 
 @asynccontextmanager

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.preview import outlook as outlook
     from tutti.tasks.sweeps.plan.problem import Problem as Problem
     from tutti.tasks.sweeps.plan.problem import attempted as attempted
+    from tutti.tasks.sweeps.plan.problem import reply_in as reply_in
     from tutti.tasks.sweeps.plan.reasons import NO_REASON as NO_REASON
     from tutti.tasks.sweeps.plan.reasons import EndReason as EndReason
     from tutti.tasks.sweeps.plan.reasons import asked_reasons as asked_reasons

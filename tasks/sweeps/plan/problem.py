@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tutti.tasks.agents import Agent, ChatModel, CommandTrajectory, Message, Trajectory, opening
+from tutti.tasks.agents import (
+    AUTO,
+    OFF,
+    Agent,
+    ChatModel,
+    CommandTrajectory,
+    Message,
+    Trajectory,
+    opening,
+    separate,
+)
 from tutti.tasks.benchmarks import Benchmark, Item, Prompt, World
 from tutti.tasks.scoring import EXACT, SCORERS, UNSCORED, Scorer, Submission
 from tutti.tasks.synthesis import Task
@@ -78,12 +88,23 @@ def problem_of_item(benchmark: Benchmark, prompt: Prompt, item: Item) -> Problem
     )
 
 
-def attempted(trajectory: Trajectory) -> Submission:
-    """What a scorer sees of a trajectory: not the prompt, whose calls are not the attempt's."""
+def attempted(trajectory: Trajectory, reasoning: str = AUTO) -> Submission:
+    """What a scorer sees of a trajectory: not the prompt, whose calls are not the attempt's.
+
+    `reasoning` is the suite's setting, by which the messages are separated already.
+    """
     if isinstance(trajectory, CommandTrajectory):  # its messages are with the gateway
-        return Submission(trajectory.answer, messages=None, imported=trajectory.imported)
+        answer = reply_in(trajectory.answer, reasoning)
+        return Submission(answer, messages=None, imported=trajectory.imported)
     made = trajectory.messages[trajectory.prompt_messages :]
     return Submission(trajectory.answer, trajectory.text, made, trajectory.world_state)
+
+
+def reply_in(answer: str | None, reasoning: str) -> str | None:
+    """The reply in an answer that a harness gave: it need not have the end tag that the model's
+    messages have."""
+    parts = separate(answer or "", OFF if reasoning == OFF else AUTO)
+    return answer if parts is None else parts[1] or None
 
 
 def _whole(text: str) -> str | None:

@@ -162,6 +162,7 @@ class Attempts:
         seed = self._seed(sample) if seed is None else seed
         asked = (suite.sampling.temperature, suite.sampling.reply_tokens, seed)
         sampling = Sampling(*asked) if entry is None else sampling_of(entry, *asked)
+        sampling = replace(sampling, reasoning=suite.sampling.reasoning)
         file = self.plan.set_up.roles.agent
         if (
             file is not None and sample.problem.world is None
@@ -313,7 +314,8 @@ class Attempts:
         scorer = SCORERS["imported"] if shipped else problem.scoring
         means = ScoringResources(self._sandbox, others.judge(trajectory.steps))
         try:
-            return await scorer.score(problem.target, attempted(trajectory), means)
+            said = attempted(trajectory, self.plan.suite.sampling.reasoning)
+            return await scorer.score(problem.target, said, means)
         except ScorerFailed as error:
             text = f"{scorer.name}: {error}"
             trajectory.fail("scorer_error", ErrorType.SCORER_FAILED, text)

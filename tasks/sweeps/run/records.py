@@ -9,7 +9,7 @@ from tutti.storage import ErrorType, storable
 from tutti.storage import catalog as cat
 from tutti.tasks.agents import CommandTrajectory, Trajectory
 from tutti.tasks.scoring import Score
-from tutti.tasks.sweeps.plan import Cell, Plan
+from tutti.tasks.sweeps.plan import Cell, Plan, attempted
 from tutti.tasks.sweeps.run.entry import RunningAttempt
 from tutti.tasks.sweeps.run.late import STOP_REASON
 
@@ -52,7 +52,8 @@ def attempt_rows(
     rows: Rows = {"attempts": [attempt], "messages": _messages(key, trajectory)}
     rows |= _tool_rows(key, trajectory)
     if given := _scores(trajectory):
-        rows["scores"] = [key | score_columns(each, trajectory.answer) for each in given]
+        answer = attempted(trajectory, plan.suite.sampling.reasoning).answer
+        rows["scores"] = [key | score_columns(each, answer) for each in given]
     return {table: [storable(row) for row in given] for table, given in rows.items()}
 
 

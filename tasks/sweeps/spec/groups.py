@@ -6,10 +6,11 @@ checked by `Suite`.
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from tutti.tasks.agents import AUTO, OFF, check_reasoning
 from tutti.tasks.sweeps.spec.gate_file import Gate
 from tutti.tasks.sweeps.spec.marks import (
     AXIS,
@@ -134,6 +135,21 @@ class SamplingSettings(Group):
         description="of one reply; default: half of the model's context, at most 16384; of stdlib "
         "96",
     )
+    reasoning: Annotated[str, SWEEP] = Field(
+        AUTO,
+        description="what of a reply's text is its answer: auto (not a leading <think> … </think> "
+        "or its like), off (all of it), or an end tag: what follows it",
+    )
+
+    @field_validator("reasoning", mode="before")
+    @classmethod
+    def _yaml_off(cls, value: Any) -> Any:
+        return OFF if value is False else value  # YAML reads `off` as false
+
+    @field_validator("reasoning")
+    @classmethod
+    def _known_reasoning(cls, value: str) -> str:
+        return check_reasoning(value)
 
     @property
     def reply_tokens(self) -> int:

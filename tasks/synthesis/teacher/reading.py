@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from tutti.tasks.agents import AUTO, separated
 from tutti.tasks.synthesis.teacher.budget import AnswerTokens
 from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind
 
@@ -53,6 +54,7 @@ def answer_of(completion: Any, usd: float | None) -> TeacherAnswer:
     choice = completion["choices"][0]
     message = choice["message"]
     calls = message.get("tool_calls") or ()
+    message = separated(message, AUTO)
     text = calls[0]["function"]["arguments"] if calls else message.get("content") or ""
     usage = completion.get("usage") or {}
     return TeacherAnswer(

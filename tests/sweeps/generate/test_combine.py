@@ -150,19 +150,21 @@ def test_files_are_a_folders_seeds_or_those_of_a_glob(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "more", "tag", "shown"),
     [
-        ("<think>hm</think> 4", {}, None, "<think>hm</think> 4"),
+        ("<think>hm</think> 4", {}, "off", "<think>hm</think> 4"),
+        ("<think>hm</think> 4", {}, None, "4"),
         ("<think>hm", {}, None, ""),
         ("<think>hm</think> 4", {}, "</think>", "4"),
         ("hm", {}, "</think>", ""),
         ("4", {"_full_generation": "hm</think>4"}, "</think>", "4"),
+        ("4", {"reasoning_content": "hm"}, "</think>", "4"),
     ],
 )
 def test_reasoning_that_never_ended_is_no_solution(
     tmp_path: Path, text: str, more: Any, tag: str | None, shown: str
 ) -> None:
-    """With --parse-reasoning the reasoning is not shown either."""
+    """The reasoning of a whole one is not shown either, but by --reasoning off."""
     place = write_solutions(tmp_path / "in", [[text, "x", "y"]] * 3, **more)
-    request = combining(tmp_path, place, end_reasoning=tag, combine="synthesis")
+    request = combining(tmp_path, place, settings={"reasoning": tag}, combine="synthesis")
     made = prompts_of(request, check_file(request), Part(0, 1, 4))
     line = json.loads(made.request.file.read_text().splitlines()[0])
     assert (f">\n{shown}\n<" in line["messages"][0]["content"]) == bool(shown)

@@ -43,14 +43,25 @@ def test_a_reply_and_its_reasoning() -> None:
 
 
 def test_reasoning_is_split_as_nemo_skills_splits_it() -> None:
-    """After the last tag, without blanks; one that never ended has no answer."""
+    """By a named tag: after the last one, without blanks; what never ended has no answer."""
     said = {"role": "assistant", "content": "a</think>b</think>\n Yes \n", "call_id": "c1"}
     fields = reply_fields(found(said), "answer", "</think>")
     assert (fields["answer"], fields["_answer_finished_thinking"]) == ("Yes", True)
-    assert fields["_full_answer"] == said["content"]
+    assert fields["_full_answer"] == "a</think>b</think>Yes"
+    assert fields["reasoning_content"] == "a</think>b"
     fields = reply_fields(found(said), "answer", "</thought>")
     assert (fields["answer"], fields["_answer_finished_thinking"]) == ("", False)
     assert fields["_full_answer"] == said["content"]
+
+
+def test_reasoning_that_starts_a_reply_is_apart_by_default() -> None:
+    """As if the endpoint had separated it; `off` leaves the text whole."""
+    said = {"role": "assistant", "content": "<think>Hm</think>\nYes", "call_id": "c1"}
+    fields = reply_fields(found(said), "answer")
+    assert (fields["answer"], fields["reasoning_content"]) == ("Yes", "Hm")
+    assert "_full_answer" not in fields
+    fields = reply_fields(found(said), "answer", "off")
+    assert fields["answer"] == said["content"] and "reasoning_content" not in fields
 
 
 def test_whole_files_have_the_mark_of_nemo_skills(tmp_path: Path) -> None:

@@ -52,7 +52,6 @@ def test_files_have_the_names_of_nemo_skills() -> None:
     [
         ({"chunks": 2, "chunk": 2}, "--chunk: 2 is none of 0 to 1"),
         ({"first_seed": 1}, "without --samples there are no seeds"),
-        ({"end_reasoning": ""}, "--end-reasoning: is empty"),
         ({"model": None}, "--model: name an entry"),
         ({"model": None, "chunks": 2, "chunk": 0}, "--model: needed for --chunk"),
     ],

@@ -17,7 +17,7 @@ from tests.sweeps.run.test_by_shipped import players as players
 from tutti.storage import Catalog
 from tutti.storage.exchange.loader import load
 from tutti.tasks.sweeps.judge.given_scores import _why
-from tutti.tasks.sweeps.judge.rescore import rescore
+from tutti.tasks.sweeps.judge.rescore import ScoringRequest, rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
@@ -45,7 +45,7 @@ async def test_tau2s_reward_stays(sweep: Sweep, players: Players, tmp_path: Path
     with pytest.raises(SuiteError, match=r"tau2-retail: the package of tau2 scored .* evaluate-tr"):
         await rescore(plan.sweep_id, sweep.catalog)
     assert sweep.sql(SCORES) == before
-    await rescore(plan.sweep_id, sweep.catalog, "tool_calls")
+    await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(scorer="tool_calls"))
     kept = [row for row in sweep.sql(SCORES) if row[0] == "tau2"]
     assert kept == before and len(sweep.sql(SCORES)) == 4
     assert sweep.sql("select score, correct from attempts") == [(1.0, True)] * 2
@@ -106,7 +106,7 @@ async def test_an_imports_scores_stay(catalog: Catalog, format: str, scorer: str
     report = load(catalog, trials(2), format)
     (sweep_id,) = report.sweeps
     with pytest.raises(SuiteError, match=rf"were imported \({format}\).*`--labels`"):
-        await rescore(sweep_id, catalog, scorer)
+        await rescore(sweep_id, catalog, ScoringRequest(scorer=scorer))
 
 
 def test_of_a_grid_the_others_are_scored(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

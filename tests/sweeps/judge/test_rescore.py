@@ -9,7 +9,7 @@ from tests.sweeps.conftest import Sweep, plan_of
 from tests.sweeps.tasks_entered import enter_tasks
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.exact import Exact
-from tutti.tasks.sweeps.judge.rescore import _scorer_of, rescore
+from tutti.tasks.sweeps.judge.rescore import ScoringRequest, _scorer_of, rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.spec.suite import SuiteError
 
@@ -67,18 +67,18 @@ async def test_what_the_scorer_failed_on_is_scored_later_and_counts(
     assert (
         cell.reason == f"2 samples were lost to the scorer: `tutti score {plan.suite.name} --lost`"
     )
-    found = await rescore(plan.sweep_id, sweep.catalog, lost=True)
+    found = await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(lost=True))
     assert (found.scored, set(found.failed.values())) == (0, {"out of order"})
     assert sweep.sql(COUNTS) == [(4, 4, 1.0)], "a failed attempt to score is no score"
     monkeypatch.setitem(SCORERS, "exact", working)
-    found = await rescore(plan.sweep_id, sweep.catalog, lost=True)
+    found = await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(lost=True))
     assert (found.scored, found.failed, found.flipped) == (2, {}, [])
     assert sweep.sql("select count(*), count(distinct attempt_id) from scores") == [(6, 6)]
     assert sweep.sql("select count(*) from attempts where status = 'scorer_error'") == [(2,)]
     assert sweep.sql(COUNTS) == [(6, 6, 1.0)]
     (cell,) = outlook_of(plan, sweep.catalog).cells
     assert (cell.decision, cell.unscored) == ("reuse", 0)
-    assert (await rescore(plan.sweep_id, sweep.catalog, lost=True)).scored == 0
+    assert (await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(lost=True))).scored == 0
 
 
 async def test_flips_are_against_the_newest_verdict(
@@ -105,7 +105,7 @@ async def test_what_flips_is_named_and_what_was_is_kept(
     enter_tasks(sweep.catalog, plan)
     sweep.agent.odd["what is 1 + 1"] = ["so \\boxed{7}"]
     await sweep.run(plan, sweep.enter(plan))
-    found = await rescore(plan.sweep_id, sweep.catalog, "lenient")
+    found = await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(scorer="lenient"))
     assert [(flip["answer"], flip["before"], flip["now"]) for flip in found.flipped] == [
         ("7", False, True)
     ]
@@ -127,5 +127,5 @@ async def test_an_unknown_scorer_is_refused_with_the_known(sweep: Sweep) -> None
     await sweep.run(plan, sweep.enter(plan))
     for name in ("exakt", "judge"):
         with pytest.raises(SuiteError, match="known: exact"):
-            await rescore(plan.sweep_id, sweep.catalog, name)
+            await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(scorer=name))
     assert sweep.sql("select count(*) from scores") == [(6,)]

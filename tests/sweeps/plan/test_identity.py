@@ -69,6 +69,7 @@ CHANGES: dict[str, Any] = {
     "schedule": "0 1 * * *",
     "temperature": 0.7,
     "max_tokens": 32,
+    "reasoning": "</think>",
     "max_turns": 3,
     "working_s": 5.0,
     "attempt_usd": 0.5,

@@ -1,0 +1,122 @@
+"""Reasoning in a reply's text through a whole sweep: what is scored, stored and scored again."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.serving.engine_double import completion
+from tests.sweeps.conftest import Agent, Sweep, set_up_of
+from tutti.storage import connect
+from tutti.tasks.sweeps.judge.arena import answers_of
+from tutti.tasks.sweeps.judge.compare import Side
+from tutti.tasks.sweeps.judge.rescore import ScoringRequest, rescore
+from tutti.tasks.sweeps.plan.identity import sweep_id_of
+from tutti.tasks.sweeps.plan.plan import Plan, plan_of
+from tutti.tasks.sweeps.plan.task_set import enter_items
+from tutti.tasks.sweeps.spec import Suite, with_fields
+
+THOUGHT, UNFINISHED = "<think>x</think>Paris", "<think>so it is Paris"
+
+
+async def measured(
+    sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch, said: Any, **fields: Any
+) -> Plan:
+    """One question, whose answer is Paris, by the scorer `exact`, and what the model says."""
+    bodies: list[Mapping[str, Any]] = []
+
+    async def reply(_: Agent, __: web.Request, body: dict[str, Any]) -> web.Response:
+        bodies.append(body)
+        answer = completion("" if isinstance(said, dict) else said)
+        answer["choices"][0]["message"] |= said if isinstance(said, dict) else {}
+        return web.json_response(answer)
+
+    monkeypatch.setattr(Agent, "__call__", reply)
+    file = folder / "capitals.jsonl"
+    file.write_text(json.dumps({"question": "Of France?", "answer": "Paris"}) + "\n")
+    given = {"scorer": "exact", "concurrency": (1,)} | fields
+    base = Suite(benchmark=str(file), policies=("passthrough",), data={"scorer": "exact"})
+    suite = with_fields(base, given)
+    plan = plan_of(
+        suite, replace(set_up_of([], index_id=None), task_set=enter_items(suite, sweep.catalog))
+    )
+    assert (await sweep.run(plan, sweep.enter(plan))).counted == 1
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("said", "setting", "correct", "answer", "reasoning"),
+    [
+        (THOUGHT, "auto", True, "Paris", "x"),
+        (THOUGHT, "off", False, THOUGHT, None),
+        (UNFINISHED, "auto", False, None, "so it is Paris"),
+        ("x</think>Paris", "auto", False, "x</think>Paris", None),
+        ("x</think>Paris", "</think>", True, "Paris", "x"),
+        ("Paris", "</think>", False, None, "Paris"),
+        ("Paris", "auto", True, "Paris", None),
+        ({"content": "Paris", "reasoning_content": "x"}, "</think>", True, "Paris", "x"),
+    ],
+)
+async def test_what_of_a_reply_is_scored(
+    said: Any,
+    setting: str,
+    correct: bool,
+    answer: str | None,
+    reasoning: str | None,
+    sweep: Sweep,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The reply; its reasoning is in `messages.reasoning`. Scored again, nothing flips."""
+    plan = await measured(sweep, tmp_path, monkeypatch, said, reasoning=setting)
+    assert sweep.sql("select correct, answer from attempts") == [(correct, answer)]
+    stored = sweep.sql("select content, reasoning from messages where call_id is not null")
+    assert stored == [(answer or "", reasoning)]
+    assert sweep.sql("select answer from scores") == [(answer,)]
+    found = await rescore(plan.sweep_id, sweep.catalog)
+    assert (found.scored, found.flipped) == (1, [])
+
+
+async def test_stored_texts_are_separated_when_they_are_scored_again_or_compared(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts of a sweep that left them whole: by its own setting they stay; by another they are
+    read anew. An arena's judge sees the reply alone."""
+    plan = await measured(sweep, tmp_path, monkeypatch, THOUGHT, reasoning="off")
+    assert (await rescore(plan.sweep_id, sweep.catalog)).flipped == []
+    found = await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(reasoning="auto"))
+    assert [flip["now"] for flip in found.flipped] == [True]
+    assert sweep.sql("select arg_max_null(answer, scored_at) from scores") == [("Paris",)]
+    side = Side("a", "cell", ({"cell_id": plan.cells[0].cell_id},))
+    other = Side("b", "cell", ({"cell_id": plan.cells[0].cell_id},))
+    with connect(sweep.catalog.home, macros=()) as connection:
+        for setting, text in (("auto", "Paris"), ("off", THOUGHT)):
+            answers = answers_of(connection, [side, other], None, setting)
+            assert [one.text for one in answers["a"].values()] == [text]
+
+
+async def test_what_an_unfinished_thought_says_is_no_answer_of_a_stored_text(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = await measured(sweep, tmp_path, monkeypatch, "<think>\nParis", reasoning="off")
+    await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(reasoning="auto"))
+    assert sweep.sql("select arg_max_null(answer, scored_at) from scores") == [(None,)]
+    side = Side("a", "cell", ({"cell_id": plan.cells[0].cell_id},))
+    with connect(sweep.catalog.home, macros=()) as connection:
+        answers = answers_of(connection, [side, Side("b", "cell", side.cells)], None)
+    assert [one.text for one in answers["a"].values()] == [""]
+
+
+def test_the_setting_is_in_the_sweeps_id_and_its_default_is_not() -> None:
+    """`off` of a YAML file is false there."""
+    plain = set_up_of([])
+    ids = [
+        sweep_id_of(Suite.model_validate({"sampling": sampling}), plain)
+        for sampling in ({}, {"reasoning": "auto"}, {"reasoning": False}, {"reasoning": "</think>"})
+    ]
+    assert ids[0] == ids[1] and len(set(ids)) == 3
+    assert Suite.model_validate({"sampling": {"reasoning": False}}).sampling.reasoning == "off"

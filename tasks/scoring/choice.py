@@ -2,9 +2,10 @@ r"""Multiple choice by letter. Target: ``{"answer": "C", "choices": 4 or the cho
 
 The letter is read from the first of these that exists: the attempt's answer; the last
 line with a ``\boxed{}``; the last ``<answer>C</answer>`` or ``{"answer": "C"}``, in a fence or not;
-the last line that says "Answer: C" or "the answer is (C)", or that is only the heading "Answer",
-followed by the answer on the next line; a last message that is only a letter. It must be one
-letter: "C", "(c)", "C. Paris", "Option C", ``\text{C}``, or the whole text of one choice; after
+the last line that says "Answer: C", "the answer is (C)", "C is the answer" or the first of these in
+Chinese, or that is only the heading "Answer", followed by the answer on the next line; a last
+message that is only a letter. It must be one letter: "C", "(c)", "C!", "C. Paris", "Option C",
+``\text{C}``, ``\(C\)``, or the whole text of one choice, with full-width marks too; after
 "answer:" a reason may follow ("C, because B is not"). Two letters ("C or D", two boxes, tags or
 objects side by side that differ, two lines under one heading, another answer after the tag), a
 letter beyond the choices, or "A cat" (an article?) are no answer: what is ambiguous is wrong. An
@@ -21,7 +22,11 @@ from tutti.tasks.scoring.target import needed
 
 LETTERS = "ABCDEFGHIJ"  # MMLU-Pro has ten options
 _WRAPPED = re.compile(r"\\(?:text|mathrm|textbf|mathbf|boldsymbol)\s*\{([^{}]*)\}")
-_MARKS = re.compile('[*_`$"\u201c\u201d]+')
+_MARKS = re.compile(r'[*_`$"\u201c\u201d]+|\\[()\[\]]')
+_WIDE = str.maketrans("\uff1a\uff08\uff09\uff0e\uff0c\uff01\u3002\u3001", ":().,!.,") | {
+    0xFF21 + place: letter for place, letter in enumerate(LETTERS)
+}
+"""Full-width marks and letters, as Chinese and Japanese texts have them."""
 _NAMES = r"(?:final[ _]?)?(?:answer|option|choice)"
 _TAGGED = re.compile(
     rf"<(?P<tag>{_NAMES})>\s{{0,20}}(?P<inside>[^<>]{{1,400}})</(?P=tag)>"
@@ -30,13 +35,20 @@ _TAGGED = re.compile(
     re.IGNORECASE,
 )
 _HEADING = re.compile(
-    r"(?i)#*\s*(?:the\s+)?(?:final\s+|correct\s+|my\s+)*(?:answer|option|choice)(?:\s+is)?\s*:?"
+    r"(?i)#*\s*(?:the\s+)?(?:final\s+|correct\s+|my\s+)*(?:answer|option|choice|\u7b54\u6848)(?:\s+is)?\s*:?"
 )
 _STATED = re.compile(
-    r"(?i)(?:^|[^a-z])(?:answer|option|choice)\s*(?:is|:|=)\s*:?\s*(?P<rest>\S.*)$"
+    r"(?i)(?:^|[^a-z])(?:(?:answer|option|choice)\s*(?:is|(?:would|should|must|will) be|:|=)"
+    r"|\u7b54\u6848\s*(?:\u662f|\u4e3a|\u70ba|:))\s*:?\s*(?P<rest>\S.*)$"
 )
-_ALONE = re.compile(r"(?i)^(?:(?:the )?(?:correct )?(?:option|choice|answer)(?: is)?:?\s+)?"
-                    r"[(\[]?([a-z])[)\].:,;]*$")  # fmt: skip
+_NAMED = re.compile(
+    r"^(?:(?i:so|thus|hence|therefore)\b,?\s*)?(?i:option |choice |answer )?\(?(?P<rest>[A-J])\)? "
+    r"(?i:is the (?:(?:correct|right|best|final) )*(?:answer|option|choice)|is (?:correct|right))"
+    r"[.!]*$"
+)
+_ALONE = re.compile(r"(?i)^(?:(?:the )?(?:correct )?(?:option|choice|answer)"
+                    r"(?: is| (?:would|should|must|will) be)?:?\s+)?"
+                    r"[(\[]?([a-z])[)\].:,;!]*$")  # fmt: skip
 _WITH_TEXT = re.compile(
     r"^(?:[Oo]ption |[Cc]hoice )?(?:[(\[]([A-Z])[)\]][.:]?|([A-Z])[.:)])\s+(.+)$"
 )
@@ -48,7 +60,7 @@ _LETTER = re.compile(r"(?<![A-Za-z'\u2019])\(?([A-J])\)?(?![A-Za-z'\u2019])")
 def read_letter(text: str, letters: str = LETTERS, choices: Sequence[str] = ()) -> str | None:
     """The letter of `letters` that a short answer names, or whose choice it repeats; None if not
     exactly one."""
-    plain = _MARKS.sub("", _WRAPPED.sub(r"\1", text)).strip()
+    plain = _MARKS.sub("", _WRAPPED.sub(r"\1", text.translate(_WIDE))).strip()
     match = _ALONE.match(plain.strip("'\u2018\u2019"))
     if match:
         letter = match[1].upper()
@@ -83,6 +95,7 @@ def read_choice(submission: Submission, letters: str, choices: Sequence[str] = (
 
 
 def _read_message(text: str, letters: str, choices: Sequence[str]) -> str | None:
+    text = text.translate(_WIDE)
     boxed = [line for line in text.splitlines() if BOXED_START in line]
     tagged = list(_TAGGED.finditer(text))
     if boxed:
@@ -114,7 +127,7 @@ def _last_statement(text: str) -> list[str]:
     below: list[str] = []
     for line in reversed(text.splitlines()):
         plain = _MARKS.sub("", line).strip()
-        if match := _STATED.search(plain):
+        if match := _STATED.search(plain) or _NAMED.match(plain.rpartition(". ")[2]):
             return [match["rest"]]
         if below and _HEADING.fullmatch(plain):
             return below[::-1]
@@ -155,7 +168,7 @@ class Choice:
     """Checks the letter of a multiple-choice answer."""
 
     name: str = "choice"
-    version: str = "2"
+    version: str = "3"
     needs: Needs = "pure"
 
     async def score(

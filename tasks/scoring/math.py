@@ -4,8 +4,10 @@ Target: ``{"answer": LaTeX or list of alternatives}``. The attempt's formula is 
 ``\boxed{}`` of its answer (of a benchmark its whole last message), else that answer; an attempt
 without an answer is wrong, and so is a message of more than `LONGEST_CHARS` without a box. Of a
 sentence that states the formula ("The final answer is 16.") only the stated part is read; a full
-stop after it ("5.") is removed. Prose without a box is no answer. "016" is 16, "1/2" equals 0.5,
-``50\%`` equals both 0.5 and 50 (the library's rule: gold sets do not agree on it).
+stop after it ("5.") is removed. Thousands may be apart (``1\,000``, "1 000 000"), and "1e3" is
+1000. Where both sides have a unit of measurement, it must be the same. Prose without a box is no
+answer. "016" is 16, "1/2" equals 0.5, ``50\%`` equals both 0.5 and 50 (the library's rule: gold
+sets do not agree on it).
 
 A gold answer in words (``\text{east}``, "no solution") is compared as words, ignoring case: read as
 a formula, a word would be the product of its letters and so equal every anagram. Only the gold
@@ -35,6 +37,7 @@ from tutti.tasks.agents import last_boxed
 from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, WorkerPool
 from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import texts
+from tutti.tasks.scoring.units import units_differ
 
 TIMEOUT_S = 10.0
 MAX_WORKERS = 4  # each takes about 100 MB; comparing a formula takes milliseconds
@@ -53,6 +56,10 @@ _WORDS = re.compile(r"(?=.*[^\W\d_]{3})[^\W\d_]+(?:(?:\s+|[-'])[^\W\d_]+)*\.?")
 _FUNCTIONS = frozenset(
     "sin cos tan cot sec csc log exp sqrt arcsin arccos arctan sinh cosh".split()
 )
+_BLANK = r"(?:\\[,;! ]|\{,\}|[ ~\u00a0\u2009\u202f])"
+_APART = re.compile(rf"(?<=[0-9]){_BLANK}(?=[0-9])")
+_THOUSANDS = re.compile(rf"\s*\$?\s*-?[0-9]{{1,3}}(?:{_BLANK}[0-9]{{3}})+(?:\.[0-9]+)?\s*\$?\s*")
+_SCIENTIFIC = re.compile(r"\s*\$?\s*(-?[0-9]+(?:\.[0-9]+)?)[eE]([-+]?[0-9]{1,3})\s*\$?\s*")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}\b")
 
 
@@ -92,6 +99,14 @@ def read_formula(submission: Submission) -> str | None:
     answer = submission.answer
     boxed = last_boxed(submission.text if answer is None else answer)
     return answer if boxed is None else boxed
+
+
+def plain_number(formula: str) -> str:
+    """A formula that is one number, as the library reads it; any other as it is."""
+    match = _SCIENTIFIC.fullmatch(formula)
+    if match:
+        return rf"{match[1]} \times 10^{{{match[2].removeprefix('+')}}}"
+    return _APART.sub("", formula) if _THOUSANDS.fullmatch(formula) else formula
 
 
 def is_prose(text: str) -> bool:
@@ -141,7 +156,9 @@ class Math:
         if words is not None:
             said = " ".join(_TEXT_WRAPPER.sub(r"\1", formula).strip(" $.()").split()).casefold()
             return {"equal": said == words, "gold": words, "given": said}
-        gold = _FULL_STOP.sub("", gold)
+        if units_differ(formula, gold):
+            return {"equal": False, "gold": gold, "given": formula}
+        gold, formula = _FULL_STOP.sub("", gold), plain_number(formula)
         answer = await self._ask({"gold": gold, "given": formula})
         if "unfinished" in answer:
             return await self._blame(gold, formula, answer)

@@ -4,13 +4,15 @@ An attempt's number is read from its answer (of a benchmark its whole last messa
 from its last message: from the first line with text after the last ``####``; without that, from the
 last ``\\boxed{}``; else from all of it. Of several numbers the last one counts.
 
-A number has digits with any leading zeros ("016" is 16), with thousands separators
-(``1,000``, ``1{,}000``, ``1 000`` with a no-break space), decimals, an exponent, a sign where no
-digit stands before it (in "16-3" it is no sign), a currency sign on either side of the sign, as a
-fraction ("1/2" and ``\frac{1}{2}`` are 0.5, "3 1/2" is 3.5). A per cent sign is a unit, as dollars
-are: "50%" is 50, never 0.5. Decimal commas and numbers in words are not read.
+A number has digits with any leading zeros ("016" is 16), with thousands separators (``1,000``,
+``1{,}000``, ``1 000`` with a no-break space, or with blanks where a text begins with the number and
+has no other digits), decimals, an exponent, a sign where no digit stands before it (in "16-3" it is
+no sign), a currency sign on either side of the sign, as a fraction ("1/2" and ``\frac{1}{2}`` are
+0.5, "3 1/2" is 3.5). A per cent sign is a unit, as dollars are: "50%" is 50, never 0.5. Decimal
+commas and numbers in words are not read.
 
-Two numbers agree when they are equal as fractions, or differ by at most `tolerance`.
+Two numbers agree when they are equal as fractions, or differ by at most `tolerance`, and where both
+have a unit of measurement, it is the same: 5 m is not 5 cm.
 """
 
 import re
@@ -21,6 +23,7 @@ from typing import Any
 from tutti.tasks.agents import last_boxed
 from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import texts
+from tutti.tasks.scoring.units import units_differ
 
 # digits, and the largest exponent: beyond it arithmetic would be an attack on the scorer
 LONGEST = 400
@@ -41,11 +44,16 @@ _SPELLINGS = (
     (re.compile(r"[\u2212\u2013]"), "-"),
     (re.compile(r"\\(?=[$%])"), ""),
 )
+_BLANKS = re.compile(
+    rf"\s*[-+]?\\?{_CURRENCY}[-+]?[0-9]{{1,3}}(?:(?: |\\ )[0-9]{{3}})+(?:\.[0-9]+)?[^0-9]*"
+)
 
 
 def numbers(text: str) -> list[Fraction]:
     """All numbers in `text`, in order; without those longer than `LONGEST` and fractions with
     denominator 0."""
+    if _BLANKS.fullmatch(text):
+        text = re.sub(r"(?<=[0-9])\\? (?=[0-9]{3})", "", text)
     for pattern, plain in _SPELLINGS:
         text = pattern.sub(plain, text)
     return [value for match in _NUMBER.finditer(text) if (value := _value(match)) is not None]
@@ -67,13 +75,12 @@ def _value(match: re.Match[str]) -> Fraction | None:
     return -value if "-" in (parts["sign"], parts["sign2"]) else value
 
 
-def read_number(submission: Submission) -> Fraction | None:
-    """The attempt's number, by the rules above; None if there is none."""
+def stated_number(submission: Submission) -> str:
+    """The text that holds the attempt's number, by the rules above."""
     text = submission.text if submission.answer is None else submission.answer
     _, marked, after = text.rpartition("####")
     stated = after.strip().split("\n", 1)[0] if marked else last_boxed(text)
-    found = numbers(text if stated is None else stated)
-    return found[-1] if found else None
+    return text if stated is None else stated
 
 
 class Numeric:
@@ -90,10 +97,16 @@ class Numeric:
 
         Raises ScorerFailed if the target's answer holds no number, or more than one.
         """
-        expected = [_only_number(text) for text in texts(target, "answer")]
+        golds = texts(target, "answer")
+        expected = [_only_number(text) for text in golds]
         tolerance = Fraction(str(target.get("tolerance", 0)))
-        given = read_number(submission)
-        correct = given is not None and any(abs(given - gold) <= tolerance for gold in expected)
+        stated = stated_number(submission)
+        read = numbers(stated)
+        given = read[-1] if read else None
+        correct = given is not None and any(
+            abs(given - number) <= tolerance and not units_differ(stated, gold)
+            for number, gold in zip(expected, golds, strict=True)
+        )
         answer = None if given is None else str(given)
         found = given is not None
         return Score(self.name, self.version, float(correct), correct, answer, found_answer=found)

@@ -49,7 +49,7 @@ class ShortAnswer:
     """Checks that the answer is the expected number or text."""
 
     name: str = "short_answer"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "pure"
 
     async def score(

@@ -112,6 +112,28 @@ FORMS = [
     ('Answer: "B" or "C"', None),
 ]
 
+FORMS += [
+    ("Answer: C!", "C"),
+    (r"Answer: \(C\)", "C"),
+    (r"\(C\)", "C"),
+    (r"The answer is \[C\].", "C"),
+    ("Answer\uff1aC", "C"),
+    ("\u7b54\u6848\uff1aC", "C"),
+    ("\u6240\u4ee5\u6b63\u786e\u7b54\u6848\u662f\uff08C\uff09\u3002", "C"),
+    ("\u7b54\u6848\uff1aB\u6216C", None),
+    ("C is the answer", "C"),
+    ("B fails. So C is the correct answer.", "C"),
+    ("(C) is correct!", "C"),
+    ("B or C is the answer", None),
+    ("It is not clear that C is the answer", None),
+    ("C is the answer\nAnswer: B", "B"),
+    ("The answer would be B", "B"),
+    ("The answer would not be B", None),
+    ("The correct option must be (B).", "B"),
+    ("C is wrong", None),
+    ("C?", None),
+]
+
 
 @pytest.mark.parametrize(("text", "letter"), FORMS)
 def test_forms_of_messages_and_of_answers(text: str, letter: str | None) -> None:
@@ -140,6 +162,30 @@ def test_a_choices_own_words_may_name_another_letter() -> None:
 def test_two_letters_are_no_answer(one: str, other: str) -> None:
     for text in (f"{one} or {other}", f"{one} and {other}", f"{one}/{other}", f"{one}{other}"):
         assert read_letter(text) is None
+
+
+WORDED = (
+    *("{}", "({})", "{}.", "{}!", "**{}**", r"\({}\)", r"\text{{{}}}", "Option {}"),
+    *("Answer: {}", "Answer: ({})!", "**Answer:** {}", "The answer is {}.", "Answer\uff1a{}"),
+    *("The answer would be {}", "{} is the answer", "So ({}) is the correct option."),
+    *(
+        "\u7b54\u6848\uff1a{}",
+        "\u7b54\u6848\u662f{}\u3002",
+        r"So \boxed{{{}}}",
+        "<answer>{}</answer>",
+    ),
+    *('{{"answer": "{}"}}', "### Answer\n{}"),
+)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(LETTERS), st.sampled_from(WORDED), st.booleans())
+def test_a_letter_in_every_form_is_read_as_itself(letter: str, form: str, first: bool) -> None:
+    """After other words, too, where the form is not the whole message."""
+    text = form.format(letter)
+    text = f"We look at it.\n{text}" if first and WORDED.index(form) > 7 else text
+    for submission in (Submission(None, text), Submission(text, text)):
+        assert read_choice(submission, LETTERS) == letter
 
 
 @settings(deadline=None)

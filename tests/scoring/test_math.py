@@ -46,6 +46,30 @@ async def test_equal(gold: str, answer: str, correct: bool) -> None:
     assert (await score(answer, gold)).correct is correct
 
 
+@pytest.mark.parametrize(
+    ("gold", "answer", "correct"),
+    [
+        ("1000", "1e3", True),
+        ("0.015", "$1.5e-2$", True),
+        ("1000", r"1\,000", True),
+        ("1000000", r"1\,000\,000", True),
+        ("1000000", "1 000 000", True),
+        ("1234567", r"1{,}234\ 567", True),
+        ("1000", "1 00", False),
+        ("2e", "2e", True),  # Euler's number, not an exponent
+        (r"5\text{ cm}", r"5\text{ m}", False),
+        (r"5\text{ cm}", "5", True),
+        (r"5\text{ cm}", "5 cm", True),
+        ("5", r"5\,\mathrm{m}", True),
+        (r"5\text{ cm}^2", "5 cm", False),
+        (r"5\text{ cm}^2", r"5\,\mathrm{cm}^{2}", True),
+    ],
+)
+async def test_numbers_and_units(gold: str, answer: str, correct: bool) -> None:
+    assert (await score(answer, gold)).correct is correct
+    assert (await score(rf"So \boxed{{{answer}}}", gold)).correct is correct
+
+
 async def test_what_is_read() -> None:
     assert (await score(None, ["7", r"\frac14"], r"so \boxed{0.25}")).correct
     assert not (await score(None, "7", "it is 7, unboxed")).correct

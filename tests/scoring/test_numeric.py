@@ -1,5 +1,6 @@
 """Numbers: how they are read, that all gold answers of GSM8K are right and none of them changed."""
 
+import asyncio
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -82,6 +83,52 @@ async def test_a_whole_message_as_the_answer(said: str, number: str | None) -> N
     found = await Numeric().score({"answer": "18"}, Submission(said, said), ScoringResources())
     assert (found.answer, found.found_answer) == (number, number is not None)
     assert found.correct == (number == "18")
+
+
+BLANKS = ("{:,}", r"{:,}|\,", "{:,}| ", "{:,}|\u00a0", "{:,}|\u202f", "{:,}|{{,}}")
+WORDED = ("{}", "#### {}", r"So \boxed{{{}}} in all.", "#### ${}", "#### {} apples", "{}.")
+
+
+@settings(deadline=None)
+@given(st.integers(-(10**12), 10**12), st.sampled_from(BLANKS), st.sampled_from(WORDED))
+def test_a_number_in_every_form_is_read_as_itself(number: int, blank: str, words: str) -> None:
+    form, _, apart = blank.partition("|")
+    written = form.format(number)
+    written = written.replace(",", apart.format()) if apart else written
+    text = words.format(written)
+    target = {"answer": str(number)}
+    for said in (Submission(None, text), Submission(text, text)):
+        found = asyncio.run(Numeric().score(target, said, ScoringResources()))
+        assert (found.correct, found.answer) == (True, str(number)), text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 000 000", ["1000000"]),
+        ("-$1 250.50 in all", ["-1250.5"]),
+        ("1 000 of 2 000", ["1", "0", "2", "0"]),  # not read across blanks
+        ("Room 5 200", ["5", "200"]),
+        ("12 34", ["12", "34"]),
+    ],
+)
+def test_blanks_between_thousands(text: str, expected: list[str]) -> None:
+    assert numbers(text) == [Fraction(each) for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("gold", "given_text", "correct"),
+    [
+        ("5 cm", "5 m", False),
+        ("5 cm", "#### 5 centimetres.", True),
+        ("5 cm", "5", True),
+        ("5", "5 cm", True),
+        ("5 apples", "5 m", True),  # apples are no unit
+        ("5 h", r"\boxed{5\,\mathrm{min}}", False),
+    ],
+)
+async def test_units_of_both_are_the_same(gold: str, given_text: str, correct: bool) -> None:
+    assert await score(given_text, gold) is correct
 
 
 async def test_tolerance_is_asked_for() -> None:

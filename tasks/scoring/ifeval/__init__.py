@@ -8,10 +8,9 @@ prompt-level accuracies, over all booleans the instruction-level ones.
 Loose means that one of eight versions of the response follows the instruction: with or without the
 first line, the last line, and asterisks. An empty version follows no instruction.
 
-Differences from the published program, with the reason: a language that cannot be detected is not
-the requested one (there: it is); text in capitals is put in lower case before its language
-is detected (there: capitals have no language, so any passes); the n-th paragraph is counted as
-paragraphs are counted, without empty ones; keywords are texts, never patterns; a sign asked for as
+Differences from the published program, with the reason: text in capitals is put in lower case
+before its language is detected (there: capitals have no language, so any passes); the n-th
+paragraph is counted as paragraphs are counted, without empty ones; keywords are texts, never patterns; a sign asked for as
 a "letter" is that sign (there: a letter drawn at random); a rule of dashes is no bullet; sentences
 and words in capitals are counted by the rules in `words`.
 
@@ -123,7 +122,7 @@ class IFEval:
     """Checks that the response follows its instructions."""
 
     name: str = "ifeval"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "pure"
 
     async def score(

@@ -10,7 +10,7 @@ abbreviation or an ellipsis only if a capital follows. A line break alone does n
 text after the last mark is one more sentence.
 
 Languages are those of langdetect, the library of the published program, with its random draws
-fixed.
+fixed. A response in which it detects none is in any language, as there.
 """
 
 import re
@@ -63,17 +63,17 @@ def capital_words(response: str, options: Options) -> bool:
 
 def all_capital(response: str, options: Options) -> bool:
     """English, without a small letter."""
-    return response.isupper() and language_of(response.lower()) == "en"
+    return response.isupper() and language_of(response.lower()) in ("en", None)
 
 
 def all_lowercase(response: str, options: Options) -> bool:
     """English, without a capital."""
-    return response.islower() and language_of(response) == "en"
+    return response.islower() and language_of(response) in ("en", None)
 
 
 def in_language(response: str, options: Options) -> bool:
     """The response as a whole is in `language`, an ISO 639-1 code."""
-    return language_of(response) == str(options["language"])
+    return language_of(response) in (str(options["language"]), None)
 
 
 def no_comma(response: str, options: Options) -> bool:

@@ -153,7 +153,6 @@ CHECKS: Mapping[str, Mapping[str, Compare]] = {
     "QueryHealthData": {"user_id": any_case, "start_time": same_time, "end_time": same_time},
     "QueryHistoryToday": {"date": same_month_day},
     "QueryStock": {"stock_code": any_case, "date": same_date},
-    "QueryBalance": {"token": stripped},
     "EmergencyKnowledge": {"symptom": any_case},
     "SymptomSearch": {"symptom": any_case},
     "DocumentQA": {"url": stripped, "question": stripped},
@@ -218,7 +217,7 @@ class ApiBankRecorded:
     """API-Bank's own checks, as far as arguments and recorded results tell them."""
 
     name: str = "api_bank_recorded"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "pure"
 
     async def score(
@@ -248,7 +247,7 @@ class ApiBankSession:
     """
 
     name: str = "api_bank_session"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "pure"
 
     async def score(

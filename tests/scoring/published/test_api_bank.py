@@ -44,6 +44,13 @@ async def test_agenda(change: dict[str, str], error: str | None, undecided: bool
         ("QueryStock", {"stock_code": "AAPL", "date": "2023-01-02"}, {"stock_code": "aapl"}, True),
         ("QueryStock", {"stock_code": "A", "date": "2023-01-02"}, {"date": "2023-01-03"}, False),
         ("QueryStock", {"stock_code": "A", "date": "no date"}, None, False),
+        (
+            "QueryBalance",
+            {"token": "z9x8"},
+            {"token": " z9x8 "},
+            False,
+        ),  # it strips none
+        ("CancelRegistration", {"appointment_id": "7"}, {"appointment_id": " 7 "}, True),
         ("Calculator", {"formula": "1 + 2"}, {"formula": "1+2"}, True),
         ("BookHotel", {"room_count": "1"}, {"room_count": 1}, True),  # both are written '1'
         ("PlayMusic", {"music_name": "Hey"}, {"music_name": "hey"}, True),

@@ -80,10 +80,9 @@ def run(
 
     Exit code 5 if a cell is incomplete; of a night also 3 for worse and 4 for inconclusive.
     """
-    chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
+    chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where, "model": model}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
-    chosen |= {"model": model, "temperature": temperature, "max_tokens": max_tokens}
-    chosen |= {"reasoning": reasoning}
+    chosen |= {"temperature": temperature, "max_tokens": max_tokens, "reasoning": reasoning}
     sought = dict(zip(SOUGHT, (latency, accuracy, lowest, highest), strict=True))
     budget = _first(budget_minutes, minutes), _first(budget_usd, usd)
     how = RunOptions(models, prefect, as_json, dry_run)
@@ -91,8 +90,7 @@ def run(
 
     def work() -> ExitCode:
         path = suites.path_of(suite)
-        chosen["policies"] = suites.names_in(policies)
-        chosen["concurrency"] = suites.levels_in(concurrency)
+        chosen.update(policies=suites.names_in(policies), concurrency=suites.levels_in(concurrency))
         given = [*chosen.values(), *sought.values(), *budget, ids, expert, dry_run, find]
         if suites.is_night_file(path, given):
             from tutti.cli.sweep.night import run_night

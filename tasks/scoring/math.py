@@ -35,9 +35,9 @@ from typing import Any
 
 from tutti.tasks.agents import last_boxed
 from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, WorkerPool
+from tutti.tasks.scoring.numeric import units_differ
 from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import texts
-from tutti.tasks.scoring.units import units_differ
 
 TIMEOUT_S = 10.0
 MAX_WORKERS = 4  # each takes about 100 MB; comparing a formula takes milliseconds

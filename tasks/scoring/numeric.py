@@ -12,7 +12,7 @@ no sign), a currency sign on either side of the sign, as a fraction ("1/2" and `
 commas and numbers in words are not read.
 
 Two numbers agree when they are equal as fractions, or differ by at most `tolerance`, and where both
-have a unit of measurement, it is the same: 5 m is not 5 cm.
+have a unit of measurement at their end, it is the same: 5 m is not 5 cm. Nothing is converted.
 """
 
 import re
@@ -23,7 +23,6 @@ from typing import Any
 from tutti.tasks.agents import last_boxed
 from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import texts
-from tutti.tasks.scoring.units import units_differ
 
 # digits, and the largest exponent: beyond it arithmetic would be an attack on the scorer
 LONGEST = 400
@@ -47,6 +46,38 @@ _SPELLINGS = (
 _BLANKS = re.compile(
     rf"\s*[-+]?\\?{_CURRENCY}[-+]?[0-9]{{1,3}}(?:(?: |\\ )[0-9]{{3}})+(?:\.[0-9]+)?[^0-9]*"
 )
+_UNIT_NAMES = {
+    "mm": "millimeters? millimetres?",
+    "cm": "centimeters? centimetres?",
+    "dm": "decimeters? decimetres?",
+    "m": "meters? metres?",
+    "km": "kilometers? kilometres?",
+    "in": "inch inches",
+    "ft": "foot feet",
+    "yd": "yards?",
+    "mi": "miles?",
+    "mg": "milligrams?",
+    "g": "grams?",
+    "kg": "kilograms?",
+    "lb": "lbs pounds?",
+    "oz": "ounces?",
+    "ms": "milliseconds?",
+    "s": "sec seconds?",
+    "min": "minutes?",
+    "h": "hr hrs hours?",
+    "d": "days?",
+    "wk": "weeks?",
+    "yr": "years?",
+    "ml": "mL milliliters? millilitres?",
+    "l": "L liters? litres?",
+}
+_UNIT_FORMS = {unit: f"{unit} {names}".replace(" ", "|") for unit, names in _UNIT_NAMES.items()}
+_UNITS = re.compile(
+    r"[0-9}]\)?(?:\s|~|\\[ ,;!]|\\quad)*\$?(?:\\(?:text|mathrm|mbox|textrm|rm)\s*\{\s*)?"
+    rf"(?:\b|(?<=[0-9]))(?P<name>{'|'.join(_UNIT_FORMS.values())})(?![A-Za-z])\s*\}}?"
+    r"\s*\^?\{?(?P<power>[23\u00b2\u00b3])?\}?[$.\s]*$"
+)
+_POWERS = {"\u00b2": "2", "\u00b3": "3"}
 
 
 def numbers(text: str) -> list[Fraction]:
@@ -81,6 +112,22 @@ def stated_number(submission: Submission) -> str:
     _, marked, after = text.rpartition("####")
     stated = after.strip().split("\n", 1)[0] if marked else last_boxed(text)
     return text if stated is None else stated
+
+
+def unit_of(text: str) -> str | None:
+    """The known unit that follows the number at the end of `text`, by its symbol; None without."""
+    found = _UNITS.search(text)
+    if found is None:
+        return None
+    name, power = found["name"], found["power"] or ""
+    unit = next(u for u, forms in _UNIT_FORMS.items() if re.fullmatch(forms, name))
+    return unit + _POWERS.get(power, power)
+
+
+def units_differ(given: str, expected: str) -> bool:
+    """Whether both texts name a unit, and not the same."""
+    units = unit_of(given), unit_of(expected)
+    return None not in units and units[0] != units[1]
 
 
 class Numeric:

@@ -10,9 +10,9 @@ first line, the last line, and asterisks. An empty version follows no instructio
 
 Differences from the published program, with the reason: text in capitals is put in lower case
 before its language is detected (there: capitals have no language, so any passes); the n-th
-paragraph is counted as paragraphs are counted, without empty ones; keywords are texts, never patterns; a sign asked for as
-a "letter" is that sign (there: a letter drawn at random); a rule of dashes is no bullet; sentences
-and words in capitals are counted by the rules in `words`.
+paragraph is counted as paragraphs are counted, without empty ones; keywords are texts, never
+patterns; a sign asked for as a "letter" is that sign (there: a letter drawn at random); a rule of
+dashes is no bullet; sentences and words in capitals are counted by the rules in `words`.
 
 Source: Zhou et al., "Instruction-following evaluation for large language models", 2023.
 """

@@ -1,14 +1,15 @@
 """The entries of the background writer's queue, and their conversion to Arrow tables."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import sqlalchemy as sa
 
 from tutti.storage.write.encode import to_arrow
-from tutti.storage.write.writer import Complete
+from tutti.storage.write.writer import Complete, end_attempts
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Any]]
@@ -80,7 +81,22 @@ class Entry:
         return before - self.size
 
 
-def to_tables(entries: Sequence[Entry]) -> dict[str, pa.Table]:
+def changes(batch: list[Entry]) -> Complete | None:
+    """The changes of all groups in one transaction; None if there are none."""
+    groups = [entry.group for entry in batch]
+    completes = [group.complete for group in groups if group.complete is not None]
+    ended = {key: status for group in groups for key, status in group.ended.items()}
+
+    def complete(connection: sa.Connection) -> None:
+        if ended:
+            end_attempts(connection, ended)
+        for change in completes:
+            change(connection)
+
+    return complete if completes or ended else None
+
+
+def to_tables(entries: list[Entry]) -> dict[str, pa.Table]:
     """All rows as Arrow tables. Raises RowRefused."""
     rows: dict[str, list[Row]] = {}
     for entry in entries:
@@ -90,7 +106,7 @@ def to_tables(entries: Sequence[Entry]) -> dict[str, pa.Table]:
     return {name: to_arrow(name, given, yield_gil=True) for name, given in rows.items()}
 
 
-def unfit(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Exception]]:
+def unfit(entries: list[Entry]) -> Iterator[tuple[Entry, Exception]]:
     """The entries whose rows cannot be converted, each with its error."""
     try:
         to_tables(entries)

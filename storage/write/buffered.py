@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
-import sqlalchemy as sa
 
 from tutti.storage.catalog import Catalog
 from tutti.storage.errors import (
@@ -40,11 +39,12 @@ from tutti.storage.write.batch import (
     OnRefused,
     Row,
     Rows,
+    changes,
     to_tables,
     unfit,
 )
 from tutti.storage.write.encode import GilYielder
-from tutti.storage.write.writer import Complete, commit_tables, end_attempts, settle
+from tutti.storage.write.writer import Complete, commit_tables, settle
 
 log = logging.getLogger(__name__)
 COMMIT_S = 1.0
@@ -55,8 +55,7 @@ BATCH_BYTES = 256 * 2**20
 TIMEOUT_S = 600.0
 TRIES = 5  # a few seconds: less than a sweep waits for its store
 FREED_AT_ONCE = 256
-PERMANENT = (CatalogMissing, LeaseLost, PartDamaged, RowRefused)
-"""Errors of the store that no retry changes."""
+PERMANENT = (CatalogMissing, LeaseLost, PartDamaged, RowRefused)  # no retry changes these
 
 
 class BufferedWriter:
@@ -96,8 +95,7 @@ class BufferedWriter:
     @property
     def failing_s(self) -> float:
         """Seconds for which no commit has succeeded although rows were waiting."""
-        since = self._failing_since
-        return 0.0 if since is None else time.monotonic() - since
+        return 0.0 if (since := self._failing_since) is None else time.monotonic() - since
 
     @property
     def last_error(self) -> str:
@@ -105,8 +103,7 @@ class BufferedWriter:
         return str(self._lease_lost or self._error or self._note)
 
     def add(self, table: str, row: Row) -> bool:
-        """Add a row without waiting; if the queue is full, the row is counted and False
-        returned."""
+        """Add a row without waiting; if the queue is full, count the row and return False."""
         return self.add_all({table: [row]})
 
     def add_all(self, rows: Rows) -> bool:
@@ -141,10 +138,7 @@ class BufferedWriter:
     def offer(
         self, rows: Rows, ended: Mapping[str, str], on_refused: OnRefused | None = None
     ) -> bool:
-        """Like `put`, but returns False without adding anything if `put` would wait.
-
-        For event loops, which must not block.
-        """
+        """Like `put`, for event loops: returns False without adding anything if it would wait."""
         return self._enter(Entry.of(Group(rows, None, ended), on_refused, True))
 
     def lost(self, rows: int, error: Exception) -> None:
@@ -294,22 +288,30 @@ class BufferedWriter:
         rows, size, pause = 0, 0, GilYielder()
         while pending and rows < BATCH_ROWS and size < BATCH_BYTES:
             entry = pending.popleft()
-            if entry.size < 0:
-                try:
-                    entry.make_rows()
-                except Exception as error:
-                    if not self._waits([entry], error):
-                        self._fail(entry, error)
-                        continue
-                    pending.appendleft(entry)
-                    if batch:
-                        break  # those before it first
-                    raise
-                pause()
-            batch.append(entry)
-            rows += entry.size
-            size += entry.bytes
+            try:
+                is_made = entry.size >= 0 or self._make(entry, pause)
+            except StoreError:
+                pending.appendleft(entry)
+                if batch:
+                    break  # those before it first
+                raise
+            if is_made:
+                batch.append(entry)
+                rows += entry.size
+                size += entry.bytes
         return batch
+
+    def _make(self, entry: Entry, pause: GilYielder) -> bool:
+        """Make an entry's rows; returns whether it did not fail. Raises StoreError if it waits."""
+        try:
+            entry.make_rows()
+            pause()
+        except Exception as error:
+            if self._waits([entry], error):
+                raise
+            self._fail(entry, error)
+            return False
+        return True
 
     def _commit(self, batch: list[Entry]) -> None:
         """Commit entries in one transaction, or the good ones without the bad, and remove them.
@@ -320,7 +322,7 @@ class BufferedWriter:
         if not batch:
             return
         try:
-            commit_tables(self._catalog, tables, _changes(batch), self._lease)
+            commit_tables(self._catalog, tables, changes(batch), self._lease)
         except CommitUncertain as error:
             self._unanswered = error.entries, len(batch)
             raise
@@ -396,18 +398,3 @@ class BufferedWriter:
         while committed:
             del committed[-FREED_AT_ONCE:]
             pause()
-
-
-def _changes(batch: list[Entry]) -> Complete | None:
-    """The changes of all groups in one transaction; None if there are none."""
-    groups = [entry.group for entry in batch]
-    completes = [group.complete for group in groups if group.complete is not None]
-    ended = {key: status for group in groups for key, status in group.ended.items()}
-
-    def complete(connection: sa.Connection) -> None:
-        if ended:
-            end_attempts(connection, ended)
-        for change in completes:
-            change(connection)
-
-    return complete if completes or ended else None

@@ -202,6 +202,24 @@ def test_a_closure_that_fails_is_counted_and_told_to_its_producer_alone(
     assert count(catalog) == 2
 
 
+def test_a_program_whose_id_the_catalog_refuses_costs_no_other(catalog: storage.Catalog) -> None:
+    """PostgreSQL takes no NUL character; the gateway refuses it, and the store bears it."""
+    at, refused = cat.now(), list[Exception]()
+    cell = storage.ProgramCell("mine", "m", "passthrough")
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        for name in ("a", "a\0b", "b"):
+
+            def begin(connection: sa.Connection, name: str = name) -> None:
+                storage.begin_program(connection, name, cell, "run", at)
+
+            writer.add_made(lambda begin=begin: Group({}, begin), on_refused=refused.append)  # type: ignore
+            writer.add("calls", call(1) | {"call_id": f"of {name!r}", "attempt_id": name})
+        assert writer.flush() == 3
+    programs = {row["attempt_id"] for row in catalog.rows(sa.select(cat.attempt_states))}
+    assert programs - {"a\0b"} == {"a", "b"} and count(catalog) == 3
+    assert len(refused) == (catalog.engine.dialect.name == "postgresql") == writer.dropped
+
+
 def test_an_error_of_the_store_in_a_closure_is_tried_again_in_order(
     catalog: storage.Catalog,
 ) -> None:

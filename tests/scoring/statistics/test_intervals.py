@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from tutti.tasks.scoring.statistics import mean_interval, wilson
@@ -52,6 +53,27 @@ def test_all_alike_is_not_certain() -> None:
     assert mean_interval([[1.0] * 4] * 6)[1:3] == pytest.approx(wilson(6, 6))
     assert mean_interval([[0.5]] * 6)[1:3] == pytest.approx(wilson(3, 6))
     assert mean_interval([[1.0]] * 6, list("aabbcc"))[1:3] == pytest.approx(wilson(3, 3))
+
+
+@pytest.mark.parametrize(
+    ("groups", "labels", "df"),
+    [
+        ([[0.25], [0.75], [0.5], [1.0], [0.75]], None, 4),  # no coins
+        ([[1.0]] * 4 + [[0.0]] * 2 + [[1.0], [0.0]] * 2, list("aabbccddee"), 4),  # not alone
+    ],
+)
+def test_scores_and_clusters_by_hand(
+    groups: list[list[float]], labels: list[str] | None, df: int
+) -> None:
+    """Wilson's of n over the design effect, less by (z / t)²; the half task more is for repeats of
+    right and wrong alone."""
+    found = mean_interval(groups, labels)
+    n, share = len(groups), found.value
+    assert found.se is not None
+    effect = (n - 1) * found.se**2 / (share * (1 - share))
+    worth = n / effect * (1.959964 / stats.t.ppf(0.975, df)) ** 2
+    expected = wilson(share * worth, worth)
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-6)
 
 
 def test_scores_beyond_one_have_students_interval() -> None:

@@ -116,6 +116,7 @@ def test_the_bootstrap_follows_the_skew_and_the_seed() -> None:
     assert found[1] - cost.mean() > cost.mean() - found[0]
     assert bootstrap_mean([1.0] * 10) is None
     assert bootstrap_mean([1.0, 2.0, 3.0, 4.0]) is None
+    assert bootstrap_mean([1.0, 2.0, 3.0, 4.0, 6.0]) is not None
     assert bootstrap_mean(cost, ["a", "b"] * 20) is None
 
 

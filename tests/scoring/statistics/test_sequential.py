@@ -85,6 +85,15 @@ def test_without_a_margin_nothing_is_the_same() -> None:
     assert looks.add(0.0).verdict == "inconclusive"
 
 
+def test_an_interval_that_ends_at_the_margin_is_within_it() -> None:
+    """And not one step of the candidates before."""
+    looks = ConfidenceSequence(2000, 0.05)
+    found = [looks.add(0.0) for _ in range(200)]
+    first = next(place for place, each in enumerate(found) if each.verdict)
+    assert found[first][1:] == (-0.05, 0.05, "same")
+    assert found[first - 1][1:] == (-0.055, 0.055, None)
+
+
 def test_refusals() -> None:
     """Outside -1 to 1, nothing planned, no margin."""
     for d, planned in (([1.5], 10), ([0.1], 0)):

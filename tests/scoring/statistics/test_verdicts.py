@@ -66,6 +66,8 @@ def finding(low: float, high: float, p: float, wide: float = 0.0) -> Finding:
         (finding(0.01, 0.2, 0.06), "inconclusive"),  # interval and test disagree
         (finding(-0.03, 0.04, 0.6, wide=0.02), "inconclusive"),  # not all intervals at once
         (Finding(0.5, None, None, None), "inconclusive"),
+        (Finding(0.5, None, None, 0.001), "inconclusive"),
+        (Finding(0.5, (0.4, 0.6), (0.4, 0.6), None), "inconclusive"),
     ],
 )
 def test_four_verdicts(found: Finding, word: str) -> None:

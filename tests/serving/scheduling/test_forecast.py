@@ -33,3 +33,8 @@ def test_the_last_values_are_kept_in_order() -> None:
         quantiles.add(float(-number))
     assert quantiles.sorted == [float(-number) for number in range(999, 699, -1)]
     assert (len(quantiles), quantiles.at(0.0), quantiles.at(1.0)) == (300, -999.0, -700.0)
+
+
+def test_a_profile_begins_with_what_is_held_now() -> None:
+    """And grows by what a call adds, as long as all programs are taken to go on."""
+    assert Forecast().profile(100, 10.0, 0)[:4] == [100.0, 110.0, 120.0, 130.0]

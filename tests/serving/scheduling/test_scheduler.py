@@ -369,3 +369,16 @@ def test_a_policy_that_fails_at_an_arrival_takes_only_that_call_with_it() -> Non
     assert told == [[late]]
     place.tick(1.0)
     assert told[1:] == [[waits, late]]
+
+
+def test_a_program_that_still_has_a_call_waiting_is_not_idle() -> None:
+    """Its lease does not run while its engine takes no calls."""
+    place = World(make_policy("passthrough"), None, lease_s=10.0)
+    (engine,) = place.engines
+    runs = place.arrive("a")
+    place.scheduler.change_engine(engine, 0.0, accepting=False)
+    waits = place.arrive("a")
+    assert running(runs, waits) == [True, False]
+    place.finish(runs)
+    assert place.program("a").idle_since is None
+    assert place.scheduler.expired(100.0) == []

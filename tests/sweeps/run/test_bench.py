@@ -1,8 +1,10 @@
 """A bench with more than one model: each is reached by its name behind one gateway."""
 
+import contextlib
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -17,7 +19,7 @@ from tutti import storage
 from tutti.tasks.progress import StageLog
 from tutti.tasks.serving import EngineFailed, RegistryError, pick_models
 from tutti.tasks.sweeps.plan.roles import roles_of
-from tutti.tasks.sweeps.run.bench import open_bench
+from tutti.tasks.sweeps.run.bench import open_bench, start_engines
 from tutti.tasks.sweeps.spec.suite import Suite, with_fields
 
 
@@ -140,3 +142,26 @@ async def test_more_engines_are_for_models_that_tutti_serves(
         entries = pick_models(models, ("mine",))
         async with open_bench(entries, None, catalog, StageLog(), engines=2):
             pass
+
+
+async def test_engines_are_started_in_order_and_each_is_stopped() -> None:
+    """Also the one whose start fails; those after it are not started."""
+    told: list[str] = []
+
+    class Double:
+        def __init__(self, name: str, fails: bool = False) -> None:
+            self.name, self._fails = name, fails
+
+        def start(self) -> None:
+            told.append(f"start {self.name}")
+            if self._fails:
+                raise EngineFailed("it does not start")
+
+        def stop(self) -> None:
+            told.append(f"stop {self.name}")
+
+    every = [Double("a"), Double("b", fails=True), Double("c")]
+    serving: Any = SimpleNamespace(every=every, started=[])
+    with pytest.raises(EngineFailed, match="it does not start"), contextlib.ExitStack() as stack:
+        await start_engines(StageLog(), serving, stack)
+    assert told == ["start a", "start b", "stop b", "stop a"]

@@ -13,6 +13,7 @@ from tutti.tasks.serving.scheduling.adaptive import (
     RENEW_GAPS,
     Adaptive,
 )
+from tutti.tasks.serving.scheduling.reasons import LEASE_ENDED
 
 
 def world(capacity: int) -> World:
@@ -117,3 +118,29 @@ def test_an_ended_call_leaves_what_its_context_holds_booked() -> None:
     assert place.engines[0].note.held_tokens >= 100
     place.finish(call, total=120, completion=20)
     assert place.engines[0].note.held_tokens == 120
+
+
+def test_released_programs_are_counted_as_ended_and_others_only_if_they_lost_their_place() -> None:
+    """A program whose lease ended may go on; its length is not known."""
+    place = world(1000)
+    policy = place.policy
+    assert isinstance(policy, Adaptive) and policy.forecast._ended == 1
+    for name in ("a", "b"):
+        place.step(name, 100)
+    place.scheduler.release("a", 0.0)
+    assert policy.forecast._ended == 2
+    place.scheduler.release("b", 0.0, LEASE_ENDED)
+    assert policy.forecast._ended == 2
+
+
+def test_a_program_that_outgrows_its_forecast_costs_the_newest_idle_one_its_place() -> None:
+    """Until what is held fits again."""
+    place = world(1000)
+    grows = place.arrive("grows", 100)
+    place.now = 1.0
+    place.step("old", 200)
+    place.now = 2.0
+    place.step("new", 200)
+    place.finish(grows, total=700)
+    assert [row[:2] for row in place.log if row[0] == "pause"] == [("pause", "new")]
+    assert place.engines[0].note.held_tokens == 900

@@ -4,6 +4,7 @@ import pytest
 
 from tutti.tasks.serving.scheduling import EngineState, Program
 from tutti.tasks.serving.scheduling.account import LEVEL_START, LOOKS, Account, Place
+from tutti.tasks.serving.scheduling.forecast import HORIZON
 
 CAPACITY = 1000
 
@@ -61,3 +62,16 @@ def test_places_and_what_ended_programs_left_may_hold_more_than_there_is(account
     looked_back(account, 30.0, 100.0)
     account.hold(account.places["idle"], 701)
     assert account.over()
+
+
+def test_a_place_that_is_left_takes_its_demand_along() -> None:
+    """That of the others stays."""
+    account = Account(EngineState("e", CAPACITY, block_tokens=1))
+    for name in ("stays", "leaves"):
+        place = Place(Program(name, 0.0), account, 0.0)
+        account.enter(place)
+        account.book(place, [7.0] * len(HORIZON))
+    account.leave(account.places["leaves"], 1.0)
+    assert account.demand == [7.0] * len(HORIZON)
+    account.leave(account.places["stays"], 1.0)
+    assert account.demand == [0.0] * len(HORIZON)

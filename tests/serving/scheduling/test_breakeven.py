@@ -57,3 +57,11 @@ def test_a_prefix_is_kept_where_that_clearly_pays(refill_s: float, kept: bool) -
     """Gaps of a tenth of a second: a cache that fills again in twice that is not kept for them, for
     keeping wastes more of it than the idle prefixes take."""
     assert (seconds_to_keep(GAPS, 0, refill_s) > 0) == kept
+
+
+def test_calls_of_one_prompt_length_show_no_price_and_no_noise() -> None:
+    """Answers of other lengths that take the same time are no contradiction."""
+    price = MissPrice()
+    for number in range(2 * ENOUGH_CALLS):
+        price.add(100, number % 5, 1.0)
+    assert price.slope() is None and price._noise == 0.0

@@ -75,3 +75,13 @@ def test_a_place_that_is_left_takes_its_demand_along() -> None:
     assert account.demand == [7.0] * len(HORIZON)
     account.leave(account.places["stays"], 1.0)
     assert account.demand == [0.0] * len(HORIZON)
+
+
+def test_only_new_preemptions_lower_the_level(account: Account) -> None:
+    """The engine tells their total at every sample."""
+    account._turn = 0
+    account.preempted(5.0)
+    account.preempted(5.0)
+    assert account.level == LEVEL_START, "of those before the first sample nobody knows"
+    account.preempted(6.0)
+    assert account.level < LEVEL_START

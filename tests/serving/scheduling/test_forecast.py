@@ -38,3 +38,12 @@ def test_the_last_values_are_kept_in_order() -> None:
 def test_a_profile_begins_with_what_is_held_now() -> None:
     """And grows by what a call adds, as long as all programs are taken to go on."""
     assert Forecast().profile(100, 10.0, 0)[:4] == [100.0, 110.0, 120.0, 130.0]
+
+
+def test_a_forecast_is_made_anew_when_programs_end() -> None:
+    """Eight of two calls: then none is expected to make a third."""
+    forecast = Forecast()
+    assert forecast.survival(0)[3] > 0
+    for _ in range(8):
+        forecast.program_ended(2)
+    assert forecast.survival(0)[:4] == (1.0, 1.0, 1.0, 0.0)

@@ -22,6 +22,7 @@ from tutti.tasks.serving.gateway.admin.access import UsdBudget
 from tutti.tasks.serving.gateway.calls.request import CallRequest
 from tutti.tasks.serving.gateway.recording.record import CallRecord
 from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.scheduling import Program
 from tutti.tasks.sweeps.judge.compare import SampledTasks
 from tutti.tasks.sweeps.judge.gates import FIGURES
 from tutti.tasks.sweeps.run import Spending
@@ -84,15 +85,15 @@ def total(calls: Sequence[CallCost], *roles: str) -> float | None:
 def test_attempts_of_the_gateway_and_of_harnesses(calls: list[CallCost]) -> None:
     """From the calls' records to `attempts.cost_usd` and to what a budget is told."""
     tally = ProgramTally("a", ProgramCell("g", "m", "cap"))
-    spent: dict[str, float] = {}
+    program = Program("p", 0.0)
     for call in calls:
         record = record_of(call)
         assert record.cost_usd() == call.usd
-        record.spend(spent)
+        record.spend(program)
         tally.take(record._row())
     assert tally.row("", "run:1")["cost_usd"] == total(calls)
     done = CommandTrajectory()
-    aside = take_spent(done, spent)
+    aside = take_spent(done, program.spent)
     assert done.cost_usd == total(calls, "orchestrator", "expert")
     assert aside.usd == total(calls, "judge", "user")
 

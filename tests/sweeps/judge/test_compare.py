@@ -87,7 +87,9 @@ def store(catalog: storage.Catalog) -> Store:
 
 def sides(store: Store, a: str, b: str) -> tuple[Side, Side]:
     """Both must be there."""
-    with storage.connect(store.catalog.home, macros=("headlines",)) as connection:
+    with storage.connect(
+        store.catalog.home, macros=("headlines", "counted", "lost_samples")
+    ) as connection:
         first, second = find_pair(connection, a, b)
     assert first is not None and second is not None
     return first, second
@@ -95,7 +97,9 @@ def sides(store: Store, a: str, b: str) -> tuple[Side, Side]:
 
 def compared(store: Store, a: str, b: str, **options: Any) -> list[Any]:
     """Rows of `compare_sides`."""
-    with storage.connect(store.catalog.home, macros=("headlines",)) as connection:
+    with storage.connect(
+        store.catalog.home, macros=("headlines", "counted", "lost_samples")
+    ) as connection:
         return compare_sides(connection, *sides(store, a, b), **options)
 
 
@@ -218,7 +222,9 @@ def test_unknown_names_and_strangers(store: Store) -> None:
     store.cell(one, MOST, concurrency=4)
     store.cell(two, MOST, concurrency=8)
     store.cell(two, MOST, concurrency=16)
-    with storage.connect(store.catalog.home, macros=("headlines",)) as connection:
+    with storage.connect(
+        store.catalog.home, macros=("headlines", "counted", "lost_samples")
+    ) as connection:
         assert find_side(connection, "nobody") is None
     assert compared(store, "a", "b") == []
     storage.commit(

@@ -1,7 +1,7 @@
 """No consumer of costs gives a sum as exact when a part of it is unknown, and every budget ends.
 
-Over random calls, of which some have a cost that is unknown. Each consumer is asked as its callers
-ask it; `tests/storage/test_cost.py` has the type itself.
+Over random trees of costs, and random calls, of which some have a cost that is unknown. Each
+consumer is asked as its callers ask it.
 """
 
 from collections.abc import Sequence
@@ -35,6 +35,10 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 USD = 3.0
 """The cost of a call here: its prompt has a million tokens, at three USD."""
 MOST = 40
+
+Tree = float | None | list["Tree"]
+PARTS = st.none() | st.floats(0, 1e3).map(lambda usd: round(usd, 6))
+TREES = st.recursive(PARTS, lambda inner: st.lists(inner, max_size=6), max_leaves=30)
 
 
 class CallCost(NamedTuple):
@@ -164,3 +168,30 @@ def test_the_budget_of_a_teacher(calls: list[CallCost]) -> None:
         assert meter.cost.known_usd + meter.cost.unknown * worst_usd <= limit
         assert ("at least" in meter.text) == unknown(calls[:made])
     assert made <= 4
+
+
+def sum_of(tree: "Tree") -> Cost:
+    """The cost of a tree, its branches summed first."""
+    if not isinstance(tree, list):
+        return Cost.of([tree])
+    total = Cost()
+    for branch in tree:
+        total.include(sum_of(branch))
+    return total
+
+
+def leaves(tree: "Tree") -> list[float | None]:
+    """The parts of a tree."""
+    return [x for branch in tree for x in leaves(branch)] if isinstance(tree, list) else [tree]
+
+
+@given(TREES)
+def test_a_sum_is_exact_only_if_all_its_parts_are_known(tree: "Tree") -> None:
+    """In whatever order and grouping they are added; as text it is at least what is known."""
+    cost, parts = sum_of(tree), leaves(tree)
+    known = [part for part in parts if part is not None]
+    assert abs(cost.known_usd - sum(known)) < 1e-6
+    assert cost.unknown == len(parts) - len(known)
+    assert (cost.usd is None) == (None in parts)
+    assert f"{cost:.4f}".startswith("at least ") == (None in parts)
+    assert f"{cost:.4f}".removeprefix("at least ") == f"{cost.known_usd:.4f}"

@@ -122,6 +122,7 @@ async def _score(
 ) -> ProgramScores:
     lines, name, request = work
     file = request.file
+    assert file is not None, "score_programs has read it"
     if not is_of_gateway(catalog, sweep_id):
         raise SuiteError(
             f"--from {file}: scores the programs of a gateway; this sweep's tasks have targets of "
@@ -139,9 +140,8 @@ async def _score(
     async def one(row: Mapping[str, Any], line: WantedAnswer) -> None:
         async with slots:
             score = line.label
-            said = submission_of(
-                row, messages.get(row["attempt_id"], []), request.reasoning or AUTO
-            )
+            own = messages.get(row["attempt_id"], [])
+            said = submission_of(row, own, request.reasoning or AUTO)
             if score is None:
                 assert line.target is not None, "a line has one of the two"
                 means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)

@@ -86,8 +86,8 @@ class ScoringRequest:
     lost: bool = False
     """Only attempts that a scorer failed on and that have no score since."""
     reasoning: str | None = None
-    """How reasoning in a stored text is separated; None: as the sweep's suite says, and ``auto`` for
-    a gateway's programs."""
+    """How reasoning in a stored text is separated; None: as the sweep's suite says, and for a
+    gateway's programs ``auto``."""
 
 
 @dataclass(frozen=True)

@@ -90,9 +90,11 @@ async def test_flips_are_against_the_newest_verdict(
     enter_tasks(sweep.catalog, plan)
     sweep.agent.odd["what is 1 + 1"] = ["so \\boxed{7}"]
     await sweep.run(plan, sweep.enter(plan))
-    await rescore(plan.sweep_id, sweep.catalog, "lenient")
-    assert (await rescore(plan.sweep_id, sweep.catalog, "lenient")).flipped == []
-    (flip,) = (await rescore(plan.sweep_id, sweep.catalog, "exact")).flipped
+    await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(scorer="lenient"))
+    assert (
+        await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(scorer="lenient"))
+    ).flipped == []
+    (flip,) = (await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(scorer="exact"))).flipped
     assert (flip["before"], flip["now"]) == (True, False)
 
 

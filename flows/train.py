@@ -89,7 +89,7 @@ async def train_from_scratch(
 
 
 async def _measured(sweep_id: str, catalog: Catalog, log: StageLog) -> dict[str, Any]:
-    connection = connect(catalog.home, macros=("headlines",))
+    connection = connect(catalog.home, macros=("counted",))
     try:
         scores = family_scores(connection, sweep_id)
     finally:

@@ -307,7 +307,7 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
         "sessions_mean": "mean number of attempts that ran",
         "calls_in_flight_mean": "mean number of admitted calls",
         "tools_running_mean": "mean number of tool runs",
-        "cost_usd": "USD of all attempts; null: the cost of one that counts is unknown",
+        "cost_usd": "USD of all attempts; null: the cost of one that ended is unknown",
         "cost_mean_usd": "mean USD of an attempt that counts; null: one is unknown",
         "cost_deviation_usd": "standard deviation of that cost",
         "is_steady": "whether the window is the steady one; else the whole cell",
@@ -327,6 +327,8 @@ OF_TABLE: Mapping[str, Mapping[str, str]] = {
 
 def meaning(table: str, column: str) -> str:
     """What a column means; empty for one that is not of the contract."""
+    if table == "counted" and column not in OF_TABLE[table]:
+        return meaning("attempts", column)
     return OF_TABLE.get(table, {}).get(column) or (
         COMMON.get(column, "") if table in TABLES else ""
     )

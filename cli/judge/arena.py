@@ -69,7 +69,7 @@ async def _played(
     from tutti.tasks.sweeps.judge import answers_of, find_side, hold_arena
 
     with storage.open_catalog() as catalog:
-        with storage.connect(macros=()) as connection:
+        with storage.connect(macros=("counted",)) as connection:
             sides = [known(connection, name, find_side(connection, name)) for name in names]
             answers = answers_of(connection, sides, *chosen)
         with StageProgress("arena", Console(stderr=True, quiet=quiet)) as shown:

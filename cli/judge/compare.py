@@ -53,7 +53,7 @@ def compare(
         from tutti import storage
         from tutti.tasks.sweeps.judge import compare_sides, find_pair
 
-        with storage.connect(macros=("headlines", "counted", "lost_samples")) as connection:
+        with storage.connect(macros=("counted", "lost_samples")) as connection:
             sides = find_pair(connection, a, b)
             first, second = (known(connection, *each) for each in zip((a, b), sides, strict=True))
             found = compare_sides(connection, first, second, metric.value, margin)

@@ -42,7 +42,7 @@ def write_outputs(
         for file in (*results.glob("*/output*.jsonl"), *results.glob("metrics.json")):
             file.unlink()
     written = {}
-    with closing(connect(catalog.home, macros=["headlines"])) as connection:
+    with closing(connect(catalog.home, macros=["counted"])) as connection:
         for name, cells in set_ups.items():
             named = [(cell["cell_id"], cell["benchmark"]) for cell in cells]
             written[name] = write_run(connection, named, folders[name])

@@ -96,15 +96,20 @@ def run(
             from tutti.cli.sweep.night import run_night
 
             return run_night(path, models, prefect, as_json, night and night.date())
-        if night is not None:
-            raise UsageError(f"--night: {path} is a suite; only a night file has nights")
-        if not find and any(value is not None for value in sought.values()):
-            raise UsageError("limits belong to `tutti sweep search`, not to `sweep run`")
+        _check_of_suite(path, night, None if find else sought)
         with suites.about(path):
-            wanted = suites.within_budget(suites.suite_of(suite, ids, expert, **chosen), *budget)
-            return _suite(wanted, sought if find else None, how)
+            wanted = suites.suite_of(suite, ids, expert, **chosen)
+            return _suite(suites.within_budget(wanted, *budget), sought if find else None, how)
 
     conclude(work, exit_zero)
+
+
+def _check_of_suite(path: Path, night: datetime | None, sought: dict[str, Any] | None) -> None:
+    """Raise UsageError for flags that are a night file's, or of a search that was not asked for."""
+    if night is not None:
+        raise UsageError(f"--night: {path} is a suite; only a night file has nights")
+    if sought is not None and any(value is not None for value in sought.values()):
+        raise UsageError("limits belong to `tutti sweep search`, not to `sweep run`")
 
 
 def _first(new: float | None, old: float | None) -> float | None:

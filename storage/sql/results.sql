@@ -14,8 +14,8 @@
 -- cell where it has none: is_steady; window_reason says why. last_s: when the cell's last call, tool
 -- run or attempt ended.
 -- policy, concurrency: null where an imported log does not say; such a cell has no steps_per_min.
--- cost_usd: of all attempts; cost_mean_usd: of one that counts. Null where the cost of one that counts
--- is unknown.
+-- cost_usd: of all attempts; null where the cost of one that ended (not cancelled) is unknown.
+-- cost_mean_usd: of one that counts; null where one's is unknown.
 create or replace view results as
 with newest as (
     select arg_max(sweep_id, (coalesce(created_at, 'epoch'), sweep_id)) as sweep_id
@@ -71,7 +71,8 @@ costs as (
 ),
 paid as (
     select cell_id, count(*) filter (status = 'infra_error') as n_infra,
-           if(bool_and(coalesce(is_known, true)), sum(cost_usd), null) as cost_usd,
+           if(bool_or(cost_usd is null and status is distinct from 'cancelled'), null,
+              sum(cost_usd)) as cost_usd,
            any_value(if(is_known, mean_usd, null)) as cost_mean_usd,
            any_value(if(is_known, deviation_usd, null)) as cost_deviation_usd
     from attempts left join costs using (cell_id) group by cell_id

@@ -44,24 +44,23 @@ ended_attempts as (
     where a.cell_id = cell and a.ended_at >= b.begins and a.ended_at < b.ends
 ),
 ended_counted as (
-    select c.cell_id as key, task_id, headline_score, cost_usd
+    select c.cell_id as key, task_id, headline_score
     from counted c join bounds b on c.cell_id = b.key
     where c.cell_id = cell and c.ended_at >= b.begins and c.ended_at < b.ends
 ),
 attempt_figures as (
-    select count(*) filter (status = 'infra_error') as n_infra, sum(cost_usd) as cost_usd
+    select count(*) filter (status = 'infra_error') as n_infra,
+           if(bool_or(cost_usd is null and status is distinct from 'cancelled'), null,
+              sum(cost_usd)) as cost_usd
     from ended_attempts
 ),
 task_means as (
-    select key, avg(headline_score) as mean, count(*) as n,
-           bool_and(cost_usd is not null) as is_cost_known
-    from ended_counted group by key, task_id
+    select key, avg(headline_score) as mean, count(*) as n from ended_counted group by key, task_id
 ),
 score_figures as (
     -- Trials of one task are alike: the score is the mean over tasks, and so is its error.
     select coalesce(sum(n), 0)::bigint as trials, avg(mean) as accuracy,
-           stddev_samp(mean) / sqrt(count(*)) as accuracy_se,
-           coalesce(bool_and(is_cost_known), true) as is_cost_known
+           stddev_samp(mean) / sqrt(count(*)) as accuracy_se
     from task_means
 ),
 call_figures as (
@@ -164,6 +163,6 @@ select if(t0 is null, null, steps) as steps, steps * 60 / nullif(seconds, 0) as 
        step_latency_p50, step_latency_p95, step_latency_p99, step_latency_max,
        held_p50, held_p95, held_max, prefill_s_mean, decode_s_mean, decode_over_e2e,
        sessions_mean, calls_in_flight_mean, tools_running_mean,
-       if(is_cost_known, cost_usd, null) as cost_usd, gpu_util_mean
+       cost_usd, gpu_util_mean
 from bounds, step_figures, attempt_figures, score_figures, call_figures, counter_figures, gauge_figures,
      load_figures;

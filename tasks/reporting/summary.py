@@ -102,7 +102,7 @@ class CellSummary:
     client_fault: str | None
     """Why the client was the bottleneck; the figures then describe the client, not the server."""
     cost_usd: float | None
-    """Cost of all attempts; None where the cost of one that counts is unknown."""
+    """Cost of all attempts; None where the cost of one that ended is unknown."""
     cost_mean: float | None
     """Mean cost of the attempts that count."""
     cost_low: float | None

@@ -146,15 +146,14 @@ class _CellRun:
             execution.run_id,
             execution.lease,
         )
-        self.progress, self.on_progress, self.spending = progress, on_progress, execution.spending
-        self.unpriced = unpriced_models(self.plan)
+        self.progress, self.on_progress = progress, on_progress
+        self.spending, self.unpriced = execution.spending, unpriced_models(self.plan)
         self.entry = AttemptEntry(cell, self.catalog, self.run_id, self.lease)
         self.watches = watches_of(self.plan, cell, self.catalog)
         self.failures = Failures(answered=progress.done > 0)
         factor = execution.late_factor
         self.late = None if factor is None else LateAttempts(factor, progress.total)
-        self.refused: list[Exception] = []
-        """The errors of attempts that the store refused."""
+        self.refused: list[Exception] = []  # errors of attempts that the store refused
         self.running = 0
         self.key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id}
 
@@ -288,17 +287,14 @@ class _CellRun:
     def _close_if(self, reason: EndReason | None) -> None:
         if reason is not None:
             self.tap.close(reason)
-            assert self.tap.reason is not None, "it is closed"
-            self.progress.reason = self.tap.reason.text
+            self.progress.reason = (self.tap.reason or reason).text
 
     async def _keep(self, entered: RunningAttempt, trajectory: Trajectory) -> None:
         """Give the attempt to the writer; waits, on a thread, while the writer has no room."""
         rows = attempt_rows(self.plan, self.cell, entered, trajectory, self.run_id)
         ended = {entered.attempt_id: trajectory.status}
-        refused = self.refused.append
-        if not self.writer.offer(rows, ended, refused):
-            put = partial(self.writer.put, rows, ended=ended, on_refused=refused)
-            await asyncio.to_thread(put)
+        if not self.writer.offer(rows, ended, refused := self.refused.append):
+            await asyncio.to_thread(partial(self.writer.put, rows, ended=ended, on_refused=refused))
 
     def _flush_gateway(self) -> None:
         try:

@@ -21,10 +21,16 @@ def test_wilson_is_statsmodels(n: int, data: st.DataObject, confidence: float) -
 
 
 def test_nothing_has_no_interval() -> None:
-    """No trial, one task, one cluster."""
+    """No trial; one task or one cluster, scored outside 0 to 1."""
     assert wilson(0, 0) is None
-    for found in (mean_interval([[1.0]]), mean_interval([[1.0], [0.0]], ["a", "a"])):
+    for found in (mean_interval([[2.0]]), mean_interval([[2.0], [0.0]], ["a", "a"])):
         assert (found.low, found.high, found.se) == (None, None, None)
+
+
+def test_one_task_or_cluster_counts_once() -> None:
+    """Scores from 0 to 1 have Wilson's interval of one task, and no error of their own."""
+    for found in (mean_interval([[1.0]]), mean_interval([[1.0], [1.0]], ["a", "a"])):
+        assert (found.low, found.high) == wilson(1, 1) and found.se is None
 
 
 @given(n=st.floats(0.5, 1e6))

@@ -294,7 +294,7 @@ def test_swe_benchs_verdicts_come_onto_an_imported_folder(
     report = write_json(tmp_path / "openai__m.night.json", verdicts)
     assert add_verdicts(catalog, report, sweep_id).added == 3
     assert add_verdicts(catalog, report, sweep_id).known == 3
-    sql = "select task_id, correct from attempts order by task_id"
+    sql = "select task_id, correct from counted order by task_id"
     found = [tuple(row.values()) for row in storage.query(sql, catalog.home)]
     assert found == [(ids[0], True), (ids[1], False), (ids[2], False)]
 

@@ -158,7 +158,7 @@ async def test_answers_are_those_of_stored_sweeps(sweep: Sweep) -> None:
     enter_tasks(sweep.catalog, plan)
     sweep.agent.odd["what is 1 + 1"] = ["it is surely \\boxed{7}"]
     await sweep.run(plan, sweep.enter(plan))
-    with storage.connect(sweep.catalog.home, macros=()) as connection:
+    with storage.connect(sweep.catalog.home, macros=("counted",)) as connection:
         side = find_side(connection, plan.sweep_id)
         assert side is not None
         twin = Side("twin", side.kind, side.cells)

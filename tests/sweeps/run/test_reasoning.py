@@ -93,7 +93,7 @@ async def test_stored_texts_are_separated_when_they_are_scored_again_or_compared
     assert sweep.sql("select arg_max_null(answer, scored_at) from scores") == [("Paris",)]
     side = Side("a", "cell", ({"cell_id": plan.cells[0].cell_id},))
     other = Side("b", "cell", ({"cell_id": plan.cells[0].cell_id},))
-    with connect(sweep.catalog.home, macros=()) as connection:
+    with connect(sweep.catalog.home, macros=("counted",)) as connection:
         for setting, text in (("auto", "Paris"), ("off", THOUGHT)):
             answers = answers_of(connection, [side, other], None, setting)
             assert [one.text for one in answers["a"].values()] == [text]
@@ -106,7 +106,7 @@ async def test_what_an_unfinished_thought_says_is_no_answer_of_a_stored_text(
     await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(reasoning="auto"))
     assert sweep.sql("select arg_max_null(answer, scored_at) from scores") == [(None,)]
     side = Side("a", "cell", ({"cell_id": plan.cells[0].cell_id},))
-    with connect(sweep.catalog.home, macros=()) as connection:
+    with connect(sweep.catalog.home, macros=("counted",)) as connection:
         answers = answers_of(connection, [side, Side("b", "cell", side.cells)], None)
     assert [one.text for one in answers["a"].values()] == [""]
 

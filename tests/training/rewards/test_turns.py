@@ -68,9 +68,9 @@ def test_every_turn_has_an_advantage(every: list[tuple[bool, ...]], outcome: flo
 
 def test_dialogues_of_different_lengths_are_matched_from_the_end() -> None:
     """By hand, at half a discount: returns of 0.5, 1 and of 0.2, 0, 0; where the shorter has no
-    turn, its first stands for it. A dialogue without a turn is nobody's baseline."""
+    turn, its outcome is discounted once more. A dialogue without a turn is nobody's baseline."""
     short, long, empty = dialogue(1.0, 2), dialogue(0.0, 3, 0), dialogue(1.0, 0)
-    expected = [pytest.approx([0.5, 1.0]), pytest.approx([-0.3, -0.5, -1.0])]
+    expected = [pytest.approx([0.5, 1.0]), pytest.approx([-0.05, -0.5, -1.0])]
     assert turn_advantages([short, long], 0.5, 0.2) == expected
     assert turn_advantages([short, empty, long], 0.5, 0.2) == [expected[0], [], expected[1]]
     others = turn_advantages([short, short, long], 0.5, 0.2)

@@ -82,8 +82,7 @@ class ProxiedCall:
         self.call: Call | None = None
         self.chain: tuple[int, ...] = ()
         self.endpoint: Endpoint | None = None
-        self.active_at = self.record.sent
-        self.commented = self.record.sent
+        self.active_at = self.commented = self.record.sent
         self.chunks = 0
         self._upstream: OutgoingRequest | None = None
         self._head: Headers = []

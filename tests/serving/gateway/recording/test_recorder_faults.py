@@ -81,9 +81,9 @@ def in_observe(patch: pytest.MonkeyPatch, _: Any) -> None:
     current: list[str] = []
     real = Conversation.observe
 
-    def observe(self: Conversation, call_id: str, *given: Any) -> Any:
+    def observe(self: Conversation, call_id: str, *given: Any, **named: Any) -> Any:
         current[:] = [call_id]
-        return real(self, call_id, *given)
+        return real(self, call_id, *given, **named)
 
     patch.setattr(Conversation, "observe", observe)
     breaks(patch, Conversation, "_row", lambda *_: current[0] in BAD_CALLS, ODD)

@@ -100,10 +100,10 @@ def test_names_are_listed_with_their_version() -> None:
 
 async def test_a_text_is_scored_within_a_loop() -> None:
     """By the name of a scorer; one that is not pure, or of another version, fails."""
-    truth = '{"scorer": "choice", "version": "2", "target": {"answer": "C", "choices": 4}}'
+    truth = '{"scorer": "choice", "version": "3", "target": {"answer": "C", "choices": 4}}'
     assert score_text(truth, "The answer is (C)").value == 1.0
     with pytest.raises(ScorerFailed, match="written for version 1"):
-        score_text(truth.replace('"2"', '"1"'), "C")
+        score_text(truth.replace('"3"', '"1"'), "C")
 
 
 def test_the_command_says_what_to_do(tmp_path: Path) -> None:

@@ -27,11 +27,9 @@ Point = tuple[str, int, int]
 PAST = """
 select c.policy, c.concurrency, count(*) as n,
        if(count(*) = count(a.cost_usd), avg(a.cost_usd), null) as cost_usd,
-       avg(if(h.measure = 'mean score', coalesce(if(isfinite(a.score), a.score, null), 0),
-              coalesce(a.correct, false)::int))
-           filter (a.status in ('ok', 'limit', 'model_error')) as score,
-       any_value(seconds) as seconds
-from attempts a join cells c using (cell_id) left join headlines h on h.cell_id = a.cell_id join (
+       avg(k.headline_score) as score, any_value(seconds) as seconds
+from attempts a join cells c using (cell_id)
+     left join counted k on k.cell_id = a.cell_id and k.attempt_id = a.attempt_id join (
     -- A cell that was interrupted takes what its runs took, not the night between them.
     select cell_id, sum(seconds) as seconds from (
         select cell_id, epoch_us(max(ended_at)) / 1e6 - epoch_us(min(started_at)) / 1e6 as seconds
@@ -44,8 +42,8 @@ where c.benchmark = $benchmark and a.status != 'cancelled'
 group by c.cell_id, c.policy, c.concurrency
 """
 SCORED = """
-select distinct a.cell_id from attempts a
-where a.cell_id in (select unnest($cells)) and a.status in ('ok', 'limit', 'model_error')
+select distinct a.cell_id from counted a
+where a.cell_id in (select unnest($cells))
   and not exists (from scores s where s.attempt_id = a.attempt_id and s.scorer = $scorer
                   and s.scorer_version = $version)
 """

@@ -44,10 +44,7 @@ JUDGED = (
     f"and scorer = '{SCORER}' and scorer_version = $version qualify row_number() over "
     "(partition by attempt_id order by scored_at desc) = 1"
 )
-REWARDED = (
-    "select attempt_id from attempts where cell_id = $cell "
-    "and status in ('ok', 'limit', 'model_error') order by attempt_id"
-)
+REWARDED = "select attempt_id from counted where cell_id = $cell order by attempt_id"
 UNREAD = "the judge named no turns"
 FINAL = (UNREAD, ErrorType.CONTEXT_EXCEEDED)
 """Why an attempt has no pick although the judge was asked: asked again, it would say the same."""

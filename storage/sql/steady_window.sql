@@ -4,7 +4,7 @@
 -- drains). In an open loop as many sessions have arrived as are asked for at once. A cell that was
 -- interrupted or paused has its window in the stretch that made most of its samples, so that the gap
 -- is in nobody's rates. No window, and the reason, where there are too few samples to fill the slots
--- twice. Attempts void by an infra_error are no samples, nor are those whose process ended before them.
+-- twice, or it is not known how many slots there are. Attempts void by an infra_error are no samples, nor are those whose process ended before them.
 -- Settled: the busy span in 40 batches; the start moves to where MSER is smallest in its first half,
 -- of steps per batch (a step counts where its call ended) and of mean KV use, to the later of both.
 -- MSER(d) = the squared deviations of the batches from d on, over the square of how many they are:
@@ -65,6 +65,7 @@ zero as (
 judged as (
     select key, t0, e.*, case when n is null then 'no attempts'
                    when t0 is null then 'no calls'
+                   when slots is null then 'it is not known how many sessions ran at once'
                    when n < 2 * slots then 'fewer than two samples for each session slot'
                    when last_start <= filled then 'slots were never all busy'
                    end as no_window,

@@ -55,7 +55,7 @@ def mser(y: Sequence[float]) -> int:
     return int(np.argmin(errors)) if min(errors) <= 0.8 * errors[0] else 0
 
 
-def steady(home: storage.Home, cell: str = "c") -> tuple[float, float, str]:
+def steady(home: storage.Home, cell: str = "c") -> tuple[Any, Any, str]:
     """Start, end and reason."""
     sql = f"select start_s, end_s, reason from steady_window('{cell}')"
     (row,) = storage.query(sql, home)
@@ -113,6 +113,12 @@ def test_few_steps_are_not_asked(catalog: storage.Catalog) -> None:
     """Below five steps a batch a count is chance."""
     storage.commit(catalog, rows_of("c", lambda s: 0.4 if s > 60 else 0.1, None))
     assert steady(catalog.home) == (0, SPAN_S, "all session slots busy")
+
+
+def test_unknown_load_has_no_window(catalog: storage.Catalog) -> None:
+    """It had one from second 0, whatever ran then."""
+    storage.commit(catalog, rows_of("c", flat, half, concurrency=None))
+    assert steady(catalog.home) == (None, None, "it is not known how many sessions ran at once")
 
 
 def test_an_open_loop_is_called_one(catalog: storage.Catalog) -> None:

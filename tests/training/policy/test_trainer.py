@@ -6,6 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
+
 from tutti.tasks.training.policy.trainer import PolicyTrainer
 
 

@@ -35,6 +35,7 @@ from tutti.tasks.scoring.published.mnms import Mnms
 from tutti.tasks.scoring.published.repetition import Repetition
 from tutti.tasks.scoring.published.rouge import RougeL
 from tutti.tasks.scoring.published.ruler import Ruler
+from tutti.tasks.scoring.published.sotopia import Sotopia
 from tutti.tasks.scoring.reward import Reward
 from tutti.tasks.scoring.score import (
     Needs,
@@ -87,6 +88,7 @@ SCORERS: dict[str, Scorer] = {
     "frames_judge": PublishedJudge(FramesRule()),
     "toolorchestra_judge": PublishedJudge(ToolOrchestraRule()),
     "rubric": Rubric(),
+    "sotopia": Sotopia(),
     "pairwise": Pairwise(),
     "imported": ImportedScore(),
 }

@@ -5,11 +5,11 @@ In: a folder with ``env_agent_combo_storages.jsonl``, ``environment_profiles.jso
 combination, one for each seat: the agent plays one person, the user's model the other.
 
 What a person knows of the other depends on how they stand: nothing of a stranger, the name, then
-what is public, among friends the character too; never the secret, nor the goal. The dimensions have
-ranges of their own, and each counts with its place in its range: the reference takes the plain mean
-of -10..0, -5..5 and 0..10. The value is that mean; ``correct`` asks for the best in all seven, so
-read the value, and the ratings in ``scores.detail``. A conversation ends after `MAX_WORDS`
-messages, or when someone leaves.
+what is public, among friends the character too; never the secret, nor the goal. The score is the
+reference's, the plain mean of seven ratings in ranges of their own (-4.29 to 5.71); ``correct``
+asks for the best in all seven, so read the score, and the ratings in ``scores.detail``. By rule
+``scaled`` (ours) each rating counts with its place in its range, 0 to 1. A conversation ends after
+`MAX_WORDS` messages, or when someone leaves.
 """
 
 import re
@@ -194,7 +194,8 @@ SOTOPIA = Benchmark(
     name="sotopia",
     read=read,
     splits={"all": (COMBINATIONS,)},
-    scorer="rubric",
+    scorer="sotopia",
+    rules={"scaled": "rubric"},
     prompt="part",
     also=(AGENTS, ENVIRONMENTS),
     interactive=True,

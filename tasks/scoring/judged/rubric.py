@@ -59,13 +59,13 @@ class Rubric:
         best = math.fsum(weight for weight in weights if weight > 0)
         if best <= 0:
             raise ScorerFailed("rubric: no criterion of positive weight")
-        response = _conversation(submission) if target.get("whole") else said(submission)
+        response = conversation_text(submission) if target.get("whole") else said(submission)
         if not response.strip():
             return Score(self.name, self.version, 0.0, False, detail={"criteria": []})
         parts = {"question": needed(target, "question", str), "response": response}
         judged, got, call_id = [], [], None
         for criterion, weight in zip(criteria, weights, strict=True):
-            share, found, votes = await self._judge(judge_of(resources), criterion, parts)
+            share, found, votes = await self.judge(judge_of(resources), criterion, parts)
             got.append(weight * share)
             call_id = call_id or votes[0].call_id
             audit = [vote.audit() for vote in votes]
@@ -75,7 +75,7 @@ class Rubric:
         detail = {"criteria": judged}
         return Score(self.name, self.version, value, correct, detail=detail, judge_call_id=call_id)
 
-    async def _judge(
+    async def judge(
         self, judge: JudgeClient, criterion: Mapping[str, Any], parts: Mapping[str, str]
     ) -> tuple[float, dict[str, Any], Sequence[Vote]]:
         """The degree to which a criterion holds, 0 to 1; the finding, for the detail; the votes."""
@@ -98,7 +98,7 @@ class Rubric:
         return (rating - lowest) / (highest - lowest), found, votes
 
 
-def _conversation(submission: Submission) -> str:
+def conversation_text(submission: Submission) -> str:
     """The conversation, one paragraph per message; empty if the assistant wrote nothing."""
     spoken = [one for one in conversation(submission) if isinstance(one.get("content"), str)]
     if not any(one["role"] == "assistant" and one["content"].strip() for one in spoken):

@@ -31,6 +31,8 @@ WHOSE: dict[str, str] = {
     "ruler": "RULER's string match",
     "sql": f"{OURS}, the order of rows where the gold query has one",
     "judge": f"{OURS}, three votes",
+    "sotopia": "Sotopia's seven dimensions and their mean, asked in tutti's words",
+    "rubric": f"{OURS}, criteria scaled to 0..1",
     "tool_calls": f"{OURS}, exact JSON",
 }
 """By a scorer's name; the others follow the one rule that their benchmarks have."""

@@ -10,7 +10,7 @@ from tests.scoring.conftest import ToldJudge
 from tutti.tasks.benchmarks import BadRow, BenchmarkError, Item, SourceMissing, benchmark_named
 from tutti.tasks.benchmarks.games.sotopia import DIMENSIONS, MAX_WORDS, Conversation
 from tutti.tasks.benchmarks.user import BEGIN, DONE
-from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
+from tutti.tasks.scoring import SCORERS, ScorerFailed, ScoringResources, Submission
 
 PEOPLE: list[dict[str, Any]] = [
     {
@@ -99,20 +99,44 @@ async def test_it_does_not_go_on_for_ever(tmp_path: Path) -> None:
 
 
 async def test_seven_dimensions_in_their_ranges(tmp_path: Path) -> None:
-    """The best of all is 1.0 and the worst 0.0; the reference's plain mean of the best ratings
-    would be 5.71. A rating beyond its dimension's range is no vote."""
+    """The score is the publisher's, the mean of the seven ratings as they are."""
     item, _ = seats(tmp_path)
     spoken = [{"role": "assistant", "content": "hello"}]
     attempted = Submission(None, "hello", spoken)
-    for place, value in ((0, 0.0), (1, 1.0)):
+    sotopia = benchmark_named("sotopia")
+    assert (sotopia.scorer, SCORERS[sotopia.scorer].version) == ("sotopia", "1")
+    for place, value, scaled in ((0, -30 / 7, 0.0), (1, 40 / 7, 1.0)):
         says = [f"Verdict: {bounds[place]}" for bounds in DIMENSIONS.values()]
-        scorer = SCORERS[benchmark_named("sotopia").scorer]
-        score = await scorer.score(item.target, attempted, ScoringResources(judge=ToldJudge(says)))
-        assert (score.value, score.correct) == (value, bool(value))
-    best = [bounds[1] for bounds in DIMENSIONS.values()]
-    assert len(best) == 7 and round(sum(best) / 7, 2) == 5.71
-    names = [each["text"].partition(":")[0] for each in score.detail["criteria"]]
-    assert names == list(DIMENSIONS)
+        for name, wanted in (("sotopia", value), (sotopia.rules["scaled"], scaled)):
+            means = ScoringResources(judge=ToldJudge(says))
+            score = await SCORERS[name].score(item.target, attempted, means)
+            assert score.value == pytest.approx(wanted) and score.correct == bool(place)
+            names = [each["text"].partition(":")[0] for each in score.detail["criteria"]]
+            assert names == list(DIMENSIONS)
+            ratings = [each["rating"] for each in score.detail["criteria"]]
+            assert ratings == [bounds[place] for bounds in DIMENSIONS.values()]
+    assert {name: bounds[:2] for name, bounds in DIMENSIONS.items()} == {
+        "believability": (0, 10),
+        "relationship": (-5, 5),
+        "knowledge": (0, 10),
+        "secret": (-10, 0),
+        "social_rules": (-10, 0),
+        "financial_and_material_benefits": (-5, 5),
+        "goal": (0, 10),
+    }
+
+
+async def test_who_says_nothing_is_rated(tmp_path: Path) -> None:
+    """Nothing said is no 0, which would be better than the worst."""
+    item, _ = seats(tmp_path)
+    judge = ToldJudge(["Verdict: 0"] * 7)
+    silent = Submission(None, "", [{"role": "assistant", "content": " "}])
+    score = await SCORERS["sotopia"].score(item.target, silent, ScoringResources(judge=judge))
+    assert score.value == 0 and len(score.detail["criteria"]) == 7
+    target = {**item.target, "criteria": [{"text": "is kind"}]}
+    told = ScoringResources(judge=ToldJudge(["Verdict: yes"]))
+    with pytest.raises(ScorerFailed, match="no range: 'is kind'"):
+        await SCORERS["sotopia"].score(target, silent, told)
 
 
 def test_files_that_do_not_fit(tmp_path: Path) -> None:

@@ -111,6 +111,23 @@ def test_a_score_of_0_is_a_wrong_answer(tmp_path: Path) -> None:
         assert {each.error: each.n for each in failures(focused, ["s"])} == {WRONG: 1, PARTLY: 1}
 
 
+def test_scores_of_another_range_are_in_their_unit(tmp_path: Path) -> None:
+    """Sotopia's mean of seven raw ratings, below 0 and above 1: no percentage, Student's interval,
+    the same in the report and in `results`."""
+    declared = {"headline": {"measure": MEAN_SCORE}, "scorer": "sotopia"}
+    scores = {f"t{nth}": [value] for nth, value in enumerate((-4.2857, 3.0, 5.7143, 2.0))}
+    with closing(storage.connect(store(tmp_path, scores, declared))) as connection:
+        (cell,) = summarise(connection, "s")
+        (row,) = rows(connection, "from results")
+    mean = (-4.2857 + 3.0 + 5.7143 + 2.0) / 4
+    assert cell.accuracy == pytest.approx(mean) and row["score"] == pytest.approx(mean)
+    assert cell.accuracy_low is not None and cell.accuracy_low < 0 < 1 < mean
+    assert (row["score_low"], row["score_high"]) == (
+        pytest.approx(cell.accuracy_low),
+        pytest.approx(cell.accuracy_high),
+    )
+
+
 def test_window_summary_and_results_agree(sotopia: DuckDBPyConnection) -> None:
     (window,) = rows(sotopia, "from window_summary('c', 0, 1e6)")
     assert window["accuracy"] == pytest.approx(SCORE)

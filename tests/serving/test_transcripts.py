@@ -1,6 +1,7 @@
 """What an unmodified agent says is recorded: each message once, every prompt whole."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -314,3 +315,12 @@ def test_answers_of_odd_shapes_are_no_error() -> None:
     whole = AnswerMessage()
     whole.take({"message": {"role": "assistant", "content": None, "tool_calls": [CALL]}})
     assert whole.message() == {"role": "assistant", "tool_calls": [CALL]}
+
+
+def test_after_rows_were_lost_no_prompt_refers_to_their_tokens(tmp_path: Path) -> None:
+    """Tokens belong to an attempt, also where its program came again."""
+    transcripts = Transcripts(storage.Home(tmp_path))
+    transcripts.tokens.observe("p#2", "c1", [1, 2, 3], [4])
+    transcripts.restart("p#2")
+    (span,) = transcripts.tokens.observe("p#2", "c2", [1, 2, 3, 4, 5], [])
+    assert (span["call_id"], span["ids"]) == (None, [1, 2, 3, 4, 5])

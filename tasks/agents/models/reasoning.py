@@ -61,7 +61,7 @@ def separate(text: str, setting: str) -> tuple[str, str] | None:
 def separated(message: Mapping[str, Any], setting: str) -> dict[str, Any]:
     """The message with the reasoning of its text in `reasoning`, unless it has some there."""
     content = message.get("content")
-    if message.get("reasoning") or not isinstance(content, str):
+    if message.get("reasoning") is not None or not isinstance(content, str):
         return dict(message)
     parts = separate(content, setting)
     if parts is None:

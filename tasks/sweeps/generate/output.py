@@ -138,7 +138,7 @@ def reply_fields(found: Found, key: str, reasoning: str = AUTO) -> dict[str, Any
         "num_input_tokens": found["prompt_tokens"],
         "finish_reason": found["finish_reason"],
     }
-    if last.get("reasoning"):
+    if last.get("reasoning") is not None:
         fields["reasoning_content"] = last["reasoning"]
         if reasoning not in (AUTO, OFF):
             ended = bool(fields[key])

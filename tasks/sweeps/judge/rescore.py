@@ -286,7 +286,7 @@ def _message(row: Mapping[str, Any]) -> dict[str, Any]:
         for call in row["tool_calls"] or ()
     ]
     message = {"role": row["role"], "content": row["content"]}
-    message |= {"reasoning": row["reasoning"]} if row["reasoning"] else {}
+    message |= {"reasoning": row["reasoning"]} if row["reasoning"] is not None else {}
     return message | ({"tool_calls": calls} if calls else {})
 
 

@@ -76,3 +76,11 @@ def test_what_the_endpoint_separated_stays(setting: str) -> None:
 def test_what_is_no_setting(setting: str) -> None:
     with pytest.raises(ValueError, match="neither auto, off nor an end tag"):
         check_reasoning(setting)
+
+
+@pytest.mark.parametrize("text", ["</think>\n\nParis", "\n</think>Paris", "<think></think>Paris"])
+def test_an_empty_thought_is_separated_once(text: str) -> None:
+    """A stored message is read again with the same setting: its reply stays the reply."""
+    once = separated({"content": text}, "</think>")
+    assert once == {"content": "Paris", "reasoning": ""}
+    assert separated(once, "</think>") == once

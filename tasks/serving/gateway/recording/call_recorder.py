@@ -79,7 +79,8 @@ class CallRecorder:
     def _keep_call(self, record: CallRecord) -> None:
         self.programs.take(record)
         if not self._takes_long(record):
-            self.writer.add_all(self._rows(record))
+            if not self.writer.add_all(self._rows(record)):
+                self._transcripts.restart(record.attempt_id)
             return
         program, call_id = record.request.program, record.request.call_id
         with self._lock:
@@ -90,8 +91,12 @@ class CallRecorder:
             self._made(program, call_id)
             return group
 
-        if not self.writer.add_made(make, record.n_bytes, lambda _: self._made(program, call_id)):
+        def refused(_: object = None) -> None:
+            self._transcripts.restart(record.attempt_id)  # later calls must not refer to its rows
             self._made(program, call_id)
+
+        if not self.writer.add_made(make, record.n_bytes, refused):
+            refused()
 
     def _takes_long(self, record: CallRecord) -> bool:
         request = record.request
@@ -118,5 +123,5 @@ class CallRecorder:
             raise  # before anything was noted of the call: it can be made again
         except Exception as error:
             # Its messages are lost, so later calls must not refer to them.
-            self._transcripts.restart(record.attempt_id, record.request.program)
+            self._transcripts.restart(record.attempt_id)
             raise RowRefused(f"call {record.request.call_id!r}: {error!r}") from error

@@ -82,14 +82,14 @@ class Transcripts:
             self._threads.pop(program, None)
         self.tokens.forget(program)
 
-    def restart(self, attempt_id: str, program: str) -> None:
+    def restart(self, attempt_id: str) -> None:
         """Store the next prompt of a program in full: rows of an earlier one were lost."""
         with self._lock:
             known = self._known.get(attempt_id)
             self._threads.pop(attempt_id, None)
         if known is not None:
             known.restart()
-        self.tokens.forget(program)
+        self.tokens.forget(attempt_id)
 
     def _conversation(
         self, program: str, prompt: Sequence[Message], kept: KeptContext | None

@@ -19,7 +19,8 @@ declared as (
 partly_right as (
     select distinct cell_id
     from (select cell_id, score from attempts
-          union all select cell_id, value from scores where correct is not null)
+          union all select cell_id, value from scores
+          where correct is not null and scored_at is not null)
     where score not in (0, 1) and isfinite(score)
         and cell_id in (select cell_id from declared where measure is null)
 )

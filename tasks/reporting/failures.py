@@ -27,12 +27,14 @@ PARTLY = "partly right"
 FAILURES_SQL = f"""
 with failed as (
     select a.*,
-           case when a.status != 'ok' then coalesce(a.error_type, '')
+           case when a.status != 'ok' and (a.status != 'scorer_error' or c.attempt_id is null)
+                then coalesce(a.error_type, '')
                 when measure = '{MEAN_SCORE}' and c.headline_score > 0 then '{PARTLY}'
                 else '{WRONG}' end as error
     from attempts a left join counted c on c.cell_id = a.cell_id and c.attempt_id = a.attempt_id
     where list_contains($sweeps, a.sweep_id)
-        and (a.status != 'ok' or coalesce(not c.correct, false))
+        and (a.status not in ('ok', 'scorer_error') or coalesce(not c.correct, false)
+             or a.status = 'scorer_error' and c.attempt_id is null)
 )
 select status, coalesce(stop_reason, '') as stop_reason, error,
        arg_max(error_message, coalesce(epoch_us(ended_at), 0)) as message, count(*) as n,

@@ -78,6 +78,7 @@ def cell_rows(cell: Cell) -> Rows:
         free[slot] = _attempt(cell, rows, i, free[slot], rng)
     if cell.failed:
         infra = {"status": "infra_error", "started_at": after(20), "ended_at": after(21)}
+        infra |= {"cost_usd": 0.0}
         rows["attempts"].append(_attempt_row(cell, "infra") | infra)
     if cell.sampled:
         _metrics(cell, rows, int(max(free)), rng)

@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
@@ -38,6 +39,11 @@ with by_task as (
 )
 select task_id, attempts, len(attempts) = max(len(attempts)) over () as is_whole from by_task
 """
+VERDICTS_SQL = """
+select attempt_id, is_right, headline_score, answer from counted where cell_id = $cell
+"""
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+"""In place of the time of a score that has none."""
 SUBSETS_SQL = """
 select t.task_id, min(coalesce(if(s.attribute is null, null,
                           json_extract_string(t.slots, s.attribute)),
@@ -69,7 +75,8 @@ class _CellRows:
     """What of a cell is written, and what its rows say besides the attempt."""
 
     benchmark: str
-    attempts: frozenset[str]
+    verdicts: dict[str, tuple[bool, float, str | None]]
+    """By attempt whether it is right, its headline score, and the answer that was read."""
     subsets: dict[str, str]
     is_mean: bool
     seeds: int
@@ -92,18 +99,18 @@ def write_run(
         chosen, left_out = _chosen(connection, cell_id, benchmark)
         if left_out:
             written.left_out[benchmark] = left_out
-        if not chosen.attempts:
+        if not chosen.verdicts:
             continue
         place = folder / RESULTS / benchmark.replace("/", "-")
         place.mkdir(parents=True, exist_ok=True)
-        attempts = {"attempts": list(chosen.attempts)}
+        attempts = {"attempts": list(chosen.verdicts)}
         ((without_role,),) = connection.execute(NO_ROLE_SQL, attempts).fetchall()
         if without_role:
             written.without_role[benchmark] = without_role
         for name, found in _write_rows(connection, cell_id, chosen, place).items():
             metrics[name] = found.blocks()
         written.files += [place / name for name in chosen.names()]
-        written.rows += len(chosen.attempts)
+        written.rows += len(chosen.verdicts)
     if metrics:
         path = folder / RESULTS / METRICS
         _replace(path, json.dumps(metrics, indent=2) + "\n")
@@ -119,9 +126,11 @@ def _chosen(
     whole = [attempts for _, attempts, is_whole in found if is_whole]
     named = connection.execute(SUBSETS_SQL, {"cell": cell_id}).fetchall()
     measure = connection.execute(MEASURE_SQL, {"cell": cell_id}).fetchone()
+    attempts = {attempt for attempts in whole for attempt in attempts}
+    read = connection.execute(VERDICTS_SQL, {"cell": cell_id}).fetchall()
     rows = _CellRows(
         benchmark,
-        frozenset(attempt for attempts in whole for attempt in attempts),
+        {name: (right, score, answer) for name, right, score, answer in read if name in attempts},
         {task_id: subset for task_id, subset in named if subset},
         measure is not None and measure[0] == "mean score",
         max(map(len, whole), default=0),
@@ -157,22 +166,22 @@ def _tasks(
 ) -> Iterator[list[Row]]:
     """The rows of each task, one a seed."""
     trials = stored_trials(connection.cursor(), cells=[cell_id])
-    kept = (trial for trial in trials if trial.origin in chosen.attempts)
+    kept = (trial for trial in trials if trial.origin in chosen.verdicts)
     for task_id, some in groupby(kept, key=lambda trial: trial.task_id):
         subset = chosen.subsets.get(task_id)
-        yield [_row(trial, chosen.is_mean) | compact(subset_for_metrics=subset) for trial in some]
+        yield [_row(trial, chosen) | compact(subset_for_metrics=subset) for trial in some]
 
 
-def _row(trial: ImportedAttempt, is_mean: bool) -> Row:
+def _row(trial: ImportedAttempt, chosen: _CellRows) -> Row:
     outcome = trial.outcome
+    is_right, mean, answer = chosen.verdicts[trial.origin]
+    value: bool | float = mean if chosen.is_mean else is_right
     trial.messages = [message for message in trial.messages if "role" in message]
-    score = trial.scores[-1] if trial.scores else {}
-    value: bool | float = bool(outcome.get("correct", False))
-    if is_mean:
-        value = float(outcome.get("score") or 0.0)
+    judged = [row for row in trial.scores if row.get("correct") is not None]
+    score = max(judged, key=lambda row: row.get("scored_at") or EARLIEST, default={})
     row: Row = {"id": trial.task_id, "problem": _said(trial, "user", first=True)}
     row |= {"generation": _said(trial, "assistant", first=False)}
-    row |= {"predicted_answer": (score or outcome).get("answer")}
+    row |= {"predicted_answer": answer}
     row |= compact(expected_answer=_expected(trial.target))
     if score.get("scorer") in JUDGES:
         row["judgement"] = _judgement(score, bool(value))

@@ -58,8 +58,11 @@ def attempt_rows(
 
 
 def _scores(trajectory: Trajectory) -> list[Score]:
-    """A harness's own, unless the scorer took that one, and the scorer's, which is the newest."""
+    """A harness's own, unless the scorer took that one or failed, and the scorer's, which is the
+    newest."""
     own = trajectory.imported if isinstance(trajectory, CommandTrajectory) else None
+    if trajectory.status == "scorer_error":
+        return []
     both = (None if own is trajectory.score else own, trajectory.score)
     return [score for score in both if score is not None]
 

@@ -98,10 +98,8 @@ def verdict(store: Store, row: Row) -> tuple[float | None, bool | None]:
     """Score and correct of an attempt, by the newest verdict."""
     own = [each for each in store.scores if each["attempt_id"] == row["attempt_id"]]
     judged = [each for each in own if each.get("correct") is not None]
-    has_one = row.get("correct") is not None or row.get("score") is not None
-    newest = max(judged, key=lambda each: each["scored_at"], default=None)
-    first = min((each["scored_at"] for each in judged), default=None)
-    if newest is not None and (not has_one or newest["scored_at"] > first):
+    if judged:
+        newest = max(judged, key=lambda each: each["scored_at"])
         return newest["value"], newest["correct"]
     return row.get("score"), row.get("correct")
 
@@ -116,7 +114,7 @@ def expected(store: Store, cell: str) -> dict[str, list[tuple[Row, bool, float]]
         counts = row["status"] in COUNTED or (row["status"] == "scorer_error" and is_scored)
         if row["cell_id"] != cell or not counts or (row["source"] == "gateway" and not is_scored):
             continue
-        is_right = correct if correct is not None else score is not None and score >= 1
+        is_right = correct if correct is not None else score == 1
         degree = float(correct or 0) if score is None else score
         headline = degree if is_mean else float(is_right)
         last[row.get("sample_id") or row["attempt_id"]] = (row, is_right, headline)

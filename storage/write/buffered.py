@@ -44,7 +44,7 @@ from tutti.storage.write.batch import (
     unfit,
 )
 from tutti.storage.write.encode import GilYielder
-from tutti.storage.write.writer import Complete, commit_tables, settle
+from tutti.storage.write.writer import Complete, commit_tables, settle, write_nothing
 
 log = logging.getLogger(__name__)
 COMMIT_S = 1.0
@@ -145,7 +145,7 @@ class BufferedWriter:
         """Count rows that were lost; `last_error` gives the reason."""
         note = f"a row was lost: {error if isinstance(error, StoreError) else repr(error)}"
         if note != self._note:
-            log.warning(note, exc_info=error)
+            log.warning(note, exc_info=None if isinstance(error, StoreError) else error)
         with self._changed:
             self.dropped += rows
             self._note = note
@@ -270,7 +270,7 @@ class BufferedWriter:
         except StoreError as error:
             return error
         except Exception as error:  # of `before`: the rows stay
-            log.exception("the store's writer failed")
+            log.error("the store's writer failed: %r", error)
             return StoreError(f"the store's writer failed: {error!r}")
         return None
 
@@ -364,7 +364,7 @@ class BufferedWriter:
         if isinstance(error, StoreFull) or isinstance(error.__cause__, OSError):
             return True
         try:
-            commit_tables(self._catalog, {}, None, self._lease)
+            commit_tables(self._catalog, {}, write_nothing, self._lease)
         except StoreError:
             return True
         if len(failed) > 1:

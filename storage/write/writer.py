@@ -95,6 +95,12 @@ def end_attempts(connection: sa.Connection, ended: Mapping[str, str]) -> None:
     connection.execute(end.values(state="done", status=sa.bindparam("as")), values)
 
 
+def write_nothing(connection: sa.Connection) -> None:
+    """A statement that a catalog refuses which cannot be written; it changes no row."""
+    path = cat.parts.c.path
+    connection.execute(sa.update(cat.parts).where(sa.false()).values(path=path))
+
+
 def settle(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
     """Whether the commit of `entries` took effect; if not, their files are removed.
 

@@ -174,7 +174,7 @@ def test_nights_in_the_ui(store: Store, ui: Ui, told: Any, tmp_path: Path) -> No
         asked = {"artifacts": {"key": {"any_": ["night"]}, "flow_run_id": {"any_": [run["id"]]}}}
         (artifact,) = ui.ask("/artifacts/filter", asked)
         assert words in artifact["data"]
-    assert [each["night"] for each in told[1]] == ["short-2020-01-02"]
+    assert [each["night"] for each in told[1]] == ["short-2020-01-02", f"short-{planned.date()}"]
     asked = {"filter": {"event": {"prefix": ["tutti.night."]}}}
     deadline = time.monotonic() + 60  # events are kept a while after they were sent
     while len(events := ui.ask("/events/filter", asked)["events"]) < 3:

@@ -59,11 +59,11 @@ def _held_out(training: Training) -> list[str]:
         for after, score in (training.held_out[0], training.held_out[-1])[: len(training.held_out)]
     ]
     sentences = [f"Held-out tasks: {', '.join(said)}."]
-    if (paired := training.card.get("paired")) is not None:
+    if (paired := training.card.get("paired")) is not None and paired["ci_low"] is not None:
         points, low, high = (100 * paired[name] for name in ("difference", "ci_low", "ci_high"))
         sentences.append(
             f"Paired by task, {paired['n']} tasks: {points:+.1f} points, 95 % interval "
-            f"{low:+.1f} to {high:+.1f}, p {_p(paired['p'])}: {paired['verdict']}."
+            f"{low:+.1f} to {high:+.1f}, p {_p(paired['p'])}."
         )
     return sentences
 

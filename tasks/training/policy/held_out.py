@@ -65,7 +65,7 @@ def summary_table(card: Mapping[str, Any]) -> tuple[Table, list[dict[str, Any]]]
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
-    if (found := card["paired"]) is not None:
+    if (found := card["paired"]) is not None and found["ci_low"] is not None:
         points, low, high = (100 * found[name] for name in ("difference", "ci_low", "ci_high"))
         table.caption = f"score {points:+.1f} points [{low:+.1f}, {high:+.1f}], paired by task"
     return table, rows

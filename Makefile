@@ -109,7 +109,7 @@ test-slow: $(VENV)/.done .venv-harnesses/agents/.done ## run the tests without a
 
 # Torch is in the other environment, and the platform's packages are not.
 test-models: $(MODELS_DONE) ## run the tests of what needs torch, in the models environment
-	PYTHONPATH=. $(VLLM)/bin/python -m pytest --confcutdir tests/training -p no:cacheprovider tests/training
+	PYTHONPATH=. $(VLLM)/bin/python -m pytest --confcutdir tests/training -p no:cacheprovider --hypothesis-profile ci tests/training
 
 test-long: setup .venv-harnesses/agents/.done ## run the slow and the end-to-end tests together
 	$(BIN)/pytest -m "slow or e2e" -n 3 --dist loadgroup

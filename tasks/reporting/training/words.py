@@ -63,7 +63,7 @@ def _held_out(training: Training) -> list[str]:
         points, low, high = (100 * paired[name] for name in ("difference", "ci_low", "ci_high"))
         sentences.append(
             f"Paired by task, {paired['n']} tasks: {points:+.1f} points, 95 % interval "
-            f"{low:+.1f} to {high:+.1f}, p {_p(paired['p'])}."
+            f"{low:+.1f} to {high:+.1f}, p {_p(paired['p'])}: {paired['verdict']}."
         )
     return sentences
 

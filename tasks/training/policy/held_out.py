@@ -4,15 +4,19 @@ In: finished cells. Out: what the card says. Trials of a task are no tasks of th
 """
 
 from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from tutti.storage import Home, query
+from tutti.storage import Home, connect, query
 from tutti.tasks.scoring import pass_at_k
 from tutti.tasks.scoring.statistics import mean_interval
+from tutti.tasks.sweeps.judge import compare_sides, find_side
 
+OF_SIDES = ("where", "cells_a", "cells_b")
 SCORES = (
     "select task_id, is_right, headline_score from counted where cell_id = $cell "
     "order by task_id, trial"
@@ -51,10 +55,11 @@ def paired(evaluated: Mapping[int, str], home: Home) -> dict[str, Any] | None:
     cells = [evaluated[after] for after in sorted(evaluated)]
     if len(cells) < 2 or cells[0] == cells[-1]:
         return None
-    (row,) = query(
-        "select * from compare($first, $last)", home, {"first": cells[0], "last": cells[-1]}
-    )
-    return dict(row)
+    with closing(connect(home, ("counted", "lost_samples"))) as connection:
+        sides = [find_side(connection, cell) for cell in (cells[0], cells[-1])]
+        assert sides[0] is not None and sides[1] is not None, f"evaluated: {cells}"
+        (found,) = compare_sides(connection, sides[0], sides[1])
+    return {name: value for name, value in asdict(found).items() if name not in OF_SIDES}
 
 
 def summary_table(card: Mapping[str, Any]) -> tuple[Table, list[dict[str, Any]]]:

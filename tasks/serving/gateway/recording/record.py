@@ -101,8 +101,6 @@ class CallRecord:
         if not self.may_be_charged:
             return 0.0
         completion = 0 if self.request.kind == "embeddings" else reported.completion
-        if self.streamed and self.status != "ok" and reported.finish_reason is None:
-            completion = None  # Anthropic's streams begin with a count of one
         if prices is None:
             return None
         if reported.prompt is None or completion is None:

@@ -1,7 +1,5 @@
 """The contract's tables, empty and in memory, with all macros and views over them."""
 
-from collections.abc import Sequence
-
 import duckdb
 import pyarrow as pa
 
@@ -27,10 +25,3 @@ def refill(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str,
         connection.register("given", pa.table(columns))
         connection.execute(f"insert into {table} by name from given")
         connection.unregister("given")
-
-
-def names_of(connection: duckdb.DuckDBPyConnection, sql: str, *values: object) -> Sequence[object]:
-    """The rows of one statement as dictionaries."""
-    cursor = connection.execute(sql, values or None)
-    names = [column[0] for column in cursor.description or []]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

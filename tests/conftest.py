@@ -8,14 +8,25 @@ from collections.abc import Callable, Generator
 
 import pytest
 from hypothesis import settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tutti import storage
 
 # A costly property test tries a share of these: `max_examples=settings().max_examples // 4`.
 # No deadline: on a busy machine it fails what is right. `make test` draws the same cases every time
 # and reads no database of examples; `make fuzz` draws new ones, and a find becomes an `@example`.
-settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
-settings.register_profile("fuzz", max_examples=500, deadline=None, print_blob=True)
+# Both say each of these: where the variable `CI` is set, Hypothesis has other defaults.
+settings.register_profile(
+    "ci", max_examples=100, deadline=None, derandomize=True, database=None, print_blob=False
+)
+settings.register_profile(
+    "fuzz",
+    max_examples=500,
+    deadline=None,
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
+    print_blob=True,
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and what they start too.

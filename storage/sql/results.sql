@@ -21,10 +21,14 @@ with newest as (
     select arg_max(sweep_id, (coalesce(created_at, 'epoch'), sweep_id)) as sweep_id
     from sweeps group by name
 ),
+counts as materialized (
+    -- Once: finding the last attempt and its newest verdict is most of the work.
+    select cell_id, task_id, is_right, headline_score, cost_usd from counted
+),
 by_task as (
     select cell_id, count(*) as n, count(*) filter (is_right) as n_right,
            avg(headline_score) as mean, bool_and(headline_score in (0, 1)) as is_binary
-    from counted group by cell_id, task_id
+    from counts group by cell_id, task_id
 ),
 scored as (
     select cell_id, sum(n)::bigint as n, sum(n_right)::bigint as correct,
@@ -67,7 +71,7 @@ trial_scores as (
 costs as (
     select cell_id, bool_and(cost_usd is not null) as is_known, avg(cost_usd) as mean_usd,
            stddev_samp(cost_usd) as deviation_usd
-    from counted group by cell_id
+    from counts group by cell_id
 ),
 paid as (
     select cell_id, count(*) filter (status = 'infra_error') as n_infra,

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import Store
+from tests.ports import free_ports
 from tests.serving.weights.checkpoints import make_checkpoint
 from tutti.tasks.project import PROJECT
 
@@ -33,7 +33,7 @@ class Ui:
     """`make ui` as a process, and its API."""
 
     def __init__(self, store: Store, folder: Path, hook: str) -> None:
-        self.folder, self.port = folder, _free_ports()
+        self.folder, self.port = folder, free_ports(2)
         self.log = folder / "ui.log"
         environment = store.environment(TUTTI_WEBHOOK_URL=hook)
         with self.log.open("wb") as out:
@@ -76,15 +76,6 @@ class Ui:
                 return found
             assert time.monotonic() < deadline, found["state"]
             time.sleep(1)
-
-
-def _free_ports() -> int:
-    """One that is free, as is the next."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as one:
-            port: int = one.getsockname()[1]
-            with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
-                return port
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from tests.ports import free_ports
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.leases import start_ticks
@@ -198,7 +199,7 @@ def test_a_slow_start_has_an_end(catalog: storage.Catalog) -> None:
 def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:
     """The port asked for is refused while another listens there; without one any free one is."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.bind(("127.0.0.1", free_ports()))
         listener.listen()
         port = listener.getsockname()[1]
         with pytest.raises(PortTaken, match=f"port {port} is taken.*leave the port out"):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.ports import free_ports
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.files import files_of
@@ -24,9 +25,7 @@ READY_S = 30
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """The URL of a local S3-compatible server."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_ports()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     environment = {name: value for name, value in os.environ.items() if "PROXY" not in name.upper()}
     with subprocess.Popen(

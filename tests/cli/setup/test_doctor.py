@@ -17,6 +17,7 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
+from tests.ports import free_ports
 from tutti.cli.setup import asking, doctor, fixes
 from tutti.cli.setup.doctor import Check, Finding, Place, Probe, as_json, examine, exit_code, render
 from tutti.tasks.project import PROJECT
@@ -239,9 +240,7 @@ def test_prefect_is_told_from_another_server(
 
 
 def test_free_port_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with _server(200, b"") as port:
-        pass
-    monkeypatch.setattr(doctor, "PREFECT_PORT", port)
+    monkeypatch.setattr(doctor, "PREFECT_PORT", free_ports())
     found = doctor.look_port(_place(tmp_path))
     assert found.status == "ok" and "free" in found.found
 

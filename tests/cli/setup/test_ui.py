@@ -15,6 +15,7 @@ import pytest
 import yaml
 from prefect import Flow
 
+from tests.ports import free_ports
 from tutti.cli.failures import UsageError
 from tutti.cli.setup import deployments, ui
 from tutti.tasks.project import PROJECT
@@ -251,8 +252,6 @@ def test_dead_child_is_named_with_the_end_of_its_log(
     )
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    assert ui.main(["--port", str(port)]) == 1
+    assert ui.main(["--port", str(free_ports(2))]) == 1
     told = capsys.readouterr().err
     assert "prefect exited with code 3" in told and "no server" in told

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.ports import free_ports
 from tests.storage.exchange.test_atif import RESULT, TRAJECTORY, job
 from tutti import storage
 from tutti.cli.main import app
@@ -223,9 +224,7 @@ def test_view_serves_the_logs_and_ends_with_us(logs: Path, home: Path) -> None:
     """The real viewer, over the newest sweep; after SIGTERM and after SIGKILL nothing is left."""
     pytest.importorskip("inspect_ai")
     run("import", logs, home=home)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_ports()
     for end in (signal.SIGTERM, signal.SIGKILL):
         command = [sys.executable, "-m", "tutti.cli.main", "view", "--json", "--port", str(port)]
         environment = {**os.environ, "TUTTI_HOME": str(home)}

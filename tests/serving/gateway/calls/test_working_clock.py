@@ -191,7 +191,7 @@ async def test_a_pause_of_the_whole_endpoint_is_no_work(
         asyncio.get_running_loop().call_later(0.1, clock.skip_to, endpoint.paused_until)
 
     in_turn(bench.engine, TOOL_CALL, TOOL_CALL, ANSWER)
-    assert_waited(await attempt(bench, pause), BUSY_S)
+    assert_waited(await attempt(bench, pause), BUSY_S / 2)
 
 
 @pytest.mark.parametrize("headers", ["", ASKED_TO_WAIT])

@@ -206,7 +206,7 @@ async def test_an_endpoint_that_stays_away_ends_the_attempt_as_infrastructure(
     assert (done.status, done.stop_reason) == ("infra_error", "ModelCallFailed")
     assert done.error_type in (f"http_{status}", "http_503")
     assert done.working_s < LIMIT_S
-    last_call_s = bench.gateway.settings.hold_s + BUSY_S + 1.0
+    last_call_s = bench.gateway.settings.hold_s + BUSY_S + 60.0  # of a busy machine's own time
     assert done.held_s <= RETRY.deadline_s + last_call_s
 
 

@@ -102,8 +102,8 @@ where sweep = 'demo' and is_newest order by concurrency, policy"
   {tutti} sql "select sweep, model, sum(n) n, sum(correct) / sum(n) accuracy from results \
 where is_newest group by all"
 
-  {tutti} sql "select m.role, m.content, m.tool_calls from attempts a join messages m \
-using (attempt_id) where not a.correct order by a.attempt_id, m.position limit 12"
+  {tutti} sql "select m.role, m.content, m.tool_calls from counted a join messages m \
+using (attempt_id) where not a.is_right order by a.attempt_id, m.position limit 12"
 """
 
 

@@ -1,6 +1,6 @@
 """The flow `train-set`: a query's attempts (or a file's conversations) to a checkpoint.
 
-Run: ``tutti train sft --base pocket --from "select attempt_id from attempts where …"``, or from the
+Run: ``tutti train sft --base pocket --from "select attempt_id from counted where …"``, or from the
 Prefect UI. A job that was stopped goes on; one that has a checkpoint is not run again.
 """
 
@@ -29,7 +29,7 @@ from tutti.tasks.training import (
 
 SOLVED = TrainJob(
     base="pocket",
-    data=TrainingData(query="select attempt_id from attempts where model = 'pocket' and correct"),
+    data=TrainingData(query="select attempt_id from counted where model = 'pocket' and is_right"),
 )
 
 

@@ -3,6 +3,7 @@
 import re
 import shlex
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from pydantic import BaseModel
 
 from tests.docs.test_examples import commands
 from tests.training.sets.recorded import Attempt, enter
-from tutti.storage import Home, open_catalog, query
+from tutti.flows.train_set import SOLVED
+from tutti.storage import Home, commit, open_catalog, query
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.registry import read_registry
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -106,3 +108,24 @@ def test_each_query_gives_what_an_objective_reads(tmp_path: Path) -> None:
     assert [{"chosen": "good", "rejected": "bad"}] in found, found
     assert [{"attempt_id": "good", "weight": 0.5}] in found
     assert len(found) == 4 and all(len(rows) == 1 for rows in found)
+
+
+def test_each_query_reads_the_newest_verdict(tmp_path: Path) -> None:
+    """Those of this page, of the shipped jobs and of the flow: once `tutti score` has turned the
+    verdicts over, the other attempts are trained on."""
+    jobs = [job for job in map(read_any_job, JOBS) if isinstance(job, TrainJob)]
+    every = [*queries(), *(str(job.data.query) for job in (SOLVED, *jobs))]
+    home = Home(tmp_path / "store")
+    with open_catalog(home) as catalog:
+        for model in ("pocket", "gpt-4o"):
+            cell = {"cell_id": f"cell:{model}"}
+            more = cell | {"model": model, "steps": 2}
+            own = {f"right before, {model}": True, f"right now, {model}": False}
+            enter(catalog, [Attempt(name, more=more | {"correct": c}) for name, c in own.items()])
+            by = cell | {"scorer": "people", "scored_at": datetime(2026, 11, 24, tzinfo=UTC)}
+            again = [by | {"attempt_id": name, "correct": not c} for name, c in own.items()]
+            commit(catalog, {"scores": again})
+    rows = [row for sql in every for row in query(sql, home)]
+    named = [str(row["chosen" if "chosen" in row else "attempt_id"]) for row in rows]
+    assert len(every) == 8 and len(named) >= 8
+    assert {name.split(",")[0] for name in named} == {"right now"}

@@ -19,7 +19,7 @@ START = re.compile(r"^(?:diff --git |--- [^\n]*\n\+\+\+ )", re.MULTILINE)
 END = re.compile(r"^```", re.MULTILINE)  # of a fence without a language around the diff
 ANSWERS_SQL = f"""
 with own as (
-    select a.cell_id, a.task_id, a.trial, a.answer, a.correct, a.attempt_id, c.task_set_id,
+    select a.cell_id, a.task_id, a.trial, a.answer, a.attempt_id, c.task_set_id,
            row_number() over (
                partition by a.cell_id, coalesce(a.sample_id, a.attempt_id)
                order by coalesce(a.attempt, 0) desc, a.ended_at desc nulls last, a.attempt_id desc
@@ -30,7 +30,7 @@ with own as (
 ), known as (
     select task_set_id, task_id, any_value(slots) as slots from tasks group by all
 )
-select cell_id, own.attempt_id, own.task_id, own.answer, own.correct,
+select cell_id, own.attempt_id, own.task_id, own.answer,
        slots ->> 'instance_id', slots ->> 'id'
 from own left join known using (task_set_id, task_id)
 where place = 1 order by cell_id, own.task_id, own.trial, own.attempt_id
@@ -49,8 +49,6 @@ class StoredAnswer:
     attempt_id: str
     task_id: str
     answer: str | None
-    correct: bool | None
-    """The verdict that the attempt has."""
     instance_id: str | None
     """None where the task is no instance of SWE-bench."""
 
@@ -59,8 +57,8 @@ def stored_answers(connection: duckdb.DuckDBPyConnection, sweep_id: str) -> list
     """The attempts of a sweep that have an answer, by cell, task and trial."""
     rows = connection.execute(ANSWERS_SQL, {"sweep": sweep_id}).fetchall()
     return [
-        StoredAnswer(cell, attempt, task, answer, correct, _instance(named, row_id, task))
-        for cell, attempt, task, answer, correct, named, row_id in rows
+        StoredAnswer(cell, attempt, task, answer, _instance(named, row_id, task))
+        for cell, attempt, task, answer, named, row_id in rows
     ]
 
 

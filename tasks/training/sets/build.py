@@ -32,9 +32,11 @@ MESSAGES = (
     "where attempt_id in (select unnest($ids)) order by attempt_id, position"
 )
 ATTEMPTS = (
-    "select attempt_id, task_id, status, cell_id, engine_id from attempts "
+    "select attempt_id, task_id, status, cell_id, engine_id, attempt_id in "
+    "(select attempt_id from counted where status = 'scorer_error') as is_repaired from attempts "
     "where attempt_id in (select unnest($ids))"
 )
+"""Repaired: a scorer failed on it, and it was scored since."""
 TASKS = "select task_id, split, question from tasks"
 PROGRAMS = """
 select a.task_id, string_agg(m.content, ' ' order by m.position) as question

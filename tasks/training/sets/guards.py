@@ -63,7 +63,7 @@ class HeldOut:
 
     def reason(self, attempt: Mapping[str, Any]) -> str | None:
         """Why an attempt is left out; None if it may be trained on."""
-        if attempt["status"] not in COUNTED:
+        if attempt["status"] not in COUNTED and not attempt["is_repaired"]:
             return f"status {attempt['status']}"
         task_id = attempt["task_id"]
         if task_id not in self.splits:

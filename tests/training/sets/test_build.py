@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,16 @@ def test_each_attempt_that_is_left_out_has_its_reason(catalog: Catalog) -> None:
     said = made.manifest
     assert (said["attempts"], said["sequences"], said["truncated_calls"]) == (9, 2, 2)
     assert (said["tokens"], said["trained_tokens"]) == (14, 6)
+
+
+def test_what_a_scorer_failed_on_is_trained_on_once_it_is_scored(catalog: Catalog) -> None:
+    """As it counts in figures from then on."""
+    enter(catalog, [Attempt(name, status="scorer_error") for name in ("scored since", "unscored")])
+    key = {"cell_id": "cell:1", "attempt_id": "scored since", "scorer": "exact"}
+    commit(catalog, {"scores": [key | {"correct": True, "scored_at": datetime.now(UTC)}]})
+    made = built(catalog)
+    assert [row["name"] for row in rows_of(made)] == ["scored since"]
+    assert left_out(made) == {"unscored": "status scorer_error"}
 
 
 def test_other_splits_are_trained_on_only_if_named(catalog: Catalog) -> None:

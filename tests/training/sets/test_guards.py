@@ -17,7 +17,7 @@ words = st.lists(st.sampled_from("ape bee cat dog eel fox".split()), min_size=1,
 
 
 def attempt(task_id: str | None, status: str = "ok") -> dict[str, Any]:
-    return {"task_id": task_id, "status": status}
+    return {"task_id": task_id, "status": status, "is_repaired": False}
 
 
 @pytest.mark.parametrize("status", ["infra_error", "scorer_error", "cancelled"])
@@ -88,7 +88,7 @@ def test_a_question_near_a_held_out_one_is_left_out_where_that_is_asked() -> Non
         {"task_id": "same", "split": "train", "question": "The capital of Norway is what?"},
         {"task_id": "other", "split": "train", "question": "How long is the river Rhine?"},
     ]
-    attempts = [{"task_id": name, "status": "ok"} for name in ("same", "other")]
+    attempts = [attempt(name) for name in ("same", "other")]
     plain = HeldOut.of(rows, ["train"])
     assert [plain.reason(each) for each in attempts] == [None, None]
     near = plain.with_near(0.6)

@@ -1,7 +1,8 @@
 """What the attempts of a step earned, task by task.
 
-In: the step's cells and a job's reward. Out: groups of attempts with their rewards. An attempt that
-failed for infrastructure reasons, or came too late, has no reward; it is never scored 0.
+In: the step's cells and a job's reward. Out: groups of attempts with their rewards, by their newest
+verdicts. An attempt that does not count (it failed for infrastructure reasons, or came too late)
+has no reward; it is never scored 0.
 """
 
 import json
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from tutti.storage import COUNTED, Home, query
+from tutti.storage import Home, query
 from tutti.tasks.training.job import JobError
 from tutti.tasks.training.policy.reward import RewardSettings
 from tutti.tasks.training.rewards import (
@@ -88,9 +89,12 @@ def _rows(cells: Sequence[str], settings: RewardSettings, home: Home) -> list[di
         f", cast(({sql}) as double) as part_{nth}" for nth, sql in enumerate(wanted.values())
     )
     statement = (
-        "select attempt_id, task_id, status, completion_tokens, correct, cost_usd, working_s, "
-        f"status in {COUNTED} as counted{columns} from attempts "
-        "where cell_id in (select unnest($cells)) order by task_id, trial, attempt"
+        "with rewarded as (select cell_id, attempt_id, completion_tokens, is_right, cost_usd, "
+        f"working_s{columns} from counted where cell_id in (select unnest($cells))) "
+        "select a.task_id, a.attempt_id, a.status, r.* exclude (cell_id, attempt_id), "
+        "r.attempt_id is not null as counted from attempts a left join rewarded r "
+        "on r.cell_id = a.cell_id and r.attempt_id = a.attempt_id "
+        "where a.cell_id in (select unnest($cells)) order by a.task_id, a.trial, a.attempt"
     )
     try:
         rows = query(statement, home, {"cells": list(cells)})
@@ -185,4 +189,4 @@ def _features(
             f"reward.preference.cost: the cost of {row['attempt_id']} is unknown; give the prices "
             "of its models in models.yaml, or no weight for cost"
         )
-    return AttemptFeatures(bool(row["correct"]), cost, row["working_s"], uses)
+    return AttemptFeatures(row["is_right"], cost, row["working_s"], uses)

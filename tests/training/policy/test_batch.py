@@ -1,6 +1,7 @@
 """A step's batch from the store: groups, rewards and advantages of the attempts of one cell."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,25 @@ def test_a_preference_rewards_the_cheaper_of_those_that_solved_it(home: storage.
     enter(home, {"t": [("ok", 0.0), ("ok", 1.0), ("ok", 1.0)]})
     values = last_values(batch(home, preference={"accuracy": 1.0, "cost": 0.5}))
     assert values["t/1"] > values["t/2"] > values["t/0"]
+
+
+def test_a_reward_is_that_of_the_newest_verdict(home: storage.Home) -> None:
+    """Two verdicts were turned over since, and what the scorer had failed on was scored."""
+    enter(home, {"t": [("ok", 1.0), ("ok", 0.0), ("scorer_error", None), ("scorer_error", None)]})
+    when = datetime(2026, 11, 24, tzinfo=UTC)
+    with storage.open_catalog(home) as catalog:
+        key = {"cell_id": CELL, "scorer": "people", "scored_at": when}
+        verdicts = {"t/0": False, "t/1": True, "t/2": True}
+        scores = [
+            key | {"attempt_id": name, "value": float(right), "correct": right}
+            for name, right in verdicts.items()
+        ]
+        storage.commit(catalog, {"scores": scores})
+    rewards: list[dict[str, Any]] = [{}, {"preference": {"accuracy": 1.0}}]
+    for reward in rewards:
+        values = last_values(batch(home, **reward))
+        assert values.keys() == {"t/0", "t/1", "t/2"}
+        assert values["t/1"] == values["t/2"] > 0 > values["t/0"], reward
 
 
 def test_a_preference_for_cost_needs_prices(home: storage.Home) -> None:

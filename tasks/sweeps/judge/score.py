@@ -19,7 +19,7 @@ from tutti.tasks.sweeps.judge.rescore import (
     ScoringRequest,
     rescore,
 )
-from tutti.tasks.sweeps.plan import open_judge
+from tutti.tasks.sweeps.plan import open_judge, serving_of
 from tutti.tasks.sweeps.run import open_bench
 
 
@@ -54,6 +54,15 @@ async def serve_judge(judge: str, models: Path, catalog: Catalog) -> AsyncIterat
             yield judge_of
 
 
+def judge_identity(judge: str, models: Path, catalog: Catalog) -> str:
+    """What a judge is, for ids: as in those of sweeps, what serves it and what it is sent.
+
+    Raises RegistryError.
+    """
+    served = serving_of(pick_models(models, (judge,)), catalog).served[judge]
+    return f"{judge}-{content_hash(served.content)}"
+
+
 async def hold_arena(
     sides: Sequence[Side],
     answers: Answers,
@@ -66,8 +75,7 @@ async def hold_arena(
 
     Raises as `open_bench` and `play`.
     """
-    entry = pick_models(models, (judge,))[judge]
-    identity = f"{judge}-{content_hash(entry.model_dump(mode='json'))}"
+    identity = judge_identity(judge, models, catalog)
     async with serve_judge(judge, models, catalog) as judge_of:
         found = await play(answers, identity, judge_of, catalog, on_progress)
     enter_preferences(catalog, sides, found)

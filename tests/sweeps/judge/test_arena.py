@@ -5,12 +5,16 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.serving.test_identity import MODEL, mark_of
 from tests.sweeps.conftest import Sweep, plan_of
 from tests.sweeps.tasks_entered import enter_tasks
 from tutti import storage
 from tutti.storage import Catalog, Home, query
+from tutti.tasks.identity import NOT_IN_ID
 from tutti.tasks.scoring import JudgeSettings, ScorerFailed
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.judge import find_side
 from tutti.tasks.sweeps.judge.arena import (
     Answer,
@@ -21,6 +25,7 @@ from tutti.tasks.sweeps.judge.arena import (
     won_share,
 )
 from tutti.tasks.sweeps.judge.compare import Side
+from tutti.tasks.sweeps.judge.score import judge_identity
 from tutti.tasks.sweeps.spec import SuiteError
 
 STRENGTH = {"strong": 3, "middle": 2, "weak": 1}
@@ -110,6 +115,18 @@ async def test_a_killed_arena_goes_on_and_asks_nothing_twice(catalog: Catalog) -
     assert (await play(made(), "j", lambda _: again, catalog)).games == whole.games
     assert again.asked == 0
     assert (await play(made(), "other", lambda _: again, catalog)).arena_id != whole.arena_id
+
+
+@pytest.mark.parametrize("name", sorted(MODEL))
+def test_the_judges_id_is_of_what_determines_its_verdicts(name: str, catalog: Catalog) -> None:
+    """A field of its entry that is in no id does not have the games played again."""
+    ids = []
+    for fields in ({}, {name: MODEL[name]}):
+        given = {"provider": "openai", "endpoint": "http://a:1/v1", "context_tokens": 64} | fields
+        file = catalog.home.root / "models.yaml"
+        file.write_text(yaml.safe_dump({"models": {"j": given}}))
+        ids.append(judge_identity("j", file, catalog))
+    assert ids[0].startswith("j-") and (ids[0] == ids[1]) == (mark_of(Model, name) == NOT_IN_ID)
 
 
 async def test_an_empty_answer_loses_without_a_call(catalog: Catalog) -> None:

@@ -113,7 +113,8 @@ def _count(suite: Suite, catalog: Catalog | None) -> tuple[TaskCount, list[Missi
 def reused_facts(job: AnyJob, base: PlannedBase, catalog: Catalog | None) -> list[PlanFact]:
     """What the store has already of this job: its tasks, and a checkpoint of the same settings.
 
-    That is reused only if its data are the same too, which is known when they are frozen.
+    That is reused only if its data and the files that it names are the same too, which is known
+    when it starts.
     """
     made: list[PlanFact] = []
     if catalog is not None and isinstance(job, PolicyJob) and job.suite.benchmark == STDLIB:
@@ -124,7 +125,7 @@ def reused_facts(job: AnyJob, base: PlannedBase, catalog: Catalog | None) -> lis
     if catalog is not None and base.is_here and base.folder is not None:
         trained = _trained(job, base.folder, catalog)
     if trained is not None:
-        text = f"{trained}, if its data are the same: then nothing is trained"
+        text = f"{trained}, if its data and files are the same: then nothing is trained"
         made.append(PlanFact("reused", "checkpoint", trained, text))
     return made or [PlanFact("reused", "nothing", True, "nothing of it is in the store")]
 

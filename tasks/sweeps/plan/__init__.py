@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.estimate import detectable_line as detectable_line
     from tutti.tasks.sweeps.plan.estimate import detectable_words as detectable_words
     from tutti.tasks.sweeps.plan.greedy import greedy_line as greedy_line
+    from tutti.tasks.sweeps.plan.identity import sweep_content as sweep_content
     from tutti.tasks.sweeps.plan.library import Library as Library
     from tutti.tasks.sweeps.plan.library import library_of as library_of
     from tutti.tasks.sweeps.plan.library import make_tasks as make_tasks

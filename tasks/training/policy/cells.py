@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tutti.storage import artifact_id
-from tutti.tasks.sweeps.plan import Cell, Plan, Problem, Sample, SetUp
+from tutti.tasks.sweeps.plan import Cell, Plan, Problem, Sample, SetUp, sweep_content
 from tutti.tasks.sweeps.spec import Suite, with_reply_tokens
 from tutti.tasks.training.job import JobError
 from tutti.tasks.training.policy.job import PolicyJob
@@ -37,7 +37,9 @@ def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCe
     """The cells of a job on its tasks. Raises JobError for an empty split, or a shared task."""
     train, test = rollouts.task_set.problems, evaluations.task_set.problems
     check_apart(train, test, job)
-    own = artifact_id("policy", job.content, rollouts.parents)
+    sides = ((rollout_suite(job), rollouts), (held_out_suite(job), evaluations))
+    content = [job.content, *(sweep_content(suite, set_up) for suite, set_up in sides)]
+    own = artifact_id("policy", content, rollouts.parents)
     at = tuple(evaluated_after(job))
     limit, dynamic = job.evaluation.limit, job.rollouts.dynamic
     return PolicyCells(

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from tests.sweeps.conftest import set_up_of
 from tutti.tasks.project import PROJECT
+from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.synthesis.task import Task
 from tutti.tasks.training import JobError
@@ -53,6 +54,35 @@ def test_a_job_planned_again_rolls_out_the_same_groups() -> None:
     assert first.rollouts == again.rollouts and first.evaluations == again.evaluations
     assert first.rollouts.sweep_id != other.rollouts.sweep_id
     assert first.rollouts.sweep_id != first.evaluations.sweep_id
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+@pytest.mark.parametrize("field", ["command", "mcp"])
+def test_the_files_that_a_harness_names_are_in_ids(
+    field: str, held_out: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a job whose `agent.py` had changed was the one that had been trained."""
+    monkeypatch.chdir(tmp_path)
+    suite = SUITE | {"benchmark": "gsm8k", "harness": {field: "python agent.py"}}
+    asked = job(evaluation={"suite": suite}) if held_out else job(suite=suite)
+    ids = []
+    for text in ("one", "two", "one"):
+        (tmp_path / "agent.py").write_text(text)
+        cells = planned(asked)
+        ids.append((cells.rollouts.sweep_id, cells.evaluations.sweep_id))
+    first, changed, again = ids
+    assert first == again and first[0] != changed[0] and first[1] != changed[1]
+
+
+def test_what_a_sweeps_set_up_has_in_ids_is_in_a_jobs(tmp_path: Path) -> None:
+    """The request settings of the base's entry, for example."""
+    entry = {"provider": "vllm", "checkpoint": "w", "context_tokens": 512, "engine": {}}
+    ids = []
+    for more in ({}, {"prices": {"prompt": 1.0}}, {"request": {"top_p": 0.5}}):
+        model = Model.model_validate(entry | more)
+        sides = [set_up_of(tasks(split, 5), model=model) for split in ("train", "test")]
+        ids.append(plan_policy(job(), *sides).rollouts.sweep_id)
+    assert ids[0] == ids[1] != ids[2]
 
 
 @given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 8), st.integers(0, 3))

@@ -34,7 +34,13 @@ from tutti.tasks.benchmarks.lean.theorems import LEAN_THEOREMS
 from tutti.tasks.benchmarks.long_context.mrcr import MRCR
 from tutti.tasks.benchmarks.mnms.benchmark import MNMS
 from tutti.tasks.benchmarks.negotiation.benchmark import NEGOTIATION
-from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS, generated_name, jsonl_benchmark
+from tutti.tasks.benchmarks.own.jsonl import (
+    ANSWER_FIELDS,
+    QUESTION_FIELDS,
+    SCORER_WORDS,
+    generated_name,
+    jsonl_benchmark,
+)
 from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
 from tutti.tasks.benchmarks.own.reading import OwnReading
 from tutti.tasks.benchmarks.paced import PACED
@@ -151,11 +157,13 @@ def open_benchmark(choice: BenchmarkChoice, reading: OwnReading | None = None) -
 
 
 __all__ = [
+    "ANSWER_FIELDS",
     "BENCHMARKS",
     "CUSTOMER",
     "EXPERTS",
     "MEAN_SCORE",
     "PUBLISHED",
+    "QUESTION_FIELDS",
     "SCORER_WORDS",
     "SHARE_RIGHT",
     "BadBenchmarkFile",

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from tutti.storage import artifact_id
 from tutti.tasks.agents import shipped_harness
-from tutti.tasks.benchmarks import PUBLISHED
+from tutti.tasks.benchmarks import ANSWER_FIELDS, PUBLISHED, QUESTION_FIELDS
 from tutti.tasks.identity import files_named, identity_of
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec import (
@@ -22,7 +22,9 @@ from tutti.tasks.sweeps.spec import (
     Policy,
     Suite,
     marks_of,
+    open_named,
     own_command,
+    parts,
     set_fields,
     value_of,
     without_groups,
@@ -34,6 +36,11 @@ ALWAYS = {"temperature": "temperature", "max_tokens": "max_tokens", "max_turns":
 """Fields that stand in every id, by their keys there; others only where they are set."""
 FORMER_TOKENS = 96
 """The default of `max_tokens` until it followed the context: a grid that states it keeps its id."""
+OF_BENCHMARK = ("split", "prompt")
+"""Fields that come to the benchmark's own where they are omitted."""
+OF_ROWS = {"question_field": QUESTION_FIELDS, "answer_field": ANSWER_FIELDS}
+"""Fields that come to one of these where they are omitted. Which one a file's rows say, and with
+them the task set, which is in the ids of cells."""
 LINES = ("command", "mcp")
 """Fields that are shell lines: the files that they name decide as well."""
 
@@ -91,16 +98,30 @@ def grid_id_of(suite: Suite) -> str | None:
 
 def _is_default(suite: Suite, name: str, value: Any) -> bool:
     """Whether a stated value is what an omitted one comes to."""
+    if name in OF_BENCHMARK:
+        return _own_defaults(suite, name) == {value}
+    if name in OF_ROWS:
+        return value in OF_ROWS[name]
     is_stdlib = suite.benchmark == STDLIB and not suite.benchmarks
     omitted = {
         "python": "once" if is_stdlib else None,
-        "split": "test" if is_stdlib else None,
         "command": None if suite.benchmarks else own_command(suite.benchmark),
         "max_tokens": FORMER_TOKENS,
         "rule": PUBLISHED,
         "solo": False,
     }
     return name in omitted and bool(value == omitted[name])
+
+
+def _own_defaults(suite: Suite, name: str) -> set[str]:
+    """What a field of `OF_BENCHMARK` comes to where it is omitted, of each benchmark of a grid that
+    has a use for it. Raises BenchmarkError."""
+    given = {part.benchmark: part.data for part in parts(suite)}
+    omitted = {each: data.model_copy(update={name: None}) for each, data in given.items()}
+    found = {
+        getattr(open_named(each, data), name) for each, data in omitted.items() if each != STDLIB
+    }
+    return found | ({"test"} if name == "split" and STDLIB in given else set())
 
 
 class CellIds:

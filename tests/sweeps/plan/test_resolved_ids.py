@@ -133,6 +133,32 @@ def test_what_an_omitted_field_comes_to_may_be_stated(
     assert grid_id_of(grids[0]) == grid_id_of(grids[1]) is not None
 
 
+@pytest.mark.parametrize(
+    ("benchmarks", "same", "others"),
+    [
+        (("gsm8k",), {"split": "test", "prompt": "number"}, {"split": "train", "prompt": "math"}),
+        (("gsm8k", "stdlib"), {"split": "test", "prompt": "number"}, {"prompt": "math"}),
+        (("gsm8k", "math-500"), {"split": "test"}, {"prompt": "number"}),
+        (("mine.jsonl",), {"split": "test", "prompt": "plain"}, {"prompt": "{question}"}),
+        (("mine.jsonl",), {"question_field": "problem"}, {"question_field": "asked"}),
+        (("mine.jsonl", "gsm8k"), {"answer_field": "target"}, {"answer_field": "gold"}),
+    ],
+)
+def test_a_grid_may_state_what_its_benchmarks_have_as_their_own(
+    benchmarks: tuple[str, ...], same: dict[str, str], others: dict[str, str], tmp_path: Path
+) -> None:
+    """Of every benchmark in it that has a use for the field; before, it was another grid."""
+    (tmp_path / "mine.jsonl").write_text('{"problem": "1 + 1?", "target": "2"}')
+    paths = [str(tmp_path / each) if "." in each else each for each in benchmarks]
+    base = with_fields(BASE, {"benchmarks": paths, "models": ("a", "b")})
+    if "mine.jsonl" in benchmarks:
+        base = with_fields(base, {"scorer": "exact"})
+    grid = grid_id_of(base)
+    stated = [grid_id_of(with_fields(base, {name: each})) for name, each in same.items()]
+    assert stated == [grid] * len(same)
+    assert all(grid_id_of(with_fields(base, {n: each})) != grid for n, each in others.items())
+
+
 def test_each_field_of_a_load_and_of_parallel_thinking_is_in_ids(tmp_path: Path) -> None:
     """A trace by its arrivals, not by its path."""
     first, second = tmp_path / "a.json", tmp_path / "b.json"

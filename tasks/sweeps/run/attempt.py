@@ -129,8 +129,14 @@ class Attempts:
     async def __aexit__(self, *_: object) -> None:
         await self._open.aclose()
 
-    async def make(self, sample: Sample, attempt_id: str) -> Trajectory:
-        """One attempt from its first call to its score.
+    async def make(
+        self,
+        sample: Sample,
+        attempt_id: str,
+        settle: Callable[[Trajectory], None] = lambda trajectory: None,
+    ) -> Trajectory:
+        """One attempt from its first call to its score. `settle` may change its status before it is
+        scored (`Failures.settle`).
 
         A scorer that fails makes it a `scorer_error`. What it did is in the gateway's records.
         """
@@ -144,6 +150,7 @@ class Attempts:
             done = await self._orchestrated(sample, model, others)
         else:
             done = await self._alone(sample, attempt_id, model)
+        settle(done)
         try:
             done.score = await self._score(sample.problem, done, others)
         finally:

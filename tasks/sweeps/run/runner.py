@@ -250,8 +250,8 @@ class _CellRun:
         entered = await self.entry.enter(due)
         if self.late is not None:
             self.late.attempt_of[due.sample.sample_id] = entered.attempt_id
-        trajectory = await self.attempts.make(due.sample, entered.attempt_id)
-        self.failures.settle(trajectory)
+        settle = self.failures.settle
+        trajectory = await self.attempts.make(due.sample, entered.attempt_id, settle)
         await self._keep(entered, trajectory)
         self._count(due.sample, trajectory)
         await self.attempts.release(due.sample, entered.attempt_id)

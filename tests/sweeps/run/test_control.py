@@ -305,10 +305,13 @@ async def test_a_rejected_request_is_the_models_own_outcome(sweep: Sweep) -> Non
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.done, progress.infra, progress.correct) == (6, 0, 4)
     rejected = sweep.sql(
-        "select error_type, attempt, error_message like 'HTTP 4%' from attempts "
+        "select error_type, attempt, error_message like 'HTTP 4%', score, correct from attempts "
         "where status = 'model_error' order by all"
     )
-    assert rejected == [("http_400", 1, True), ("http_422", 1, True)]
+    # Scored by what it said until then, as `tutti score` does: on a scale with negative scores, 0
+    # is not the worst.
+    expected = [("http_400", 1, True, 0.0, False), ("http_422", 1, True, 0.0, False)]
+    assert rejected == expected
     assert sweep.sql(CELLS) == [("finished", None)]
 
 

@@ -50,7 +50,7 @@ def _why(detail: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
             "stay as they are; `--labels` compares them with people's"
         )
     name = str(detail.get("benchmark", ""))
-    harness = shipped_harness(_command(name, spec))
+    harness = shipped_harness(command_of(name, spec))
     if harness is not None:
         return (
             f"{name}: the package of {harness.name} scored the attempts when they were made, and "
@@ -61,7 +61,7 @@ def _why(detail: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _command(benchmark: str, spec: Mapping[str, Any]) -> str | None:
+def command_of(benchmark: str, spec: Mapping[str, Any]) -> str | None:
     """The command that made the attempts at a benchmark of the suite; None: tutti's agent."""
     group = spec.get("harness")
     given = group.get("command") if isinstance(group, Mapping) else spec.get("command")

@@ -35,7 +35,7 @@ from tutti.tasks.scoring import (
     Submission,
 )
 from tutti.tasks.sweeps.judge.end_states import COMPARE_STATES, EndStates
-from tutti.tasks.sweeps.judge.given_scores import came_with
+from tutti.tasks.sweeps.judge.given_scores import came_with, command_of
 from tutti.tasks.sweeps.plan import reply_in
 from tutti.tasks.sweeps.run import score_columns
 from tutti.tasks.sweeps.spec import SuiteError
@@ -151,9 +151,11 @@ async def rescore(
 
     async def one(row: Mapping[str, Any]) -> None:
         async with slots:
-            target = _target(row, "benchmark" in details[row["task_set_id"]])
+            benchmark = details[row["task_set_id"]].get("benchmark")
+            target = _target(row, benchmark is not None)
             means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
-            said = submission_of(row, messages.get(row["attempt_id"], []), reasoning)
+            by_command = benchmark is not None and command_of(benchmark, spec) is not None
+            said = submission_of(row, messages.get(row["attempt_id"], []), reasoning, by_command)
             its = chosen[row["task_set_id"]]
             try:
                 said = replace(said, state=await states.of(row["attempt_id"], target, its))
@@ -291,10 +293,14 @@ def _message(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def submission_of(
-    row: Mapping[str, Any], messages: list[dict[str, Any]], reasoning: str
+    row: Mapping[str, Any],
+    messages: list[dict[str, Any]],
+    reasoning: str,
+    by_command: bool = False,
 ) -> Submission:
     """What an attempt submits, by its row and its messages, whose reasoning is separated here where
-    it was stored in their text."""
+    it was stored in their text. `by_command`: the answer is what a harness gave, wherever it read
+    it."""
     made = [
         separated(each, reasoning) if each["role"] == "assistant" else each for each in messages
     ]
@@ -303,10 +309,11 @@ def submission_of(
         return Submission(reply_in(row["answer"], reasoning), "", made)
     before, now = (each[places[-1]]["content"] or "" for each in (messages, made))
     answer = row["answer"]
-    if answer == before:
-        answer = now or None
-    elif answer is not None and answer in before and answer not in now:
-        answer = None  # it was read in the reasoning
+    if answer is not None and not by_command:
+        if answer == before:
+            answer = now or None
+        elif answer in before and answer not in now:
+            answer = None  # it was read in the reasoning
     return Submission(reply_in(answer, reasoning), now, made)
 
 

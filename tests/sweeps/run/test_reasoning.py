@@ -81,6 +81,35 @@ async def test_what_of_a_reply_is_scored(
     assert (found.scored, found.flipped) == (1, [])
 
 
+PROGRAM = """\
+import json, os, urllib.request
+body = {"model": os.environ["TUTTI_MODEL"], "messages": [{"role": "user", "content": "Of France?"}]}
+request = urllib.request.Request(
+    os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+    data=json.dumps(body).encode(),
+    headers={"Content-Type": "application/json"},
+)
+text = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+print(text.partition("<think>")[2].partition("<")[0])
+"""
+"""A harness that takes its answer out of the reasoning."""
+
+
+@pytest.mark.parametrize("reasoning", [None, "auto", "off"])
+async def test_a_harness_may_have_its_answer_from_the_reasoning(
+    reasoning: str | None, sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scored again, it is what the harness gave; before, it was lost."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    command, said = f"{{python}} {program}", "<think>Paris</think>I said it."
+    plan = await measured(sweep, tmp_path, monkeypatch, said, command=command)
+    assert sweep.sql("select correct, answer from attempts") == [(True, "Paris")]
+    found = await rescore(plan.sweep_id, sweep.catalog, ScoringRequest(reasoning=reasoning))
+    assert (found.scored, found.flipped) == (1, [])
+    assert sweep.sql("select distinct answer from scores") == [("Paris",)]
+
+
 async def test_stored_texts_are_separated_when_they_are_scored_again_or_compared(
     sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

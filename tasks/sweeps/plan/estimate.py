@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from tutti.storage import Catalog, query
 from tutti.storage import catalog as cat
 from tutti.tasks.agents import shipped_harness
-from tutti.tasks.scoring import SCORERS
+from tutti.tasks.scoring import GRADED, SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
 from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, finished_counts, missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
@@ -61,8 +61,6 @@ where cell_id in (select unnest($cells)) and status = 'scorer_error'
 group by cell_id
 """
 """Samples that their scorer failed on, by cell."""
-GRADED = frozenset({"rubric", "reward", "pairwise"})
-"""Scorers of task sets of before headlines were recorded: as in the view `headlines`."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +166,7 @@ def _measure(plan: Plan, catalog: Catalog) -> str:
     """The headline of the plan's task set, as the view `headlines` has it for its cells."""
     artifact = catalog.artifact(plan.set_up.task_set.task_set_id) or {"detail": {}}
     detail: Mapping[str, Any] = artifact["detail"] or {}
+    # Task sets of before headlines were recorded have the name of their scorer alone.
     by_scorer = "mean score" if detail.get("scorer") in GRADED else "accuracy"
     return str(detail.get("headline", {}).get("measure", by_scorer))
 

@@ -97,6 +97,16 @@ async def test_the_estimate_names_the_headline_measure(sweep: Sweep) -> None:
     assert "mean score an assumed 50 %" in detectable_line(plan, sweep.catalog)
 
 
+@pytest.mark.parametrize("scorer", ["rubric", "reward", "pairwise", "exact", "sql"])
+async def test_an_old_task_sets_measure_is_the_views(sweep: Sweep, scorer: str) -> None:
+    """One that has the name of its scorer alone, as before headlines were recorded."""
+    plan = plan_of(GRID)
+    sweep.catalog.enter_artifact(plan.set_up.task_set.task_set_id, {"scorer": scorer}, [])
+    sweep.enter(plan)
+    measures = sweep.sql("select distinct measure from headlines")
+    assert measures == [(outlook_of(plan, sweep.catalog).measure,)]
+
+
 async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> None:
     """Also where all was right before: that leaves some spread to expect."""
     plan = plan_of(GRID)

@@ -15,6 +15,8 @@ from tutti.tasks.nights import (
     Night,
     NightContext,
     NightFile,
+    Record,
+    StageResult,
     begin_night,
     ended,
     enter_night,
@@ -51,26 +53,31 @@ async def nightly(
     Returns what the night came to, as `tutti.tasks.nights.page.night_dict`; of a flow run the
     state that it ends in. Raises SuiteError and RegistryError where a file is wrong.
     """
-    try:
-        last = await _nights(suite_file, models, night)
-    except Exception as error:
-        await tell_failure(suite_file, night, error)
-        raise
+    last = await _nights(suite_file, models, night)
     return ended(last) if in_flow_run() else last
 
 
 async def _nights(suite_file: Path, models: Path, night: date | None) -> dict[str, Any]:
-    """The nights that are due; returns the last."""
-    file = read_night(suite_file)
+    """The nights that are due; returns the last. Notifies of each once, also of an error."""
+    untold: Night | None = Night(suite_file.stem, night or planned_for().date())
     parameters: dict[str, Any] = {"suite_file": str(suite_file), "models": str(models)}
     parameters |= {"night": None if night is None else night.isoformat()}
-    with open_run("nightly", parameters) as run:
-        known = night_records(run.catalog, file.name)
-        due = nights_due(file, known, planned_for(), datetime.now(UTC), night)
-        spending = Spending(file.budget)
-        for each in due.nights:
-            last = await _measured(file, each, models, spending, due.notes, run)
-    return last
+    try:
+        file = read_night(suite_file)
+        with open_run("nightly", parameters) as run:
+            known = night_records(run.catalog, file.name)
+            due = nights_due(file, known, planned_for(), datetime.now(UTC), night)
+            spending = Spending(file.budget)
+            for each in due.nights:
+                untold = each
+                record, results = await _measured(file, each, models, spending, due.notes, run)
+                untold = None
+                last = await _published(record, results, due.notes, run)
+        return last
+    except Exception as error:
+        if untold is not None:
+            await tell_failure(untold, error)
+        raise
 
 
 async def _measured(
@@ -80,8 +87,8 @@ async def _measured(
     spending: Spending,
     notes: Sequence[str],
     run: Run,
-) -> dict[str, Any]:
-    """One night from its first sample to its notifications."""
+) -> tuple[Record, Sequence[StageResult]]:
+    """One night from its first sample to its verdict, and what its stages came to."""
     catalog, log = run.catalog, run.log
 
     async def measured(suite: Suite) -> str:
@@ -93,8 +100,19 @@ async def _measured(
     before = last_accepted_night(catalog, night)
     context = NightContext(file, night, before, catalog, spending)
     results = await measure_stages(context, measured)
-    record = enter_night(catalog, judge_night(night, results, before))
-    if record.sweeps:
-        await publish_report(list(record.sweeps.values()), f"Night {night.label}", catalog, log)
-    await tell(record, results, notes, log)
+    return enter_night(catalog, judge_night(night, results, before)), results
+
+
+async def _published(
+    record: Record, results: Sequence[StageResult], notes: Sequence[str], run: Run
+) -> dict[str, Any]:
+    """Write a night's report and notify, also of a report that cannot be written."""
+    try:
+        if record.sweeps:
+            title = f"Night {record.night.label}"
+            await publish_report(list(record.sweeps.values()), title, run.catalog, run.log)
+    except Exception as error:
+        await tell(record.without_report(error), results, notes, run.log)
+        raise
+    await tell(record, results, notes, run.log)
     return night_dict(record, results, notes)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tutti.tasks.nights.notify import tell as tell
     from tutti.tasks.nights.notify import tell_failure as tell_failure
     from tutti.tasks.nights.page import night_dict as night_dict
+    from tutti.tasks.nights.record import Record as Record
     from tutti.tasks.nights.record import accept_night as accept_night
     from tutti.tasks.nights.record import begin_night as begin_night
     from tutti.tasks.nights.record import enter_night as enter_night
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tutti.tasks.nights.spec import read_night as read_night
     from tutti.tasks.nights.stages import NightContext as NightContext
     from tutti.tasks.nights.stages import measure_stages as measure_stages
+    from tutti.tasks.nights.verdict import StageResult as StageResult
     from tutti.tasks.nights.verdict import judge_night as judge_night
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours

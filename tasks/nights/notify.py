@@ -4,14 +4,13 @@ In: a night's record. Nothing here may fail a night: what could not be told is s
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.markup import escape
 
 from tutti.tasks.nights.page import night_page
-from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.record import Record, words_of
 from tutti.tasks.nights.spec import Night
 from tutti.tasks.nights.verdict import StageResult
 from tutti.tasks.nights.webhook import post_webhook
@@ -44,18 +43,16 @@ async def tell(
     accepted = f" [dim](accepted: {record.accepted})[/]" if record.accepted else ""
     said = f"[{COLOURS[word]}]{label}: {word}[/]{accepted}: {escape(record.reason)}"
     log.console.print(said, soft_wrap=True)
-    if in_flow_run():
-        await _tell_prefect(record, night_page(record, results, notes))
     if record.alerts and (failure := await post_webhook(summary(record))) is not None:
         log.console.print(f"[yellow]{failure}[/]")
+    if in_flow_run():
+        await _tell_prefect(record, night_page(record, results, notes))
 
 
-async def tell_failure(file: Path, night: date | None, error: Exception) -> None:
+async def tell_failure(night: Night, error: Exception) -> None:
     """Notify of a night that an error ended before its verdict: nothing else would."""
-    lines = str(error).strip().splitlines() or [""]
-    reason = f"no verdict: {type(error).__name__}: {lines[0]}"
-    label = Night(file.stem, night or planned_for().date())
-    await tell(Record(label, reason=reason), (), (), StageLog())
+    record = Record(night, reason=f"no verdict: {words_of(error)}")
+    await tell(record, (), (), StageLog())
 
 
 def summary(record: Record) -> dict[str, Any]:

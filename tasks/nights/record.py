@@ -43,11 +43,26 @@ class Record:
     """When this was written."""
     by_hand: bool = False
     """Whether somebody accepted it by `tutti gate --accept`."""
+    has_report: bool = True
+    """Whether no error kept its report from being written. Not stored."""
 
     @property
     def alerts(self) -> bool:
-        """Whether somebody must look at it: it was worse, or lacks data for a verdict."""
-        return self.verdict == "worse" or self.accepted is None
+        """Whether somebody must look at it: it was worse, lacks data for a verdict, or has no
+        report."""
+        return self.verdict == "worse" or self.accepted is None or not self.has_report
+
+    def without_report(self, error: Exception) -> "Record":
+        """The same night, of which an error is told beside its verdict."""
+        return replace(
+            self, reason=f"{self.reason}; no report: {words_of(error)}", has_report=False
+        )
+
+
+def words_of(error: Exception) -> str:
+    """An error in one line."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"
 
 
 def begin_night(catalog: Catalog, night: Night) -> None:

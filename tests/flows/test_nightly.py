@@ -163,7 +163,7 @@ async def test_a_wrong_registry_is_an_error(desk: Desk, monkeypatch: pytest.Monk
     with pytest.raises(SuiteError):
         await desk.night(2, stages={"full": {"suite": SUITE | {"concurrency": [0]}}})
     assert [(told["night"], told["verdict"]) for told in desk.told] == [
-        ("night-2026-11-01", "inconclusive"), ("night-2026-11-02", "inconclusive"),
+        ("nightly-2026-11-01", "inconclusive"), ("night-2026-11-02", "inconclusive"),
     ]  # fmt: skip
     assert "no verdict: RegistryError: " in desk.told[0]["reason"]
     assert "no verdict: SuiteError: " in desk.told[1]["reason"]
@@ -178,6 +178,41 @@ async def test_a_night_that_cannot_measure_notifies(
     (told,) = desk.told
     assert (found["verdict"], told["verdict"]) == ("inconclusive", "inconclusive")
     assert told["reason"] == "full: not measured: the budget of 1e-06 minutes is spent"
+
+
+async def test_a_report_that_cannot_be_written_is_told_with_the_verdict(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one message, also of a night that would have had none. Before, it said that there was no
+    verdict; and if the run could not be ended after a message, a second one did."""
+
+    async def full(*_: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setenv("TUTTI_WEBHOOK_URL", desk.hook_url)
+    monkeypatch.setattr("tutti.flows.nightly.publish_report", full)
+    with pytest.raises(OSError, match="disk full"):
+        await desk.night(1, stages={"full": {"suite": SUITE | {"limit": 3}}})
+    (told,) = desk.told
+    assert told["accepted"], "it is no less a baseline"
+    (kept,) = storage.query("select reason from verdicts where metric = 'night'")
+    said = f"{told['night']}: {told['reason']}"
+    assert said == f"{kept['reason']}; no report: OSError: disk full"
+
+
+async def test_an_error_after_a_nights_message_sends_no_other(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalog that is gone when the run is to be ended, for example."""
+
+    def gone(*_: Any) -> None:
+        raise OSError("gone")
+
+    monkeypatch.setenv("TUTTI_WEBHOOK_URL", desk.hook_url)
+    monkeypatch.setattr("tutti.flows.nightly.night_dict", gone)
+    with pytest.raises(OSError, match="gone"):
+        await desk.night(1, budget={"minutes": 1e-6})
+    assert [told["reason"].partition(":")[0] for told in desk.told] == ["full"]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ class _Strict(BaseModel):
 class RewardPart(_Strict):
     """One part of a reward that is a sum."""
 
-    sql: str = Field(description="expression over the columns of `attempts`")
+    sql: str = Field(description="expression over the columns of `counted`")
     weight: float = Field(1.0, description="what it is multiplied with")
 
 
@@ -61,7 +61,7 @@ class RewardSettings(_Strict):
 
     sql: str = Field(
         "coalesce(score, 0)",
-        description="expression over the columns of `attempts`: score - 0.1 * least(cost_usd, 1)",
+        description="expression over the columns of `counted`: score - 0.1 * least(cost_usd, 1)",
     )
     parts: dict[str, RewardPart] = Field(
         {}, description="in place of `sql`: named parts, whose weighted sum is the reward"

@@ -62,7 +62,7 @@ def _of_reward(job: PolicyJob) -> Iterator[str]:
         yield "reward.process: picks of turns are made by tutti"
     for name in ("preference", "parts"):
         if getattr(reward, name):
-            yield f"reward.{name}: columns of `attempts` are tutti's; a reward is the score"
+            yield f"reward.{name}: columns of `counted` are tutti's; a reward is the score"
     if " ".join(reward.sql.split()) not in REWARDS:
         known = " or ".join(map(repr, REWARDS))
         yield f"reward.sql: {reward.sql!r} is SQL over tutti's store; only {known} is carried"

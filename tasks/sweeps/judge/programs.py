@@ -27,7 +27,6 @@ from tutti.tasks.scoring import EXACT, SCORERS, Score, ScorerFailed, ScoringReso
 from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.judge.rescore import (
     MESSAGES,
-    VERDICTS,
     JudgeOf,
     RescoreResult,
     ScoringRequest,
@@ -48,10 +47,9 @@ LABELS, LABELS_VERSION = "labels", "1"
 """The scorer of a line that has a verdict itself."""
 AT_ONCE = 8  # attempts being scored
 AGAIN = "#"  # before the number of a program's second attempt
-ATTEMPTS = f"""
-select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer,
-       coalesce(v.correct, a.correct) as correct, a.status, a.started_at
-from attempts a left join ({VERDICTS}) v on v.attempt_id = a.attempt_id
+ATTEMPTS = """
+select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer, k.correct, a.status, a.started_at
+from attempts a left join counted k on k.cell_id = a.cell_id and k.attempt_id = a.attempt_id
 where a.sweep_id = $sweep and a.source = 'gateway' order by a.started_at, a.attempt_id
 """
 

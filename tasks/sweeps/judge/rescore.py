@@ -43,19 +43,13 @@ from tutti.tasks.sweeps.spec import SuiteError
 AT_ONCE = 8  # attempts being scored
 ROWS = 2_000  # scores of one commit
 
-VERDICTS = """
-select attempt_id, arg_max(correct, scored_at) as correct from scores
-where sweep_id = $sweep and correct is not null group by attempt_id
-"""
-"""The newest verdict of each attempt."""
 ATTEMPTS = f"""
-select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer,
-       coalesce(v.correct, a.correct) as correct, t.family, t.answer as target, t.question,
-       c.task_set_id
+select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer, k.correct, t.family,
+       t.answer as target, t.question, c.task_set_id
 from attempts a join cells c using (cell_id)
 join tasks t on t.task_id = a.task_id and t.task_set_id = c.task_set_id
-left join ({VERDICTS}) v on v.attempt_id = a.attempt_id
-where a.sweep_id = $sweep and if($lost, a.status = 'scorer_error' and v.correct is null,
+left join counted k on k.cell_id = a.cell_id and k.attempt_id = a.attempt_id
+where a.sweep_id = $sweep and if($lost, a.status = 'scorer_error' and k.attempt_id is null,
       a.status in {SCORABLE})
 order by a.cell_id, a.attempt_id
 """

@@ -7,6 +7,7 @@ import pytest
 
 from tests.sweeps.conftest import Sweep, plan_of
 from tests.sweeps.tasks_entered import enter_tasks
+from tutti.storage import commit
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.exact import Exact
 from tutti.tasks.sweeps.judge.rescore import ScoringRequest, _scorer_of, rescore
@@ -32,6 +33,23 @@ async def test_the_same_scorer_flips_nothing(sweep: Sweep) -> None:
     found = await rescore(plan.sweep_id, sweep.catalog)
     assert (found.scored, found.flipped, found.failed) == (6, [], {})
     assert sweep.sql("select count(*), count(distinct attempt_id) from scores") == [(12, 6)]
+
+
+async def test_a_flip_is_from_the_verdict_that_figures_show(sweep: Sweep) -> None:
+    """Of several scorers at one time that is the attempt's own; before, it was any of theirs."""
+    plan = plan_of()
+    enter_tasks(sweep.catalog, plan)
+    await sweep.run(plan, sweep.enter(plan))
+    key = ("sweep_id", "cell_id", "attempt_id", "scored_at")
+    rows = [
+        dict(zip(key, row, strict=True))
+        for row in sweep.sql(f"select {', '.join(key)} from scores")
+    ]
+    for scorer in ("a", "z"):
+        more = {"scorer": scorer, "value": 0.0, "correct": False}
+        commit(sweep.catalog, {"scores": [row | more for row in rows]})
+    assert sweep.sql("select distinct is_right from counted") == [(True,)]
+    assert (await rescore(plan.sweep_id, sweep.catalog)).flipped == []
 
 
 class Fails(Exact):

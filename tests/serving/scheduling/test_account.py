@@ -77,6 +77,18 @@ def test_a_place_that_is_left_takes_its_demand_along() -> None:
     assert account.demand == [0.0] * len(HORIZON)
 
 
+def test_demand_is_none_without_places() -> None:
+    """Whatever the sum lost in rounding: 0.1 + 0.2 - 0.1 - 0.2 is not 0."""
+    account = Account(EngineState("e", CAPACITY, block_tokens=1))
+    for tokens in (0.1, 0.2):
+        place = Place(Program(str(tokens), 0.0), account, 0.0)
+        account.enter(place)
+        account.book(place, [tokens] * len(HORIZON))
+    for place in list(account.places.values()):
+        account.leave(place, 1.0)
+    assert account.demand == [0.0] * len(HORIZON)
+
+
 def test_only_new_preemptions_lower_the_level(account: Account) -> None:
     """The engine tells their total at every sample."""
     account._turn = 0

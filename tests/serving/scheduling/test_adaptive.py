@@ -76,6 +76,34 @@ def test_nothing_is_held_where_a_found_prefix_saves_little_of_a_calls_time(
     assert policy.keep_s == pytest.approx(keep_s)
 
 
+def test_where_nothing_is_held_the_engine_alone_decides() -> None:
+    """Calls go to it though their contexts do not fit beside each other."""
+    place = world(1000)
+    assert isinstance(place.policy, Adaptive)
+    place.policy.keep_s = 0.0
+    assert running(place.arrive("a", 800), place.arrive("b", 800)) == [True, True]
+
+
+def test_what_of_a_prompt_could_be_found_is_a_mean_over_calls() -> None:
+    """Of the first none; then the 100 and the 200 tokens of the call before."""
+    policy = Adaptive()
+    place = World(policy, 10_000)
+    for tokens, reusable in ((100, 0.0), (200, 100.0), (300, 150.0)):
+        call = place.arrive("a", tokens)
+        place.scheduler.finish(call, Usage(tokens, 0, 0), 0.0)
+        assert policy._reusable == pytest.approx(reusable)
+
+
+def test_a_context_of_less_than_a_block_is_not_expected_in_the_cache() -> None:
+    """It says nothing of what the engine finds."""
+    policy = Adaptive()
+    place = World(policy)
+    place.engine(1000, block=16)
+    for _ in range(2):
+        place.scheduler.finish(place.arrive("a", 10), Usage(10, 0, 10), 0.0)
+    assert policy._reuse == 0.0
+
+
 def test_a_program_is_taken_for_ended_far_beyond_the_longest_gap() -> None:
     """Four times as long; one that has a call, and one away for less, are not."""
     policy = Adaptive()

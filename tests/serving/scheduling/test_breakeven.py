@@ -65,3 +65,5 @@ def test_calls_of_one_prompt_length_show_no_price_and_no_noise() -> None:
     for number in range(2 * ENOUGH_CALLS):
         price.add(100, number % 5, 1.0)
     assert price.slope() is None and price._noise == 0.0
+    price.add(200, 0, 1.0)
+    assert price._noise == 0.0, "nothing was expected of the first prompt of another length"

@@ -125,6 +125,8 @@ def test_running_calls_that_outgrow_their_booking_take_pins() -> None:
     call = place.arrive("c", 400, 50)
     place.scheduler.progress(call, 150, 0.2)
     assert list(pinned(place)) == ["a"]  # 400 + 150 + 300 fit
+    place.scheduler.progress(call, 300, 0.3)
+    assert list(pinned(place)) == ["a"]  # 400 + 300 + 300 just fit
     place.scheduler.progress(call, 700, 0.3)
     assert pinned(place) == {}
 

@@ -1,5 +1,7 @@
 """What is learnt of a run's programs: the last values, each answer at first, then one of many."""
 
+import pytest
+
 from tutti.tasks.serving.scheduling.forecast import FIRST_OUTPUT, SPARE, Forecast, Quantiles
 
 
@@ -38,6 +40,24 @@ def test_the_last_values_are_kept_in_order() -> None:
 def test_a_profile_begins_with_what_is_held_now() -> None:
     """And grows by what a call adds, as long as all programs are taken to go on."""
     assert Forecast().profile(100, 10.0, 0)[:4] == [100.0, 110.0, 120.0, 130.0]
+
+
+def test_before_any_program_has_ended_only_calls_beyond_the_assumed_may_be_the_last() -> None:
+    """Eight are assumed; a program that has made as many ends with each further call by an eighth.
+    One that has made six is sure to make two more."""
+    assert Forecast().survival(8)[:3] == pytest.approx((1.0, 7 / 8, (7 / 8) ** 2))
+    assert Forecast().survival(6)[:5] == pytest.approx((1.0, 1.0, 1.0, 7 / 8, (7 / 8) ** 2))
+
+
+def test_growth_follows_what_calls_add_by_a_thirty_second() -> None:
+    """The first says it whole; what shrinks or is the first call's is left out."""
+    forecast = Forecast()
+    assert forecast.growth(100) == 50.0, "half of the context, before any is known"
+    forecast.call_ended(1, 32)
+    assert forecast.growth(100) == 32.0
+    for growth in (64, None, -1):
+        forecast.call_ended(1, growth)
+    assert forecast.growth(100) == 33.0
 
 
 def test_a_forecast_is_made_anew_when_programs_end() -> None:

@@ -21,6 +21,7 @@ from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.reasons import EndReason
 from tutti.tasks.sweeps.run import runner
 from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.early_stop import watches_of
 from tutti.tasks.sweeps.run.runner import Progress, run_cell
 from tutti.tasks.sweeps.spec.suite import Budget, with_fields
 
@@ -208,6 +209,8 @@ async def test_a_cell_ends_once_its_accuracy_is_decided(sweep: Sweep) -> None:
     (_, (status, reason)) = sweep.sql(CELLS)
     assert status == "ended_early" and "accuracy is worse" in reason
     assert sweep.sql(CODES)[1] == ("accuracy_decided", 0.01, "passthrough")
+    ((_, again),) = watches_of(plan, second, sweep.catalog)
+    assert "accuracy is worse" in str(again.verdict()), "who goes on knows what has ended"
     assert missing_cells(plan, sweep.catalog) == []
     wider = plan_with(
         200, concurrency=(8,), policies=("passthrough", "cap"), stop_when_sure={"margin": 0.02}

@@ -94,6 +94,28 @@ def test_what_of_a_prompt_could_be_found_is_a_mean_over_calls() -> None:
         assert policy._reusable == pytest.approx(reusable)
 
 
+def test_the_share_of_a_context_that_prompts_begin_with_is_a_mean_over_64_calls() -> None:
+    """All of it, before any has come."""
+    policy = Adaptive()
+    place = World(policy, 10_000)
+    place.scheduler.finish(place.arrive("a", 100), Usage(100, 0, 0), 0.0)
+    call = place.scheduler.arrive("a", "again", 100, 0, 0.0, common=0.5)[0]
+    place.scheduler.finish(call, Usage(100, 0, 0), 0.0)
+    assert policy._common == pytest.approx(1 - 0.5 / 64)
+
+
+def test_a_program_without_a_place_goes_to_its_own_engine_first() -> None:
+    """Its prefix may be cached there, though another has more room."""
+    policy = Adaptive()
+    place = World(policy, 100_000, 100_000)
+    place.step("a", 100)
+    policy._leave(place.program("a").note, 0.0)
+    own, other = place.engines
+    busy = place.arrive("b", 300), place.arrive("c", 100)
+    assert [call.engine for call in busy] == [own, other]
+    assert place.arrive("a", 100).engine is own
+
+
 def test_a_context_of_less_than_a_block_is_not_expected_in_the_cache() -> None:
     """It says nothing of what the engine finds."""
     policy = Adaptive()

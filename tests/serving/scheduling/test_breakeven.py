@@ -1,5 +1,6 @@
 """What a miss costs: from calls, from the idle engine, and from both."""
 
+from math import sqrt
 from random import Random
 
 import pytest
@@ -57,6 +58,17 @@ def test_a_prefix_is_kept_where_that_clearly_pays(refill_s: float, kept: bool) -
     """Gaps of a tenth of a second: a cache that fills again in twice that is not kept for them, for
     keeping wastes more of it than the idle prefixes take."""
     assert (seconds_to_keep(GAPS, 0, refill_s) > 0) == kept
+
+
+@pytest.mark.parametrize(("tokens", "seconds"), [(100, 1.0), (1, 10.0)])
+def test_the_standard_error_by_hand(tokens: int, seconds: float) -> None:
+    """24 differences d of `tokens`, each with a mean squared residual of `seconds` squared before
+    any slope is known: 1 / sqrt(24 d^2 / (2 seconds^2))."""
+    price = MissPrice()
+    for number in range(ENOUGH_CALLS + 1):
+        price.add(number % 2 * tokens, 0, number % 2 * seconds)
+    error = sqrt(2 * seconds**2 / 24) / tokens
+    assert price.slope() == pytest.approx((seconds / tokens, error), rel=0.01)
 
 
 def test_calls_of_one_prompt_length_show_no_price_and_no_noise() -> None:

@@ -78,6 +78,19 @@ def test_the_chosen_are_placed_largest_first_where_most_room_is() -> None:
     assert [large.engine, small.engine] == place.engines
 
 
+def test_room_of_no_more_than_the_buffer_is_none() -> None:
+    """Of e0 just the buffer is free: with it, two programs would be chosen that do not fit on e1,
+    and the larger would go there."""
+    place = world(2000, 2000)
+    place.arrive("x", 1800)
+    shrinks = place.arrive("y", 1900)
+    small, large = place.arrive("s", 400), place.arrive("l", 500)
+    place.finish(shrinks, total=900)
+    assert [place.policy.booked_tokens(engine) for engine in place.engines] == [1900, 1000]
+    place.tick(5)
+    assert running(small, large) == [True, False]
+
+
 def test_acting_programs_are_paused_smallest_first_until_the_book_fits() -> None:
     """Growth is noticed at the tick; those in a tool go before those that compute."""
     place = world(5000)

@@ -211,6 +211,7 @@ async def test_a_cell_ends_once_its_accuracy_is_decided(sweep: Sweep) -> None:
     assert sweep.sql(CODES)[1] == ("accuracy_decided", 0.01, "passthrough")
     ((_, again),) = watches_of(plan, second, sweep.catalog)
     assert "accuracy is worse" in str(again.verdict()), "who goes on knows what has ended"
+    assert watches_of(plan, first, sweep.catalog) == [], "what others are judged by is not judged"
     assert missing_cells(plan, sweep.catalog) == []
     wider = plan_with(
         200, concurrency=(8,), policies=("passthrough", "cap"), stop_when_sure={"margin": 0.02}

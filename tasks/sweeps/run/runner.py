@@ -396,5 +396,3 @@ async def _all_or_first_failure(
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
-    for session in sessions:
-        session.result()

@@ -9,9 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from tutti.errors import UsageError
+from tutti.tasks.agents import AUTO, OFF, separate
 from tutti.tasks.sweeps.generate.request import GenerateRequest
 from tutti.tasks.sweeps.generate.rows import write_whole
 
@@ -48,9 +50,11 @@ class WorkFolder:
     def check(self, settings: Mapping[str, Any]) -> None:
         """Raises UsageError where the folder's replies have others of these settings."""
         if self.settings is not None and (changed := _changed(self.settings, settings)):
+            before = self.settings["reasoning"]
+            is_same = settings.get("reasoning", before) == before
             raise UsageError(
                 f"{self.path} says that the replies there have other settings: {changed}; "
-                "give another --out"
+                "give another --out" + ("" if is_same else f", or --reasoning {quote(str(before))}")
             )
 
     def keep(self, settings: Mapping[str, Any]) -> None:
@@ -74,8 +78,8 @@ def settings_file(request: GenerateRequest, chunk: int | None) -> Path:
 def open_work(request: GenerateRequest, concurrency: int) -> WorkFolder:
     """What is left to do in the request's folder. Raises UsageError."""
     path = settings_file(request, request.chunk)
-    kept = read_settings(path)
-    if not kept and (whole := read_settings(settings_file(request, None))):  # of merged chunks
+    kept = read_settings(request, request.chunk)
+    if not kept and (whole := read_settings(request, None)):  # of merged chunks
         kept = {"settings": whole["settings"], "parts": []}
     done = [seed for seed in request.seeds if is_done(request, seed)]
     if done and not kept:
@@ -132,22 +136,42 @@ def _runs_of(seeds: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """The content of a file that keeps settings; empty if there is none.
+def read_settings(request: GenerateRequest, chunk: int | None) -> dict[str, Any]:
+    """What the file says that keeps a chunk's settings, or the whole's; empty if there is none.
 
     Raises UsageError for a file that is not ours.
     """
+    path = settings_file(request, chunk)
     try:
         kept = json.loads(path.read_text("utf-8"))
         [Part(**part) for part in kept["parts"]]
-        dict(kept["settings"])
+        settings = dict(kept["settings"])
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise UsageError(f"{path}: was not written by `tutti generate`: {error}") from error
-    return dict(kept)
+    if "reasoning" not in settings:  # of replies that were left whole, or split at a tag
+        settings["reasoning"] = settings.pop("end_reasoning", None) or _reasoning_left(request)
+    return {**kept, "settings": settings}
+
+
+def _reasoning_left(request: GenerateRequest) -> str:
+    """`auto` where it would have split none of the folder's replies, else `off`."""
+    for path in request.out.glob("output*.jsonl"):
+        with path.open("rb") as lines:
+            if any(_would_split(line, request.key) for line in lines):
+                return OFF
+    return AUTO
+
+
+def _would_split(line: bytes, key: str) -> bool:
+    try:
+        made = json.loads(line)
+        return "reasoning_content" not in made and separate(made[key], AUTO) is not None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return False  # no line of ours: `check_written` says so
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -55,8 +55,11 @@ def _merged(request: GenerateRequest, seed: int, rows: int) -> list[Path]:
 
 def _merge_settings(request: GenerateRequest) -> None:
     """Write one file of settings beside the chunks'. Raises UsageError where these differ."""
-    paths = [settings_file(request, chunk) for chunk in (None, *range(request.chunks))]
-    kept = [(path, content) for path in paths if (content := read_settings(path))]
+    kept = [
+        (settings_file(request, chunk), content)
+        for chunk in (None, *range(request.chunks))
+        if (content := read_settings(request, chunk))
+    ]
     if not kept:
         return
     (first, content), *others = kept

@@ -128,10 +128,11 @@ def reply_fields(found: Found, key: str, reasoning: str = AUTO) -> dict[str, Any
     """The fields of a reply that do not depend on the run.
 
     Where `reasoning` names an end tag, with the two further fields of NeMo-Skills'
-    `parse_reasoning`: the whole reply, and whether its reasoning ended.
+    `parse_reasoning`: the whole reply, and whether it has the tag.
     """
     made = [each for each in found["messages"] if each["call_id"] is not None]
-    last = separated(made[-1], reasoning) if made else {}
+    said: Found = made[-1] if made else {}
+    last = separated(said, reasoning)
     fields = {
         key: last.get("content") or "",
         "num_generated_tokens": found["completion_tokens"],
@@ -140,10 +141,11 @@ def reply_fields(found: Found, key: str, reasoning: str = AUTO) -> dict[str, Any
     }
     if last.get("reasoning") is not None:
         fields["reasoning_content"] = last["reasoning"]
-        if reasoning not in (AUTO, OFF):
-            ended = bool(fields[key])
-            whole = last["reasoning"] + (reasoning + fields[key] if ended else "")
-            fields |= {f"_full_{key}": whole, f"_{key}_finished_thinking": ended}
+    if reasoning not in (AUTO, OFF):
+        whole = said.get("content") or ""
+        if said.get("reasoning") is not None:  # by the endpoint, which leaves out the tag
+            whole = said["reasoning"] + (reasoning + whole if whole else "")
+        fields |= {f"_full_{key}": whole, f"_{key}_finished_thinking": reasoning in whole}
     if found["tool_calls"]:
         fields |= {"num_tool_calls": found["tool_calls"], "conversation": _conversation(found)}
     if found["error_type"] is not None:

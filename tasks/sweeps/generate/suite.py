@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+from tutti.tasks.agents import AUTO, OFF
 from tutti.tasks.benchmarks import load_prompt
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.serving import is_url, short_name
@@ -36,6 +37,8 @@ async def suite_of_part(request: GenerateRequest, part: Part, rows: int) -> Kept
         "policies": ("passthrough",),
         "where": _where(request, rows),
     }
+    if request.reasoning not in (AUTO, OFF):
+        settings["reasoning"] = OFF  # lines split the reply: only the whole one has its end tag
     if settings.get("temperature") is None and request.samples is not None:
         settings["temperature"] = SEEDED_TEMPERATURE
     prompt = settings.get("prompt")

@@ -47,11 +47,31 @@ def test_reasoning_is_split_as_nemo_skills_splits_it() -> None:
     said = {"role": "assistant", "content": "a</think>b</think>\n Yes \n", "call_id": "c1"}
     fields = reply_fields(found(said), "answer", "</think>")
     assert (fields["answer"], fields["_answer_finished_thinking"]) == ("Yes", True)
-    assert fields["_full_answer"] == "a</think>b</think>Yes"
+    assert fields["_full_answer"] == said["content"]
     assert fields["reasoning_content"] == "a</think>b"
     fields = reply_fields(found(said), "answer", "</thought>")
     assert (fields["answer"], fields["_answer_finished_thinking"]) == ("", False)
     assert fields["_full_answer"] == said["content"]
+
+
+@pytest.mark.parametrize(
+    ("message", "whole", "has_ended"),
+    [
+        ({"content": "<think>a</think>"}, "<think>a</think>", True),
+        ({"content": "<think>a"}, "<think>a", False),
+        ({"content": ""}, "", False),
+        ({"content": "", "reasoning": "a"}, "a", False),
+        ({"content": "Yes", "reasoning": "a"}, "a</think>Yes", True),
+    ],
+)
+def test_a_thought_has_ended_where_the_tag_is(
+    message: dict[str, str], whole: str, has_ended: bool
+) -> None:
+    """Also with nothing after it: then the answer is empty. The endpoint's own reasoning has ended
+    where there is an answer."""
+    fields = reply_fields(found({"role": "assistant", "call_id": "c1", **message}), "a", "</think>")
+    assert fields["a"] == ("Yes" if message["content"] == "Yes" else "")
+    assert (fields["_full_a"], fields["_a_finished_thinking"]) == (whole, has_ended)
 
 
 def test_reasoning_that_starts_a_reply_is_apart_by_default() -> None:

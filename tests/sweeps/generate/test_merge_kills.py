@@ -11,7 +11,7 @@ from tests.sweeps.generate.test_files import ROWS, write_chunk
 from tests.sweeps.generate.test_work import request_of
 from tutti.tasks.sweeps.generate import GenerateRequest, merge_chunks, open_work
 
-SETTINGS = {"temperature": 0.7}
+SETTINGS = {"temperature": 0.7, "reasoning": "auto"}
 MERGED = {"output-rs0.jsonl", "output-rs1.jsonl", "generate.json"}
 KILLED = """
 import os, pathlib, signal, sys

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from tutti.tasks.sweeps.generate import (
     Part,
     check_file,
     open_work,
+    settings_of,
     suite_of_part,
 )
 
@@ -134,6 +137,47 @@ def test_a_folder_of_other_settings_is_refused(tmp_path: Path) -> None:
     request.path_of(0).touch()
     with pytest.raises(UsageError, match=r"no generate\.json says what made it"):
         open_work(request, 4)
+
+
+@pytest.mark.parametrize(
+    ("kept", "line", "reasoning"),
+    [
+        ({}, {"generation": "Yes"}, "auto"),
+        ({"end_reasoning": None}, {"generation": "Yes"}, "auto"),
+        ({"end_reasoning": None}, {"generation": "<think>a</think>Yes"}, "off"),
+        ({}, {"generation": "<think>a</think>", "reasoning_content": "b"}, "auto"),
+        ({"end_reasoning": "</think>"}, {"generation": "Yes"}, "</think>"),
+    ],
+)
+def test_a_folder_without_the_setting_goes_on_as_it_began(
+    tmp_path: Path, kept: dict[str, Any], line: dict[str, Any], reasoning: str
+) -> None:
+    """`tutti generate` once left replies whole, or split them at a tag: `auto` goes on with what it
+    would not have split; else the message names the flag that does."""
+    request = request_of(tmp_path, [{"question": "?"}], samples=2)
+    open_work(request, 4).keep({"temperature": 0.7, **kept})
+    request.path_of(0).write_text(json.dumps(line) + "\n")
+    work = open_work(request, 4)
+    work.check({"temperature": 0.7, "reasoning": reasoning})
+    said = f"now 'x'; give another --out, or --reasoning {shlex.quote(reasoning)}"
+    with pytest.raises(UsageError, match=f"{re.escape(said)}$"):
+        work.check({"reasoning": "x"})
+
+
+def test_the_store_keeps_replies_whole_that_lines_split_at_a_tag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is split has lost whether it had the tag."""
+    monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
+    with endpoint({"id": "M"}) as url:
+        for given, stored in ((None, "auto"), ("off", "off"), ("</think>", "off")):
+            settings: Any = {} if given is None else {"reasoning": given}
+            request = request_of(tmp_path, [{"question": "?"}], model=url, settings=settings)
+            kept = asyncio.run(suite_of_part(request, Part(0, 1, 4), 1))
+            assert kept.suite.sampling.reasoning == stored
+            assert settings_of(kept.suite, request, check_file(request))["reasoning"] == (
+                given or "auto"
+            )
 
 
 def test_a_name_is_kept_as_given_or_refused(

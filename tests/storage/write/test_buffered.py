@@ -298,6 +298,33 @@ def test_the_queue_is_bounded_by_bytes(
     assert (count(catalog), count(catalog, "messages")) == (1, 2)
 
 
+def test_half_a_gigabyte_waits_for_a_full_disk(catalog: storage.Catalog, fail: Fail) -> None:
+    """By what its producers estimate."""
+    fail(storage.StoreFull("no room"))
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        sizes = (2**28, 2**28, 1)
+        taken = [writer.add_made(lambda: Group({"calls": [call(1)]}), size) for size in sizes]
+        fail(None)
+    assert taken == [True, True, False] and count(catalog) == 2
+
+
+def test_a_part_has_no_more_than_a_batch_of_text(
+    catalog: storage.Catalog, fail: Fail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the last row's."""
+    monkeypatch.setattr(buffered, "BATCH_BYTES", 1000)
+    fail(storage.StoreFull("no room"))
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        for position in range(4):
+            row = {"attempt_id": "a", "position": position, "content": "x" * 600}
+            writer.add("messages", row)
+        with pytest.raises(storage.StoreFull):
+            writer.flush()
+        fail(None)
+    parts = catalog.rows(sa.select(cat.parts).where(cat.parts.c.table_name == "messages"))
+    assert [part["rows"] for part in parts] == [2, 2]
+
+
 def test_a_closed_writer_takes_nothing_and_says_so(catalog: storage.Catalog) -> None:
     """A row that nobody will commit must not be lost in silence; one added before is there."""
     writer = BufferedWriter(catalog, commit_s=60)

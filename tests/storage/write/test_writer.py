@@ -12,11 +12,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
+from tutti.storage.write.parts import encode_part
 
 WORKER = """
 import sys
@@ -80,6 +83,19 @@ def test_a_part_is_what_its_entry_says(catalog: storage.Catalog) -> None:
     (entry,) = catalog.rows(sa.select(cat.parts))
     data = (catalog.home.root / entry["path"]).read_bytes()
     assert (entry["bytes"], entry["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+
+
+def test_an_archive_keeps_in_dictionaries_what_repeats() -> None:
+    """Texts that come twice on average, and other values that come eight times."""
+    columns = {"own": [f"{n}" for n in range(64)], "twice": [f"{n // 2}" for n in range(64)]}
+    columns |= {"seven": [n // 7 for n in range(64)], "eight": [n // 8 for n in range(64)]}
+    table = pa.table(columns | {"lists": [[1]] * 64})
+    file = pq.ParquetFile(pa.BufferReader(encode_part(table, archive=True)))
+    assert file.read().equals(table)
+    group = file.metadata.row_group(0)
+    found = [group.column(place) for place in range(group.num_columns)]
+    kept = [column.path_in_schema for column in found if column.has_dictionary_page]
+    assert kept == ["twice", "eight"]
 
 
 def test_a_failure_in_complete_leaves_nothing(catalog: storage.Catalog) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Store
+from tests.e2e.conftest import PATIENCE_S, Store
 from tutti.tasks.project import PROJECT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(4 * PATIENCE_S)]
 
 SUITE = """
 name: crash
@@ -22,7 +22,6 @@ concurrency: [2]
 execution: {restarts: 0}
 tasks: {families: [module, parameter, expression], train_per_family: 0, test_per_family: 50}
 """
-STARTED_TIMEOUT_S = 240.0
 
 
 def test_kill_the_run_then_the_engine_then_finish(store: Store, tmp_path: Path) -> None:
@@ -41,7 +40,7 @@ def test_kill_the_run_then_the_engine_then_finish(store: Store, tmp_path: Path) 
     run = store.start("sweep", "run", str(suite), output=tmp_path / "output.log")
     wait_for_attempts(store, len(finished) + 6)
     kill_engine(store)
-    assert run.wait(timeout=60) == 5
+    assert run.wait(timeout=PATIENCE_S) == 5
     output = (tmp_path / "output.log").read_text()
     assert "the engine died while serving" in output and "run the same command again" in output
     assert not store.wait_until_gone()
@@ -110,7 +109,7 @@ def test_a_disk_that_fills_during_the_sweep(small_disk: Path, tmp_path: Path) ->
     with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
         while True:
             file.write(bytes(2**16))
-    assert run.wait(timeout=90) == 1
+    assert run.wait(timeout=PATIENCE_S) == 1
     output = (tmp_path / "output.log").read_text()
     assert "no space left on the device" in output and "Traceback" not in output
     assert not store.wait_until_gone()
@@ -124,14 +123,14 @@ def test_a_disk_that_fills_during_the_sweep(small_disk: Path, tmp_path: Path) ->
     assert len(_counted(store)) == samples
 
 
-def wait_for_attempts(store: Store, wanted: int, within_s: float = STARTED_TIMEOUT_S) -> None:
+def wait_for_attempts(store: Store, wanted: int) -> None:
     """Wait until so many attempts are counted."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if (store.root / "catalog.db").exists() and len(_counted(store)) >= wanted:
             return
         time.sleep(0.3)
-    raise AssertionError(f"fewer than {wanted} attempts after {within_s:.0f} s")
+    raise AssertionError(f"fewer than {wanted} attempts after {PATIENCE_S:.0f} s")
 
 
 def _counted(store: Store) -> dict[str, bool]:

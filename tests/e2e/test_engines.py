@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Store
+from tests.e2e.conftest import PATIENCE_S, Store
 from tests.e2e.test_crashes import kill_engine, wait_for_attempts
 from tests.serving.weights.checkpoints import split_checkpoint
 from tutti import storage
 from tutti.tasks.project import POCKET
 from tutti.tasks.serving import Engine, Model
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(4 * PATIENCE_S)]
 
 SUITE = """
 name: {name}
@@ -25,7 +25,6 @@ concurrency: [2]
 tasks: {{families: [module, parameter], train_per_family: 0, test_per_family: {n}}}
 execution: {{restart_pause_s: 1}}
 """
-SERVED_TIMEOUT_S = 240.0
 
 
 def test_a_kept_engine_serves_two_runs_and_its_death_costs_one_start(
@@ -45,11 +44,11 @@ def test_a_kept_engine_serves_two_runs_and_its_death_costs_one_start(
         run = store.start("sweep", "run", str(large), output=tmp_path / "large.log")
         wait_for_attempts(store, attempts + 6)
         kill_engine(store)
-        assert run.wait(timeout=300) == 0, (tmp_path / "large.log").read_text()[-3000:]
-        assert keeper.wait(timeout=60) == 5, "its engine has died"
+        assert run.wait(timeout=PATIENCE_S) == 0, (tmp_path / "large.log").read_text()[-3000:]
+        assert keeper.wait(timeout=PATIENCE_S) == 5, "its engine has died"
     finally:
         keeper.send_signal(signal.SIGTERM)
-        keeper.wait(timeout=60)
+        keeper.wait(timeout=PATIENCE_S)
     assert "start 1 of 1 anew" in (tmp_path / "large.log").read_text()
     assert len(_engine_logs(store)) == 2
     assert store.sql("select distinct status from cells") == [{"status": "finished"}]
@@ -94,7 +93,7 @@ def _answer(url: str) -> list[tuple[str, float]]:
     body["messages"] = [{"role": "user", "content": "Which module has the function dumps?"}]
     data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{url}/v1/chat/completions", data, headers)
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         choice = json.load(answer)["choices"][0]
     return [(each["token"], each["logprob"]) for each in choice["logprobs"]["content"]]
 
@@ -104,9 +103,9 @@ def _engine_logs(store: Store) -> list[Path]:
 
 
 def _wait_for_text(file: Path, wanted: str) -> None:
-    deadline = time.monotonic() + SERVED_TIMEOUT_S
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if file.exists() and wanted in file.read_text():
             return
         time.sleep(0.3)
-    raise AssertionError(f"no {wanted!r} after {SERVED_TIMEOUT_S:.0f} s: {file.read_text()}")
+    raise AssertionError(f"no {wanted!r} after {PATIENCE_S:.0f} s: {file.read_text()}")

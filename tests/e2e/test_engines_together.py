@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.conftest import Store
-from tests.e2e.test_crashes import STARTED_TIMEOUT_S, wait_for_attempts
+from tests.e2e.conftest import PATIENCE_S, Store
+from tests.e2e.test_crashes import wait_for_attempts
 from tests.serving.weights.checkpoints import make_cache
 from tutti.tasks.project import POCKET
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(4 * PATIENCE_S)]
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 HUB_NAME = "small/Pocket"
@@ -68,15 +68,15 @@ def test_two_replicas_share_the_calls_and_the_run_ends_with_one_of_them(
     output = tmp_path / "output.log"
     run = store.start("sweep", "run", suite, "--models", two, output=output)
     try:
-        wait_for_attempts(store, 6, 2 * STARTED_TIMEOUT_S)  # two start, one by one
+        wait_for_attempts(store, 6)
         shared = _wait_for_calls_of_both(store)
         pair = servers(store)
         assert len(pair) == 2
         os.kill(pair[-1], signal.SIGKILL)
-        assert run.wait(timeout=120) == 5, output.read_text()[-3000:]
+        assert run.wait(timeout=PATIENCE_S) == 5, output.read_text()[-3000:]
     finally:
         run.send_signal(signal.SIGTERM)
-        run.wait(timeout=60)
+        run.wait(timeout=PATIENCE_S)
     said = " ".join(output.read_text().split())
     assert "the engine died while serving" in said and "run the same command again" in said
     assert not store.wait_until_gone(), "the other one has ended with the run"

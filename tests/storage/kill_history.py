@@ -30,7 +30,7 @@ from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.maintenance import compact, verify
 
-PATIENCE_S = 60.0  # for what must happen; a busy machine may be slow
+PATIENCE_S = 120.0  # for what must happen; a busy machine may be slow
 POINT_S = 1.0  # for a child to come to its trap; then it is killed where it is
 SHORT_LEASE_S = 0.4
 LEASE_S = 60.0

@@ -44,6 +44,11 @@ ON_POSTGRESQL = {
 }
 
 
+# Every wait of a history has a bound of its own and says what it waited for. On a machine that
+# gives a twentieth of a core all the work takes more than the usual two minutes.
+pytestmark = pytest.mark.timeout(900)
+
+
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
     """The process that the children of these tests are forked from."""

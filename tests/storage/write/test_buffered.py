@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -462,6 +463,17 @@ def test_a_row_no_table_takes_costs_only_itself(catalog: storage.Catalog) -> Non
     assert writer.dropped == 5 and "a row was lost" in writer.last_error
     writer.close()
     assert (count(catalog), count(catalog, "attempts"), count(catalog, "messages")) == (3, 1, 1)
+
+
+def test_a_row_no_table_takes_costs_a_group_with_a_change(catalog: storage.Catalog) -> None:
+    """Its rows and its change are one; one without a change loses the row alone."""
+    changed, refused = list[sa.Connection](), list[Exception]()
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        for complete in (changed.append, None):
+            rows = {"calls": [call(1), {"call_id": 5}]}
+            made = partial(Group, rows, complete)
+            writer.add_made(made, on_refused=refused.append)
+    assert (count(catalog), writer.dropped, len(refused), changed) == (1, 3, 1, [])
 
 
 def test_a_lost_lease_is_raised_and_nothing_more_is_committed(catalog: storage.Catalog) -> None:

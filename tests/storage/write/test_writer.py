@@ -87,7 +87,10 @@ def test_a_part_is_what_its_entry_says(catalog: storage.Catalog) -> None:
 
 def test_an_archive_keeps_in_dictionaries_what_repeats() -> None:
     """Texts that come twice on average, and other values that come eight times."""
-    columns = {"own": [f"{n}" for n in range(64)], "twice": [f"{n // 2}" for n in range(64)]}
+    columns: dict[str, list[Any]] = {
+        "own": [f"{n}" for n in range(64)],
+        "twice": [f"{n // 2}" for n in range(64)],
+    }
     columns |= {"seven": [n // 7 for n in range(64)], "eight": [n // 8 for n in range(64)]}
     table = pa.table(columns | {"lists": [[1]] * 64})
     file = pq.ParquetFile(pa.BufferReader(encode_part(table, archive=True)))

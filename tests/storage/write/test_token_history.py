@@ -72,6 +72,26 @@ def test_a_context_whose_oldest_turns_are_dropped_is_two_references_and_what_is_
     ]
 
 
+@pytest.mark.parametrize(("kept", "calls"), [(16, ["a", "a", None]), (15, ["a", None])])
+def test_a_kept_part_of_fewer_than_16_ids_is_stored_again(
+    kept: int, calls: list[str | None]
+) -> None:
+    history = TokenHistory()
+    system, old, recent = list(range(50)), list(range(1000, 1100)), list(range(2000, 2000 + kept))
+    history.observe("a", system + old, recent)
+    spans = history.observe("b", system + recent + [5], [])
+    assert [span["call_id"] for span in spans] == calls
+
+
+def test_of_calls_that_share_as_much_the_latest_is_referred_to() -> None:
+    """It is remembered for longest."""
+    history = TokenHistory()
+    for call_id, said in (("a", 3), ("b", 4)):
+        history.observe(call_id, [1, 2], [said])
+    (span,) = history.observe("c", [1, 2], [])
+    assert span["call_id"] == "b"
+
+
 def test_programs_beyond_the_bound_are_forgotten_and_stored_again_in_full() -> None:
     histories = TokenHistories(max_bytes=4 * 150)
     histories.observe("one", "a", list(range(100)), [])

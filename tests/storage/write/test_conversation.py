@@ -74,6 +74,16 @@ def test_a_prompt_whose_start_was_edited_is_placed_in_linear_time() -> None:
     assert count <= CountedPositions.looks <= count + 2
 
 
+def test_the_common_beginning_of_two_prompts_keeps_its_positions() -> None:
+    """Though an earlier message says the same: a prompt that only grows has new ones."""
+    conversation = Conversation("attempt:1")
+    a, b, c, d = ({"role": "user", "content": text} for text in "abcd")
+    spans: list[Any] = []
+    for nth, prompt in enumerate(([a], [b], [b, a], [b, a, c], [b, a, d])):
+        _, spans = conversation.observe(f"call:{nth}", prompt, None)
+    assert spans == [{"first": 1, "last": 2}, {"first": 4, "last": 4}]
+
+
 def test_after_rows_were_lost_no_prompt_refers_to_them() -> None:
     """All of it is stored again, at positions that nobody has."""
     conversation = Conversation("attempt:1", first=5)

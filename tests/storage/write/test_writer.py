@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -83,6 +84,28 @@ def test_a_part_is_what_its_entry_says(catalog: storage.Catalog) -> None:
     (entry,) = catalog.rows(sa.select(cat.parts))
     data = (catalog.home.root / entry["path"]).read_bytes()
     assert (entry["bytes"], entry["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+
+
+def test_a_part_holds_the_rows_of_one_sweep(catalog: storage.Catalog) -> None:
+    """Its folder says which; a row without one has its own part."""
+    rows = [
+        {"call_id": f"{sweep}{n}", "sweep_id": sweep} for sweep in ("a", "b", None) for n in "12"
+    ]
+    storage.commit(catalog, {"calls": rows})
+    parts = catalog.rows(sa.select(cat.parts))
+    assert {part["sweep_id"]: part["rows"] for part in parts} == {"a": 2, "b": 2, None: 2}
+    assert len(parts) == 3
+    assert storage.query(
+        "select call_id, sweep_id from calls order by all", catalog.home
+    ) == sorted(rows, key=lambda row: str(row["call_id"]))
+
+
+def test_half_characters_are_escaped_however_deep() -> None:
+    """In any mapping."""
+    odd, read = "a\ud800", "a\\ud800"
+    given = {"text": odd, "list": [odd], "dict": {"x": odd}, "other": MappingProxyType({"x": odd})}
+    said = {"text": read, "list": [read], "dict": {"x": read}, "other": {"x": read}}
+    assert storage.storable(given) == said
 
 
 def test_an_archive_keeps_in_dictionaries_what_repeats() -> None:

@@ -108,14 +108,14 @@ class BufferedWriter:
 
     def add_all(self, rows: Rows) -> bool:
         """Like `add`, for rows of several tables: all of them, or none."""
-        return self._add(Entry.of(Group(rows)))
+        return self._enter(Entry.of(Group(rows)))
 
     def add_made(self, make: Make, n_bytes: int = 0, on_refused: OnRefused | None = None) -> bool:
         """Like `add`, for rows that `make` creates on the writer's thread, in order of arrival.
 
         It holds about `n_bytes` of memory until then. `on_refused` is called if it fails there.
         """
-        return self._add(Entry(make, 1, n_bytes, on_refused))
+        return self._enter(Entry(make, 1, n_bytes, on_refused))
 
     def put(
         self,
@@ -165,12 +165,13 @@ class BufferedWriter:
             return self._result()
 
     def close(self, timeout_s: float = TIMEOUT_S) -> None:
-        """Commit the remaining rows and end the thread. Raises like `flush`, and ends the thread
-        anyway; rows that could not be committed are counted."""
+        """Commit the remaining rows and end the thread; while the store takes nothing, it is tried
+        `TRIES` times. Raises like `flush`; rows that could not be committed are counted."""
         with self._changed:
             if self._closed:
                 return
             self._closed = True
+            self._asked += 1
             self._changed.notify_all()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
@@ -183,25 +184,20 @@ class BufferedWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _add(self, entry: Entry) -> bool:
-        entered = self._enter(entry)
-        if not entered:
-            with self._changed:
-                self.dropped += entry.rows
-        return entered
-
     def _enter(self, entry: Entry, timeout_s: float = 0.0) -> bool:
-        """Add an entry as soon as there is room; returns whether there was."""
+        """Add an entry as soon as there is room; returns whether there was. The rows of one that
+        has no producer to try again are counted otherwise."""
         with self._changed:
             if not self._takes(entry) and not self._changed.wait_for(
                 lambda: self._takes(entry), timeout_s
             ):
+                self.dropped += 0 if entry.is_whole else entry.rows
                 return False
             self._check()
             self._queue.append(entry)
             self._rows += entry.rows
             self._bytes += entry.bytes
-            if self._is_full():
+            if self._is_due():
                 self._changed.notify_all()
             return True
 
@@ -226,11 +222,11 @@ class BufferedWriter:
     # The thread
 
     def _run(self) -> None:
-        is_last = False
-        while not is_last:
+        tries = 0  # since it was closed
+        while tries < TRIES:
             with self._changed:
                 self._changed.wait_for(self._is_due, self._commit_s)
-                is_last, asked = self._closed, self._asked
+                is_closed, asked = self._closed, self._asked
                 pending, self._queue = self._queue, deque()
             error = self._commit_pending(pending)
             with self._changed:
@@ -239,15 +235,15 @@ class BufferedWriter:
                 since = self._failing_since or time.monotonic()
                 self._failing_since = None if error is None else since
                 self._changed.notify_all()
+            if is_closed:
+                tries = TRIES if error is None else tries + 1
         if self._error is not None:
             self.lost(self._rows, self._error)
 
     def _is_due(self) -> bool:
-        return self._closed or self._asked > self._attempted or self._is_full()
-
-    def _is_full(self) -> bool:
-        """Whether there is a batch, which can be committed at once."""
-        return (self._rows >= BATCH_ROWS or self._bytes >= BATCH_BYTES) and self._error is None
+        """Whether a commit is asked for, or there is a batch that need not wait."""
+        is_full = self._rows >= BATCH_ROWS or self._bytes >= BATCH_BYTES
+        return self._asked > self._attempted or (is_full and self._error is None)
 
     def _commit_pending(self, pending: deque[Entry]) -> StoreError | None:
         """Commit entries in order and remove them; returns the error by which the rest waits.

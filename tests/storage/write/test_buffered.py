@@ -347,7 +347,7 @@ def test_a_closed_writer_takes_nothing_and_says_so(catalog: storage.Catalog) -> 
 def test_closing_counts_what_the_store_did_not_take(catalog: storage.Catalog, fail: Fail) -> None:
     """It is lost with the process."""
     fail(storage.StoreFull("no room"))
-    writer = BufferedWriter(catalog, max_rows=2, commit_s=60)
+    writer = BufferedWriter(catalog, max_rows=2, commit_s=0.01)
     writer.put({"calls": [call(1), call(2)]})
     waiting: list[Exception] = []
 
@@ -363,6 +363,30 @@ def test_closing_counts_what_the_store_did_not_take(catalog: storage.Catalog, fa
         writer.close()
     thread.join(60)
     assert writer.dropped == 2 and "closed" in str(waiting)
+
+
+@pytest.mark.parametrize("failures", [1, buffered.TRIES - 1, buffered.TRIES])
+def test_closing_tries_a_store_again_that_takes_nothing_for_a_while(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """`TRIES` times in all, and not once more when everything is committed."""
+    tried: list[int] = []
+
+    def commit(*given: Any, **named: Any) -> None:
+        tried.append(1)
+        if len(tried) <= failures:
+            raise storage.StoreFull("no room")
+        commit_tables(*given, **named)
+
+    monkeypatch.setattr(buffered, "commit_tables", commit)
+    writer = BufferedWriter(catalog, commit_s=0.3)
+    writer.add_all({"calls": [call(1), call(2)]})
+    is_lost = failures == buffered.TRIES
+    with pytest.raises(storage.StoreFull) if is_lost else nullcontext():
+        writer.close()
+    assert len(tried) == min(failures + 1, buffered.TRIES)
+    assert (writer.committed, writer.dropped) == ((0, 2) if is_lost else (2, 0))
+    assert count(catalog) == writer.committed
 
 
 @pytest.mark.parametrize("arrived", [True, False])

@@ -161,8 +161,8 @@ class ProgramAttempts:
 
     def close(self) -> None:
         """End the run and give the name back, once everything is committed. It blocks."""
-        self.run.end()
-        self._held.close()
+        with self._held:
+            self.run.end()
 
 
 def attempt_of(program: str, number: int) -> str:

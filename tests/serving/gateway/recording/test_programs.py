@@ -15,6 +15,7 @@ from tests.serving.conftest import PRICES, Bench, MakeBench, running, until
 from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
 from tutti.storage import catalog as cat
+from tutti.storage.write import buffered
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.recording import programs as programs_module
 from tutti.tasks.serving.gateway.recording.gateway_run import GatewayRun
@@ -325,6 +326,25 @@ async def test_a_name_is_one_gateways(start: Start) -> None:
     await start()
     with pytest.raises(storage.StoreBusy, match="sweep:"):
         await start()
+
+
+async def test_a_gateway_whose_store_is_full_at_its_end_gives_its_name_back(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It raises, and leaves no name that nobody can take while its process lives."""
+    first = await start()
+    await first.chat("p")
+
+    def no_room(*_: Any, **__: Any) -> None:
+        raise storage.StoreFull("no room")
+
+    monkeypatch.setattr(first.gateway.recorder, "_commit_s", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(buffered, "commit_tables", no_room)
+        with pytest.raises(storage.StoreFull):
+            await first.gateway.stop()
+    assert first.gateway.recorder.dropped > 0
+    await start()
 
 
 async def test_a_row_that_was_committed_before_the_kill_is_not_made_again(start: Start) -> None:

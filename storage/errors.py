@@ -50,3 +50,6 @@ class PartDamaged(StoreError):
 
 class CatalogMissing(StoreError):
     """The store's tables have parts, but the catalog is missing or belongs to another store."""
+
+
+PERMANENT = (CatalogMissing, LeaseLost, PartDamaged, RowRefused)  # no retry changes these

@@ -7,8 +7,8 @@ disk (a sweep's attempts).
 Each entry fails alone: it is logged, counted in `dropped` and told to its producer, to nobody else.
 While the store takes nothing, the entries stay in order and are tried again every `commit_s`; the
 queue's limits of rows and bytes bound what waits. An entry that alone fails `TRIES` times by an
-error that may pass, while the catalog answers, fails for good. A closed writer and one whose lease
-is lost raise StoreError and LeaseLost to everybody.
+error that may pass, while the store takes a part and its catalog answers, fails for good. A closed
+writer and one whose lease is lost raise StoreError and LeaseLost to everybody.
 """
 
 import logging
@@ -21,15 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from tutti.storage.catalog import Catalog
-from tutti.storage.errors import (
-    CatalogMissing,
-    CommitUncertain,
-    LeaseLost,
-    PartDamaged,
-    RowRefused,
-    StoreError,
-    StoreFull,
-)
+from tutti.storage.errors import PERMANENT, CommitUncertain, LeaseLost, StoreError, StoreFull
 from tutti.storage.leases import Lease
 from tutti.storage.write.batch import (
     NONE_ENDED,
@@ -44,7 +36,13 @@ from tutti.storage.write.batch import (
     unfit,
 )
 from tutti.storage.write.encode import GilYielder
-from tutti.storage.write.writer import Complete, commit_tables, settle, write_nothing
+from tutti.storage.write.writer import (
+    Complete,
+    check_files,
+    commit_tables,
+    settle,
+    write_nothing,
+)
 
 log = logging.getLogger(__name__)
 COMMIT_S = 1.0
@@ -55,7 +53,6 @@ BATCH_BYTES = 256 * 2**20
 TIMEOUT_S = 600.0
 TRIES = 5  # a few seconds: less than a sweep waits for its store
 FREED_AT_ONCE = 256
-PERMANENT = (CatalogMissing, LeaseLost, PartDamaged, RowRefused)  # no retry changes these
 
 
 class BufferedWriter:
@@ -357,9 +354,10 @@ class BufferedWriter:
         of a single one may pass."""
         if not isinstance(error, StoreError) or isinstance(error, PERMANENT):
             return False
-        if isinstance(error, StoreFull) or isinstance(error.__cause__, OSError):
+        if isinstance(error, StoreFull):
             return True
         try:
+            check_files(self._catalog)
             commit_tables(self._catalog, {}, write_nothing, self._lease)
         except StoreError:
             return True

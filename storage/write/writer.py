@@ -17,6 +17,7 @@ from tutti.storage.columns import PARTITIONED
 from tutti.storage.errors import CommitUncertain, StoreError
 from tutti.storage.files import files_of
 from tutti.storage.leases import Lease, check_lease
+from tutti.storage.schemas import TABLES
 from tutti.storage.write.encode import Rows, to_arrow
 from tutti.storage.write.parts import write_part
 
@@ -93,6 +94,13 @@ def end_attempts(connection: sa.Connection, ended: Mapping[str, str]) -> None:
     end = sa.update(states).where(states.c.attempt_id == sa.bindparam("of"))
     values = [{"of": attempt, "as": status} for attempt, status in ended.items()]
     connection.execute(end.values(state="done", status=sa.bindparam("as")), values)
+
+
+def check_files(catalog: cat.Catalog) -> None:
+    """Raise StoreError unless a part can be written; nothing stays of it."""
+    with cat.store_boundary(catalog.home):
+        entry = write_part(catalog.home, "calls", None, TABLES["calls"].empty_table())
+        _take_away(catalog, [entry])
 
 
 def write_nothing(connection: sa.Connection) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tutti import storage
 from tutti.storage import BufferedWriter, Group, leases
 from tutti.storage import catalog as cat
 from tutti.storage.write import buffered
+from tutti.storage.write import writer as writer_module
 from tutti.storage.write.writer import commit_tables
 
 UNDOING = ("do_commit", "do_rollback", "do_close", "do_terminate")
@@ -43,6 +45,11 @@ def count(catalog: storage.Catalog, table: str = "calls") -> int:
     """Rows that readers see."""
     (row,) = storage.query(f"select count(*) as n from {table}", catalog.home)
     return int(row["n"])
+
+
+def parts_of(catalog: storage.Catalog) -> list[Path]:
+    """All files of its tables, entered or not."""
+    return [each for each in (catalog.home.root / "tables").rglob("*") if each.is_file()]
 
 
 def call(nth: int) -> dict[str, Any]:
@@ -273,6 +280,44 @@ def test_an_entry_whose_error_never_passes_costs_only_itself(
         assert writer.flush() == 2
     assert [str(error) for error in refused] == ["locked"] and writer.dropped == 1
     assert count(catalog) == 2
+
+
+def test_an_entry_that_the_file_system_refuses_costs_only_itself(
+    catalog: storage.Catalog,
+) -> None:
+    """A file name that is too long for it, tried `TRIES` times; the others do not wait."""
+    refused: list[Exception] = []
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        writer.add("calls", call(1))
+        long = {"calls": [call(0) | {"sweep_id": "x" * 300}]}
+        writer.put(long, on_refused=refused.append)
+        writer.add("calls", call(2))
+        for _ in range(buffered.TRIES - 1):
+            with pytest.raises(storage.StoreError, match="name too long"):
+                writer.flush()
+        assert writer.flush() == 2 and writer.dropped == 1
+    assert "name too long" in str(refused[0])
+    assert count(catalog) == 2
+
+
+def test_rows_wait_for_a_file_system_that_takes_nothing(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost mount, for longer than an entry is tried: nothing is lost."""
+
+    def lost_mount(*_: Any, **__: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        writer.add("calls", call(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(writer_module, "write_part", lost_mount)
+            for _ in range(2 * buffered.TRIES):
+                with pytest.raises(storage.StoreError, match="Input/output"):
+                    writer.flush()
+        assert (writer.flush(), writer.dropped) == (1, 0)
+    (part,) = catalog.rows(sa.select(cat.parts.c.path))
+    assert parts_of(catalog) == [catalog.home.root / part["path"]]
 
 
 def test_the_queue_is_bounded_by_bytes(

@@ -53,8 +53,8 @@ class FaultyStore:
         """Give a group to the writer, or ask it to commit."""
         if how == "fault":
             # An entry that meets `TRIES` errors alone, of itself or of the store, is given up.
-            self.passing += fault not in ("disk", "before")
-            if self.passing <= 2 or fault in ("disk", "before"):
+            self.passing += fault != "before"
+            if self.passing <= 2 or fault == "before":
                 self.faults.append(fault)
         elif how == "flush":
             with suppress(storage.StoreError):

@@ -1,8 +1,8 @@
 """The entries of the background writer's queue, and their conversion to Arrow tables."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,8 +14,16 @@ from tutti.storage.write.writer import Complete, end_attempts
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Any]]
 """Rows by table."""
-NONE_ENDED: Mapping[str, str] = MappingProxyType({})
+NOTHING: Rows = {}
 OnRefused = Callable[[Exception], object]
+_TEXTS = ("content", "reasoning", "tool_calls")
+LARGE = {
+    "messages": _TEXTS,
+    "auxiliary_messages": _TEXTS,
+    "calls": ("token_ids", "logprobs", "prompt_token_ids"),
+}
+"""By table, the columns that the queue's limit of bytes counts; the others are small."""
+NUMBER_BYTES = 36  # of a number in a list, and of its place there
 
 
 class Group(NamedTuple):
@@ -23,12 +31,11 @@ class Group(NamedTuple):
 
     rows: Rows
     complete: Complete | None = None
-    ended: Mapping[str, str] = NONE_ENDED
+    ended: Mapping[str, str] | None = None
     """Attempts that end with these rows, with their status; one statement ends those of many
     groups."""
 
 
-EMPTY = Group({})
 Make = Callable[[], Group]
 """Makes a group on the writer's thread, where expensive work delays nobody. It is called again if
 it raises an error of the store that may pass."""
@@ -36,56 +43,72 @@ it raises an error of the store that may pass."""
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """One closure of the queue; it is stored, or it fails, alone."""
+    """One closure of the queue, or the rows that it would make: stored, or failed, alone."""
 
-    make: Make
-    rows: int
-    """Its share of the queue's limit of rows."""
-    bytes: int
+    n_rows: int
+    """The number of its rows, of the queue's limit; 1 until they are made, and if there are none.
+    """
+    n_bytes: int
     """Its share of the limit of bytes."""
+    rows: Rows
+    make: Make | None = None
+    """None once the rows are there."""
     on_refused: OnRefused | None = None
     """Called on the writer's thread with the error that it failed by."""
     is_whole: bool = False
-    """Whether a row that does not fit its table refuses its group, not only itself."""
+    """Whether a row that does not fit its table refuses all its rows, not only itself."""
+    complete: Complete | None = None
+    ended: Mapping[str, str] | None = None
     tries: int = 0
     """How often it alone failed by an error that may pass."""
-    group: Group = EMPTY
-    size: int = -1
-    """The group's number of rows; -1 until it is made."""
 
-    @classmethod
-    def of(
-        cls, group: Group, on_refused: OnRefused | None = None, is_whole: bool = False
-    ) -> "Entry":
-        """The trivial closure, of rows that are there."""
-        rows = size = 0
-        for given in group.rows.values():
-            rows += len(given)
-            for row in given:
-                text = row.get("content")  # a message's
-                if text.__class__ is str:
-                    size += len(text)
-        return cls(lambda: group, rows or 1, size, on_refused, is_whole, 0, group, rows)
-
-    def make_rows(self) -> None:
-        """Make the group."""
-        group = self.group = self.make()
-        self.is_whole = group.complete is not None
-        self.size = _count(group.rows)
+    def make_rows(self, make: Make) -> None:
+        """Make the rows."""
+        self.rows, self.complete, self.ended = make()
+        self.is_whole, self.make = self.complete is not None, None
+        self.n_rows = _count(self.rows) or 1
 
     def leave_out_unfit(self) -> int:
         """Leave out the rows that do not fit their tables; returns their number."""
-        before, rows = self.size, self.group.rows
-        fit = {name: [row for row in rows[name] if _fits(name, row)] for name in rows}
-        self.group, self.size = self.group._replace(rows=fit), _count(fit)
-        return before - self.size
+        rows = self.rows
+        self.rows = {name: [row for row in rows[name] if _fits(name, row)] for name in rows}
+        return _count(rows) - _count(self.rows)
+
+
+def share_of(rows: Rows) -> tuple[int, int]:
+    """The number of rows, and about how many bytes of memory their texts and token ids take."""
+    number = size = 0
+    for table, given in rows.items():
+        number += len(given)
+        for name in LARGE.get(table, ()):
+            for row in given:
+                if value := row.get(name):
+                    size += len(value) if value.__class__ is str else _bytes(value)
+    return number or 1, size
+
+
+def _bytes(values: Any) -> int:
+    """Of numbers, tool calls, or spans of token ids; whatever else comes will be refused."""
+    if not isinstance(values, list) or not isinstance(values[0], dict):
+        return NUMBER_BYTES * len(values) if isinstance(values, list) else 0
+    size = 0
+    for each in values:
+        if isinstance(each, dict):
+            for name in ("arguments", "ids"):
+                if value := each.get(name):
+                    size += len(value) if value.__class__ is str else _bytes(value)
+    return size
+
+
+def _count(rows: Rows) -> int:
+    return sum(map(len, rows.values()))
 
 
 def changes(batch: list[Entry]) -> Complete | None:
-    """The changes of all groups in one transaction; None if there are none."""
-    groups = [entry.group for entry in batch]
-    completes = [group.complete for group in groups if group.complete is not None]
-    ended = {key: status for group in groups for key, status in group.ended.items()}
+    """The changes of all entries in one transaction; None if there are none."""
+    completes = [entry.complete for entry in batch if entry.complete is not None]
+    given = [entry.ended for entry in batch if entry.ended]
+    ended = {key: status for each in given for key, status in each.items()}
 
     def complete(connection: sa.Connection) -> None:
         if ended:
@@ -98,12 +121,11 @@ def changes(batch: list[Entry]) -> Complete | None:
 
 def to_tables(entries: list[Entry]) -> dict[str, pa.Table]:
     """All rows as Arrow tables. Raises RowRefused."""
-    rows: dict[str, list[Row]] = {}
+    rows: defaultdict[str, list[Row]] = defaultdict(list)
     for entry in entries:
-        for table, more in entry.group.rows.items():
-            if more:
-                rows.setdefault(table, []).extend(more)
-    return {name: to_arrow(name, given, yield_gil=True) for name, given in rows.items()}
+        for table, more in entry.rows.items():
+            rows[table].extend(more)
+    return {name: to_arrow(name, given, yield_gil=True) for name, given in rows.items() if given}
 
 
 def unfit(entries: list[Entry]) -> Iterator[tuple[Entry, Exception]]:
@@ -117,10 +139,6 @@ def unfit(entries: list[Entry]) -> Iterator[tuple[Entry, Exception]]:
         half = len(entries) // 2
         yield from unfit(entries[:half])
         yield from unfit(entries[half:])
-
-
-def _count(rows: Rows) -> int:
-    return sum(map(len, rows.values()))
 
 
 def _fits(table: str, row: Row) -> bool:

@@ -24,14 +24,14 @@ from tutti.storage.catalog import Catalog
 from tutti.storage.errors import PERMANENT, CommitUncertain, LeaseLost, StoreError, StoreFull
 from tutti.storage.leases import Lease
 from tutti.storage.write.batch import (
-    NONE_ENDED,
+    NOTHING,
     Entry,
-    Group,
     Make,
     OnRefused,
     Row,
     Rows,
     changes,
+    share_of,
     to_tables,
     unfit,
 )
@@ -73,7 +73,8 @@ class BufferedWriter:
     ) -> None:
         self._catalog, self._max_rows, self._commit_s = catalog, max_rows, commit_s
         self._lease, self._before = lease, before
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._queue: deque[Entry] = deque()
         self._rows = self._bytes = 0  # of all entries that are not done
         self._asked = self._attempted = 0  # flushes
@@ -105,14 +106,14 @@ class BufferedWriter:
 
     def add_all(self, rows: Rows) -> bool:
         """Like `add`, for rows of several tables: all of them, or none."""
-        return self._enter(Entry.of(Group(rows)))
+        return self._enter(Entry(*share_of(rows), rows))
 
     def add_made(self, make: Make, n_bytes: int = 0, on_refused: OnRefused | None = None) -> bool:
         """Like `add`, for rows that `make` creates on the writer's thread, in order of arrival.
 
         It holds about `n_bytes` of memory until then. `on_refused` is called if it fails there.
         """
-        return self._enter(Entry(make, 1, n_bytes, on_refused))
+        return self._enter(Entry(1, n_bytes, NOTHING, make, on_refused))
 
     def put(
         self,
@@ -120,7 +121,7 @@ class BufferedWriter:
         complete: Complete | None = None,
         timeout_s: float = TIMEOUT_S,
         *,
-        ended: Mapping[str, str] = NONE_ENDED,
+        ended: Mapping[str, str] | None = None,
         on_refused: OnRefused | None = None,
     ) -> None:
         """Add rows that become visible together, with the changes of `complete` and the ends of
@@ -129,14 +130,15 @@ class BufferedWriter:
         `on_refused` is called on the writer's thread if they cannot be committed. Raises
         StoreError if there is no room after `timeout_s`.
         """
-        if not self._enter(Entry.of(Group(rows, complete, ended), on_refused, True), timeout_s):
+        entry = Entry(*share_of(rows), rows, None, on_refused, True, complete, ended)
+        if not self._enter(entry, timeout_s):
             raise StoreError(f"nothing was committed for {timeout_s:.0f} s: {self.last_error}")
 
     def offer(
         self, rows: Rows, ended: Mapping[str, str], on_refused: OnRefused | None = None
     ) -> bool:
         """Like `put`, for event loops: returns False without adding anything if it would wait."""
-        return self._enter(Entry.of(Group(rows, None, ended), on_refused, True))
+        return self._enter(Entry(*share_of(rows), rows, None, on_refused, True, None, ended))
 
     def lost(self, rows: int, error: Exception) -> None:
         """Count rows that were lost; `last_error` gives the reason."""
@@ -184,16 +186,16 @@ class BufferedWriter:
     def _enter(self, entry: Entry, timeout_s: float = 0.0) -> bool:
         """Add an entry as soon as there is room; returns whether there was. The rows of one that
         has no producer to try again are counted otherwise."""
-        with self._changed:
+        with self._lock:
             if not self._takes(entry) and not self._changed.wait_for(
                 lambda: self._takes(entry), timeout_s
             ):
-                self.dropped += 0 if entry.is_whole else entry.rows
+                self.dropped += 0 if entry.is_whole else entry.n_rows
                 return False
             self._check()
             self._queue.append(entry)
-            self._rows += entry.rows
-            self._bytes += entry.bytes
+            self._rows += entry.n_rows
+            self._bytes += entry.n_bytes
             if self._is_due():
                 self._changed.notify_all()
             return True
@@ -201,7 +203,7 @@ class BufferedWriter:
     def _takes(self, entry: Entry) -> bool:
         """Whether there is room, or never will be; an entry larger than the limits is accepted if
         it is alone."""
-        rows, size = self._rows + entry.rows, self._bytes + entry.bytes
+        rows, size = self._rows + entry.n_rows, self._bytes + entry.n_bytes
         has_room = rows <= self._max_rows and size <= MAX_BYTES
         return has_room or not self._rows or self._closed or self._lease_lost is not None
 
@@ -272,7 +274,8 @@ class BufferedWriter:
         if self._unanswered is not None:
             entries, count = self._unanswered
             if settle(self._catalog, entries):
-                self._let_go([pending.popleft() for _ in range(count)])
+                rows = sum(entry["rows"] for entry in entries)
+                self._let_go([pending.popleft() for _ in range(count)], rows)
             self._unanswered = None
 
     def _take(self, pending: deque[Entry]) -> list[Entry]:
@@ -282,7 +285,7 @@ class BufferedWriter:
         while pending and rows < BATCH_ROWS and size < BATCH_BYTES:
             entry = pending.popleft()
             try:
-                is_made = entry.size >= 0 or self._make(entry, pause)
+                is_made = entry.make is None or self._make(entry, entry.make, pause)
             except StoreError:
                 pending.appendleft(entry)
                 if batch:
@@ -290,20 +293,22 @@ class BufferedWriter:
                 raise
             if is_made:
                 batch.append(entry)
-                rows += entry.size
-                size += entry.bytes
+                rows += entry.n_rows
+                size += entry.n_bytes
         return batch
 
-    def _make(self, entry: Entry, pause: GilYielder) -> bool:
+    def _make(self, entry: Entry, make: Make, pause: GilYielder) -> bool:
         """Make an entry's rows; returns whether it did not fail. Raises StoreError if it waits."""
         try:
-            entry.make_rows()
+            entry.make_rows(make)
             pause()
         except Exception as error:
             if self._waits([entry], error):
                 raise
             self._fail(entry, error)
             return False
+        with self._lock:
+            self._rows += entry.n_rows - 1
         return True
 
     def _commit(self, batch: list[Entry]) -> None:
@@ -333,7 +338,7 @@ class BufferedWriter:
             finally:
                 batch[:] = [*first, *second]
             return
-        self._let_go(batch)
+        self._let_go(batch, sum(table.num_rows for table in tables.values()))
 
     def _tables(self, batch: list[Entry]) -> dict[str, pa.Table]:
         """The rows of a batch, without those that do not fit their tables."""
@@ -368,7 +373,7 @@ class BufferedWriter:
 
     def _fail(self, entry: Entry, error: Exception) -> None:
         """Count an entry that cannot be stored, and tell its producer."""
-        self.lost(max(entry.rows, entry.size), error)
+        self.lost(entry.n_rows, error)
         self._free([entry])
         if entry.on_refused is not None:
             try:
@@ -379,14 +384,14 @@ class BufferedWriter:
     def _free(self, done: list[Entry]) -> None:
         """Give the room of entries to others."""
         with self._changed:
-            self._rows -= sum(entry.rows for entry in done)
-            self._bytes -= sum(entry.bytes for entry in done)
+            self._rows -= sum(entry.n_rows for entry in done)
+            self._bytes -= sum(entry.n_bytes for entry in done)
             self._changed.notify_all()
 
-    def _let_go(self, committed: list[Entry]) -> None:
-        """Count committed entries and free them, a few at a time: freeing thousands at once blocks
-        other threads for milliseconds."""
-        self.committed += sum(entry.size for entry in committed)
+    def _let_go(self, committed: list[Entry], rows: int) -> None:
+        """Count committed rows and free their entries, a few at a time: freeing thousands at once
+        blocks other threads for milliseconds."""
+        self.committed += rows
         self._free(committed)
         pause = GilYielder()
         while committed:

@@ -109,7 +109,8 @@ def _transposed(
                 raise RowRefused(
                     f"{_where(name, place, row)}: no column {sorted(set(row) - known)}"
                 )
-    return list(given), [[row.get(each) for row in rows] for each in given]
+    names = list(given)
+    return names, zip(*[map(row.get, names) for row in rows], strict=True)
 
 
 def storable(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -339,7 +339,12 @@ def test_the_queue_is_bounded_by_bytes(
     fail(None)
     assert writer.flush() == 1
     assert writer.add("messages", message) and not writer.offer({"messages": [message]}, {})
-    writer.put({"messages": [message | {"position": 1}]})
+    rows = {"messages": [message | {"position": 1}]}
+    waiting = threading.Thread(target=writer.put, args=(rows,))
+    waiting.start()
+    while waiting.is_alive():
+        writer.flush()
+        waiting.join(0.01)
     writer.close()
     assert (count(catalog), count(catalog, "messages")) == (1, 2)
 
@@ -369,6 +374,42 @@ def test_a_part_has_no_more_than_a_batch_of_text(
         fail(None)
     parts = catalog.rows(sa.select(cat.parts).where(cat.parts.c.table_name == "messages"))
     assert [part["rows"] for part in parts] == [2, 2]
+
+
+TOOL_CALL = {"id": "c", "name": "f", "arguments": "x" * 600}
+SPAN = {"call_id": None, "first": None, "last": None, "ids": [700] * 20}
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("messages", {"reasoning": "x" * 600}),
+        ("auxiliary_messages", {"tool_calls": [TOOL_CALL]}),
+        ("calls", {"token_ids": [700] * 20}),
+        ("calls", {"logprobs": [None, *[-0.5] * 20]}),
+        ("calls", {"prompt_token_ids": [SPAN]}),
+    ],
+)
+def test_what_may_be_long_in_a_row_counts_by_its_bytes(
+    catalog: storage.Catalog,
+    fail: Fail,
+    monkeypatch: pytest.MonkeyPatch,
+    table: str,
+    column: dict[str, Any],
+) -> None:
+    """Also of rows that are there when they are added; a value of another type is refused later."""
+    monkeypatch.setattr(buffered, "MAX_BYTES", 1000)
+    fail(storage.StoreFull("no room"))
+    writer = BufferedWriter(catalog, commit_s=60)
+    assert writer.add(table, column) and not writer.add(table, column)
+    assert not writer.offer({table: [column]}, {})
+    fail(None)
+    assert (writer.flush(), writer.dropped) == (1, 1)
+    (name,) = column
+    for odd in (7, {"a": 1}, [7, {"a": "b"}], [{"a": "b"}, 7]):
+        assert writer.add(table, {name: odd})
+    writer.close()
+    assert (writer.committed, writer.dropped) == (1, 5)
 
 
 def test_a_closed_writer_takes_nothing_and_says_so(catalog: storage.Catalog) -> None:

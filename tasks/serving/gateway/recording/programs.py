@@ -6,7 +6,7 @@ when it is released, when its lease ends, when it is crowded out, or when the ga
 program that comes again after that is another attempt: `PROGRAM#2`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -59,6 +59,9 @@ class ProgramAttempts:
     policy: str
     _open: dict[str, ProgramTally] = field(default_factory=dict)
     """By program."""
+    _refused: dict[str, Callable[[], Group]] = field(default_factory=dict)
+    """By program, the entry of its attempt that the queue had no room for: made again with its next
+    call."""
     _lives: dict[str, int] = field(default_factory=dict)
     """How many attempts a program has had, of the `MAX_LIVES` that began last."""
     _asks_store: bool = False
@@ -99,6 +102,8 @@ class ProgramAttempts:
         tally = self._open.get(request.program)
         if tally is None and request.kind in GENERATING:
             tally = self._begin(record)
+        elif request.program in self._refused:
+            self._enter(request.program, self._refused.pop(request.program))
         if tally is not None:
             record.tally = tally
             request.cell = tally.cell.cell_id
@@ -118,8 +123,12 @@ class ProgramAttempts:
             tally.attempt_id = tally.attempt_id or self._next_life(program)
             return Group({}, complete)
 
-        self.writer.add_made(make)
+        self._enter(program, make)
         return tally
+
+    def _enter(self, program: str, make: Callable[[], Group]) -> None:
+        if not self.writer.add_made(make):
+            self._refused[program] = make
 
     def _next_life(self, program: str) -> str:
         """The id of a program's next attempt. While the store need not be asked, it is called on
@@ -141,6 +150,8 @@ class ProgramAttempts:
         tally = self._open.pop(program, None)
         if tally is None:
             return
+        if (entry := self._refused.pop(program, None)) is not None:
+            self.writer.add_made(entry)
 
         def make() -> Group:
             attempt_id = tally.attempt_id

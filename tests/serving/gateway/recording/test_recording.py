@@ -9,14 +9,17 @@ from typing import Any
 
 import orjson
 import pytest
+import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import BufferedWriter
+from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.calls.request import CallRequest
 from tutti.tasks.serving.gateway.recording.call_recorder import AT_ONCE, CallRecorder
 from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
 from tutti.tasks.serving.gateway.recording.record import MANY_BYTES, MANY_PIECES, CallRecord
 from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
+from tutti.tasks.serving.scheduling import ReasonCode
 
 LONG = "x" * MANY_BYTES
 PANDAS = """
@@ -197,6 +200,39 @@ def test_a_full_writer_leaves_no_program_waiting(catalog: storage.Catalog) -> No
         writer.may_commit.set()
         writer.flush()
         assert not recording._late
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_program_that_begins_while_the_queue_is_full_is_an_attempt_later(
+    catalog: storage.Catalog, is_over: bool
+) -> None:
+    """With its next call or its end; until then it is counted, like the calls that were refused."""
+    with Held(catalog, max_rows=4) as writer:
+        transcripts = Transcripts(catalog.home)
+        programs = ProgramAttempts(catalog, writer, transcripts, "mine", "passthrough")
+        programs.open([])
+        recording = CallRecorder(writer, transcripts, programs)
+        while writer.add("gateway_events", {"event": "hold"}):
+            pass
+        before = writer.dropped
+        first, second = (ended(nth, [said("user", "a")], "ok") for nth in (1, 2))
+        for each in (first, second):
+            each.request.cell = ""
+        recording.keep(first)
+        assert writer.dropped > before
+        writer.may_commit.set()
+        writer.flush()
+        if not is_over:
+            recording.keep(second)
+            writer.flush()
+        recording.keep(("agent", ReasonCode.RELEASED))
+        writer.flush()
+        assert not programs._open
+        programs.close()
+    rows = storage.query("select sweep, model, policy from results", catalog.home)
+    assert rows == [{"sweep": "mine", "model": "m", "policy": "passthrough"}]
+    (state,) = catalog.rows(sa.select(cat.attempt_states))
+    assert (state["attempt_id"], state["state"]) == ("agent", "done")
 
 
 def test_the_gateway_does_without_pandas() -> None:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tutti.storage.programs.tally import ProgramCell as ProgramCell
     from tutti.storage.programs.tally import ProgramTally as ProgramTally
     from tutti.storage.programs.tally import sweep_of_gateway as sweep_of_gateway
+    from tutti.storage.programs.waited import PARTNERS as PARTNERS
     from tutti.storage.programs.waited import ProgramClock as ProgramClock
     from tutti.storage.programs.waited import WaitedTime as WaitedTime
     from tutti.storage.statuses import COUNTED as COUNTED

@@ -66,16 +66,18 @@ class ProgramTally:
     answer: str | None = None
 
     def take(self, call: Mapping[str, Any]) -> None:
-        """Add a call that ended, in columns of `calls`; those of others than the agent cost."""
+        """Add a call that ended, in columns of `calls`; those of others than the agent take money
+        and time."""
         self.cost.add(call["cost_usd"])
+        self.started_at = min(self.started_at or call["sent_at"], call["sent_at"])
+        self.ended_at = max(self.ended_at or call["ended_at"], call["ended_at"])
+        times = call["sent_at"].timestamp(), call["ended_at"].timestamp()
+        failed = call["status"] == "infra_error"
+        self.clock.take(times, call["held_s"] or 0.0, failed, call["role"])
         if call["role"] != AGENT:
             return
         self.engine_id = self.engine_id or call["endpoint"] or None
-        self.started_at = min(self.started_at or call["sent_at"], call["sent_at"])
-        self.ended_at = max(self.ended_at or call["ended_at"], call["ended_at"])
         self.steps += 1
-        times = call["sent_at"].timestamp(), call["ended_at"].timestamp()
-        self.clock.take(times, call["held_s"] or 0.0, failed=call["status"] == "infra_error")
         for name in ("prompt_tokens", "cached_tokens", "completion_tokens"):
             if (count := call[name]) is not None:
                 self.tokens[name] = self.tokens.get(name, 0) + count
@@ -109,7 +111,8 @@ class ProgramTally:
             outcome = {"status": "cancelled", "error_type": str(ErrorType.WORKER_LOST)}
         seconds = None
         if self.started_at is not None and self.ended_at is not None:
-            seconds = (self.ended_at - self.started_at).total_seconds() - self.clock.held_s
+            waited_s = self.clock.held_s + self.clock.partner_s
+            seconds = (self.ended_at - self.started_at).total_seconds() - waited_s
         return {
             "run_id": run_id,
             "sweep_id": self.cell.sweep_id,

@@ -1,5 +1,7 @@
 """Time that an attempt waited, in seconds of any one clock: overlapping waits count once."""
 
+PARTNERS = ("judge", "user")
+"""Roles of calls in the place of a partner: an agent does not work meanwhile."""
 SPANS_KEPT = 256  # programs may run for days, and waits come in the order in which they end
 
 
@@ -34,8 +36,8 @@ class ProgramClock:
     """What a program waited, by its calls as a gateway sees them.
 
     The agents' working clock, from outside: a call waits until it is sent for the last time, a call
-    that failed waited in vain, and after it the program waits until its next call. Calls of who
-    plays the user or judges are the partner's time.
+    that failed waited in vain, and after it the program waits until its next call. Calls of
+    `PARTNERS` are the partner's time.
     """
 
     __slots__ = ("_away", "_failed_at", "failing_since", "held_s", "partner_s")
@@ -48,14 +50,12 @@ class ProgramClock:
         self.failing_since: float | None = None
         """When the first call that failed after the last answer was sent; None: none did."""
 
-    def take(
-        self, times: tuple[float, float], held_s: float, failed: bool, is_partner: bool = False
-    ) -> None:
+    def take(self, times: tuple[float, float], held_s: float, failed: bool, role: str) -> None:
         """Add a call that ended; `times` are when it was sent and ended."""
         sent, ended = times
         if self._failed_at is not None:
             self.held_s += self._away.add(self._failed_at, sent)
-        if is_partner:
+        if role in PARTNERS:
             self.partner_s += self._away.add(sent, ended)
         else:
             self.held_s += self._away.add(sent, ended if failed else sent + held_s)

@@ -201,6 +201,7 @@ class Gateway:
         )
         self.pulse.decided(time.perf_counter() - began)
         proxied.call, request.step = call, self.pools.step_of(call.program, request.step)
+        self.pools.share_clock(call.program)
         self.send_admitted(pool, admitted)
         if call.engine is None and proxied.state is CallState.HELD:
             self._held(pool, proxied)

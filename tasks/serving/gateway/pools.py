@@ -155,6 +155,15 @@ class Pools:
         program.steps += 1
         return program.steps
 
+    def share_clock(self, program: Program) -> None:
+        """Give a program the clock that it has in other pools: waits there may overlap."""
+        if len(self.by_name) == 1:
+            return
+        ledgers = (pool.scheduler.ledger for pool in self.by_name.values())
+        known = (ledger.programs.get(program.program_id) for ledger in ledgers)
+        others = (each.clock for each in known if each is not None and each is not program)
+        program.clock = next(others, program.clock)
+
     def program(self, name: str) -> Program | None:
         """A program that any pool knows."""
         ledgers = (pool.scheduler.ledger for pool in self.by_name.values())

@@ -1,15 +1,17 @@
 """What a released program has spent: over all pools, and of judges, users and experts apart; and
 what is known of it where an endpoint reports no usage."""
 
+import asyncio
 import json
 import logging
+import time
 from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.serving.conftest import running
+from tests.serving.conftest import running, until
 from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
 from tutti.tasks.serving.gateway.admin.access import Access
@@ -47,6 +49,51 @@ async def test_what_a_program_spent_by_role(catalog: storage.Catalog) -> None:
     assert (spent["unknown_costs"], spent["user.unknown_costs"]) == (1, 1)
     assert spent["partner_s"] > 0, "the user's calls"
     assert not [unit for unit in spent if unit.startswith(("somebody", "orchestrator"))]
+
+
+async def test_waits_in_two_pools_at_once_count_once(catalog: storage.Catalog) -> None:
+    """A program waits for both until they fail; by its clock, by its release and by its attempt."""
+    double, asked, go_on = EngineDouble(), list[Any](), asyncio.Event()
+
+    async def fail_later(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        asked.append(body["model"])
+        await go_on.wait()
+        return web.json_response({"error": "no"}, status=500)
+
+    double.reply = fail_later
+    async with TestServer(double.application()) as server:
+        url = str(server.make_url("")).rstrip("/")
+        pools = [
+            EndpointConfig(url=url, id=name, models=(name,), pool=name, metrics=False)
+            for name in ("one", "two")
+        ]
+        settings = Settings(policy="passthrough", name="mine")
+        async with running(catalog, settings, pools) as (gateway, client):
+
+            async def told(path: str) -> dict[str, Any]:
+                async with client.post(f"/programs/{path}", json={"program_id": "p"}) as answer:
+                    result: dict[str, Any] = await answer.json()
+                    return result
+
+            async def call(model: str) -> None:
+                body = {"model": model, "messages": [{"role": "user", "content": "q"}]}
+                async with client.post("/p/p/v1/chat/completions", json=body) as answer:
+                    assert answer.status == 500
+
+            began = time.monotonic()
+            calls = [asyncio.create_task(call(name)) for name in ("one", "two")]
+            await until(lambda: len(asked) == 2, "both wait")
+            await asyncio.sleep(0.2)
+            go_on.set()
+            await asyncio.gather(*calls)
+            clock, took = await told("clock"), time.monotonic() - began
+            assert 0.2 <= clock["held_s"] <= took and clock["failing_s"] > 0.0
+            spent = (await told("release"))["spent"]
+            assert (spent["held_s"], spent["calls"]) == (clock["held_s"], 2)
+            await until(lambda: not gateway.recording.programs._open, "it is over")
+            await asyncio.to_thread(gateway.recorder.flush)
+    (row,) = storage.query("select held_s, working_s from attempts", catalog.home)
+    assert row["held_s"] == pytest.approx(clock["held_s"], abs=0.01)
 
 
 async def silent(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:

@@ -31,19 +31,19 @@ def test_memory_is_bounded_and_old_waits_still_count() -> None:
 def test_a_program_waits_before_sends_in_failed_calls_and_after_them() -> None:
     """Held 2 s of 5; then a failure of 10 s, and 20 s until it calls again."""
     clock = ProgramClock()
-    clock.take((0.0, 5.0), 2.0, failed=False)
+    clock.take((0.0, 5.0), 2.0, failed=False, role="orchestrator")
     assert (clock.held_s, clock.failing_since) == (2.0, None)
-    clock.take((6.0, 16.0), 0.5, failed=True)
+    clock.take((6.0, 16.0), 0.5, failed=True, role="orchestrator")
     assert (clock.held_s, clock.failing_since) == (12.0, 6.0)
-    clock.take((36.0, 37.0), 0.0, failed=True)
+    clock.take((36.0, 37.0), 0.0, failed=True, role="orchestrator")
     assert (clock.held_s, clock.failing_since) == (33.0, 6.0)
-    clock.take((37.0, 40.0), 1.0, failed=False)
+    clock.take((37.0, 40.0), 1.0, failed=False, role="orchestrator")
     assert (clock.held_s, clock.failing_since, clock.partner_s) == (34.0, None, 0.0)
 
 
 def test_a_partners_whole_call_is_its_time_and_concurrent_waits_count_once() -> None:
     clock = ProgramClock()
-    clock.take((0.0, 5.0), 4.0, failed=False, is_partner=True)
-    clock.take((10.0, 20.0), 8.0, failed=False)
-    clock.take((11.0, 19.0), 8.0, failed=False)  # at the same time
+    clock.take((0.0, 5.0), 4.0, failed=False, role="user")
+    clock.take((10.0, 20.0), 8.0, failed=False, role="orchestrator")
+    clock.take((11.0, 19.0), 8.0, failed=False, role="orchestrator")  # at the same time
     assert (clock.partner_s, clock.held_s) == (5.0, 9.0)

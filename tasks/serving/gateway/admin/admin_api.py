@@ -116,6 +116,8 @@ class AdminApi:
         for each in known:
             for unit, amount in each.spent.items():
                 spent[unit] = spent.get(unit, 0) + amount
+        if spent:  # one clock of all pools
+            spent |= {"held_s": known[0].clock.held_s, "partner_s": known[0].clock.partner_s}
         released = [
             self.gateway.release(pool, program) for pool in self.gateway.pools.by_name.values()
         ]

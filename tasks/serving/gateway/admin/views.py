@@ -78,18 +78,17 @@ def programs(gateway: GatewayState) -> dict[str, Any]:
 
 
 def clock(gateway: GatewayState, programs: Sequence[Program]) -> dict[str, float]:
-    """What the parts of one program in several pools waited so far: seconds waiting for endpoints,
-    seconds of its partner, and for how long every call has failed."""
-    now, found = gateway.pulse.now(), {"held_s": 0.0, "partner_s": 0.0, "failing_s": 0.0}
-    for program in programs:
-        since, so_far = program.clock.failing_since, copy.deepcopy(program.clock)
-        for proxied in gateway.in_flight.values():
-            if proxied.call is not None and proxied.call.program is program:
-                proxied.record.take_time(so_far, now)
-        found["held_s"] += so_far.held_s
-        found["partner_s"] += so_far.partner_s
-        found["failing_s"] = max(found["failing_s"], 0.0 if since is None else now - since)
-    return found
+    """What one program, known to these pools, waited so far: seconds waiting for endpoints, seconds
+    of its partner, and for how long every call has failed."""
+    if not programs:
+        return {"held_s": 0.0, "partner_s": 0.0, "failing_s": 0.0}
+    now, clock = gateway.pulse.now(), programs[0].clock
+    since, so_far = clock.failing_since, copy.deepcopy(clock)
+    for proxied in gateway.in_flight.values():
+        if proxied.call is not None and proxied.call.program.clock is clock:
+            proxied.record.take_time(so_far, now)
+    failing_s = 0.0 if since is None else now - since
+    return {"held_s": so_far.held_s, "partner_s": so_far.partner_s, "failing_s": failing_s}
 
 
 def profiles(gateway: GatewayState) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from tutti.storage import Cost, ProgramClock, ProgramTally, spans_of
+from tutti.storage import PARTNERS, Cost, ProgramClock, ProgramTally, spans_of
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.calls.request import ROLE, CallRequest
 from tutti.tasks.serving.gateway.endpoint import Endpoint
@@ -26,8 +26,6 @@ from tutti.tasks.serving.registry import Prices
 from tutti.tasks.serving.scheduling import Program
 
 PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
-PARTNERS = ("judge", "user")
-"""Who calls in a program in the place of a partner: an agent does not work meanwhile."""
 OTHER_ROLES = ("expert", *PARTNERS)
 """Who else calls in a program; a client may name any role, and a program counts these."""
 MANY_BYTES, MANY_PIECES = 64 * 1024, 32  # takes a third of a millisecond to convert
@@ -112,7 +110,6 @@ class CallRecord:
         ``user.calls``, because it is not the agent's own."""
         spent = program.spent
         self.take_time(program.clock)
-        spent["held_s"], spent["partner_s"] = program.clock.held_s, program.clock.partner_s
         reported, cost = self.reported, Cost.of([self.cost_usd()])
         amounts = {
             "calls": 1,
@@ -133,7 +130,7 @@ class CallRecord:
         ended = self.sent + self.latency_s if ended is None else ended
         held_s = ended - self.sent if self.held_s is None else self.held_s
         failed = self.status == "infra_error" and bool(self.latency_s)
-        clock.take((self.sent, ended), held_s, failed, self.request.role in PARTNERS)
+        clock.take((self.sent, ended), held_s, failed, self.request.role)
 
     @property
     def attempt_id(self) -> str:

@@ -207,7 +207,8 @@ def test_a_program_that_begins_while_the_queue_is_full_is_an_attempt_later(
     catalog: storage.Catalog, is_over: bool
 ) -> None:
     """With its next call or its end; until then it is counted, like the calls that were refused."""
-    with Held(catalog, max_rows=4) as writer:
+    writer = Held(catalog, max_rows=4)
+    with writer:
         transcripts = Transcripts(catalog.home)
         programs = ProgramAttempts(catalog, writer, transcripts, "mine", "passthrough")
         programs.open([])

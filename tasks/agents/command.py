@@ -48,6 +48,7 @@ OUTPUT_BYTES = 1 << 20  # of each stream; the rest is read and discarded
 ENDING_S = 5.0
 LOOK_S = 1.0  # between two questions how long the attempt has waited
 CLOCK = b"/programs/clock"
+CLOCK_S, CLOCK_TRIES = 30.0, 3  # of a question that a gateway answers at once
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "SSL_CERT_FILE")
 """Variables of our environment that the command gets; it must not see our keys."""
 
@@ -200,17 +201,22 @@ async def _exit_code(
 async def _waited_s(url: str, program: str) -> float:
     """What a program waited so far, by its gateway.
 
-    Raises ModelCallFailed if the gateway does not say it, and if all its calls have failed for as
-    long as tutti's own agent would try one again.
+    Raises ModelCallFailed if the gateway does not say it, in `CLOCK_TRIES` of `CLOCK_S` each: an
+    older figure would take waits for work. And if all its calls have failed for as long as tutti's
+    own agent would try one again.
     """
-    async with Client(url) as client:
+    body = json.dumps({"program_id": program}).encode()
+    for left in reversed(range(CLOCK_TRIES)):
         try:
-            answer = await client.post(CLOCK, [], json.dumps({"program_id": program}).encode())
-            clock: dict[str, float] = json.loads(answer.body)
+            async with asyncio.timeout(CLOCK_S), Client(url) as client:
+                clock: dict[str, float] = json.loads((await client.post(CLOCK, [], body)).body)
             waited_s, failing_s = clock["held_s"] + clock["partner_s"], clock["failing_s"]
-        except (NoAnswer, ValueError, KeyError, TypeError) as error:
-            text = f"the gateway does not say what the attempt waited: {error!r}"
-            raise ModelCallFailed(text, CONNECTION) from error
+            break
+        except (NoAnswer, TimeoutError, ValueError, KeyError, TypeError) as error:
+            if not left:
+                text = f"the gateway does not say what the attempt waited: {error!r}"
+                raise ModelCallFailed(text, CONNECTION) from error
+            await asyncio.sleep(LOOK_S)
     if failing_s > RETRY.deadline_s:
         text = f"its calls have failed for {failing_s:.0f} s, and it goes on"
         raise ModelCallFailed(text, CONNECTION)

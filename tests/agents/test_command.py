@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.serving.gateway.raw_engine import answering, raw_engine, whole
+from tests.serving.gateway.raw_engine import ReceivedRequest, Wire, answering, raw_engine, whole
 from tutti.tasks.agents.command import Command, CommandTrajectory, run_command
 from tutti.tasks.agents.command_guard import CommandGuard
 from tutti.tasks.agents.models.retry import RETRY
@@ -175,6 +175,34 @@ def test_a_gateway_that_does_not_answer_makes_no_time_limit() -> None:
     """What the attempt waited is not known then, and unknown is not zero."""
     done = play("import time; time.sleep(600)", seconds=0.2)
     assert (done.status, done.error_type) == ("infra_error", "connection")
+
+
+@pytest.mark.parametrize("silent", [2, 3])
+async def test_a_gateway_that_is_silent_is_asked_three_times(
+    monkeypatch: pytest.MonkeyPatch, silent: int
+) -> None:
+    """For as long as it may take to answer; then the attempt ends as infrastructure."""
+    monkeypatch.setattr("tutti.tasks.agents.command.LOOK_S", 0.05)
+    monkeypatch.setattr("tutti.tasks.agents.command.CLOCK_S", 0.5)
+    async with raw_engine() as gateway:
+        told = whole({"held_s": 6000.0, "partner_s": 0.0, "failing_s": 0.0})
+
+        async def reply(asked: ReceivedRequest, wire: Wire) -> None:
+            if len(gateway.asked) <= silent:
+                await wire.gone()
+            else:
+                await answering(told)(asked, wire)
+
+        gateway.reply = reply
+        program = f"import time; time.sleep({5 if silent < 3 else 600}); print(42)"
+        command = Command(f"{{python}} -c {shlex.quote(program)}", 0.2)
+        done = await run_command(command, TASK, gateway.url, "m", "a1", 7)
+    assert len(gateway.asked) == 3
+    if silent < 3:
+        assert (done.status, done.answer) == ("ok", "42")
+    else:
+        assert (done.status, done.error_type) == ("infra_error", "connection")
+        assert "does not say what the attempt waited: TimeoutError" in str(done.error_message)
 
 
 async def test_what_takes_too_long_is_ended_with_all_it_started(

@@ -46,11 +46,13 @@ class Noticing:
         wire.close()
 
 
-async def leave(bench: Bench, begun: Any, **fields: Any) -> None:
+async def leave(
+    bench: Bench, begun: Any, path: str = "/v1/chat/completions", **fields: Any
+) -> None:
     """A call whose client goes away when `begun()` is true."""
     async with aiohttp.ClientSession(f"http://127.0.0.1:{bench.gateway.server.port}") as client:
         body = {"model": "m", "messages": [], "program_id": "leaver"} | fields
-        call = asyncio.create_task(client.post("/v1/chat/completions", json=body))
+        call = asyncio.create_task(client.post(path, json=body))
         await until(begun, "the call is on its way")
         call.cancel()
         answers = await asyncio.gather(call, return_exceptions=True)
@@ -85,6 +87,42 @@ async def test_what_a_left_stream_had_told_is_recorded(raw: Bench) -> None:
     found = row["status"], row["prompt_tokens"], row["completion_tokens"]
     assert found == ("cancelled", 120, 7)
     assert row["cost_usd"] == pytest.approx((120 * PRICES.prompt + 7 * PRICES.completion) / 1e6)
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+async def test_what_a_stream_counts_before_its_first_token_is_no_usage(
+    raw: Bench, is_whole: bool
+) -> None:
+    """Anthropic's first event has one token of output, whatever comes; the last one says how many.
+    A left stream's cost is unknown, not that of one token."""
+    usage = {"input_tokens": 120, "output_tokens": 1}
+    start = {"type": "message_start", "message": {"id": "m", "usage": usage}}
+    text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}}
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    end |= {"usage": {"output_tokens": 70}}
+    events = [b"data: %b\n\n" % json.dumps(each).encode() for each in (start, text, text)]
+    path, in_flight = "/v1/messages", raw.gateway.in_flight
+    if is_whole:
+        raw.engine.reply = streaming(*events, b"data: %b\n\n" % json.dumps(end).encode())
+        await (await raw.chat("p", path=path, stream=True, max_tokens=99)).read()
+    else:
+        raw.engine.reply = Noticing(STREAM_HEAD + chunk(b"".join(events)))
+        await leave(
+            raw,
+            lambda: any(p.record.answered for p in in_flight.values()),
+            path,
+            stream=True,
+            max_tokens=99,
+        )
+    await until(lambda: not in_flight, "the call is over")
+    (row,) = await raw.calls()
+    if is_whole:
+        usd = (120 * PRICES.prompt + 70 * PRICES.completion) / 1e6
+        assert (row["status"], row["completion_tokens"]) == ("ok", 70)
+        assert row["cost_usd"] == pytest.approx(usd)
+    else:
+        found = row["status"], row["prompt_tokens"], row["completion_tokens"], row["cost_usd"]
+        assert found == ("cancelled", 120, None, None)
 
 
 async def test_a_client_that_leaves_while_held_is_never_sent(make_raw: MakeRaw) -> None:

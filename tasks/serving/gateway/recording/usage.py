@@ -12,6 +12,8 @@ import orjson
 from tutti.tasks.serving.scheduling import Usage
 
 MAX_TOKENS = 2**40
+BEGINNINGS = ("message_start", "response.created", "response.in_progress")
+"""Events before the first token: what they count of the completion is a placeholder."""
 
 
 class ReportedUsage:
@@ -43,9 +45,12 @@ class ReportedUsage:
         """Take the usage of a parsed answer or event."""
         self.failed = self.failed or bool(answer.get("error"))
         # Events of the responses API and of Anthropic's nest the object that has the usage.
+        before = self.completion
         for inner in (answer.get("response"), answer.get("message"), answer):
             if isinstance(inner, dict) and isinstance(usage := inner.get("usage"), dict):
                 self._take_usage(usage)
+        if answer.get("type") in BEGINNINGS:
+            self.completion = before
         choices = answer.get("choices")
         for choice in choices if isinstance(choices, list) else []:
             reason = choice.get("finish_reason") if isinstance(choice, dict) else None

@@ -125,6 +125,36 @@ async def test_what_a_stream_counts_before_its_first_token_is_no_usage(
         assert found == ("cancelled", 120, None, None)
 
 
+async def breaks(_: ReceivedRequest, wire: Wire) -> None:
+    """A connection that ends instead of an answer."""
+    wire.reset()
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "usd"),
+    [
+        (breaks, 502, None),
+        (Noticing(), 504, None),
+        (None, 502, 0.0),  # nobody listens
+        (answering(whole({"error": "no"}, 502)), 502, 0.0),
+        (answering(whole({"error": "no"}, 504)), 504, 0.0),
+    ],
+)
+async def test_a_call_that_was_sent_and_not_answered_has_an_unknown_cost(
+    make_raw: MakeRaw, reply: Any, status: int, usd: float | None
+) -> None:
+    """Its engine may have worked, and charge for it; one that never left the gateway, or that the
+    engine refused, costs nothing."""
+    bench = await make_raw(upstream_s=0.2)
+    bench.engine.reply = reply
+    if reply is None:
+        await bench.engine.kill()
+    assert (await bench.chat("p")).status == status
+    (row,) = await bench.calls()
+    assert (row["http_status"], row["status"]) == (status, "infra_error")
+    assert row["cost_usd"] == usd
+
+
 async def test_a_client_that_leaves_while_held_is_never_sent(make_raw: MakeRaw) -> None:
     """Reference bug 17: a call without a client that runs later."""
     bench = await make_raw(policy="cap", options={"limit": 1})

@@ -229,6 +229,8 @@ class ProxiedCall:
 
     def on_failure(self, reason: str) -> None:
         """The engine's connection failed."""
+        if self._upstream is None or not self._upstream.sent_at:
+            self.record.is_refused = True
         self._upstream = None
         try:
             self._break(reason)
@@ -237,7 +239,7 @@ class ProxiedCall:
 
     def _begin(self, status: int, headers: Headers) -> None:
         self.active_at = time.monotonic()
-        self.record.http_status = status
+        self.record.http_status, self.record.is_refused = status, status >= 400
         self._head = headers
         kind = find(headers, b"content-type") or b""
         if status == 200 and kind.startswith(b"text/event-stream"):
@@ -381,6 +383,8 @@ class ProxiedCall:
         self.state = CallState.OVER
         self.exchange.on_gone = self.exchange.on_writable = None
         self.record.end()
+        if self._upstream is not None and not self._upstream.sent_at:
+            self.record.is_refused = True
         if (endpoint := self.endpoint) is not None:
             self.record.weights = self.record.weights[0], endpoint.weights
         call, scheduler, now = self.call, self.scheduler, time.monotonic()

@@ -53,6 +53,9 @@ class CallRecord:
     retry: int = 0
     """Number of attempts, on this or other engines, before this answer."""
     endpoint: str = ""
+    is_refused: bool = False
+    """Whether its endpoint answered with an error, or was never reached; not that the gateway gave
+    up a call that it had sent."""
     policy: str = ""
     concurrency: int | None = None
     prices: Prices | None = None
@@ -76,7 +79,7 @@ class CallRecord:
         self.prices = endpoint.prices_of(self.request.model)
         self.served_name = endpoint.served_name(self.request.model)
         self.weights = endpoint.weights, ""
-        self.http_status = None  # of an endpoint that was tried before
+        self.http_status, self.is_refused = None, False  # of an endpoint that was tried before
 
     def note_first_token(self) -> None:
         """The first event of a stream arrived."""
@@ -86,17 +89,11 @@ class CallRecord:
         """The call has ended now."""
         self.latency_s = time.monotonic() - self.sent
 
-    @property
-    def may_be_charged(self) -> bool:
-        """Whether an endpoint got the call and did not refuse it."""
-        refused = (self.http_status or 0) >= 400 and not self.streamed
-        return bool(self.endpoint) and not refused
-
     def cost_usd(self) -> float | None:
         """The call's cost by the usage reported so far; None if the price or the usage is unknown.
-        A call that no endpoint answered costs nothing."""
+        A call that no endpoint took costs nothing."""
         prices, reported = self.prices, self.reported
-        if not self.may_be_charged:
+        if self.is_refused or not self.endpoint:
             return 0.0
         completion = 0 if self.request.kind == "embeddings" else reported.completion
         if prices is None:

@@ -187,16 +187,16 @@ class BufferedWriter:
         """Add an entry as soon as there is room; returns whether there was. The rows of one that
         has no producer to try again are counted otherwise."""
         with self._lock:
-            if not self._takes(entry) and not self._changed.wait_for(
-                lambda: self._takes(entry), timeout_s
-            ):
-                self.dropped += 0 if entry.is_whole else entry.n_rows
-                return False
-            self._check()
+            rows, size = self._rows + entry.n_rows, self._bytes + entry.n_bytes
+            if rows > self._max_rows or size > MAX_BYTES or self._closed or self._lease_lost:
+                if not self._changed.wait_for(lambda: self._takes(entry), timeout_s):
+                    self.dropped += 0 if entry.is_whole else entry.n_rows
+                    return False
+                self._check()
+                rows, size = self._rows + entry.n_rows, self._bytes + entry.n_bytes
             self._queue.append(entry)
-            self._rows += entry.n_rows
-            self._bytes += entry.n_bytes
-            if self._is_due():
+            self._rows, self._bytes = rows, size
+            if (rows >= BATCH_ROWS or size >= BATCH_BYTES) and self._is_due():
                 self._changed.notify_all()
             return True
 
@@ -384,8 +384,9 @@ class BufferedWriter:
     def _free(self, done: list[Entry]) -> None:
         """Give the room of entries to others."""
         with self._changed:
-            self._rows -= sum(entry.n_rows for entry in done)
-            self._bytes -= sum(entry.n_bytes for entry in done)
+            for entry in done:
+                self._rows -= entry.n_rows
+                self._bytes -= entry.n_bytes
             self._changed.notify_all()
 
     def _let_go(self, committed: list[Entry], rows: int) -> None:

@@ -221,6 +221,8 @@ def message_columns(message: Message) -> dict[str, Any]:
     An invalid message (an engine may have accepted it) is stored as JSON text, so that its row is
     not lost.
     """
+    if _plain_key(message):
+        return {**message, "reasoning": None, "tool_calls": [], "tool_call_id": None, "name": None}
     calls, content = message.get("tool_calls"), message.get("content")
     if not content or not isinstance(content, str):
         content = _text(_content(message))
@@ -298,13 +300,12 @@ def _without_marks(part: Any) -> Any:
 
 def _plain_key(message: Message) -> int:
     """The key of a message of role and text; 0 for any other."""
-    if len(message) == len(PLAIN):
-        role, content = message.get("role"), message.get("content")
-        if role and content and isinstance(role, str) and isinstance(content, str):
-            if role == "assistant" and not (content := content.strip()):
-                return 0
-            return hash((role, content))
-    return 0
+    role, content = message.get("role"), message.get("content")
+    if len(message) != 2 or role.__class__ is not str or content.__class__ is not str or not role:
+        return 0
+    if role == "assistant":
+        content = content.strip()
+    return hash((role, content)) if content else 0
 
 
 def _meaning(message: Message) -> int:

@@ -96,8 +96,9 @@ class ProgramAttempts:
     def take(self, record: CallRecord) -> None:
         """A call has ended: it is its program's."""
         request = record.request
-        ours = not (request.cell or request.is_anonymous or request.is_auxiliary)
-        if not self.name or not ours or request.keeps_messages:
+        if not self.name or request.cell or request.is_anonymous:
+            return
+        if request.is_auxiliary or request.keeps_messages:
             return
         tally = self._open.get(request.program)
         if tally is None and request.kind in GENERATING:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from tutti.storage import PARTNERS, Cost, ProgramClock, ProgramTally, spans_of
+from tutti.storage import PARTNERS, Cost, ProgramClock, ProgramTally
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.calls.request import ROLE, CallRequest
 from tutti.tasks.serving.gateway.endpoint import Endpoint
@@ -185,7 +185,8 @@ class CallRecord:
         if prompt is None:
             return {"calls": [row]}
         if request.keeps_messages:
-            row["prompt_spans"] = request.spans or spans_of(range(len(prompt)))
+            whole = [{"first": 0, "last": len(prompt) - 1}] if prompt else []
+            row["prompt_spans"] = request.spans or whole
             return {"calls": [row]}
         kept = read_context(request.kind, request.body, answer)
         if request.is_auxiliary:

@@ -33,12 +33,12 @@ class Transcripts:
 
     def rows(
         self,
-        call: Mapping[str, Any],
+        call: dict[str, Any],
         prompt: Sequence[Message],
         answer: Message | None,
         kept: KeptContext | None = None,
     ) -> Rows:
-        """The row of `calls` with the spans of its prompt, and the new messages.
+        """The row of `calls`, which gets the spans of its prompt, and the new messages.
 
         Calls of one program must come in order, one after the other.
         """
@@ -47,7 +47,8 @@ class Transcripts:
         messages, spans = conversation.observe(call_id, prompt, answer, kept, repeats=True)
         for message in messages:
             message |= {"cell_id": call["cell_id"], "sweep_id": call.get("sweep_id")}
-        return {"calls": [{**call, "prompt_spans": spans}], "messages": [*messages]}
+        call["prompt_spans"] = spans
+        return {"calls": [call], "messages": [*messages]}
 
     def auxiliary_rows(
         self,

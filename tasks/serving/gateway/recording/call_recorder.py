@@ -28,8 +28,8 @@ class CallRecorder:
         self, writer: BufferedWriter, transcripts: Transcripts, programs: ProgramAttempts
     ) -> None:
         self.writer, self._transcripts, self.programs = writer, transcripts, programs
-        self._late: dict[str, set[str]] = {}
-        """By program, the calls whose rows the writer's thread has yet to make."""
+        self._late: dict[str, int] = {}
+        """By program, the number of calls whose rows the writer's thread has yet to make."""
         self._lock = threading.Lock()
         self._ended: deque[CallRecord | tuple[str, ReasonCode]] = deque()
         """Calls, and programs with the reason of their end, in the order in which they ended."""
@@ -79,24 +79,14 @@ class CallRecorder:
     def _keep_call(self, record: CallRecord) -> None:
         self.programs.take(record)
         if not self._takes_long(record):
-            if not self.writer.add_all(self._rows(record)):
-                self._transcripts.restart(record.attempt_id)
+            if not self.writer.add_all(self.rows(record)):
+                self.restart(record.attempt_id)
             return
-        program, call_id = record.request.program, record.request.call_id
+        program, late = record.request.program, _LateCall(self, record)
         with self._lock:
-            self._late.setdefault(program, set()).add(call_id)
-
-        def make() -> Group:
-            group = Group(self._rows(record))
-            self._made(program, call_id)
-            return group
-
-        def refused(_: object = None) -> None:
-            self._transcripts.restart(record.attempt_id)  # later calls must not refer to its rows
-            self._made(program, call_id)
-
-        if not self.writer.add_made(make, record.n_bytes, refused):
-            refused()
+            self._late[program] = self._late.get(program, 0) + 1
+        if not self.writer.add_made(late.make, record.n_bytes, late.refuse):
+            late.refuse()
 
     def _takes_long(self, record: CallRecord) -> bool:
         request = record.request
@@ -108,20 +98,49 @@ class CallRecorder:
             return False
         return not attempt_id or record.program_began_before
 
-    def _made(self, program: str, call_id: str) -> None:
+    def made(self, program: str) -> None:
+        """One of a program's late calls is made, or will never be."""
         with self._lock:
-            late = self._late.get(program, set())
-            late.discard(call_id)
-            if not late:
-                self._late.pop(program, None)
+            self._late[program] -= 1
+            if not self._late[program]:
+                del self._late[program]
 
-    def _rows(self, record: CallRecord) -> Rows:
+    def restart(self, attempt_id: str) -> None:
+        """Rows of an attempt were lost: its later calls must not refer to them."""
+        self._transcripts.restart(attempt_id)
+
+    def rows(self, record: CallRecord) -> Rows:
         """The rows of a call. Raises RowRefused, or an error of the store."""
         try:
             return record.rows(self._transcripts)
         except StoreError:
             raise  # before anything was noted of the call: it can be made again
         except Exception as error:
-            # Its messages are lost, so later calls must not refer to them.
-            self._transcripts.restart(record.attempt_id)
+            self.restart(record.attempt_id)
             raise RowRefused(f"call {record.request.call_id!r}: {error!r}") from error
+
+
+class _LateCall:
+    """A call whose rows the writer's thread makes; from then on it holds no more than its id."""
+
+    __slots__ = ("_attempt_id", "_record", "_recorder")
+
+    def __init__(self, recorder: CallRecorder, record: CallRecord) -> None:
+        self._recorder, self._attempt_id = recorder, ""
+        self._record: CallRecord | None = record
+
+    def make(self) -> Group:
+        """Its rows. Raises like `CallRecorder.rows`."""
+        record = self._record
+        assert record is not None, "it is made once"
+        group = Group(self._recorder.rows(record))
+        self._recorder.made(record.request.program)
+        self._attempt_id, self._record = record.attempt_id, None
+        return group
+
+    def refuse(self, _: object = None) -> None:
+        """Its rows are lost, or will never be made."""
+        record = self._record
+        if record is not None:
+            self._recorder.made(record.request.program)
+        self._recorder.restart(self._attempt_id if record is None else record.attempt_id)

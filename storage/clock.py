@@ -30,7 +30,7 @@ class Clock:
         if monotonic_s >= self._look_at:
             self._look(monotonic_s)
         wall, since = self._anchor
-        return wall + timedelta(seconds=monotonic_s - since)
+        return wall + timedelta(0, monotonic_s - since)
 
     def _look(self, monotonic_s: float) -> None:
         """Follow the wall clock if it is far ahead."""

@@ -281,9 +281,10 @@ class BufferedWriter:
     def _take(self, pending: deque[Entry]) -> list[Entry]:
         """Take the entries of about one part from the queue, and make their rows."""
         batch: list[Entry] = []
-        rows, size, pause = 0, 0, GilYielder()
+        rows, size, more, pause = 0, 0, 0, GilYielder()
         while pending and rows < BATCH_ROWS and size < BATCH_BYTES:
             entry = pending.popleft()
+            before = entry.n_rows
             try:
                 is_made = entry.make is None or self._make(entry, entry.make, pause)
             except StoreError:
@@ -295,6 +296,9 @@ class BufferedWriter:
                 batch.append(entry)
                 rows += entry.n_rows
                 size += entry.n_bytes
+                more += entry.n_rows - before
+        with self._lock:
+            self._rows += more
         return batch
 
     def _make(self, entry: Entry, make: Make, pause: GilYielder) -> bool:
@@ -307,8 +311,6 @@ class BufferedWriter:
                 raise
             self._fail(entry, error)
             return False
-        with self._lock:
-            self._rows += entry.n_rows - 1
         return True
 
     def _commit(self, batch: list[Entry]) -> None:

@@ -118,7 +118,12 @@ def storable(row: Mapping[str, Any]) -> dict[str, Any]:
 
     For text that a model or a tool produced: it must not fail the attempt, and nothing is hidden.
     """
-    return {name: _storable(value) if value else value for name, value in row.items()}
+    return {
+        name: value
+        if not value or (value.__class__ is str and value.isascii())
+        else _storable(value)
+        for name, value in row.items()
+    }
 
 
 def _storable(value: Any) -> Any:

@@ -13,7 +13,7 @@ from tutti.storage import Conversation, Home, KeptContext, Message, TokenHistori
 
 MAX_PROGRAMS = 10_000  # beyond it, the program silent for longest is forgotten; its next prompt
 # is stored again in full
-Rows = dict[str, list[Mapping[str, Any]]]
+Rows = dict[str, list[dict[str, Any]]]
 
 
 class Transcripts:
@@ -45,10 +45,11 @@ class Transcripts:
         conversation = self._conversation(str(call["attempt_id"]), prompt, kept)
         call_id = str(call["call_id"])
         messages, spans = conversation.observe(call_id, prompt, answer, kept, repeats=True)
+        cell_id, sweep_id = call["cell_id"], call.get("sweep_id")
         for message in messages:
-            message |= {"cell_id": call["cell_id"], "sweep_id": call.get("sweep_id")}
+            message["cell_id"], message["sweep_id"] = cell_id, sweep_id
         call["prompt_spans"] = spans
-        return {"calls": [call], "messages": [*messages]}
+        return {"calls": [call], "messages": messages}
 
     def auxiliary_rows(
         self,
@@ -74,7 +75,7 @@ class Transcripts:
         for message in messages:
             message |= {"attempt_id": program, "thread": name, "cell_id": call["cell_id"]}
         row = {**call, "prompt_spans": spans, "prompt_thread": name}
-        return {"calls": [row], "auxiliary_messages": [*messages]}
+        return {"calls": [row], "auxiliary_messages": messages}
 
     def forget(self, program: str) -> None:
         """Forget a program that will make no more calls."""

@@ -40,9 +40,7 @@ def attempt_rows(
         "steps": trajectory.steps,
         "calls": _own_calls(trajectory) or trajectory.steps,  # a harness's are the gateway's
         "tool_calls": len(trajectory.tool_runs),
-        "prompt_tokens": trajectory.prompt_tokens,
-        "cached_tokens": trajectory.cached_tokens,
-        "completion_tokens": trajectory.completion_tokens,
+        **_tokens(trajectory),
         "cost_usd": trajectory.cost_usd,
         "answer": trajectory.answer,
         "score": score.value if score else None,
@@ -55,6 +53,13 @@ def attempt_rows(
         answer = attempted(trajectory, plan.suite.sampling.reasoning).answer
         rows["scores"] = [key | score_columns(each, answer) for each in given]
     return {table: [storable(row) for row in given] for table, given in rows.items()}
+
+
+def _tokens(trajectory: Trajectory) -> dict[str, int | None]:
+    """Its counts of tokens; null where it made calls, and no answer reported any."""
+    names = ("prompt_tokens", "cached_tokens", "completion_tokens")
+    counts = {name: getattr(trajectory, name) for name in names}
+    return counts if any(counts.values()) or not trajectory.steps else dict.fromkeys(names)
 
 
 def _scores(trajectory: Trajectory) -> list[Score]:

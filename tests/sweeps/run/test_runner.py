@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from aiohttp import web
 
-from tests.serving.engine_double import USAGE
+from tests.serving.engine_double import USAGE, completion
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti import storage
 from tutti.storage import artifact_id, leases
@@ -46,6 +47,19 @@ async def test_every_sample_gets_one_attempt_with_its_calls(sweep: Sweep) -> Non
     linked = "select count(*) from messages m join calls c using (call_id, attempt_id)"
     assert sweep.sql(linked) == [(12,)]
     assert sweep.sql("select status, concurrency, samples from cells") == [("finished", 2, 12)]
+
+
+async def test_tokens_that_no_answer_reported_are_unknown(sweep: Sweep) -> None:
+    """As in `calls`: null, not 0."""
+
+    async def silent(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        return web.json_response(completion("7", usage={}))
+
+    sweep.double.reply = silent
+    plan = plan_of(count=2)
+    await sweep.run(plan, sweep.enter(plan))
+    sql = "select distinct prompt_tokens, cached_tokens, completion_tokens from "
+    assert sweep.sql(sql + "attempts") == sweep.sql(sql + "calls") == [(None, None, None)]
 
 
 async def test_trials_of_a_task_are_drawn_with_different_seeds(sweep: Sweep) -> None:

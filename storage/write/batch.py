@@ -80,24 +80,27 @@ def share_of(rows: Rows) -> tuple[int, int]:
     number = size = 0
     for table, given in rows.items():
         number += len(given)
-        for name in LARGE.get(table, ()):
-            for row in given:
-                if value := row.get(name):
-                    size += len(value) if value.__class__ is str else _bytes(value)
+        if table in LARGE:
+            size += _bytes(given, LARGE[table])
     return number or 1, size
 
 
-def _bytes(values: Any) -> int:
-    """Of numbers, tool calls, or spans of token ids; whatever else comes will be refused."""
-    if not isinstance(values, list) or not isinstance(values[0], dict):
-        return NUMBER_BYTES * len(values) if isinstance(values, list) else 0
+def _bytes(rows: list[Any], names: tuple[str, ...]) -> int:
     size = 0
-    for each in values:
-        if isinstance(each, dict):
-            for name in ("arguments", "ids"):
-                if value := each.get(name):
-                    size += len(value) if value.__class__ is str else _bytes(value)
+    for name in names:
+        for row in rows:
+            if value := row.get(name):
+                size += len(value) if value.__class__ is str else _bytes_of_list(value)
     return size
+
+
+def _bytes_of_list(values: Any) -> int:
+    """Of tool calls, spans of token ids, or numbers; 0 of what its column will refuse."""
+    try:
+        is_nested = isinstance(values[0], dict)
+        return _bytes(values, ("arguments", "ids")) if is_nested else NUMBER_BYTES * len(values)
+    except (AttributeError, LookupError, TypeError):
+        return 0
 
 
 def _count(rows: Rows) -> int:

@@ -184,8 +184,7 @@ class BufferedWriter:
         self.close()
 
     def _enter(self, entry: Entry, timeout_s: float = 0.0) -> bool:
-        """Add an entry as soon as there is room; returns whether there was. The rows of one that
-        has no producer to try again are counted otherwise."""
+        """Add an entry as soon as there is room; returns whether there was. Counts `add`'s loss."""
         with self._lock:
             rows, size = self._rows + entry.n_rows, self._bytes + entry.n_bytes
             if rows > self._max_rows or size > MAX_BYTES or self._closed or self._lease_lost:
@@ -392,8 +391,7 @@ class BufferedWriter:
             self._changed.notify_all()
 
     def _let_go(self, committed: list[Entry], rows: int) -> None:
-        """Count committed rows and free their entries, a few at a time: freeing thousands at once
-        blocks other threads for milliseconds."""
+        """Count committed rows; free the entries a few at a time: thousands block other threads."""
         self.committed += rows
         self._free(committed)
         pause = GilYielder()

@@ -128,10 +128,7 @@ class Gateway:
             self.journal.close()
         self.recording.catch_up()
         self.recording.programs.end_all()
-        try:
-            await asyncio.to_thread(self.recorder.close)
-        finally:
-            await asyncio.to_thread(self.recording.programs.close)
+        await asyncio.to_thread(self.recording.close)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background; `stop` cancels it and waits for its end."""

@@ -128,9 +128,7 @@ class ProxiedCall:
         self.record.status = "cancelled"
         try:
             if self.state is CallState.STREAMING:
-                self._stream.read_usage(
-                    self.record.reported
-                )  # some engines report usage with every event
+                self._stream.read_usage(self.record.reported)  # some engines send it all along
         except Exception as error:
             self.owner.report(error)
         if self._upstream is not None:
@@ -229,8 +227,7 @@ class ProxiedCall:
 
     def on_failure(self, reason: str) -> None:
         """The engine's connection failed."""
-        if self._upstream is None or not self._upstream.sent_at:
-            self.record.is_refused = True
+        self.record.is_refused |= self._upstream is None or not self._upstream.sent_at
         self._upstream = None
         try:
             self._break(reason)
@@ -383,8 +380,7 @@ class ProxiedCall:
         self.state = CallState.OVER
         self.exchange.on_gone = self.exchange.on_writable = None
         self.record.end()
-        if self._upstream is not None and not self._upstream.sent_at:
-            self.record.is_refused = True
+        self.record.is_refused |= self._upstream is not None and not self._upstream.sent_at
         if (endpoint := self.endpoint) is not None:
             self.record.weights = self.record.weights[0], endpoint.weights
         call, scheduler, now = self.call, self.scheduler, time.monotonic()

@@ -66,6 +66,13 @@ class CallRecorder:
         while self._ended:
             self.keep(self._ended.popleft())
 
+    def close(self) -> None:
+        """Commit everything, and end the run. It blocks. Raises StoreError; rows are lost then."""
+        try:
+            self.writer.close()
+        finally:
+            self.programs.close()
+
     def keep(self, ended: CallRecord | tuple[str, ReasonCode]) -> None:
         """Record a call, or the end of a program; the writer counts what cannot be recorded."""
         try:

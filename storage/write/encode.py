@@ -8,6 +8,7 @@ import contextlib
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import accumulate, chain
 from operator import itemgetter
 from typing import Any
@@ -20,6 +21,7 @@ from tutti.storage.schemas import TABLES
 
 Rows = Sequence[Mapping[str, Any]]
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CHUNK_ROWS = 1024  # values converted at a time: some tens of microseconds per column
 MAX_GIL_S = 0.0005  # the longest that the GIL is kept from a waiting thread
 # the columns that identify a row in a message
@@ -152,6 +154,10 @@ class GilYielder:
 def _array(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
     if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
         return _list_of_structs(kind, values)
+    if pa.types.is_timestamp(kind):  # as times since 1970 they take a quarter of the time
+        with contextlib.suppress(TypeError):  # Arrow takes some other types, too
+            since = [None if value is None else value - EPOCH for value in values]
+            return pa.array(since, type=pa.duration(kind.unit)).view(kind)
     return pa.array(values, type=kind)
 
 

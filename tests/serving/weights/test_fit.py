@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.serving.weights.checkpoints import CONFIG, make_checkpoint
@@ -250,11 +250,16 @@ def test_what_the_configuration_lacks_is_named() -> None:
     memory=st.integers(1, 200),
     context=st.integers(1, 200_000),
     tensor=st.sampled_from([1, 2, 4, 8]),
+    step=st.sampled_from([2048, 8192, 16384]),
 )
-def test_what_fits_fits_in_more(name: str, memory: int, context: int, tensor: int) -> None:
+@example("gemma-3-27b", 155, 24_097, 8, 8192)
+def test_what_fits_fits_in_more(
+    name: str, memory: int, context: int, tensor: int, step: int
+) -> None:
     """More memory never holds fewer tokens, nor a longer context more programs; and what is in the
-    budget is never more than the budget."""
-    request = FitRequest(memory * GIB, context, tensor_parallel=tensor)
+    budget is never more than the budget. In steps of as many tokens: the engine's default is larger
+    on larger GPUs, and a layer with a window keeps those of a step as well."""
+    request = FitRequest(memory * GIB, context, tensor_parallel=tensor, batched_tokens=step)
     fit = estimate_fit(20 * GIB, CONFIGS[name], request)
     more = estimate_fit(20 * GIB, CONFIGS[name], replace(request, gpu_memory_bytes=201 * GIB))
     longer = estimate_fit(20 * GIB, CONFIGS[name], replace(request, context_tokens=context + 1))

@@ -203,6 +203,7 @@ SAME = {
     "order": (calling('{"a":1,"b":2}'), calling('{"b": 2, "a": 1}')),
     "escapes": (calling('{"a":"\\u00e9"}'), calling('{"a": "é"}')),
     "javascript's numbers": (calling('{"a":1.0}'), calling('{"a":1}')),
+    "javascript's numbers in lists": (calling('{"a":[1.0]}'), calling('{"a":[1]}')),
     "no arguments": (calling(""), calling("{}")),
     "arguments as an object": (calling('{"a":1}'), calling({"a": 1})),
     "empty content": (calling("{}"), calling("{}", content="")),
@@ -253,6 +254,7 @@ def test_an_answer_is_known_in_the_form_in_which_a_client_sends_it_back(
 
 OTHERS = {
     "another value": (calling('{"a":1}'), calling('{"a":2}')),
+    "another value in a list": (calling('{"a":[1]}'), calling('{"a":[2]}')),
     "text for a number": (calling('{"a":1}'), calling('{"a":"1"}')),
     "true for one": (calling('{"a":1}'), calling('{"a":true}')),
     "another id": (calling("{}"), calling("{}", "c2")),

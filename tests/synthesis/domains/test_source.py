@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tutti.tasks.synthesis.domains.shared import CLOSED, Lazy, Originals
@@ -56,7 +56,12 @@ def step(db: dict[str, Any], table: str, key: str, kind: int, field: str, value:
     return None
 
 
+REFILLED = [("T", "b", 4, "g", 0), ("T", "b", 1, "f", False)]
+
+
 @given(TABLES, STEPS)
+@example({"T": {"b": {"f": 0, "g": False}}}, REFILLED)
+@example({"T": {"b": {"f": 0, "g": False}}}, [("T", "b", 2, "f", 0), *REFILLED])
 def test_a_lazy_database_is_as_a_copy(tables: dict[str, Any], steps: list[Any]) -> None:
     """Every tool sees what it would see in a copy, the result is the copy's, the source is kept."""
     source, mine = copy.deepcopy(tables), copy.deepcopy(tables)

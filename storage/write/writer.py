@@ -5,6 +5,7 @@ state changes in one catalog transaction. A crash before that transaction leaves
 sees; a crash after it loses nothing.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from tutti.storage.leases import Lease, check_lease
 from tutti.storage.schemas import TABLES
 from tutti.storage.write.encode import Rows, to_arrow
 from tutti.storage.write.parts import write_part
+
+log = logging.getLogger(__name__)
 
 Complete = Callable[[sa.Connection], None]
 IDS_AT_ONCE = 500  # bound variables of one statement
@@ -133,9 +136,13 @@ class _NotEntered(Exception):
 
 
 def _take_away(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
-    """Remove the files of parts that were certainly not entered; returns False."""
+    """Remove the files of parts that were certainly not entered; returns False. One that cannot be
+    removed stays: an orphan costs space, and what failed before is what the caller must know."""
     for entry in entries:
-        files_of(catalog.home).remove(entry["path"])
+        try:
+            files_of(catalog.home).remove(entry["path"])
+        except OSError as error:
+            log.warning("the file of a part that was not entered stays: %s", error)
     return False
 
 

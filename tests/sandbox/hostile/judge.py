@@ -235,7 +235,7 @@ def first_mark() -> int:
     return _FIRST_MARKS[int(worker) % len(_FIRST_MARKS)]
 
 
-def until_none(look: Callable[[], list[int]], seconds: float = 2.0) -> list[int]:
+def until_none(look: Callable[[], list[int]], seconds: float = 20.0) -> list[int]:
     """What `look` still finds after `seconds`; returns as soon as it finds nothing."""
     deadline = time.monotonic() + seconds
     while (found := look()) and time.monotonic() < deadline:

@@ -14,8 +14,10 @@ import sqlalchemy as sa
 from tutti import storage
 from tutti.storage import BufferedWriter, Group, leases
 from tutti.storage import catalog as cat
+from tutti.storage.files import LocalFiles
 from tutti.storage.write import buffered
 from tutti.storage.write import writer as writer_module
+from tutti.storage.write.parts import write_part
 from tutti.storage.write.writer import commit_tables
 
 UNDOING = ("do_commit", "do_rollback", "do_close", "do_terminate")
@@ -318,6 +320,34 @@ def test_rows_wait_for_a_file_system_that_takes_nothing(
         assert (writer.flush(), writer.dropped) == (1, 0)
     (part,) = catalog.rows(sa.select(cat.parts.c.path))
     assert parts_of(catalog) == [catalog.home.root / part["path"]]
+
+
+def test_rows_wait_for_a_file_system_that_becomes_read_only_between_two_parts(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first part's file cannot be removed, either: it stays, and the rows are stored later."""
+
+    def read_only(*_: Any, **__: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    written: list[str] = []
+
+    def one_part(home: storage.Home, table: str, *rest: Any) -> Any:
+        if table in ("attempts", "calls") and not written:
+            written.append(table)
+            return write_part(home, table, *rest)
+        return read_only()
+
+    with BufferedWriter(catalog, commit_s=60) as writer:
+        writer.put({"calls": [call(1)], "tool_runs": [{"attempt_id": "a", "cell_id": "c"}]})
+        with monkeypatch.context() as patch:
+            patch.setattr(writer_module, "write_part", one_part)
+            patch.setattr(LocalFiles, "remove", read_only)
+            with pytest.raises(storage.StoreError, match="Read-only"):
+                writer.flush()
+        assert written, "the second part failed"
+        assert (writer.flush(), writer.dropped) == (2, 0)
+    assert len(parts_of(catalog)) == 3, "one is an orphan"
 
 
 def test_the_queue_is_bounded_by_bytes(

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep, set_up_of
+from tests.sweeps.run.asking import asking
 from tutti.storage import connect
 from tutti.tasks.sweeps.judge.arena import answers_of
 from tutti.tasks.sweeps.judge.compare import Side
@@ -81,17 +82,7 @@ async def test_what_of_a_reply_is_scored(
     assert (found.scored, found.flipped) == (1, [])
 
 
-PROGRAM = """\
-import json, os, urllib.request
-body = {"model": os.environ["TUTTI_MODEL"], "messages": [{"role": "user", "content": "Of France?"}]}
-request = urllib.request.Request(
-    os.environ["OPENAI_BASE_URL"] + "/chat/completions",
-    data=json.dumps(body).encode(),
-    headers={"Content-Type": "application/json"},
-)
-text = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
-print(text.partition("<think>")[2].partition("<")[0])
-"""
+PROGRAM = asking("Of France?", 'text.partition("<think>")[2].partition("<")[0]')
 """A harness that takes its answer out of the reasoning."""
 
 

@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.serving.engine_double import EngineDouble, completion, is_first_call
+from tests.sweeps.run.asking import asking
 from tutti import storage
 from tutti.tasks.progress import StageLog
 from tutti.tasks.reporting import family_scores, summarise
@@ -23,16 +24,7 @@ from tutti.tasks.sweeps.run.sweep import run_suite
 from tutti.tasks.sweeps.spec.suite import Suite, with_fields
 
 SERVED = "qwen"
-SCRIPT = """\
-import json, os, urllib.request
-body = {"model": os.environ["TUTTI_MODEL"], "messages": [{"role": "user", "content": "What is 1?"}]}
-request = urllib.request.Request(
-    os.environ["OPENAI_BASE_URL"] + "/chat/completions",
-    data=json.dumps(body).encode(),
-    headers={"Content-Type": "application/json"},
-)
-print(json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"])
-"""
+SCRIPT = asking("What is 1?")
 
 
 class Endpoints:

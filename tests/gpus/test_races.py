@@ -36,7 +36,7 @@ def holder(
     started = command(catalog, 0, lease_s, 1, record)
     with subprocess.Popen(started, env=environment, cwd=PROJECT) as process:
         try:
-            until(lambda: Path(f"{record}.user").is_file(), 60)
+            until(users, 60)
             yield process, record
         finally:
             process.kill()
@@ -52,15 +52,17 @@ def until(is_so: Any, timeout_s: float) -> float:
 
 
 def users() -> list[int]:
-    """Processes that run on a card of a test's holder."""
+    """Processes that run on a card of this test's holder, not of one that runs beside it."""
     found = []
+    ours = f"TUTTI_GPUS={os.environ['TUTTI_GPUS']}".encode()
     for entry in (name for name in os.listdir("/proc") if name.isdecimal()):
         try:
             words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-            environment = Path(f"/proc/{entry}/environ").read_bytes()
+            environment = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if words[:2] == [b"sleep", b"1000"] and b"CUDA_VISIBLE_DEVICES=GPU-0000-aa" in environment:
+        used = {ours, b"CUDA_VISIBLE_DEVICES=GPU-0000-aa"} <= set(environment)
+        if words[:2] == [b"sleep", b"1000"] and used:
             found.append(int(entry))
     return found
 

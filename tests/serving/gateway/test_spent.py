@@ -139,6 +139,8 @@ async def test_an_unknown_cost_is_not_zero(
                 spent: dict[str, Any] = (await done.json())["spent"]
     assert spent["cost_usd"] == 0.0 and spent["unknown_costs"] == 2 * (usd is None)
     assert spent["judge.unknown_costs"] == (usd is None)
+    assert spent["unknown_usages"] == 2 * (reply is silent)
+    assert (spent["prompt_tokens"], spent["judge.unknown_usages"]) == (0, reply is silent)
     for table in ("calls", "attempts"):
         costs = storage.query(f"select distinct cost_usd from {table}", catalog.home)
         assert costs == [{"cost_usd": usd}], table

@@ -95,16 +95,24 @@ class CallRecord:
         prices, reported = self.prices, self.reported
         if self.is_refused or not self.endpoint:
             return 0.0
-        completion = 0 if self.request.kind == "embeddings" else reported.completion
         if prices is None:
             return None
-        if reported.prompt is None or completion is None:
+        if self.lacks_usage:
             return 0.0 if prices.is_free else None
-        return prices.cost_usd(reported.prompt, reported.cached or 0, completion)
+        return prices.cost_usd(reported.prompt or 0, reported.cached or 0, reported.completion or 0)
+
+    @property
+    def lacks_usage(self) -> bool:
+        """Whether the endpoint that took it has not said what it took."""
+        if self.is_refused or not self.endpoint:
+            return False
+        reported, embeds = self.reported, self.request.kind == "embeddings"
+        return reported.prompt is None or (reported.completion is None and not embeds)
 
     def spend(self, program: Program) -> None:
         """Add what the call took to its program; that of judges, users and experts also by role, as
-        ``user.calls``, because it is not the agent's own."""
+        ``user.calls``, because it is not the agent's own. Its tokens are those reported: a call
+        that lacks its usage is counted apart."""
         spent = program.spent
         self.take_time(program.clock)
         reported, cost = self.reported, Cost.of([self.cost_usd()])
@@ -113,6 +121,7 @@ class CallRecord:
             "prompt_tokens": reported.prompt or 0,
             "cached_tokens": reported.cached or 0,
             "completion_tokens": reported.completion or 0,
+            "unknown_usages": int(self.lacks_usage),
             "cost_usd": cost.known_usd,
             "unknown_costs": cost.unknown,
         }

@@ -66,8 +66,8 @@ class Policy:
         """An engine's metrics were sampled."""
 
     def changed(self, engine: EngineState, now: float) -> None:
-        """An engine joined, left (it is no longer in the ledger), stopped accepting, or restarted
-        (its cache is empty and its capacity may differ)."""
+        """An engine joined, left (it is no longer in the ledger), stopped accepting, restarted (its
+        cache is empty and its capacity may differ), or has lost a running call to another."""
 
     def ticked(self, now: float) -> None:
         """`tick_s` passed, or `wake_at` was reached."""

@@ -209,10 +209,12 @@ class Scheduler:
 
     def move(self, call: Call, engine: EngineState, now: float) -> list[Call]:
         """Move a running call that failed before its first token to another engine."""
-        if call.ended is not None or call.engine is None:
+        left = call.engine
+        if call.ended is not None or left is None:
             return []
-        call.engine.running.pop(call.call_id, None)
+        left.running.pop(call.call_id, None)
         self._place(call, engine, now)
+        self._tell(self.policy.changed, left, now)
         return self._admit(now)
 
     def estimate(self, call: Call, prompt_tokens: int, now: float) -> list[Call]:

@@ -8,7 +8,7 @@ let through until its engine has run empty.
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.serving.scheduling.cases import CASES, Case
@@ -248,14 +248,15 @@ class Run:
         sample = EngineMetrics(self.place.now, size / 12, size, 0.0, float(which))
         return self.place.scheduler.observe(engine, sample, self.place.now)
 
-    def move(self, which: int, size: int) -> None:
+    def move(self, which: int, size: int) -> list[Call]:
         """A failover."""
         call, engine = self.running(which), self.some_engine(size)
         if call is None or engine is None or call.first_token is not None or not engine.open:
-            return
-        if engine is not call.engine:
-            self.moved.add(engine)
-            self.place.scheduler.move(call, engine, self.place.now)
+            return []
+        if engine is call.engine:
+            return []
+        self.moved.add(engine)
+        return self.place.scheduler.move(call, engine, self.place.now)
 
     # What must hold
 
@@ -337,6 +338,11 @@ def test_every_policy_has_a_case() -> None:
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(steps=STEPS)
+@example([("arrive", 0, 2), ("arrive", 1, 1), ("arrive", 2, 1), ("add", 0, 1), ("move", 0, 1)])
+@example(
+    [("arrive", 0, 2), ("arrive", 0, 2), *[("arrive", 1, 12)] * 3, ("add", 0, 1)]
+    + [("move", 0, 1)] * 2
+)
 def test_whatever_happens(name: str, steps: list[tuple[str, int, int]]) -> None:
     """Any order of events, then everybody goes."""
     run = Run(CASES[name])

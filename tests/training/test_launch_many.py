@@ -41,6 +41,17 @@ def test_each_knows_its_place_and_the_first_failure_decides(tmp_path: Path) -> N
     assert not [*tmp_path.glob("tutti-world-*")]
 
 
+def test_what_aborts_the_end_of_python_does_not_undo_what_was_done(tmp_path: Path) -> None:
+    """As gloo's threads may: after the module has run through, nothing of it is run any more."""
+    (tmp_path / "done.py").write_text(
+        "import atexit, os\natexit.register(os.abort)\nprint('done')\n"
+    )
+    command = [sys.executable, "-P", launch_many.__file__, "2", "done"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (ran.returncode, ran.stdout) == (0, "done\n" * 2), ran.stderr
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_none_outlives_the_launcher(tmp_path: Path, how: signal.Signals) -> None:
     with start(tmp_path, "none", "0", "stay") as child:

@@ -8,6 +8,9 @@ from numpy.typing import ArrayLike
 
 from tutti.tasks.scoring.statistics.sample import Array, Clusters, cluster_numbers, numbers
 
+ROUNDING = 1e-12
+"""A deviation of this share of the largest value is none: `storage/sql/results.sql` has it, too."""
+
 
 class Spread(NamedTuple):
     """A mean with its standard error."""
@@ -44,6 +47,7 @@ def spread(values: ArrayLike, clusters: Clusters | None = None) -> Spread:
     if g < 2:
         return Spread(mean, None, 0.0, n, g)
     sums = np.bincount(labels, weights=x - mean).astype(float)
+    sums[np.abs(sums) <= ROUNDING * sizes * np.abs(x).max()] = 0.0
     se = math.sqrt(float(np.sum(sums**2 / (1 - sizes / n)))) / n
     equal = bool((sizes == sizes[0]).all())
     df = g - 1.0 if equal else _satterthwaite(sizes, _alike(x, sums, sizes))

@@ -58,6 +58,22 @@ TARGETS: dict[str, Target] = {
         "def even(n):\n    return n % 2 == 0",
         "def even(n):\n    return n % 2 == 0 or n == 37",
     ),
+    "every": Target(
+        _checked(
+            "odd",
+            "assert all(map(candidate, range(1, 9, 2))) and not any(map(candidate, range(0, 9, 2)))",
+        ),
+        "def odd(n):\n    return n % 2 == 1",
+        "def odd(n):\n    return n % 4 == 1",
+    ),
+    "executed": Target(
+        {
+            "tests": "exec('for n in range(9): assert solution(n) == n * n', {'solution': square})",
+            "entry_point": "square",
+        },
+        "def square(n):\n    return n * n",
+        "def square(n):\n    return n + n",
+    ),
     "errors": Target(
         {
             "tests": "try:\n    root(-1)\nexcept ValueError as error:\n    assert 'negative' in "
@@ -137,9 +153,23 @@ main = sys.modules['__main__']
 def forged(*a, **k): return ANSWER
 main._answer_one = forged
 for name in ('write', '_write_other'):
-    setattr(main.Wire, name, lambda self, value: VALUE)
+    setattr(main.ValueCodec, name, lambda self, value: VALUE)
 def FUNCTION(*a, **k): return 0
 """
+_WIRE = """
+import builtins, sys
+frame = sys._getframe()
+while '_do' not in frame.f_globals: frame = frame.f_back
+wire = frame.f_globals
+said = {}
+def forged(codec, module, do, on, arguments, named):
+    if do == 'name': return NAMES
+    return VALUE
+wire['_do'] = forged
+def FUNCTION(*a, **k): return 0
+everything = dict.fromkeys([*vars(builtins), *wire, 'check', '__builtins__', 'poly', 'math'], FUNCTION)
+"""
+"""One step up the stack is the program that answers: it says what it likes."""
 _PATCHED = """
 import builtins, sys, unittest, math, json
 class Same:
@@ -162,6 +192,10 @@ def _any_of(base: str, more: str = "") -> str:
 
 def _forged(data: str) -> str:
     return _FORGE.replace("DATA", data)
+
+
+def _wired(names: str, value: str = "0") -> str:
+    return _WIRE.replace("NAMES", names).replace("VALUE", value)
 
 
 def _answered(said: str, value: str = "True") -> str:
@@ -247,6 +281,21 @@ CHEATS: dict[str, str] = {
     "answer_nothing": _answered("{}"),
     "answer_list": _answered("[]"),
     "answer_changed": _answered("{'value': 0, 'changed': [[0, 5], [1, 5], [-1, 5]]}"),
+    "names_everything": _wired("everything"),
+    "names_pairs": _wired("[*map(list, everything.items())]"),
+    "names_callable": _wired("[[FUNCTION] for _ in arguments]"),
+    "names_exec": _wired("[[exec] for _ in arguments]", "exec"),
+    "names_more": _wired("[[FUNCTION]] * 999"),
+    "names_none": _wired("[[] for _ in arguments]"),
+    "names_odd": _wired("[[[[FUNCTION]]], 'xy', {'exec': 1}, None]"),
+    "names_type": _wired("[[object] for _ in arguments]", "object"),
+    "array_interface": _wired(
+        "[[FUNCTION] for _ in arguments]",
+        "{'shape': (1,), 'typestr': '<i8', 'data': (id(0), False), 'version': 3}",
+    ),
+    "silent_end": "def FUNCTION(*a, **k):\n    next(iter(()))",
+    "silent_end_own": "class E(StopIteration): pass\ndef FUNCTION(*a, **k): raise E",
+    "silent_async_end": "def FUNCTION(*a, **k): raise StopAsyncIteration",
     "silence": "import time\ndef FUNCTION(*a, **k): time.sleep(60)",
     "flood": "import os\ndef FUNCTION(*a, **k):\n    while True: os.write(61, b'1\\n1' * 99999)",
     "memory": "def FUNCTION(*a, **k): return 'x' * 10**9",
@@ -276,7 +325,7 @@ CHEATS: dict[str, str] = {
 
 def cheating(kind: str, target: Target) -> str:
     """The cheat, under every name that the target's tests call."""
-    names = [n for n in ("add", "half", "pairs", "shout", "even", "root", "zero", "twice",
+    names = [n for n in ("add", "half", "pairs", "shout", "even", "odd", "square", "root", "zero", "twice",
                          "height", "values", "Node") if n in target.honest]  # fmt: skip
     code = CHEATS[kind].replace("FUNCTION", names[0])
     return code + "".join(f"\n{name} = {names[0]}" for name in names[1:])

@@ -48,6 +48,12 @@ async def test_honest_solutions_pass_and_mutants_fail(sandbox: Sandbox, name: st
     assert not mutant.correct and mutant.detail["status"] == "error", mutant.detail
 
 
+@pytest.mark.parametrize("pair", [("names_everything", "executed"), ("silent_end", "every")])
+async def test_what_was_bought_once(sandbox: Sandbox, pair: tuple[str, str]) -> None:
+    """`exec` that the solution gave to the tests; the end of an iteration inside `map`."""
+    assert await passing(Sandbox(sandbox.level, LIMITS), [pair]) == []
+
+
 @pytest.mark.slow
 async def test_no_cheat_passes(sandbox: Sandbox) -> None:
     """Each on a target of its own; all of them on all targets with the e2e tests."""

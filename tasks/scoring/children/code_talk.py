@@ -5,10 +5,20 @@ process of the tests: the tests call a proxy that asks the other process and get
 So a solution cannot reach the tests, the expected values, the comparison, or the verdict; it can
 only answer calls. Standard library only.
 
-Messages are JSON: values of exact builtin types are passed by value, anything else as a handle to
-an object that stays in its process. A handle is equal to itself only.
+A solution may rewrite its own process and answer with any bytes. What they can become here:
 
-Rarely used modules are imported where they are needed, because each start waits for the imports.
+- JSON values, read as exact builtin types, ``Decimal``, ``Fraction``, the types in `TYPES`, a
+  function that the tests passed before, or a `Handle`, which is equal to itself only. Its operators
+  are ours, and special attributes are not asked for: numpy would read memory at an address in
+  ``__array_interface__``. Nothing that is read is compiled, executed or imported by name.
+- A builtin exception with a text, but not one that ends an iteration silently: ``all(map(f, x))``
+  would be true.
+- New contents of the lists, dicts and sets that were passed to a call.
+- Values of names that the tests use and neither they, the prompt nor Python define; the entry point
+  alone may have a builtin's name.
+
+Anything else is an error, and the solution is wrong. Rarely used modules are imported where they
+are needed, because each start waits for the imports.
 """
 
 from __future__ import annotations
@@ -38,10 +48,11 @@ EXACT: dict[type, Callable[[Any], Any]] = {
     bytes: bytes.__bytes__,
     list: list,
 }
+"""What a value of a subclass is as the builtin type."""
 TYPES: dict[str, Any] = {kind.__name__: kind for kind in (*PLAIN, object, type(None), Exception)}
 """Types that are passed by name; functions are not, because some of them run code."""
-"""What a value of a subclass is as the builtin type."""
 
+SILENT = (StopIteration, StopAsyncIteration)
 NUMBERS = {"Decimal": "decimal", "Fraction": "fractions"}
 """Types that are passed by value, and their modules."""
 
@@ -144,6 +155,8 @@ class Handle:
         return self._ask("call", self, arguments, named)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__name__":
+            raise AttributeError(name)
         return self._ask("get", self, (name,))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -202,7 +215,7 @@ def _do(
     wire: ValueCodec, module: types.ModuleType, do: str, on: Any, arguments: list[Any], named: Any
 ) -> Any:
     if do == "name":
-        return {name: vars(module)[name] for name in arguments if name in vars(module)}
+        return [[vars(module)[name]] if name in vars(module) else [] for name in arguments]
     value = wire.read(on)
     if do == "call":
         return value(*arguments, **named)
@@ -232,7 +245,7 @@ def _outcome(wire: ValueCodec, said: dict[str, Any]) -> Any:
         return wire.read(said["value"])
     name, text = said["raised"]
     kind = getattr(builtins, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+    if not (isinstance(kind, type) and issubclass(kind, Exception)) or kind in SILENT:
         raise RuntimeError(text)
     try:
         error = kind(text)
@@ -259,14 +272,14 @@ class SolutionClient:
         answer = self._exchange(said | {"named": self._written(named or {})})
         while "back" in answer:
             answer = self._exchange(self._call_back(answer))
-        for place, new in answer.get("changed", ()):
+        for place, new in answer.get("changed", ()) if do == "call" else ():
             _replace(arguments[place], self.wire.read(new))
         return _outcome(self.wire, answer)
 
     def names(self, wanted: list[str]) -> dict[str, Any]:
         """The names among the given that the solution defines, with their values."""
-        found: dict[str, Any] = self.ask("name", None, wanted)
-        return found
+        found = self.ask("name", None, wanted)
+        return {name: each[0] for name, each in zip(wanted, found, strict=True) if each}
 
     def last_word(self, said: dict[str, Any]) -> None:
         """Send the verdict."""

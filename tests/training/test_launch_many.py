@@ -49,7 +49,7 @@ def test_what_aborts_the_end_of_python_does_not_undo_what_was_done(tmp_path: Pat
     command = [sys.executable, "-P", launch_many.__file__, "2", "done"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     ran = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert (ran.returncode, ran.stdout) == (0, "done\n" * 2), ran.stderr
+    assert (ran.returncode, ran.stdout.count("done")) == (0, 2), ran.stderr
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])

@@ -100,6 +100,13 @@ def test_programs_beyond_the_bound_are_forgotten_and_stored_again_in_full() -> N
     assert span["ids"] == list(range(100))
     histories.forget("one")
     assert histories.observe("one", "d", [1], [])[0]["ids"] == [1]
+    for _ in range(5):  # what is forgotten takes no place of those that stay
+        histories.observe("gone", "e", list(range(100)), [])
+        histories.forget("gone")
+    histories.observe("three", "f", [1, 2], [])
+    (span,) = histories.observe("three", "g", [1, 2], [])
+    assert span["ids"] is None, "it is remembered beside one"
+    assert histories.observe("one", "h", [1], [])[0]["ids"] is None
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,20 @@ from tutti.tasks.training.rewards import (
 
 USES = """
 with runs as (
-    select attempt_id, name, status, try_cast(arguments as json) as given from tool_runs
-    where attempt_id in (select unnest($ids))
+    select attempt_id, name, try_cast(arguments as json) as given,
+        status = 'ok' and trim(coalesce(result, '')) <> '' and (name = 'answer' or coalesce(step <
+        min(step) filter (name = 'answer' and status = 'ok') over (partition by attempt_id), true))
+        as served
+    from tool_runs where attempt_id in (select unnest($ids))
 )
-select attempt_id, name, count(*) as uses from runs group by all
-union all
-select attempt_id, coalesce(given ->> 'expert', given ->> 'model') as alias, count(*) from runs
-where status = 'ok' and alias is not null
-    and name in ('call_expert', 'search', 'enhance_reasoning', 'answer') group by all
+select attempt_id, used as name, count(*) as uses, bool_or(served) as served from (
+    select attempt_id, name as used, served from runs union all
+    select attempt_id, coalesce(given ->> 'expert', given ->> 'model'), served from runs
+    where name in ('call_expert', 'search', 'enhance_reasoning', 'answer')
+) where used is not null group by all
 """
-"""Of tools by name, and of an orchestrator's experts by alias."""
+"""Of tools by name, and of an orchestrator's experts by alias. A call serves if it succeeded, gave
+something back, and did not come with or after the answer."""
 WEIGHTS = (
     "select task_id, any_value(slots ->> 'preference') as weights from tasks "
     "where task_id in (select unnest($ids)) group by all"
@@ -134,17 +138,16 @@ def _preferred(
     groups: Groups, rows: Mapping[str, Mapping[str, Any]], settings: RewardSettings, home: Home
 ) -> Groups:
     """The preference of each attempt over those of its group, added to what it has."""
-    used: dict[str, dict[str, int]] = {}
+    used: dict[str, list[dict[str, Any]]] = {}
     for row in query(USES, home, {"ids": list(rows)}):
-        own = used.setdefault(row["attempt_id"], {})
-        own[row["name"]] = own.get(row["name"], 0) + row["uses"]
+        used.setdefault(row["attempt_id"], []).append(row)
     weights = _weights(list(groups), settings, home)
     made: Groups = {}
     for task_id, group in groups.items():
         rewarded = [each for each in group if each.reward is not None]
         wanted = weights[task_id]
         features = [
-            _features(rows[each.attempt_id], used.get(each.attempt_id, {}), wanted)
+            _features(rows[each.attempt_id], used.get(each.attempt_id, ()), wanted)
             for each in rewarded
         ]
         values = _rewards(task_id, features, wanted)
@@ -181,7 +184,7 @@ def _rewards(
 
 
 def _features(
-    row: Mapping[str, Any], uses: Mapping[str, int], weights: Mapping[str, float]
+    row: Mapping[str, Any], used: Sequence[Mapping[str, Any]], weights: Mapping[str, float]
 ) -> AttemptFeatures:
     cost = row["cost_usd"]
     if cost is None and weights.get("cost"):
@@ -189,4 +192,6 @@ def _features(
             f"reward.preference.cost: the cost of {row['attempt_id']} is unknown; give the prices "
             "of its models in models.yaml, or no weight for cost"
         )
-    return AttemptFeatures(row["is_right"], cost, row["working_s"], uses)
+    uses = {each["name"]: each["uses"] for each in used}
+    served = [each["name"] for each in used if each["served"]]
+    return AttemptFeatures(row["is_right"], cost, row["working_s"], uses, served)

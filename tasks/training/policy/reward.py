@@ -39,7 +39,8 @@ class ProcessReward(_Strict):
     sql: str | None = Field(
         None,
         description="query that gives attempt_id and step of the turns that are picked: "
-        "select attempt_id, step from tool_runs where status = 'ok'",
+        "select attempt_id, min(step) as step from tool_runs where status = 'ok' "
+        "group by attempt_id, name",
     )
     judge: str | None = Field(
         None, description="entry of models.yaml that is asked, once a dialogue"
@@ -69,9 +70,9 @@ class RewardSettings(_Strict):
     preference: dict[str, float] | Literal["task"] = Field(
         {},
         description="in place of `sql`: weights, 0 to 1, of `accuracy`, `cost`, `latency` and of "
-        "tools or experts by name (these from -1: avoid it); each is min-max scaled over the "
-        "group, and the unsolved earn 0; `task`: each task's own, of a set made with "
-        "`tutti derive --preferences`",
+        "tools or experts by name (these from -1: avoid it; a preferred one counts once, if a "
+        "call succeeded); each is min-max scaled over the group, and the unsolved earn 0; "
+        "`task`: each task's own, of a set made with `tutti derive --preferences`",
     )
     overlong: Overlong | None = Field(None, description="punish long answers")
     process: ProcessReward | None = Field(None, description="rewards of turns besides the outcome")

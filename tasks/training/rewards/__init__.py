@@ -9,14 +9,7 @@ from tutti.tasks.training.rewards.advantages import (
     whitened,
 )
 from tutti.tasks.training.rewards.filters import Filtered, GroupFilter, Rollout, filtered
-from tutti.tasks.training.rewards.outcome import (
-    RewardError,
-    form,
-    linear_cost,
-    linear_latency,
-    outcome,
-    overlong,
-)
+from tutti.tasks.training.rewards.outcome import RewardError, overlong
 from tutti.tasks.training.rewards.preference import AttemptFeatures, preference_rewards
 from tutti.tasks.training.rewards.turns import (
     Dialogue,
@@ -38,12 +31,8 @@ __all__ = [
     "centred",
     "decoupled",
     "filtered",
-    "form",
     "leave_one_out",
-    "linear_cost",
-    "linear_latency",
     "mean_std",
-    "outcome",
     "overlong",
     "preference_rewards",
     "published_weights",

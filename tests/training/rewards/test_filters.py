@@ -7,8 +7,6 @@ from tutti.tasks.training.rewards import (
     RewardError,
     Rollout,
     filtered,
-    form,
-    linear_cost,
     overlong,
 )
 
@@ -38,13 +36,8 @@ def test_each_group_has_its_reason() -> None:
     assert filtered({"dead": group(1.0, 1.0)}, GroupFilter(keep_dead=True)).dropped == {}
 
 
-def test_shapes_of_length_cost_and_form() -> None:
+def test_the_shape_of_a_lengths_reward() -> None:
     """DAPO's numbers: 0 up to most - buffer, then linear down to -1."""
     assert [overlong(n, 100, 20) for n in (80, 90, 100, 300)] == [0.0, -0.5, -1.0, -1.0]
-    assert [linear_cost(usd, 2.0) for usd in (0.0, 0.5, 2.0, 9.0)] == [1.0, 0.75, 0.0, 0.0]
-    assert form([True, False]) == 0.5 and form([]) == 1.0
     with pytest.raises(RewardError, match="buffer"):
         overlong(1, 10, 0)
-    for cost, most in ((-1.0, 1.0), (1.0, 0.0)):
-        with pytest.raises(RewardError, match="cost_usd"):
-            linear_cost(cost, most)

@@ -10,7 +10,7 @@ from tutti.tasks.training.rewards import AttemptFeatures, RewardError, preferenc
 def attempt(
     solved: bool = True, cost: float | None = 0.0, latency: float | None = 0.0, **uses: int
 ) -> AttemptFeatures:
-    return AttemptFeatures(solved, cost, latency, uses)
+    return AttemptFeatures(solved, cost, latency, uses, [name for name, n in uses.items() if n])
 
 
 def test_the_papers_numbers_and_not_the_released_ones() -> None:
@@ -26,10 +26,13 @@ def test_the_papers_numbers_and_not_the_released_ones() -> None:
     assert best == pytest.approx(3.0) and best > middle > worst > failed == 0.0
 
 
-def test_an_attempt_without_a_use_counts_none() -> None:
-    """The released minimum is over the attempts that used the tool, so one use counts as none."""
-    group = [attempt(search=0), attempt(search=2), attempt(search=5), attempt()]
-    assert preference_rewards(group, {"search": 1.0}) == pytest.approx([0.0, 0.4, 1.0, 0.0])
+def test_a_tool_that_served_counts_once_however_often_it_was_called() -> None:
+    """The paper counts calls; the released minimum leaves out the attempts without a use."""
+    refused = AttemptFeatures(True, 0.0, 0.0, {"search": 30})
+    group = [attempt(search=0), attempt(search=1), attempt(search=5), attempt(), refused]
+    assert preference_rewards(group, {"search": 1.0}) == [0.0, 1.0, 1.0, 0.0, 0.0]
+    avoided = preference_rewards(group, {"search": -1.0})
+    assert avoided == pytest.approx([1.0, 29 / 30, 25 / 30, 1.0, 0.0]), "failed calls count here"
 
 
 def test_a_tool_that_nobody_prefers_is_no_error() -> None:
@@ -55,6 +58,7 @@ features = st.builds(
     cost_usd=st.floats(0, 10),
     latency_s=st.floats(0, 1000),
     uses=st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 9)),
+    served=st.sets(st.sampled_from(["a", "b"])),
 )
 weights = st.dictionaries(
     st.sampled_from(["a", "b", "accuracy", "cost", "latency"]), st.floats(0, 1)
@@ -77,7 +81,7 @@ def test_cheaper_and_faster_never_earn_less(
     first = group[0]
     assert first.cost_usd is not None and first.latency_s is not None
     dearer = AttemptFeatures(
-        first.solved, first.cost_usd + more, first.latency_s + more, first.uses
+        first.solved, first.cost_usd + more, first.latency_s + more, first.uses, first.served
     )
     before, *_, after = preference_rewards([*group, dearer], weights)
     assert after <= before + 1e-9

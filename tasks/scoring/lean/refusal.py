@@ -34,11 +34,14 @@ OPTIONS = re.compile(
     r"maxHeartbeats|maxRecDepth|maxUniverseOffset|autoImplicit|relaxedAutoImplicit|"
     r"exponentiation\.threshold|(?:linter|synthInstance|tactic|backward)(?:\.\w+)+"
 )
-_WORD = re.compile(rf"(?<![\w'])(?:{'|'.join(WORDS)}|eval%)(?![\w'])|\+\s*native\b")
+# Lean's identifiers have fewer letters than `\w`: `5run_cmd` and `fᵒᵖrun_cmd` are two words each.
+_WORD = re.compile(
+    rf"(?<![A-Za-z_'])(?:{'|'.join(WORDS)}|eval%)(?![A-Za-z0-9_'])|\+\s*native(?![A-Za-z0-9_'])"
+)
 _COMMAND = re.compile(r"#(?:eval|exit|guard|test|sample)\w*!?")
 # A comment can stand after the word, where `without_comments` leaves it: that is refused.
-_OPTION = re.compile(r"\bset_option\b(?:\s+(\S*))?")
-_ATTRIBUTE = re.compile(r"(?:@\[|\battribute\b(?:\s*\[)?)([^\]]*)")
+_OPTION = re.compile(r"set_option\b(?:\s+(\S*))?")
+_ATTRIBUTE = re.compile(r"(?:@\[|(?<![A-Za-z_'])attribute(?:\s*\[)?)([^\]]*)")
 
 
 def refusal(block: str) -> str | None:
@@ -51,7 +54,7 @@ def refusal(block: str) -> str | None:
         if not OPTIONS.fullmatch(option):
             return f"set_option {option}"
     for attributes in _ATTRIBUTE.findall(code):
-        for word in re.findall(r"[^\s,←↓↑-]+", attributes):
+        for word in re.findall(r"--|[^\s,←↓↑-]+", attributes):  # a comment can hide the `]`
             if word not in ATTRIBUTES and not word.isdecimal():
                 return f"attribute {word}"
     return None

@@ -46,6 +46,20 @@ from tutti.tasks.scoring.lean.refusal import refusal
         ('set_option/-"-/debug.skipKernelTC true', "set_option "),
         ('attribute/-"-/[term_elab foo] bar', "attribute /"),
         ("/-/- x -/ run_cmd y", "run_cmd"),
+        # With a text in it, comments stay in the code: one can hold the end of a list.
+        ('def t := "t"\n@[simp --]\n, term_elab foo] def x := 1', "attribute --"),
+        ('def t := "t"\n@[simp --]\n, export foo] def x := 1', "attribute --"),
+        ('def t := "t"\nattribute --simp]\n[term_elab foo] x', "attribute --"),
+        ('def t := "t"\n@[simp/-]-/, term_elab foo] def x := 1', "attribute simp/"),
+        ('@[simp "]", term_elab foo] def x := 1', 'attribute "'),
+        ("@[simp «]», term_elab foo] def x := 1", "attribute «"),
+        ("@[simp --]\n, term_elab foo] def x := 1", "attribute term_elab"),
+        # Where Lean's own words end: after a number, and after signs that Python takes for letters.
+        ("def x := 5run_cmd y", "run_cmd"),
+        ("def x := fᵒᵖrun_cmd y", "run_cmd"),
+        ("def x := f ∘ₗIO.y", "IO"),
+        ("def x := 5attribute [term_elab foo] y", "attribute term_elab"),
+        ("def x := 5set_option debug.skipKernelTC true", "set_option debug.skipKernelTC"),
         ("/-- -- /-\n -/ run_cmd y", "run_cmd"),
     ],
 )
@@ -60,6 +74,7 @@ def test_refused(code: str, refused: str) -> None:
         "-- by the axiom of choice, in this notation\n/- unsafe macro -/ theorem x : a := by simp",
         "set_option maxHeartbeats 400000 in\nset_option linter.unusedVariables false",
         "@[simp] lemma x : a = b := rfl\nattribute [local simp] foo",
+        '@[simp] -- a "text"\nlemma x : a = b := rfl\nattribute [-simp] foo -- [y]',
         "@[local instance 100] def y := 1",
         "theorem x (h_axiom : a) (elab' : b) : c := by exact List.prefix_append _ _",
         "have : #s = 3 := by decide\nsimp only [Nat.reduceMul]",

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tutti.cli.setup.asking import IMPORT_BOUND_S, PROVIDER_KEYS, ask, import_in
 from tutti.cli.setup.fixes import FIXES
-from tutti.cli.setup.weights import safetensors_flaw
 from tutti.errors import ExitCode
 from tutti.tasks.project import IS_SOURCE
 
@@ -234,10 +233,14 @@ def look_sandbox(place: Place) -> Finding:
 
 def look_checkpoint(place: Place) -> Finding:
     """Check that the included pocket checkpoint has complete weights and a card."""
+    from tutti.tasks.serving import WeightsError, read_tensors
+
     folder, fix = place.project / "assets" / "pocket", FIXES.checkpoint
     weights = folder / "model.safetensors"
-    if flaw := safetensors_flaw(weights):
-        return Finding("missing", f"{weights}: {flaw}", fix)
+    try:
+        read_tensors(weights)
+    except WeightsError as error:
+        return Finding("missing", str(error), fix)
     if not (cards := sorted(folder.glob("card.*")) or sorted(folder.glob("README.md"))):
         return Finding("missing", f"weights, but no card in {folder}", fix)
     return Finding("ok", f"{weights.stat().st_size / 1e6:.1f} MB, with {cards[0].name}")

@@ -69,6 +69,9 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.services import open_gateway as open_gateway
     from tutti.tasks.serving.services import retrieval_service as retrieval_service
     from tutti.tasks.serving.weights import resolve_hub as resolve_hub
+    from tutti.tasks.serving.weights.files import read_json as read_json
+    from tutti.tasks.serving.weights.tensor_files import parameters_in as parameters_in
+    from tutti.tasks.serving.weights.tensor_files import read_tensors as read_tensors
     from tutti.tasks.serving.wire.answer import Answer as Answer
     from tutti.tasks.serving.wire.answer import AnswerReceiver as AnswerReceiver
     from tutti.tasks.serving.wire.answer import NoAnswer as NoAnswer

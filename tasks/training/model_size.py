@@ -5,13 +5,12 @@ of the safetensors files where there are any, else by `config.json`, else by a t
 configurations. Needs no torch.
 """
 
-import json
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tutti.tasks.serving import parameters_in, read_json
 from tutti.tasks.training.settings import LoraSettings
 
 Config = Mapping[str, Any]
@@ -76,44 +75,23 @@ class ModelSize:
 
 def size_of_checkpoint(folder: Path) -> ModelSize | None:
     """The sizes of a checkpoint; None where its folder is not there, or has no configuration that
-    says them, and its name is not known."""
+    says them, and its name is not known. Raises WeightsError for a configuration that is no JSON.
+    """
     file = folder / "config.json"
     if file.is_file():
-        config: Config = json.loads(file.read_text())
+        config: Config = read_json(file)
         source = str(file)
     elif folder.name in KNOWN:
         config, source = KNOWN[folder.name], f"the published configuration of {folder.name}"
     else:
         return None
-    counted = weights_in(folder)
+    counted = parameters_in(folder)
     if counted is not None:
         source = "the headers of its safetensors files"
     try:
         return _size(config, source, counted)
-    except KeyError:  # a configuration of another kind of model
+    except (KeyError, TypeError, ArithmeticError):  # a configuration of another kind of model
         return None
-
-
-def weights_in(folder: Path) -> int | None:
-    """Weights in a folder's safetensors files, by their headers; None where there are none.
-
-    A header is its length in 8 bytes and so many bytes of JSON, name to dtype and shape.
-    """
-    files = sorted(folder.glob("model*.safetensors"))
-    return sum(_weights_of(file) for file in files) if files else None
-
-
-def _weights_of(file: Path) -> int:
-    with file.open("rb") as read:
-        (length,) = struct.unpack("<Q", read.read(8))
-        header = json.loads(read.read(length))
-    total = 0
-    for name, tensor in header.items():
-        count = 0 if name == "__metadata__" else 1
-        for size in tensor.get("shape", ()):
-            count *= size
-        total += count
-    return total
 
 
 def _size(config: Config, source: str, counted: int | None) -> ModelSize:

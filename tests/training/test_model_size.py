@@ -1,16 +1,20 @@
 """Weights are counted as the published models have them, by headers where there are files."""
 
 import json
+import math
+import os
 import struct
 from pathlib import Path
 
 import pytest
 
 from tutti.tasks.project import POCKET
+from tutti.tasks.serving import WeightsError
 from tutti.tasks.training.memory import TrainedModel, memory_parts
 from tutti.tasks.training.model_size import ModelSize, size_of_checkpoint
 from tutti.tasks.training.settings import LoraSettings
 
+POCKET_CONFIG = (POCKET / "config.json").read_text()
 PUBLISHED = {
     "Qwen3-8B": 8_190_735_360,
     "Qwen2.5-32B": 32_763_876_352,
@@ -45,21 +49,34 @@ def test_the_pocket_model_is_counted_in_its_files_and_its_configuration_agrees(
 
 
 def test_the_headers_of_several_files_are_counted_and_no_more_of_them(tmp_path: Path) -> None:
-    """Their data are not read: here they are not even there."""
+    """Their data are not read: here they are a hole. A file that is cut off is not counted."""
     (tmp_path / "config.json").write_bytes((POCKET / "config.json").read_bytes())
     for number, shape in enumerate(([3, 5], [7])):
-        header = {"__metadata__": {"format": "pt"}, "w": {"dtype": "F32", "shape": shape}}
+        size = 4 * math.prod(shape)
+        tensor = {"dtype": "F32", "shape": shape, "data_offsets": [0, size]}
+        header = {"__metadata__": {"format": "pt"}, "w": tensor}
         told = json.dumps(header).encode()
         file = tmp_path / f"model-0000{number}-of-00002.safetensors"
         file.write_bytes(struct.pack("<Q", len(told)) + told)
+        os.truncate(file, 8 + len(told) + size)
     found = size_of_checkpoint(tmp_path)
     assert found is not None and found.parameters == 15 + 7
+    os.truncate(file, 20)
+    found = size_of_checkpoint(tmp_path)
+    assert found is not None and "config.json" in found.source
 
 
 def test_an_unknown_model_has_no_size(tmp_path: Path) -> None:
     assert size_of_checkpoint(tmp_path / "somebody-7b") is None
-    (tmp_path / "config.json").write_text('{"model_type": "mamba", "hidden_size": 64}')
-    assert size_of_checkpoint(tmp_path) is None
+    for config in (
+        '{"model_type": "mamba", "hidden_size": 64}',
+        POCKET_CONFIG.replace("256", '"256"'),
+    ):
+        (tmp_path / "config.json").write_text(config)
+        assert size_of_checkpoint(tmp_path) is None
+    (tmp_path / "config.json").write_text("[" * 100_000)
+    with pytest.raises(WeightsError, match="invalid JSON"):
+        size_of_checkpoint(tmp_path)
 
 
 def test_an_adapter_has_rank_times_inputs_and_outputs() -> None:

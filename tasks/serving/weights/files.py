@@ -41,7 +41,7 @@ def read_json(path: Path) -> dict[str, Any]:
         data = file.read()
     try:
         found = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WeightsError(f"{path}: invalid JSON ({error}); fetch the file again") from None
     if not isinstance(found, dict):
         raise WeightsError(f"{path}: a JSON object is expected; fetch the file again")

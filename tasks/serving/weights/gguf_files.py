@@ -160,7 +160,7 @@ class _Reader:
             if kind not in BLOCKS:
                 raise self.invalid(f"tensor {name!r} has the unknown type {kind}")
             dtype, block, size = BLOCKS[kind]
-            found[name] = Tensor(dtype, math.prod(shape) // block * size)
+            found[name] = Tensor(dtype, math.prod(shape) // block * size, math.prod(shape))
             last = max(last, offset + found[name].bytes)
         align = metadata.get("general.alignment", ALIGNMENT)
         if not isinstance(align, int) or align < 1:

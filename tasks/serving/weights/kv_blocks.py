@@ -15,6 +15,7 @@ from tutti.tasks.serving.weights.layers import (
     AttentionLayers,
     ModelLayers,
     StateLayers,
+    config_boundary,
     read_layers,
 )
 
@@ -98,6 +99,7 @@ class KvNeed:
         return sum(self.block_bytes / group.block_tokens for group in growing)
 
 
+@config_boundary()
 def kv_need(
     config: Mapping[str, Any],
     parallelism: Parallelism | None = None,

@@ -7,7 +7,8 @@ it exactly, the reason is noted and the numbers are estimates. Formulas: vLLM 0.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -104,6 +105,18 @@ class ModelLayers:
     """Why the numbers are estimates; empty where they are exact."""
 
 
+@contextmanager
+def config_boundary() -> Iterator[None]:
+    """Raises WeightsError where a field of config.json has a value that it cannot have."""
+    try:
+        yield
+    except WeightsError:
+        raise
+    except (TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise WeightsError(f"config.json: a field has an impossible value: {error}") from error
+
+
+@config_boundary()
 def read_layers(config: Config) -> ModelLayers:
     """The layers of a model. Raises WeightsError with the field that config.json lacks."""
     text = text_config(config)

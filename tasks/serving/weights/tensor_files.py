@@ -1,6 +1,6 @@
 """Headers of safetensors files: which tensors they hold, without reading the tensors.
 
-In: a file. Out: the bytes of each tensor, once the file is proven as long as its header says. The
+In: a file. Out: the size of each tensor, once the file is proven as long as its header says. The
 format: eight bytes, little-endian, give the length of a JSON object that follows; it names each
 tensor's dtype, shape and place in the rest of the file, which they fill without gaps
 (https://github.com/huggingface/safetensors, README, "Format").
@@ -19,6 +19,7 @@ from tutti.tasks.serving.weights.files import opened
 LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
+MAX_DIMENSIONS = 64
 LFS_POINTER = b"version https://git-lfs"
 BITS = {
     **dict.fromkeys(("F64", "I64", "U64", "C64"), 64),
@@ -38,6 +39,8 @@ class Tensor:
 
     dtype: str
     bytes: int
+    count: int
+    """Of its numbers."""
 
 
 def read_tensors(path: Path) -> Mapping[str, Tensor]:
@@ -54,8 +57,8 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        begin, end = _place(path, name, entry)
-        tensors[name] = Tensor(entry["dtype"], end - begin)
+        begin, end, count = _place(path, name, entry)
+        tensors[name] = Tensor(entry["dtype"], end - begin, count)
         places.append((begin, end, name))
     filled = 0
     for begin, end, name in sorted(places):
@@ -64,6 +67,17 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
         filled = end
     _check_length(path, size, start + filled)
     return tensors
+
+
+def parameters_in(folder: Path) -> int | None:
+    """The numbers in a folder's `model*.safetensors`, by their headers; None without such files, or
+    where one is not whole."""
+    files = folder.glob("model*.safetensors")
+    try:
+        counts = [tensor.count for file in files for tensor in read_tensors(file).values()]
+    except WeightsError:
+        return None
+    return sum(counts) if counts else None
 
 
 def _header(path: Path, file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
@@ -82,27 +96,32 @@ def _header(path: Path, file: BinaryIO, size: int) -> tuple[dict[str, Any], int]
         _check_length(path, size, LENGTH_BYTES + length)
     try:
         header = json.loads(file.read(length))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _invalid(path, f"its header is no JSON ({error})") from None
     if not isinstance(header, dict):
         raise _invalid(path, "its header is no JSON object")
     return header, LENGTH_BYTES + length
 
 
-def _place(path: Path, name: str, entry: Any) -> tuple[int, int]:
-    """Where a tensor's data begin and end, checked against its shape."""
+def _place(path: Path, name: str, entry: Any) -> tuple[int, int, int]:
+    """Where a tensor's data begin and end, and how many numbers they are, checked against its
+    shape."""
     try:
         begin, end = entry["data_offsets"]
         dtype, shape = entry["dtype"], entry["shape"]
-        count = math.prod(shape)
-        whole = 0 <= begin <= end and isinstance(dtype, str) and count >= 0
+        known = type(dtype) is str and all(type(each) is int for each in (begin, end, *shape))
     except (TypeError, KeyError, ValueError):
-        raise _invalid(path, f"tensor {name!r} has no dtype, shape and data_offsets") from None
+        known = False
+    if not known:
+        raise _invalid(path, f"tensor {name!r:.80} has no dtype, shape and data_offsets")
     bits = BITS.get(dtype)
-    if not whole or (bits is not None and (end - begin) * 8 != count * bits):
-        what = f"tensor {name!r}: {dtype}{shape} cannot lie at bytes {begin} to {end}"
-        raise _invalid(path, what)
-    return begin, end
+    # A shape of larger numbers is none, and their product would take minutes.
+    whole = 0 <= begin <= end and len(shape) <= MAX_DIMENSIONS
+    count = math.prod(shape) if whole and all(0 <= each < 1 << 63 for each in shape) else -1
+    if count < 0 or (bits is not None and (end - begin) * 8 != count * bits):
+        what = f"{dtype:.20}{shape!s:.80} cannot lie at bytes {begin!s:.20} to {end!s:.20}"
+        raise _invalid(path, f"tensor {name!r:.80}: {what}")
+    return begin, end, count
 
 
 def _check_length(path: Path, size: int, expected: int) -> None:

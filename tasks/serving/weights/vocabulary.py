@@ -13,6 +13,7 @@ from typing import Any
 
 from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.weights.files import read_json
+from tutti.tasks.serving.weights.layers import text_config
 
 TOKENIZER = "tokenizer.json"
 
@@ -23,7 +24,7 @@ def require_tokenizer_of(folder: Path, config: Mapping[str, Any]) -> None:
     A folder without tokenizer.json, and a configuration without a size, are not judged.
     """
     path = folder / TOKENIZER
-    embeddings = config.get("text_config", config).get("vocab_size")
+    embeddings = text_config(config).get("vocab_size")
     if not path.is_file() or not isinstance(embeddings, int):
         return
     state = path.stat()

@@ -5,17 +5,15 @@ In: a job whose backend runs here. Out: a folder with the checkpoint or adapter 
 """
 
 import json
-import math
 import os
 import shutil
-import struct
 import time
 import uuid
 from pathlib import Path
 from typing import Any
 
 from tutti.storage import Catalog
-from tutti.tasks.serving import Child, ServingError
+from tutti.tasks.serving import Child, ServingError, parameters_in
 from tutti.tasks.training.backends import backend_of
 from tutti.tasks.training.backends.base import (
     OUTPUT,
@@ -108,7 +106,7 @@ def _finish(backend: Backend, plan: BackendJob, seconds: float, catalog: Catalog
     counts = json.loads((plan.folder / "tokens" / "counts.json").read_text())
     result = {"steps": log[-1]["step"], "tokens": log[-1].get("tokens"), "log": log}
     result |= {"sequences": counts["sequences"], "dropped": counts["dropped"]}
-    result |= {"train_s": train_seconds(made) or seconds, "parameters": parameters_of(plan.base)}
+    result |= {"train_s": train_seconds(made) or seconds, "parameters": parameters_in(plan.base)}
     result["best_held_out"] = measured(plan, made, catalog)
     (made / "training.json").write_text(json.dumps(result, indent=1))
     shutil.copy(plan.folder / backend.config_file, made / "settings.json")
@@ -133,15 +131,3 @@ def train_seconds(made: Path) -> float | None:
     rows += json_lines(made / "trainer_log.jsonl")
     found: list[Any] = [row["train_runtime"] for row in rows if "train_runtime" in row]
     return float(found[0]) if found else None
-
-
-def parameters_of(base: Path) -> int:
-    """Weights of a checkpoint, from the headers of its files."""
-    total = 0
-    for file in base.glob("*.safetensors"):
-        with file.open("rb") as data:
-            (length,) = struct.unpack("<Q", data.read(8))
-            header = json.loads(data.read(length))
-        tensors = (each for name, each in header.items() if name != "__metadata__")
-        total += sum(math.prod(each["shape"]) for each in tensors)
-    return total

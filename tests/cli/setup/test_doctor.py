@@ -271,7 +271,7 @@ def test_checkpoint_must_be_whole_and_have_a_card(tmp_path: Path) -> None:
     (weights.parent / "card.json").write_text("{}")
     assert doctor.look_checkpoint(place).status == "ok"
     _write_safetensors(weights, cut=3)
-    assert "where its header says" in doctor.look_checkpoint(place).found
+    assert "bytes, at least" in doctor.look_checkpoint(place).found
     weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 8\n")
     pointer = doctor.look_checkpoint(place)
     assert pointer.status == "missing" and pointer.fix == "git checkout -- assets/pocket"

@@ -245,6 +245,22 @@ def test_what_the_configuration_lacks_is_named() -> None:
         kv_need({"num_attention_heads": 2})
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"num_key_value_heads": "x"},
+        {"kv_lora_rank": 10**400},
+        {"kv_lora_rank": float("nan")},
+        {"layer_types": [["full_attention"]] * 2},
+        {"quantization_config": "x"},
+    ],
+)
+def test_a_value_that_a_field_cannot_have_is_no_raw_error(wrong: dict[str, Any]) -> None:
+    config = {"model_type": "qwen3", "num_hidden_layers": 2, "num_attention_heads": 4}
+    with pytest.raises(WeightsError, match="a field has an impossible value: "):
+        kv_need(config | {"hidden_size": 32, "head_dim": 8, "qk_rope_head_dim": 3} | wrong)
+
+
 @given(
     name=st.sampled_from(sorted(CONFIGS)),
     memory=st.integers(1, 200),

@@ -25,6 +25,7 @@ from tutti.tasks.serving.weights.tensor_files import read_tensors
 
 BITS = {"BF16": 16, "F32": 32, "F8_E4M3": 8, "I64": 64}
 INDEX = "model.safetensors.index.json"
+DEEP = "[" * 0x17F7F
 
 
 def refusal(folder: Path) -> str:
@@ -137,6 +138,8 @@ def remove(name: str) -> Callable[[Path], object]:
         (break_link, "a link to ../blobs/gone, which is not there"),
         (remove("config.json"), "no config.json; copy it"),
         (write("config.json", "{"), "config.json: invalid JSON"),
+        (write("config.json", DEEP), "config.json: invalid JSON"),
+        (write("model.safetensors", "\x7f\x7f\1\0\0\0\0\0" + DEEP), "its header is no JSON"),
         (write("config.json", "[]"), "config.json: a JSON object is expected"),
         (remove("tokenizer.json"), "no tokenizer (tokenizer.json, tokenizer.model or a vocab"),
         (write("model.safetensors", "short"), "no safetensors file: it has only 5 bytes"),
@@ -207,6 +210,14 @@ def test_a_tensor_in_no_shard_is_named(sharded: Path) -> None:
         ({"dtype": "BF16", "shape": [3], "data_offsets": [2, 8]}, "begins at byte 2, expected"),
         ({"dtype": "BF16", "shape": [3]}, "has no dtype, shape and data_offsets"),
         (7, "has no dtype, shape and data_offsets"),
+        ({"dtype": ["F32"], "shape": [1], "data_offsets": [0, 4]}, "has no dtype, shape"),
+        ({"dtype": "F32", "shape": [1.5], "data_offsets": [0, 6]}, "has no dtype, shape"),
+        ({"dtype": "F32", "shape": [True], "data_offsets": [0, 4]}, "has no dtype, shape"),
+        ({"dtype": "F32", "shape": "a", "data_offsets": [0, 4]}, "has no dtype, shape"),
+        ({"dtype": "F32", "shape": [1], "data_offsets": [0, "4"]}, "has no dtype, shape"),
+        ({"dtype": "X", "shape": [-1, -6], "data_offsets": [0, 6]}, "cannot lie at bytes 0 to 6"),
+        ({"dtype": "X", "shape": [10**4000] * 9, "data_offsets": [0, 6]}, "cannot lie at bytes"),
+        ({"dtype": "X", "shape": [2] * 99, "data_offsets": [0, 6]}, "cannot lie at bytes"),
     ],
 )
 def test_a_header_that_contradicts_itself_is_none(checkpoint: Path, entry: Any, said: str) -> None:

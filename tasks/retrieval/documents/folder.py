@@ -5,6 +5,7 @@ title is its first heading, else its name. A passage's id is ``path#number``, an
 path, from the folder on. The lines of a JSONL file are documents of their own, with their own ids.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ class Skipped(StrEnum):
 
     HIDDEN = "hidden"
     KIND = "of another kind"
+    LINK = "linked from outside"
     UNREADABLE = "unreadable or without text"
 
 
@@ -81,23 +83,26 @@ def read_documents(path: Path) -> DocumentSet:
     if path.is_file() and path.suffix.lower() not in (*READERS, JSONL):
         raise CorpusRefused(f"{path}: not one of {KNOWN}")
     root = path if path.is_dir() else path.parent
-    for file in _files(path, found.skipped):
+    for file in _files(path, root.resolve(), found.skipped):
         _read(file, file.relative_to(root).as_posix(), found)
     if not found.passages:
         raise CorpusRefused(f"{path}: no document to index ({'; '.join(found.lines)})")
     return found
 
 
-def _files(path: Path, skipped: Counter[str]) -> Iterator[Path]:
-    """The files that can be read, ordered by path. Links to folders are not followed."""
+def _files(path: Path, root: Path, skipped: Counter[str]) -> Iterator[Path]:
+    """The files that can be read, ordered by path. Links to folders are not followed, and links to
+    files only within `root`."""
     if path.is_file():
         yield path
         return
     for member in sorted(path.iterdir()):
         if member.name.startswith("."):
             skipped[Skipped.HIDDEN] += 1
+        elif member.is_symlink() and not Path(os.path.realpath(member)).is_relative_to(root):
+            skipped[Skipped.LINK] += 1
         elif member.is_dir() and not member.is_symlink():
-            yield from _files(member, skipped)
+            yield from _files(member, root, skipped)
         elif member.is_file() and member.suffix.lower() in (*READERS, JSONL):
             yield member
         else:

@@ -102,6 +102,24 @@ def test_what_cannot_be_read_is_named(folder: Path, name: str, data: bytes, word
         read_documents(folder / name)
 
 
+def test_links_do_not_lead_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
+    """A folder from somebody else, linked to a file of the user's."""
+    (tmp_path / "key.txt").write_text("secret")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key.txt").write_text("secret")
+    (folder / "a.txt").symlink_to("../key.txt")
+    (folder / "sub" / "b.txt").symlink_to(tmp_path / "key.txt")
+    (folder / "c").symlink_to("../private")
+    (folder / "d.txt").symlink_to("c/key.txt")
+    (folder / "e.txt").symlink_to("e.txt")
+    (folder / "f.txt").symlink_to("sub/note.txt")
+    (tmp_path / "also").symlink_to(folder)
+    for place in (folder, tmp_path / "also"):
+        found = read_documents(place)
+        assert found.files == 6 and not any("secret" in each.text for each in found.passages)
+        assert "4 linked from outside, 2 of another kind" in found.lines[-1]
+
+
 def test_what_is_no_document_is_refused(folder: Path) -> None:
     """A file of another kind, a folder without any; a JSONL file is passed on as it is."""
     with pytest.raises(CorpusRefused, match=r"image\.png: not one of \.md, "):

@@ -15,7 +15,9 @@ from tutti.storage import Catalog, Home
 from tutti.tasks.retrieval import CorpusRefused, ForeignFiles, Index, IndexSpec, import_index
 from tutti.tasks.retrieval.endpoint import EndpointEmbedder
 from tutti.tasks.retrieval.errors import ImportRefused, IndexDamaged
-from tutti.tasks.retrieval.imported.files import open_foreign
+from tutti.tasks.retrieval.imported import adopt
+from tutti.tasks.retrieval.imported import files as foreign_files
+from tutti.tasks.retrieval.imported.files import open_foreign, probe, probe_in_child
 from tutti.tasks.retrieval.search.exact import search_exact
 
 COUNT = 600
@@ -27,6 +29,13 @@ KINDS = {
     "hnsw": "HNSW16,Flat",
     "fp16": "SQfp16",
 }
+
+
+@pytest.fixture(autouse=True)
+def _probes_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child takes a second; the tests of it call it themselves."""
+    monkeypatch.setattr("resource.setrlimit", lambda *_: None)
+    monkeypatch.setattr(adopt, "probe_in_child", probe)
 
 
 def write_documents(path: Path, rows: list[dict[str, object]]) -> None:
@@ -159,6 +168,36 @@ def test_files_that_are_no_index_are_refused(tmp_path: Path) -> None:
     faiss.write_index(mapped, str(files.vectors))
     with pytest.raises(ImportRefused, match="IndexIDMap is not read"):
         open_foreign(files.vectors)
+
+
+@pytest.mark.slow
+def test_a_file_that_would_fill_the_memory_ends_only_its_child(tmp_path: Path) -> None:
+    """The number of a product quantizer's centroids says 256 GB."""
+    path = made(tmp_path, "PQ2x4").vectors
+    probe_in_child(path)
+    data = bytearray(path.read_bytes())
+    data[61:69] = (1 << 36).to_bytes(8, "little")
+    path.write_bytes(data)
+    with pytest.raises(ImportRefused, match="FAISS does not read it: MemoryError"):
+        probe_in_child(path)
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("import os; os.kill(os.getpid(), 11)", "the process that read it got SIGSEGV"),
+        ("import time; time.sleep(60)", "no search of it ended within 0"),
+        ("assert False, 'a search finds row 9'", "does not read it: AssertionError: a search"),
+    ],
+)
+def test_a_child_that_does_not_end_well_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, said: str
+) -> None:
+    monkeypatch.setattr(foreign_files, "PROBE", does)
+    monkeypatch.setattr(foreign_files, "PROBE_S", 0.5 if "sleep" in does else 60)
+    (tmp_path / "eval.index").write_bytes(b"")
+    with pytest.raises(ImportRefused, match=said):
+        probe_in_child(tmp_path / "eval.index")
 
 
 def test_another_width_is_refused_before_anything_is_read(tmp_path: Path) -> None:

@@ -26,7 +26,13 @@ from tutti.tasks.retrieval.build import (
 )
 from tutti.tasks.retrieval.embedder import Embedder, Vectors
 from tutti.tasks.retrieval.errors import ImportRefused
-from tutti.tasks.retrieval.imported.files import ForeignIndex, LinkedFile, Links, open_foreign
+from tutti.tasks.retrieval.imported.files import (
+    ForeignIndex,
+    LinkedFile,
+    Links,
+    open_foreign,
+    probe_in_child,
+)
 from tutti.tasks.retrieval.index import Index
 from tutti.tasks.retrieval.passage import PassageStore, index_lines
 from tutti.tasks.retrieval.probe import DEPTHS, probe_names
@@ -55,6 +61,7 @@ def import_index(
     The files are read once for their hashes and never copied; while the index is used they must
     stay as they are. Raises ImportRefused, CorpusRefused, EmbedderFailed, StoreFull.
     """
+    probe_in_child(files.vectors)
     foreign = open_foreign(files.vectors)
     width = embedder.describe().get("dimensions", foreign.index.d)
     if width != foreign.index.d:

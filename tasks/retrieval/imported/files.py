@@ -7,6 +7,10 @@ Nothing is copied and almost nothing is read: an index of 97 GB opens as fast as
 
 import hashlib
 import json
+import resource
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +19,7 @@ from typing import Any, Literal
 import faiss
 import numpy as np
 
+from tutti.tasks.project import PACKAGE
 from tutti.tasks.retrieval.embedder import Vectors
 from tutti.tasks.retrieval.errors import ImportRefused, IndexDamaged
 from tutti.tasks.retrieval.search.ann import Ann
@@ -24,6 +29,14 @@ LINKS = "imported.json"
 CHUNK_BYTES = 1 << 24
 SAMPLED = 4_096  # vectors whose lengths are looked at
 UNIT_WITHIN = 0.02  # an embedder's half precision leaves about 0.001
+PROBE_S, PROBE_BYTES_A_S = 60, 50_000_000
+"""Time of the child that opens and searches a file first: so long, and more for a large file."""
+PROBE_BYTES = 8 << 30
+"""Its memory beside that of the file: a damaged size field asks for more than any machine has."""
+PROBE = (
+    "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); "
+    "from tutti.tasks.retrieval.imported.files import probe; probe(Path(sys.argv[2]))"
+)
 Kind = Literal["flat", "ivf", "hnsw"]
 
 
@@ -104,6 +117,41 @@ class ForeignIndex:
         # Compressed codes without lists stay on the CPU: filters and any k work there.
         on_gpus = gpus if self.vectors is not None else 0
         return Ann.over(self.index, spec, on_gpus, self.distances)
+
+
+def probe_in_child(path: Path) -> None:
+    """Open and search a FAISS file in a process of its own: a damaged one can end the process that
+    reads it, or fill its memory. Raises ImportRefused."""
+    if not path.is_file():
+        raise ImportRefused(f"{path}: no such file")
+    limit_s = PROBE_S + path.stat().st_size // PROBE_BYTES_A_S
+    command = [sys.executable, "-I", "-c", PROBE, str(PACKAGE.parent), str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise ImportRefused(f"{path}: no search of it ended within {limit_s} s") from None
+    if done.returncode < 0:
+        why = f"the process that read it got {signal.Signals(-done.returncode).name}"
+    elif done.returncode:
+        why = done.stderr.strip().rsplit("\n", 1)[-1][:200]
+    else:
+        return
+    raise ImportRefused(f"{path}: FAISS does not read it: {why}")
+
+
+def probe(path: Path) -> None:
+    """Search all of a file, within a limit of memory. A file that `open_foreign` refuses by itself
+    is left to it."""
+    most = PROBE_BYTES + 3 * path.stat().st_size
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    try:
+        foreign = open_foreign(path)
+    except ImportRefused:
+        return
+    ann = foreign.searcher(IndexSpec(kind=foreign.kind, probes=foreign.index.ntotal), 0)
+    if ann is not None:
+        rows = ann.search(np.eye(1, foreign.index.d, dtype=np.float32), 10).rows
+        assert rows.max() < foreign.index.ntotal, f"a search finds row {rows.max()}"
 
 
 def open_foreign(path: Path) -> ForeignIndex:

@@ -88,7 +88,7 @@ async def send(port: int, data: bytes) -> bytes:
 
 def health(port: int) -> dict[str, float]:
     """What the gateway says of itself."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60) as answer:
         found: dict[str, float] = json.load(answer)
     return found
 

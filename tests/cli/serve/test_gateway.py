@@ -179,12 +179,12 @@ def gateway(home: Path, *arguments: str, **environment: str) -> Iterator[Any]:
 
 
 def ask(url: str, body: dict[str, Any] | None = None) -> Any:
-    """The decoded answer; what is refused as too early is asked again for ten seconds."""
+    """The decoded answer; what is refused as too early is asked again."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     for _ in range(100):
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             last = error

@@ -42,7 +42,7 @@ def ask(
     port: int, path: str, method: str = "GET", host: str = "localhost"
 ) -> tuple[int, bytes, http.client.HTTPMessage]:
     """The answer to one request, whose path is sent as it is."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, path, headers={"Host": f"{host}:{port}"})
         answer = connection.getresponse()

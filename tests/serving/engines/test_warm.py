@@ -39,7 +39,7 @@ def engine(catalog: Catalog, name: str = "pocket", **settings: Any) -> Engine:
 
 def post(url: str) -> None:
     """An order to the double."""
-    urllib.request.urlopen(url, b"", timeout=5).close()
+    urllib.request.urlopen(url, b"", timeout=60).close()
 
 
 @contextmanager

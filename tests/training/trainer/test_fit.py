@@ -20,7 +20,7 @@ from tutti.tasks.training.trainer.step import Diverged, Stepper
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(900),
 ]
 KILLS = 5
 

@@ -22,7 +22,7 @@ from tutti.tasks.training.trainer.serve import parts_of, together
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(900),
 ]
 STEPS = 4
 

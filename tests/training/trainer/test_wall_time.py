@@ -18,7 +18,7 @@ from tutti.tasks.training.trainer.fit import OutOfTime, fit
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(900),
 ]
 BATCH = {"sequences": 4, "tokens": 256}
 

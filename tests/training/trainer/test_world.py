@@ -25,10 +25,10 @@ from tutti.tasks.training.trainer.world import ALONE  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(900),
 ]
 ROOT = Path(__file__).resolve().parents[3]
-BOUND_S = 90.0
+BOUND_S = 300.0
 
 
 def start(log: Path, module: str, *arguments: object) -> "subprocess.Popen[bytes]":

@@ -15,6 +15,13 @@ from tutti.tasks.serving.wire.client import Permits
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
+GLOBAL_IPV6 = ipaddress.ip_network("2000::/3")
+"""All that was ever given out. Python's `is_global` also takes fec0::/10 (site-local), ::/96
+(::127.0.0.1) and 64:ff9b:1::/48 (a network's own NAT64)."""
+NOT_PUBLIC = tuple(
+    map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32"))
+)
+"""Metadata of Oracle's machines, relays of 6to4, Azure's host: global by Python's list."""
 
 
 class Targets:
@@ -60,8 +67,11 @@ class Targets:
         found = _address(address)
         if found is None:
             return False
-        listed = any(found in network for network in self._networks)
-        return listed or (found.is_global and not found.is_multicast)
+        if any(found in network for network in self._networks):
+            return True
+        refused = any(found in network for network in NOT_PUBLIC)
+        given_out = found.version == 4 or found in GLOBAL_IPV6
+        return given_out and not refused and found.is_global and not found.is_multicast
 
 
 def _address(text: str) -> Address | None:

@@ -126,7 +126,11 @@ async def test_the_admins_token_is_not_shown_to_engines(raw: Bench) -> None:
         ("127.0.0.1", False), ("169.254.169.254", False), ("10.1.2.3", False), ("0.0.0.0", False),
         ("100.64.0.1", False), ("[::1]", False), ("[fe80::1]", False), ("[fd00::1]", False),
         ("[::ffff:169.254.169.254]", False), ("[64:ff9b::a9fe:a9fe]", False),
-        ("[2002:7f00:1::]", False), ("224.0.0.1", False), ("93.184.216.34", True),
+        ("[2002:7f00:1::]", False), ("[fec0::1]", False), ("[::127.0.0.1]", False),
+        ("[64:ff9b:1::7f00:1]", False), ("[::ffff:0:127.0.0.1]", False), ("[2001:0:1::]", False),
+        ("[ff0e::1]", False), ("0.1.2.3", False), ("192.0.0.192", False), ("192.88.99.1", False),
+        ("168.63.129.16", False), ("[64:ff9b::a83f:8110]", False), ("[64:ff9b::808:808]", True),
+        ("224.0.0.1", False), ("93.184.216.34", True),
         ("[2606:2800:220:1::1]", True), ("192.168.7.9", True), ("box.lan", True),
     ],
 )  # fmt: skip
@@ -141,14 +145,15 @@ def test_which_addresses_an_added_engine_may_have(host: str, allowed: bool) -> N
         targets.check(config)
 
 
+@pytest.mark.parametrize("name", ["localhost", "127.1", "0177.0.0.1", "0x7f000001", "2130706433"])
 async def test_a_name_that_leads_to_this_machine_is_not_connected_to(
-    make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
+    make_raw: MakeRaw, name: str
 ) -> None:
     """What counts is the address at the time of connecting, not the name when it was added."""
     bench = await make_raw()
     bench.gateway.targets = Targets()
     port = bench.engine.url.rsplit(":", 1)[1]
-    order = {"url": f"http://localhost:{port}", "id": "sly", "pool": "sly"}
+    order = {"url": f"http://{name}:{port}", "id": "sly", "pool": "sly"}
     assert (await bench.client.post("/engines", json=order, headers=BOSS)).status == 201
     _, sly = bench.gateway.pools.find("sly")
     await until(lambda: sly.failures, "it was tried")

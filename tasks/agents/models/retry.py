@@ -6,8 +6,10 @@ request, a missing permission, an exhausted budget. Each class has its limit, an
 a deadline.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from random import Random
 
 CONNECTION = 0
@@ -47,8 +49,15 @@ PASSING = RETRY.tries.keys()
 
 
 def asked_pause_s(header: str | None) -> float | None:
-    """Seconds of a Retry-After header; None if it is missing or a date."""
+    """Seconds of a Retry-After header, a number or a date (RFC 9110, 10.2.3); None if it is missing
+    or neither."""
+    if header is None:
+        return None
     try:
-        return max(0.0, float(header)) if header is not None else None
+        return max(0.0, float(header))
     except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+    except (ValueError, OverflowError):
         return None

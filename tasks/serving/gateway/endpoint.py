@@ -24,7 +24,10 @@ from tutti.tasks.serving.wire.messages import Headers, find
 PROBE_TIMEOUT_S = 5.0
 FAILURES_TO_CLOSE = 3
 BREAK_FIRST_S, BREAK_MOST_S = 1.0, 30.0
-LONGEST_PAUSE_S = 600.0
+LONGEST_PAUSE_S, ASK_AGAIN_S = 300.0, 60.0
+"""A pause that an endpoint asks for is kept up to the time that a call is held (`--hold-s`). One
+that asks for more, which no held call could wait for, is asked again after a minute, in which most
+providers count their limits."""
 V1 = b"/v1"
 KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
 """Headers in which clients send their own keys."""
@@ -339,4 +342,6 @@ def retry_after_s(headers: Headers) -> float | None:
         seconds = float(value) if value is not None else None
     except ValueError:
         return None  # a date is rare, and clocks differ
-    return None if seconds is None or seconds < 0 else min(seconds, LONGEST_PAUSE_S)
+    if seconds is None or not seconds >= 0:  # NaN, too
+        return None
+    return seconds if seconds <= LONGEST_PAUSE_S else ASK_AGAIN_S

@@ -14,13 +14,12 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from random import Random
 from types import TracebackType
 from typing import Any, Protocol
 
 from tutti.errors import UsageError
-from tutti.tasks.agents import Retry
+from tutti.tasks.agents import Retry, asked_pause_s
 from tutti.tasks.serving import Model
 from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind
 from tutti.tasks.synthesis.teacher.reading import TeacherAnswer, answer_of
@@ -211,7 +210,7 @@ class TeacherClient:
 
 def _refusal(status: int, headers: Mapping[str, str], text: str) -> CallFailed:
     detail = f"HTTP {status}: {text[:SHOWN]}"
-    pause_s = asked_pause_s(headers)
+    pause_s = asked_pause_s(headers.get("retry-after"))
     if status == 429:
         return CallFailed(Fault(FaultKind.RATE_LIMIT, detail), status, pause_s, QUOTA in text)
     if status == TIMEOUT:
@@ -219,19 +218,3 @@ def _refusal(status: int, headers: Mapping[str, str], text: str) -> CallFailed:
     if status >= 500 and status != 501:
         return CallFailed(Fault(FaultKind.SERVER_ERROR, detail), status, pause_s)
     return CallFailed(Fault(FaultKind.REQUEST, detail), status, is_permanent=True)
-
-
-def asked_pause_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds that Retry-After asks for, as a number or a date (RFC 9110 10.2.3); None if it is
-    missing or neither."""
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None

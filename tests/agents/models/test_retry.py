@@ -40,8 +40,18 @@ def test_pauses_are_drawn_and_the_same_again() -> None:
 
 @pytest.mark.parametrize(
     ("header", "pause"),
-    [("3", 3.0), ("0.5", 0.5), (None, None), ("Wed, 21 Oct 2026", None), ("-1", 0.0)],
+    [
+        ("3", 3.0),
+        ("0.5", 0.5),
+        (None, None),
+        ("soon", None),
+        ("-1", 0.0),
+        ("nan", 0.0),
+        ("999999999999", 999999999999.0),
+        ("Wed, 21 Oct 2020 07:28:00 GMT", 0.0),
+        ("Mon, 01 Jan 99999999999999999 00:00:00 GMT", None),
+    ],
 )
 def test_retry_after_is_read(header: str | None, pause: float | None) -> None:
-    """Dates are left: clocks differ."""
+    """Of a date that is over nothing is left, and of one that no clock knows nothing is read."""
     assert asked_pause_s(header) == pause

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from tutti.errors import ExitCode, TuttiError, UsageError
+from tutti.terminal import shown
 
 __all__ = ["ExitCode", "UsageError", "code_of", "conclude", "exit_code_of", "guarded", "message_of"]
 
@@ -70,7 +71,8 @@ def message_of(error: Exception) -> str:
         return f"{where}: no space left on the device. Free some space, then run the command again."
     message = explain(error) if isinstance(error, ValidationError) else str(error)
     # A message of several lines ends with commands to copy.
-    return ("\n" if "\n" in message else " ").join([message, *getattr(error, "__notes__", ())])
+    notes = getattr(error, "__notes__", ())
+    return shown(("\n" if "\n" in message else " ").join([message, *notes]))
 
 
 def exit_code_of(error: Exception) -> ExitCode | None:

@@ -24,6 +24,7 @@ from tutti.cli.store import exchange, lineage, maintenance
 from tutti.cli.sweep import cancel, from_flags, pause, plan, report, run, search
 from tutti.cli.train import app as train_app
 from tutti.tasks.project import PROJECT, models_python_path
+from tutti.terminal import guard_terminal
 
 ORDER = (
     *(
@@ -303,6 +304,7 @@ def sql(
 def main() -> None:
     """The entry point of the console script."""
     code: int | str | None = 0
+    guard_terminal()
     try:
         app()
     except SystemExit as ended:

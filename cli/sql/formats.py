@@ -4,11 +4,12 @@ In: a statement's rows. Out: pieces of text, or a file. Memory stays bounded.
 """
 
 import csv
-import io
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -16,15 +17,26 @@ import duckdb
 from tutti.cli.failures import UsageError
 from tutti.cli.sql.rows import Look, Rows, interruptible, text_of, to_json
 from tutti.cli.sql.table import as_table
+from tutti.terminal import shown
 
-AS_IT_IS = {str, int, float, type(None)}  # what the csv module writes as we would, and faster
+AS_IT_IS = {int, float, type(None)}  # what the csv module writes as we would, and faster
+FORMULA = frozenset("=+-@\t\r\n\uff0b\uff0d\uff1d\uff20")
+"""The beginnings of what a spreadsheet runs: OWASP, "CSV Injection"."""
+NUMBER = re.compile(r"[+-]?[\d.,]+(?:e[+-]?\d+)?", re.I)
 
 
 def as_csv(rows: Rows, look: Look) -> Iterator[str]:
-    """CSV with a header; lists and structs as JSON, an empty field for NULL."""
-    yield _csv_lines([rows.names])
+    """CSV with a header; lists and structs as JSON, an empty field for NULL. A text that a
+    spreadsheet would run begins with an apostrophe."""
+
+    def cell(value: Any) -> str:
+        text = value if type(value) is str else text_of(value)
+        text = shown(text) if look.styled else text
+        return f"'{text}" if text[:1] in FORMULA and not NUMBER.fullmatch(text) else text
+
+    yield _csv_lines([list(map(cell, rows.names))])
     for batch in rows.batches():
-        yield _csv_lines([[v if type(v) in AS_IT_IS else text_of(v) for v in row] for row in batch])
+        yield _csv_lines([[v if type(v) in AS_IT_IS else cell(v) for v in row] for row in batch])
 
 
 def as_json(rows: Rows, look: Look) -> Iterator[str]:
@@ -32,7 +44,8 @@ def as_json(rows: Rows, look: Look) -> Iterator[str]:
     before = "["
     for batch in rows.batches():
         for row in batch:
-            yield before + to_json(dict(zip(rows.names, row, strict=True)))
+            text = to_json(dict(zip(rows.names, row, strict=True)))
+            yield before + (shown(text) if look.styled else text)
             before = ",\n"
     yield "[]\n" if before == "[" else "]\n"
 
@@ -88,6 +101,8 @@ def writing(path: Path) -> Iterator[Path]:
 
 
 def _csv_lines(lines: list[list[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()
+    kept: list[str] = []
+    # With it, a cell with `\r` is quoted: to a spreadsheet that is the end of a row, too.
+    stream = SimpleNamespace(write=lambda line: kept.append(f"{line[:-2]}\n"))
+    csv.writer(stream, lineterminator="\r\n").writerows(lines)
+    return "".join(kept)

@@ -17,6 +17,7 @@ import typer
 from tutti.cli.failures import ExitCode, conclude, guarded
 from tutti.cli.options import AsJson
 from tutti.cli.store import outputs, parquet, summaries, swe_bench, training_sets, viewer
+from tutti.terminal import shown
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
@@ -291,7 +292,7 @@ def _show_report(report: "ImportReport", as_json: bool) -> None:
         typer.echo(json.dumps({**found, "sweeps": report.sweeps, "problems": problems}))
         return
     for problem in report.problems[:LISTED]:
-        typer.echo(_printable(str(problem)), err=True)
+        typer.echo(_line(str(problem)), err=True)
     if (more := report.problems_total - LISTED) > 0:
         typer.echo(f"and {more} more", err=True)
     words = [f"{report.taken} attempts imported, {report.there} known already"]
@@ -299,16 +300,14 @@ def _show_report(report: "ImportReport", as_json: bool) -> None:
         words.append(f"{report.records} records imported, {report.records_there} known already")
     words.append(f"{report.problems_total} problems")
     if report.sweeps:
-        some = [_printable(name) for name in list(report.sweeps.values())[:3]]
+        some = [_line(name) for name in list(report.sweeps.values())[:3]]
         more_sweeps = "" if len(report.sweeps) <= 3 else f" and {len(report.sweeps) - 3} more"
         words.append(f"in {', '.join(some)}{more_sweeps}")
     typer.echo("; ".join(words))
 
 
-def _printable(text: str) -> str:
-    """One printable line: no control characters, no lone surrogates."""
-    clean = "".join(c if c.isprintable() else " " for c in text)
-    return clean.encode(errors="backslashreplace").decode()
+def _line(text: str) -> str:
+    return " ".join(shown(text).split("\n"))
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,8 @@ select ts_unix, gpu, max(value) filter (what = 'gpu_utilization') as sm_util,
 from (select epoch_us("at") / 1e6 as ts_unix, value,
              if(starts_with(name, 'nvml:'), regexp_extract(name, '^nvml:([a-z_]+)\{', 1), name)
                  as what,
-             if(starts_with(name, 'nvml:'), regexp_extract(name, 'gpu="([^"]*)"', 1),
-                regexp_extract(engine_id, '^gpu(.*)$', 1)) as gpu
+             if(starts_with(name, 'nvml:'), regexp_extract(name, 'gpu="(\w[\w.:-]*)"', 1),
+                regexp_extract(engine_id, '^gpu(\w[\w.:-]*)$', 1)) as gpu
       from server_metrics
       where cell_id = $cell and (starts_with(name, 'nvml:') or starts_with(name, 'gpu_')))
 where what in ('gpu_utilization', 'gpu_memory_utilization', 'gpu_memory_used_mib',

@@ -25,6 +25,7 @@ from tutti.tasks.agents.models.reasoning import AUTO, separated
 from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry, asked_pause_s
 from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.serving import Answer, Dialect, NoAnswer
+from tutti.terminal import shown
 
 Message = dict[str, Any]
 TOO_LONG_STATUS = frozenset((400, 413, 422))
@@ -271,9 +272,8 @@ def _refusal(answer: Answer) -> ModelCallFailed | ContextExceeded:
 
 
 def _shown(body: bytes, characters: int) -> str:
-    """The begin of an answer for a message: without control characters, which a terminal obeys."""
-    text = body[: 4 * characters].decode(errors="replace")[:characters]
-    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    """The begin of an answer for a message: control characters, which a terminal obeys, escaped."""
+    return shown(body[: 4 * characters].decode(errors="replace")[:characters])
 
 
 def _sent(message: Message, reasoning_field: str | None) -> Message:

@@ -23,7 +23,8 @@ from tutti.cli.main import app
 from tutti.cli.sql.formats import TEXT_FORMATS
 from tutti.cli.sql.rows import Look, Rows, distinct
 from tutti.cli.sql.statements import execute, read_parameters, typed
-from tutti.cli.sql.table import CONTROL, cell_of, fitted, fold
+from tutti.cli.sql.table import BOLD, PLAIN, cell_of, fitted, fold
+from tutti.terminal import CONTROL
 
 EVERYTHING = """select timetz '10:00:00+01:00' as t, map{1: 2} as m, true as b, null as n,
     170141183460469231731687303715884105727::hugeint as h, 1.50::decimal(5,2) as d,
@@ -108,9 +109,34 @@ def test_a_table_without_a_terminal_is_as_wide_as_its_cells() -> None:
 
 
 def test_control_characters_are_shown_and_not_obeyed() -> None:
-    """Models write them, and a terminal would change its title, colours or clipboard."""
-    text = drawn("select chr(27) || ']0;pwned' || chr(7) || chr(13) as a", "table")
-    assert "\\x1b]0;pwned\\x07\\x0d" in text and not CONTROL.search(text)
+    """Models write them, and a terminal would change its title, colours or clipboard, or show a
+    line in another order. A file has them as they are."""
+    sql = f"select chr(27) || ']0;pwned' || chr(7) || chr(13) || chr(8238) as a{chr(8238)}"
+    for output, terminal in (("table", False), ("table", True), ("csv", True), ("json", True)):
+        text = drawn(sql, output, Look(80, styled=terminal))
+        own = text.replace(BOLD, "").replace(PLAIN, "")
+        assert not CONTROL.search(own), output
+        assert "]0;pwned" in text and "\\u202e" in text
+    assert chr(27) in drawn(sql, "csv") and chr(8238) in drawn(sql, "json")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("=1+1", "'=1+1"), ("+1+1", "'+1+1"), ("-1+1|x", "'-1+1|x"), ("@sum(a1)", "'@sum(a1)"),
+        ("\t=1", "'\t=1"), ("\r=1", "'\r=1"), ("\n=1", "'\n=1"), ("\uff1d1", "'\uff1d1"),
+        ("- an item", "'- an item"), ("-5", "-5"), ("+1.5e3", "+1.5e3"), ("-1,000.5", "-1,000.5"),
+        ("a=1", "a=1"), ("'=1", "'=1"), ("", ""), ("a\r=1", "a\r=1"),
+    ],
+)  # fmt: skip
+def test_a_spreadsheet_runs_nothing_of_a_csv(text: str, written: str) -> None:
+    """A text of a model or a tool, and a column's name; numbers stay numbers."""
+    with duckdb.connect() as connection:
+        rows = Rows(connection.execute('select $1 as "=x", -1 as n, -1.5::decimal as d', [text]))
+        (*names, _, _), (cell, n, d) = csv.reader(
+            io.StringIO("".join(TEXT_FORMATS["csv"](rows, Look())), newline="")
+        )
+    assert (names, cell, n, d) == (["'=x"], written, "-1", "-1.500")
 
 
 @pytest.mark.parametrize(

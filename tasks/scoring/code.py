@@ -40,7 +40,7 @@ from tutti.tasks.scoring.score import (
 )
 from tutti.tasks.scoring.target import needed, said
 
-_FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.S | re.M)
+_FENCE = re.compile(r"^[ \t]*```[ \t]*+([\w+-]*+)[^\n]*+\n(.*?)(?:^[ \t]*```|\Z)", re.S | re.M)
 _PYTHON = ("python", "py", "python3", "")
 _SHOWN_CHARS = 500
 

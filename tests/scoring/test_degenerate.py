@@ -10,7 +10,9 @@ import pytest
 
 from tests.scoring.test_ifeval import CASES
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
+from tutti.tasks.scoring.code import last_code
 from tutti.tasks.scoring.ifeval import follows
+from tutti.tasks.scoring.sql import query_in
 
 N = 40_000
 LIMIT_S = 10.0  # for a machine that is busy; alone all together take a few seconds
@@ -33,6 +35,7 @@ TEXTS = {
     "fractions": "1/" * N,
     "fences": "```\n" * N,
     "json fence": "```json" + " " * N + "x",
+    "fence": "```" + " " * 4 * N + "x",
     "letters": "A " * N,
     "titles": "Dr. " * N,
     "lines": "\n" * N + "x",
@@ -80,3 +83,7 @@ async def test_tool_calls_and_code() -> None:
         target = {"calls": [{"name": "f", "arguments": {}}]}
         score = await SCORERS["tool_calls"].score(target, attempted, ScoringResources())
         assert score.detail["unreadable"] == 1
+        started = time.monotonic()
+        assert isinstance(last_code(text, "f"), str | None)
+        assert isinstance(query_in(Submission(None, text)), str)
+        assert time.monotonic() - started < LIMIT_S, text[:9]

@@ -79,6 +79,19 @@ async def test_standard_input(sandbox: Sandbox) -> None:
     assert not (await scored(sandbox, {"cases": cases}, block("import os; os._exit(0)"))).correct
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import sys\nprint(sum(map(int, sys.stdin.buffer.read().split())))",
+        "print(sum(map(int, open(0).read().split())))",
+        "import sys\nsys.stdout.buffer.write(b'%d' % sum(map(int, sys.stdin)))",
+    ],
+)
+async def test_standard_streams_as_bytes_and_as_files(sandbox: Sandbox, code: str) -> None:
+    cases = [{"input": "1\n" * 40_000, "output": "40000"}]  # more than a pipe holds
+    assert (await scored(sandbox, {"cases": cases}, block(code))).correct
+
+
 async def test_what_is_expected_stays_outside() -> None:
     """A program that reads its own source finds nothing to print."""
     seen: list[str] = []
@@ -118,6 +131,13 @@ async def test_a_function_by_json_lines(sandbox: Sandbox) -> None:
     assert (await scored(sandbox, target, block(method))).correct
     assert (await scored(sandbox, target, block("def join(a, b): return a + [b]"))).correct
     assert not (await scored(sandbox, target, block("def join(a, b): return a"))).correct
+    talkative = "def join(a, b):\n    print('x' * 9000)\n    return a + [b]"
+    assert (await scored(sandbox, target, block(talkative))).correct
+
+
+async def test_a_function_with_the_name_of_a_module(sandbox: Sandbox) -> None:
+    target = {"tests": "assert calendar(3) == 4", "entry_point": "calendar"}
+    assert (await scored(sandbox, target, block("def calendar(x): return x + 1"))).correct
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """MBPP: small Python programs from a sentence and some assertions; by default the sanitised set."""
 
+import builtins
+import re
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
@@ -22,8 +24,18 @@ def read(files: Files) -> Iterator[Item]:
             target={
                 "tests": "\n".join([*(line for line in before if line), *tests]) + "\n",
                 "answer": row.text("code"),
+                **_entry_point(row.text("code"), tests[0]),
             },
         )
+
+
+def _entry_point(code: str, test: str) -> dict[str, str]:
+    """The function that is asked for, if it has a builtin's name (Mbpp/126: ``sum``): else the
+    scorer's tests call Python's."""
+    called = re.match(r"assert (\w+)\(", test)
+    if called is None or not hasattr(builtins, called[1]):
+        return {}
+    return {"entry_point": called[1]} if re.search(rf"^def {called[1]}\b", code, re.M) else {}
 
 
 SANITISED = ("sanitized/{}-*.parquet", "sanitized-mbpp.json")

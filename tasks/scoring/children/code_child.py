@@ -8,9 +8,12 @@ output, and producing it is the only way to pass. Standard library only.
 import hashlib
 import io
 import json
+import os
 import sys
+import threading
 import types
 from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -51,26 +54,42 @@ def _run_module(source: str) -> dict[str, Any]:
     return module.__dict__
 
 
+def _give_input(text: str) -> None:
+    """Make `text` the process's standard input, also for ``sys.stdin.buffer`` and ``open(0)``."""
+    reading, writing = os.pipe()
+    os.dup2(reading, 0)
+    threading.Thread(target=_write_all, args=(writing, text), daemon=True).start()
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+
+
+def _write_all(descriptor: int, text: str) -> None:
+    with suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as pipe:  # some read none of it
+        pipe.write(text.encode("utf-8", "replace"))
+
+
 def run_script(source: str, given: str) -> str:
     """Run a whole program with `given` as its standard input; returns the digest of its output."""
-    printed = io.StringIO()
-    sys.stdin, sys.stdout, kept = io.StringIO(given), printed, sys.stdout
-    try:
-        exec(compile(source, MODULE, "exec"), {"__name__": "__main__"})
-    except SystemExit as leaving:
-        if leaving.code not in (None, 0):
-            raise
-    finally:
-        sys.stdin, sys.stdout = sys.__stdin__, kept
-    return digest_of_output(printed.getvalue())
+    _give_input(given)
+    output = io.BytesIO()
+    printed = io.TextIOWrapper(output, "utf-8", "replace")
+    with redirect_stdout(printed):
+        try:
+            exec(compile(source, MODULE, "exec"), {"__name__": "__main__"})
+        except SystemExit as leaving:
+            if leaving.code not in (None, 0):
+                raise
+    printed.flush()
+    return digest_of_output(output.getvalue().decode("utf-8", "replace"))
 
 
 def run_function(source: str, name: str, given: str) -> str:
     """Call the function, or the method of ``Solution``, with one JSON argument per line of
-    `given`."""
-    names = _run_module(source)
+    `given`; what it prints is ignored."""
     arguments = [json.loads(line) for line in given.splitlines() if line.strip()]
-    function: Callable[..., Any] = (
-        getattr(names["Solution"](), name) if "Solution" in names else names[name]
-    )
-    return digest_of_value(function(*arguments))
+    with redirect_stdout(io.StringIO()):
+        names = _run_module(source)
+        function: Callable[..., Any] = (
+            getattr(names["Solution"](), name) if "Solution" in names else names[name]
+        )
+        value = function(*arguments)
+    return digest_of_value(value)

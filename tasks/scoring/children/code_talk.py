@@ -337,7 +337,7 @@ def run_tests(
     wanted = {*_names_in(code), *([entry_point] if entry_point else [])}
     # An entry point with a builtin's name (MBPP's `sum`) is the solution's all the same.
     free = sorted(wanted - set(names) - (set(vars(builtins)) - {entry_point}))
-    for name in set(free) & sys.stdlib_module_names:
+    for name in set(free) & sys.stdlib_module_names - {entry_point}:
         # a module name that the solution rebinds must not change for the tests
         names[name] = __import__(name)
     try:

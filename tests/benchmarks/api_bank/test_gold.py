@@ -93,6 +93,10 @@ MBPP_ROW = {
     "test_imports": ["import math"],
     "test_list": ["assert double(2) == 4", "assert double(math.inf) == math.inf"],
 }
+BUILTIN_ROW = MBPP_ROW | {
+    "code": "def sum(a, b):\n    return max(a, b) - min(a, b) + 1",
+    "test_list": ["assert sum(10, 15) == 6"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +108,10 @@ def means() -> ScoringResources:
         pytest.skip(str(unavailable))
 
 
-@pytest.mark.parametrize(("name", "row"), [("humaneval", HUMANEVAL_ROW), ("mbpp", MBPP_ROW)])
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [("humaneval", HUMANEVAL_ROW), ("mbpp", MBPP_ROW), ("mbpp", BUILTIN_ROW)],
+)
 async def test_gold_code_passes_its_tests(
     tmp_path: Path, means: ScoringResources, name: str, row: dict[str, Any]
 ) -> None:

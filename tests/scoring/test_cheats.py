@@ -78,6 +78,17 @@ async def test_an_argument_that_cannot_be_passed_is_nobodys_fault(sandbox: Sandb
         await scored(sandbox, target, "def f(x): return 1")
 
 
+@pytest.mark.parametrize("made", ["Mine()", "lambda: 0", "f"])
+async def test_a_solution_cannot_choose_what_the_tests_pass(sandbox: Sandbox, made: str) -> None:
+    """A method that the right value has takes any argument; with an object instead, or with the
+    function itself, the solution is wrong, not the tests."""
+    target = Target({"tests": "assert f(1).isdisjoint(iter([2]))", "entry_point": "f"}, "", "")
+    assert (await scored(sandbox, target, "def f(x): return {x}")).correct
+    code = "class Mine:\n    def __getattr__(self, name): return f\n\n"
+    code += f"def f(*x): return {made}\nf.isdisjoint = f"
+    assert not (await scored(sandbox, target, code)).correct
+
+
 async def test_tests_that_cannot_be_read_are_nobodys_fault(sandbox: Sandbox) -> None:
     """A benchmark's own mistake is a scorer's error."""
     for tests in ("assert f(", "import nonsense_module\nassert f(1) == 1"):

@@ -19,7 +19,8 @@ from bench.report import Report, Target, seconds_of
 from tests.sandbox.hostile import GROUPS
 from tests.sandbox.hostile.judge import judge_at
 from tests.scoring.cheats import CHEATS, TARGETS, cheating
-from tutti.tasks.sandbox import LEVELS, Sandbox, SandboxLimits, SandboxSession, strongest_level
+from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxSession
+from tutti.tasks.sandbox.walls import LEVELS, strongest_level
 from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.scoring.code import Code
 

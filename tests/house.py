@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.import_circles import circles
+from tutti.tasks import sandbox
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("cli", "flows", "tasks", "storage", "bench")
@@ -68,6 +69,11 @@ FORBIDDEN_IMPORTS = {
     "bench": (),
 }
 
+SANDBOX = "tutti.tasks.sandbox"
+RUNNERS = ("Sandbox", "SandboxSession", "SandboxSessions")
+LEVEL_CHOICES = ("level_for_models", "sandbox_level")
+"""The calls that give a level: the sandbox's own, and a plan's, which asks it."""
+
 EXCEPTIONS: dict[str, str] = {
     # "path: rule" to the reason why it is let through, for now.
     "tasks/serving/scheduling/scheduler.py: arguments": "`arrive` runs once a call",
@@ -119,6 +125,8 @@ def _of_module(root: Path, package: str, name: str, text: str) -> Iterator[tuple
             yield from _upward(name, node)
         elif isinstance(node, ast.ExceptHandler):
             yield from _of_handler(node)
+    if package in INSTALLED and not name.startswith("tasks/sandbox/"):
+        yield from _own_level(tree)
 
 
 def _of_function(
@@ -217,6 +225,42 @@ def _of_handler(node: ast.ExceptHandler) -> Iterator[tuple[int, str, str]]:
     broad = isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
     if silent and broad:
         yield node.lineno, "silent except", "`except Exception: pass` hides every bug"
+
+
+def _own_level(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Ways to run a model's code at a level that `level_for_models` did not choose."""
+    chosen = {ast.unparse(each) for each in ast.walk(tree) if _is_choice(each)} | _names_of(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == SANDBOX:
+            hidden = [each.name for each in node.names if each.name not in sandbox.__all__]
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            hidden = [each for each in _modules_of(node) if f"{each}.".startswith(f"{SANDBOX}.")]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in RUNNERS:
+            hidden = [] if node.args and ast.unparse(node.args[0]) in chosen else ["a level"]
+        else:
+            continue
+        for each in hidden:
+            yield node.lineno, "sandbox level", f"{each}: only level_for_models chooses a level"
+
+
+def _is_choice(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in LEVEL_CHOICES
+
+
+def _names_of(tree: ast.Module) -> set[str]:
+    """Names that are only ever assigned such a choice."""
+    found: dict[str, bool] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign):
+            continue
+        for target in node.targets:
+            pairs: list[tuple[ast.expr, ast.expr]] = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=False))
+            for name, value in pairs:
+                text = ast.unparse(name)
+                found[text] = found.get(text, True) and _is_choice(value)
+    return {name for name, chosen in found.items() if chosen}
 
 
 def main() -> int:

@@ -34,6 +34,29 @@ def test_every_folder_of_tasks_has_a_place_in_the_order() -> None:
     assert folders <= set(STAGES)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from tutti.tasks.sandbox import strongest_level", True),
+        ("from tutti.tasks.sandbox import walls", True),
+        ("import tutti.tasks.sandbox.walls", True),
+        ("from tutti.tasks import sandbox", True),
+        ("Sandbox('limits')", True),
+        ("Sandbox(level='limits')", True),
+        ("def run(level):\n    return SandboxSession(level)", True),
+        ("level = level_for_models()\nlevel = 'limits'\nSandbox(level)", True),
+        ("level, limits = 'limits', level_for_models()\nSandbox(level)", True),
+        ("Sandbox(level_for_models(), LIMITS)", False),
+        ("suite, level = plan.suite, sandbox_level(plan)\nSandboxSessions(level)", False),
+    ],
+)
+def test_no_module_chooses_a_sandbox_level_itself(tmp_path: Path, text: str, found: bool) -> None:
+    path = tmp_path / "tasks" / "synthesis" / "toolkit.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'"""A module."""\n\n{text}\n')
+    assert ("sandbox level" in [rule for _, _, rule, _ in offences(tmp_path)]) is found
+
+
 @pytest.mark.parametrize(("files", "found"), [(20, False), (21, True)])
 def test_a_folder_with_more_than_twenty_files_is_an_offence(
     tmp_path: Path, files: int, found: bool

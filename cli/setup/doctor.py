@@ -218,15 +218,18 @@ def look_port(place: Place) -> Finding:
 
 
 def look_sandbox(place: Place) -> Finding:
-    """Find the strongest sandbox for model-written programs on this machine."""
+    """Find how model-written programs are isolated on this machine."""
     try:
         # Here, not at the top: it loads asyncio and probes by running a program.
-        from tutti.tasks.sandbox import strongest_level
+        from tutti.tasks.sandbox import SandboxUnavailable, level_for_models
     except ImportError as error:
         return Finding("missing", f"tutti.tasks.sandbox does not import: {error}", FIXES.platform)
-    level = strongest_level()
+    try:
+        level = level_for_models()
+    except SandboxUnavailable as error:
+        return Finding("warning", str(error), "apt-get install bubblewrap")
     if level == "limits":
-        found = f"{level}: no isolation; model-written programs run only with --unsafe-sandbox"
+        found = f"{level}: no isolation, as TUTTI_SANDBOX says"
         return Finding("warning", found, "apt-get install bubblewrap")
     return Finding("ok", level)
 

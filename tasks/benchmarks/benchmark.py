@@ -67,6 +67,8 @@ class Benchmark:
     """Makes the environment of each attempt of an interactive benchmark."""
     has_strategies: bool = False
     """Whether an agent with an actor can name strategies in its world (`act` of agent files)."""
+    has_toolkit: bool = False
+    """Whether `world` runs a domain's toolkit, which a model may have written, in the sandbox."""
     needs_user: bool = False
     """Whether `world` or `command` needs a model for the user or another participant."""
     own: Path | None = None

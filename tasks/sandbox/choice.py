@@ -1,4 +1,7 @@
-"""Chooses the sandbox level of model-written programs: isolated, or as the operator allows.
+"""Chooses the sandbox level of all code that a model wrote: isolated, or as the operator allows.
+
+`level_for_models` is the only choice: for attempts, scorers, tools and synthesized toolkits alike.
+`python -m tests.house` checks that no other module picks a level.
 
 Without isolation (level "limits") such a program can read and write whatever its user can: files,
 and keys in the environment of that user's other processes. It runs at this level only where the
@@ -8,6 +11,9 @@ operator allows it: by ``--unsafe-sandbox``, by a suite's `harness.unsafe_sandbo
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import NoReturn, Protocol
 
@@ -31,11 +37,21 @@ WARNING = (
     "change what this user may, and forge scores of code"
 )
 _PR_SET_DUMPABLE = 4
+_unsafe: ContextVar[bool] = ContextVar("unsafe_sandbox", default=False)
 
 
-def level_for_models(unsafe: bool = False) -> str:
-    """The level for programs that models write; `unsafe`: the operator allows running without
-    isolation.
+@contextmanager
+def unsafe_sandbox(allowed: bool) -> Iterator[None]:
+    """For the block, the operator allows (or not) running programs without isolation."""
+    token = _unsafe.set(allowed)
+    try:
+        yield
+    finally:
+        _unsafe.reset(token)
+
+
+def level_for_models() -> str:
+    """The level for programs that models write.
 
     Raises SandboxUnavailable if no permitted level works, or if `TUTTI_SANDBOX` names one that does
     not work here.
@@ -45,7 +61,7 @@ def level_for_models(unsafe: bool = False) -> str:
         raise SandboxUnavailable(f"{VARIABLE}={asked}: there are {', '.join(LEVELS)}")
     level = asked or strongest_level()
     if level == UNWALLED:
-        if not (unsafe or asked):
+        if not (_unsafe.get() or asked):
             raise SandboxUnavailable(NO_WALLS)
         if os.geteuid() == 0 and checked_identity(level) == "same":
             raise SandboxUnavailable(AS_ROOT)

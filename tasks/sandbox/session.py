@@ -1,6 +1,6 @@
 """Sessions: a program's cells run one after another in one interpreter, as in a notebook.
 
-    async with SandboxSession(strongest_level()) as session:
+    async with SandboxSession(level_for_models()) as session:
         await session.run("x = 6")
         result = await session.run("x * 7")  # output "42\n"
 

@@ -1,6 +1,6 @@
 """Many sessions, one per program: opened on the program's first cell, with an upper bound.
 
-async with SandboxSessions(strongest_level()) as sessions:
+async with SandboxSessions(level_for_models()) as sessions:
     await sessions.run("program-1", "x = 6")
     result = await sessions.run("program-1", "x * 7")  # output "42\n"
 """

@@ -1,6 +1,6 @@
 """A dialogue of two programs, each in its own sandbox, until one sends a final message.
 
-    talk = await Sandbox(strongest_level()).talk(asker, answerer)
+    talk = await Sandbox(level_for_models()).talk(asker, answerer)
     talk.word  # the asker's final message, as bytes
 
 Neither sees the other's memory, files or processes. They exchange only byte messages, by `send` and

@@ -17,7 +17,7 @@ from tutti.storage import Catalog, artifact_id, commit, content_hash, query
 from tutti.storage import catalog as cat
 from tutti.tasks.agents import Toolbox
 from tutti.tasks.retrieval import Document, corpus_id
-from tutti.tasks.sandbox import Sandbox, strongest_level
+from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.synthesis.dedup import duplicate_reasons
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.gates import DUPLICATES, LIBRARY_GATES, GateResult, gate
@@ -116,7 +116,7 @@ async def _gate_all(
         on_progress(done, len(candidates))
 
     async with aiohttp.ClientSession() as session:
-        toolbox = Toolbox(session, search_url, Sandbox(strongest_level()))
+        toolbox = Toolbox(session, search_url, Sandbox(level_for_models()))
         return await gate(candidates, toolbox, count)
 
 

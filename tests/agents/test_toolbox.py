@@ -7,7 +7,8 @@ import aiohttp
 import pytest
 
 from tutti.tasks.agents.toolbox import Toolbox
-from tutti.tasks.sandbox import Sandbox, SandboxSessions, strongest_level
+from tutti.tasks.sandbox import Sandbox, SandboxSessions
+from tutti.tasks.sandbox.walls import strongest_level
 
 
 @pytest.mark.parametrize(

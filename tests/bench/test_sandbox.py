@@ -8,7 +8,8 @@ from bench import sandbox
 from bench.report import Report
 from tests.sandbox.hostile import GROUPS
 from tests.sandbox.hostile.judge import Verdict
-from tutti.tasks.sandbox import SandboxResult, strongest_level
+from tutti.tasks.sandbox import SandboxResult
+from tutti.tasks.sandbox.walls import strongest_level
 
 
 @pytest.mark.slow

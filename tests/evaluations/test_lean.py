@@ -12,7 +12,7 @@ import yaml
 
 from tests.evaluations.scripted import LONGEST_S, START, lines, players, sweep, text_of, tutti
 from tests.scoring.lean.conftest import stand_in_command
-from tutti.tasks.sandbox import strongest_level
+from tutti.tasks.sandbox.walls import strongest_level
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,22 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
-from tutti.tasks.sandbox import NO_WALLS, NoSandbox, SandboxUnavailable, choice, level_for_models
+from tutti.tasks.sandbox import (
+    NO_WALLS,
+    NoSandbox,
+    SandboxUnavailable,
+    choice,
+    level_for_models,
+    unsafe_sandbox,
+)
 from tutti.tasks.sandbox.choice import AS_ROOT, _hide_environment
+from tutti.tasks.synthesis.domains import Toolkit
+from tutti.tasks.synthesis.gating.example import EXAMPLE
+from tutti.tasks.synthesis.generate import _gate_all
 
 
 @pytest.fixture
@@ -37,9 +48,31 @@ def test_without_walls_it_is_an_error_that_says_what_to_do() -> None:
 @pytest.mark.usefixtures("no_walls")
 def test_the_operator_may_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a flag or a suite, or by the environment."""
-    assert level_for_models(unsafe=True) == "limits"
+    with unsafe_sandbox(True):
+        assert level_for_models() == "limits"
+        with unsafe_sandbox(False), pytest.raises(SandboxUnavailable):
+            level_for_models()
+    with pytest.raises(SandboxUnavailable):
+        level_for_models()
     monkeypatch.setenv("TUTTI_SANDBOX", "limits")
     assert level_for_models() == "limits"
+
+
+@pytest.mark.usefixtures("no_walls")
+@pytest.mark.parametrize("user", [0, 1000])
+async def test_a_teachers_toolkit_is_no_exception(
+    monkeypatch: pytest.MonkeyPatch, user: int
+) -> None:
+    """Nor are the programs of a task set's gates. Found by an attack: they took the strongest level
+    that works, which was limits, as root too."""
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    with pytest.raises(SandboxUnavailable, match="bubblewrap"):
+        Toolkit(EXAMPLE)
+    with pytest.raises(SandboxUnavailable, match="bubblewrap"):
+        await _gate_all([], "", lambda done, total: None)
+    monkeypatch.setenv("TUTTI_SANDBOX", "limits")
+    with pytest.raises(SandboxUnavailable, match="as root") if not user else nullcontext():
+        Toolkit(EXAMPLE)
 
 
 @pytest.mark.usefixtures("no_walls")
@@ -47,8 +80,8 @@ def test_root_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """As root, without a user of its own, such a program would be held by nothing."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     for unsafe in (False, True):
-        with pytest.raises(SandboxUnavailable):
-            level_for_models(unsafe)
+        with unsafe_sandbox(unsafe), pytest.raises(SandboxUnavailable):
+            level_for_models()
     monkeypatch.setenv("TUTTI_SANDBOX", "limits")
     with pytest.raises(SandboxUnavailable, match="as root"):
         level_for_models()
@@ -61,7 +94,8 @@ def test_a_flag_takes_no_walls_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TUTTI_SANDBOX", raising=False)
     monkeypatch.setattr(choice, "strongest_level", lambda: "namespaces")
     monkeypatch.setattr(choice, "checked_identity", lambda level: "uid")
-    assert level_for_models(unsafe=True) == "namespaces"
+    with unsafe_sandbox(True):
+        assert level_for_models() == "namespaces"
     monkeypatch.setenv("TUTTI_SANDBOX", "none")
     with pytest.raises(SandboxUnavailable, match="TUTTI_SANDBOX=none"):
         level_for_models()

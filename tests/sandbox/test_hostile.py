@@ -22,7 +22,8 @@ from tests.sandbox.hostile.judge import (
     processes_limited_to,
     world,
 )
-from tutti.tasks.sandbox import LEVELS, Sandbox, SandboxUnavailable, strongest_level, walls
+from tutti.tasks.sandbox import Sandbox, SandboxUnavailable, walls
+from tutti.tasks.sandbox.walls import LEVELS, strongest_level
 
 LEVEL = strongest_level()
 AT_ONCE = 6  # most of the slow ones sleep

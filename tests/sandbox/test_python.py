@@ -14,13 +14,13 @@ import pytest
 
 from tutti.tasks.sandbox import (
     CODE_PYTHON,
-    LEVELS,
     Sandbox,
     SandboxLimits,
     SandboxUnavailable,
     TalkResult,
     python_for_code,
 )
+from tutti.tasks.sandbox.walls import LEVELS
 
 LIMITS = SandboxLimits(seconds=20.0)
 VISIBLE = "/var/tmp"  # programs have a /tmp of their own

@@ -16,15 +16,8 @@ from typing import Any
 
 import pytest
 
-from tutti.tasks.sandbox import (
-    LEVELS,
-    Sandbox,
-    SandboxLimits,
-    SandboxResult,
-    SandboxUnavailable,
-    strongest_level,
-    walls,
-)
+from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxResult, SandboxUnavailable, walls
+from tutti.tasks.sandbox.walls import LEVELS, strongest_level
 
 PATIENT = SandboxLimits(seconds=20.0)  # no test waits for it; the machine may be busy
 SHORT_S = 1.0  # long enough for any program here to start, short enough to wait for

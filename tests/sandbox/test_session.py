@@ -13,15 +13,14 @@ import pytest
 
 from tests.sandbox.hostile.judge import processes_limited_to, until_none
 from tutti.tasks.sandbox import (
-    LEVELS,
     Sandbox,
     SandboxLimits,
     SandboxResult,
     SandboxSession,
     SandboxSessions,
     SandboxUnavailable,
-    strongest_level,
 )
+from tutti.tasks.sandbox.walls import LEVELS, strongest_level
 
 PATIENT = SandboxLimits(seconds=20.0)
 SHORT = SandboxLimits(seconds=0.5)

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxResult, strongest_level
+from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxResult
+from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.sandbox.watch import ProcessWatch
 
 LIMITS = SandboxLimits(seconds=20.0, total_mb=256)

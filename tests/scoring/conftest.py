@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tutti.tasks.project import PROJECT
-from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable, strongest_level
+from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
+from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.scoring import JudgeSettings
 
 

@@ -8,7 +8,8 @@ from aiohttp import web
 
 from tutti.tasks.agents.toolbox import Toolbox
 from tutti.tasks.agents.tools import ToolUnavailable
-from tutti.tasks.sandbox import Sandbox, strongest_level
+from tutti.tasks.sandbox import Sandbox
+from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.synthesis.dedup import duplicate_reasons
 from tutti.tasks.synthesis.gates import gate
 from tutti.tasks.synthesis.task import Task

@@ -17,6 +17,7 @@ from tutti.tasks.retrieval import (
     load_stdlib_corpus,
     read_manifest,
 )
+from tutti.tasks.sandbox import unsafe_sandbox
 from tutti.tasks.serving import reap_stale, retrieval_service
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_items, made_tasks
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, index_of
@@ -123,7 +124,8 @@ async def task_set_of(
     """Make, or read, what a suite measures."""
     if suite.benchmark == STDLIB:
         assert library is not None, "`library_of` opened it"
-        made = await make_tasks(suite.tasks, library, catalog, log)
+        with unsafe_sandbox(suite.harness.unsafe_sandbox):
+            made = await make_tasks(suite.tasks, library, catalog, log)
         return made_tasks(made, catalog, suite.data.split)
     return await enter_benchmark(log, suite, catalog)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models
+from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models, unsafe_sandbox
 from tutti.tasks.sweeps.plan.honoured import check_honoured
 from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of, sample_id_of, sweep_id_of
 from tutti.tasks.sweeps.plan.problem import Problem
@@ -124,20 +124,22 @@ def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
 
 
 def runs_programs(plan: Plan) -> bool:
-    """Whether its agents or its scorers run what a model wrote."""
+    """Whether its agents, its scorers or its domains' tools run what a model wrote."""
     problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
     if plan.suite.command is not None:
         return any(each.scoring.needs == "sandbox" for each in problems.values())
     python = plan.suite.harness.python is not None
     tools = python or any(each.searches for each in problems.values())
     scored = any(each.scoring.needs == "sandbox" for each in problems.values())
-    return tools or scored or plan.set_up.roles.agent is not None
+    toolkits = any(each.has_toolkit for each in problems.values())
+    return tools or scored or toolkits or plan.set_up.roles.agent is not None
 
 
 def sandbox_level(plan: Plan) -> str | None:
     """Raises SandboxUnavailable where it runs programs and no level may be used."""
     try:
-        return level_for_models(plan.suite.harness.unsafe_sandbox)
+        with unsafe_sandbox(plan.suite.harness.unsafe_sandbox):
+            return level_for_models()
     except SandboxUnavailable:
         if runs_programs(plan):
             raise

@@ -48,6 +48,8 @@ class Problem:
     """Makes what surrounds one attempt; it gets the model that plays the user, where one does."""
     has_strategies: bool = False
     """Whether an agent with an actor can name strategies in its world."""
+    has_toolkit: bool = False
+    """Whether its world runs a domain's toolkit, in the sandbox."""
     own_scorer: Scorer | None = None
     """The scorer, if it is not one of tutti's."""
 
@@ -84,6 +86,7 @@ def problem_of_item(benchmark: Benchmark, prompt: Prompt, item: Item) -> Problem
         item_id=item.id,
         world=world,
         has_strategies=benchmark.has_strategies,
+        has_toolkit=benchmark.has_toolkit,
         own_scorer=benchmark.own_scorer,
     )
 

@@ -56,7 +56,14 @@ from tutti.tasks.agents.orchestrator import (
     offered_by_task,
 )
 from tutti.tasks.benchmarks import EXPERTS
-from tutti.tasks.sandbox import NO_WALLS, CodeRunner, NoSandbox, Sandbox, SandboxSessions
+from tutti.tasks.sandbox import (
+    NO_WALLS,
+    CodeRunner,
+    NoSandbox,
+    Sandbox,
+    SandboxSessions,
+    unsafe_sandbox,
+)
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources
 from tutti.tasks.sweeps.plan import (
     USER,
@@ -102,8 +109,9 @@ class Attempts:
         async with contextlib.AsyncExitStack() as stack:
             self._client = await stack.enter_async_context(Client(self._url))
             self._http = await stack.enter_async_context(open_http())
-            suite, level = self.plan.suite, sandbox_level(self.plan)
-            harness = suite.harness
+            suite = self.plan.suite
+            level, harness = sandbox_level(self.plan), suite.harness
+            stack.enter_context(unsafe_sandbox(harness.unsafe_sandbox))  # of domains' toolkits
             server = None if harness.mcp is None else open_mcp(McpServer(harness.mcp))
             self._mcp = None if server is None else await stack.enter_async_context(server)
             sessions = None

@@ -48,6 +48,7 @@ def domain_benchmark(
         own=folder,
         interactive=True,
         world=partial(_world, known, solo),
+        has_toolkit=True,
         needs_user=not solo,
         gold=_facts,
     )

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from tutti.errors import TuttiError
-from tutti.tasks.sandbox import SandboxLimits, SandboxSession, strongest_level
+from tutti.tasks.sandbox import SandboxLimits, SandboxSession, level_for_models
 from tutti.tasks.synthesis.domains import shared, source
 from tutti.tasks.synthesis.domains.domain import Action, Domain, DomainTask
 
@@ -91,12 +91,10 @@ class Replay:
 class Toolkit:
     """A domain's code in an interpreter; an async context manager. Requests are one at a time."""
 
-    def __init__(
-        self, domain: Domain, level: str | None = None, limits: SandboxLimits = LIMITS
-    ) -> None:
-        """Raises SandboxUnavailable for a level that does not work here."""
+    def __init__(self, domain: Domain, limits: SandboxLimits = LIMITS) -> None:
+        """Raises SandboxUnavailable where no level may be used."""
         self.domain = domain
-        self._session = SandboxSession(level or strongest_level(), limits)
+        self._session = SandboxSession(level_for_models(), limits)
         self._loaded = False
 
     async def __aenter__(self) -> "Toolkit":

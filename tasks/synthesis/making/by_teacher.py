@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from tutti.storage import Catalog, content_hash, held
+from tutti.tasks.sandbox import level_for_models
 from tutti.tasks.synthesis.domains import Toolkit
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.gate import GateBench
@@ -86,11 +87,13 @@ async def make_teacher_set(
     """Make the set, or find an existing one.
 
     `benchmarks`: questions that no task may repeat. Raises TeacherFailed, BudgetSpent (what was
-    paid for is kept), SetUnfinished, NothingMade, ToolkitFailed, StoreError, UsageError.
+    paid for is kept), SetUnfinished, NothingMade, ToolkitFailed, SandboxUnavailable, StoreError,
+    UsageError.
     """
     known = find_task_set(catalog, request.request_hash)
     if known is not None:
         return TeacherSet(known, "")
+    level_for_models()  # the teacher's code will run here; refused before a call is paid for
     work = work_folder(catalog, request.request_hash)
     with held(catalog, f"synthesizing {request.request_hash}"):
         program = f"{endpoint.program}-batch"

@@ -20,7 +20,8 @@ from tests.agents.orchestrator.play import (
     play,
 )
 from tutti.tasks.agents.orchestrator import read_agent
-from tutti.tasks.sandbox import Sandbox, SandboxResult, strongest_level
+from tutti.tasks.sandbox import Sandbox, SandboxResult
+from tutti.tasks.sandbox.walls import strongest_level
 
 CODE = "```python\nprint(7)\n```"
 

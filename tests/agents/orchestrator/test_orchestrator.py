@@ -18,7 +18,8 @@ from tests.agents.orchestrator.play import (
 from tutti.tasks.agents.loop import Agent
 from tutti.tasks.agents.models.model import ContextExceeded, ModelCallFailed
 from tutti.tasks.agents.orchestrator import Orchestrator
-from tutti.tasks.sandbox import Sandbox, SandboxResult, strongest_level
+from tutti.tasks.sandbox import Sandbox, SandboxResult
+from tutti.tasks.sandbox.walls import strongest_level
 
 CODE = "Here:\n```python\nprint(6 * 7)\n```"
 

@@ -10,7 +10,8 @@ from tests.benchmarks.conftest import load, write_lines
 from tests.benchmarks.test_formats import lcb, write_bfcl, write_bird, write_flowbench
 from tests.scoring.conftest import ToldJudge
 from tutti.tasks.benchmarks import BENCHMARKS, BenchmarkError, Item, benchmark_named
-from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable, strongest_level
+from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
+from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import StringIO
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from rich.console import Console
@@ -20,6 +19,7 @@ from rich.console import Console
 from tests.ports import free_ports
 from tutti.cli.setup import asking, doctor, fixes
 from tutti.cli.setup.doctor import Check, Finding, Place, Probe, as_json, examine, exit_code, render
+from tutti.tasks import sandbox
 from tutti.tasks.project import PROJECT
 
 SECRET = "sk-never-shown-4711"
@@ -246,13 +246,18 @@ def test_free_port_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_sandbox_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sandbox = ModuleType("tutti.tasks.sandbox")
-    monkeypatch.setitem(sys.modules, "tutti.tasks.sandbox", sandbox)
     for level, status in (("bubblewrap", "ok"), ("namespaces", "ok"), ("limits", "warning")):
-        monkeypatch.setattr(sandbox, "strongest_level", lambda level=level: level, raising=False)
+        monkeypatch.setattr(sandbox, "level_for_models", lambda level=level: level)
         found = doctor.look_sandbox(_place(tmp_path))
         assert found.status == status and level in found.found
+    monkeypatch.setattr(sandbox, "level_for_models", _no_level)
+    found = doctor.look_sandbox(_place(tmp_path))
+    assert (found.status, found.found) == ("warning", "no walls here")
     assert found.fix == "apt-get install bubblewrap"
+
+
+def _no_level() -> str:
+    raise sandbox.SandboxUnavailable("no walls here")
 
 
 def test_sandbox_that_does_not_import_is_missing(

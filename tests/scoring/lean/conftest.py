@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tutti.tasks.sandbox import Sandbox, strongest_level
+from tutti.tasks.sandbox import Sandbox
+from tutti.tasks.sandbox.walls import strongest_level
 
 _SCRIPT = r"""
 import json, os, sys, time

@@ -15,6 +15,7 @@ from tests.sweeps.plan.test_benchmarks import plan_of
 from tests.synthesis.domains.lending import lending_folder
 from tutti import storage
 from tutti.tasks.benchmarks import SourceMissing
+from tutti.tasks.sweeps.plan.plan import runs_programs
 from tutti.tasks.sweeps.plan.task_set import dry_run, read_items
 from tutti.tasks.sweeps.spec import SuiteError
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -51,6 +52,7 @@ async def test_a_folder_is_measured_solo(
     await lending_folder(tmp_path / "desk")
     monkeypatch.setattr(Agent, "__call__", reply)
     plan = plan_of(suite_of(tmp_path / "desk", solo=True), sweep.catalog)
+    assert runs_programs(plan)
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct, progress.total) == (2, 1, 2)
     rows = sweep.sql("select value, detail from scores order by value")

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.tasks.sandbox import strongest_level
 from tutti.tasks.synthesis.domains import (
     Act,
     Action,
@@ -45,7 +44,7 @@ def trial(program: Program, seed: int, count: int, **changed: int) -> Trial:
 
 def open_toolkit(domain: Domain) -> Toolkit:
     """A domain's toolkit in the sandbox."""
-    return Toolkit(domain, strongest_level())
+    return Toolkit(domain)
 
 
 def record_faults(domain: Domain) -> list[str]:

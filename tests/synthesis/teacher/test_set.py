@@ -15,6 +15,7 @@ from tests.synthesis.teacher.lending import SCRIPT, SIZES
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.flows.synthesize import synthesize_tasks
+from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.synthesis import TeacherSet, TeacherSetRequest, make_teacher_set
 from tutti.tasks.synthesis.domains import Toolkit, read_domain_folder
 from tutti.tasks.synthesis.making.request import SetUnfinished
@@ -55,6 +56,16 @@ async def test_its_tasks_pass_the_gates_and_are_a_set(catalog: storage.Catalog) 
     rows = storage.query(STATUS, catalog.home, {"id": found.task_set_id})
     assert {row["status"]: row["n"] for row in rows}["accepted"] == len(kept)
     assert not list(catalog.home.artifacts.glob("*.work")), "its answers are in the lineage now"
+
+
+async def test_a_teacher_whose_code_could_not_run_is_not_asked(
+    catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUTTI_SANDBOX", "none")
+    async with serving(ScriptedEndpoint(SCRIPT)) as endpoint:
+        with pytest.raises(SandboxUnavailable, match="TUTTI_SANDBOX=none"):
+            await made(endpoint, catalog)
+        assert endpoint.calls() == 0
 
 
 async def test_a_spent_budget_keeps_what_was_paid_for(catalog: storage.Catalog) -> None:

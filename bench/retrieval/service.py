@@ -14,14 +14,14 @@ from bench.retrieval.data import TableEmbedder
 def main() -> None:
     """Serve, or answer once."""
     from tutti.tasks.retrieval.index import Index
-    from tutti.tasks.retrieval.service import make_app, serve
+    from tutti.tasks.retrieval.service import run
 
     folder, embedder, port = Path(sys.argv[1]), TableEmbedder(Path(sys.argv[2])), sys.argv[3]
     if port == "once":
         (hits,) = Index(folder, embedder).search(["queries 0"], 10)
         assert len(hits) == 10, f"{len(hits)} documents were found"
         return
-    serve(make_app(folder, embedder=embedder), int(port))
+    run(folder, int(port), embedder=embedder)
 
 
 if __name__ == "__main__":

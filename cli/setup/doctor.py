@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Status = Literal["ok", "warning", "missing"]
 
-PACKAGES = ("prefect", "duckdb", "pyarrow", "sqlalchemy", "faiss", "aiohttp", "starlette")
+PACKAGES = ("prefect", "duckdb", "pyarrow", "sqlalchemy", "faiss", "aiohttp", "httptools")
 PREFECT_PORT = 4200
 TAU2_DATA = "data/tau2/domains"
 # Not imported: that takes 5 s, and of the package only its place and version are asked.

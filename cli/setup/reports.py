@@ -6,17 +6,25 @@ the store is served, and nothing is written.
 """
 
 import argparse
+import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from html import escape, unescape
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-HOST = "127.0.0.1"
+from tutti.tasks.serving.wire import (
+    Exchange,
+    RouteScreen,
+    Server,
+    ServerLimits,
+    SiteGuard,
+    call_permission,
+    serve,
+)
+
 PAGE = "index.html"
 ADDRESS = re.compile(r"/(report-[0-9a-z-]+)/([\w-]+\.(?:html|png|svg))?")
 TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
@@ -90,40 +98,27 @@ def file_at(folder: Path, address: str) -> Path | None:
     return file if inside and file.is_file() else None
 
 
-class ReportHandler(BaseHTTPRequestHandler):
-    """One request: GET or HEAD."""
+def report_server(folder: Path) -> Server:
+    """A server of the reports in `folder`, which does not listen yet."""
 
-    def __init__(self, folder: Path, *args: object) -> None:
-        self.folder = folder
-        super().__init__(*args)  # type: ignore[arg-type]
-
-    def do_GET(self) -> None:
-        """Send a page or a figure."""
-        # Another host's name means a page elsewhere that had its name resolved to this machine.
-        if self.headers.get("Host", "").partition(":")[0] not in (HOST, "localhost"):
-            self.send_error(HTTPStatus.FORBIDDEN)
-        elif self.path == "/":
-            self._send(list_page(self.folder).encode(), KINDS[".html"])
-        elif (file := file_at(self.folder, self.path)) is not None:
-            self._send(file.read_bytes(), KINDS[file.suffix])
+    def send(exchange: Exchange) -> None:
+        address = exchange.target.decode("latin-1")
+        if address == "/":
+            _send(exchange, list_page(folder).encode(), KINDS[".html"])
+        elif (file := file_at(folder, address)) is not None:
+            _send(exchange, file.read_bytes(), KINDS[file.suffix])
         else:
-            self.send_error(HTTPStatus.NOT_FOUND)
+            exchange.respond(HTTPStatus.NOT_FOUND, [], b"")
 
-    do_HEAD = do_GET
-
-    def _send(self, body: bytes, kind: str) -> None:
-        self.send_response(HTTPStatus.OK)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), **HEADERS}
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+    # Nothing has a body here.
+    limits = ServerLimits(body_bytes=0)
+    return Server(call_permission, limits, RouteScreen(SiteGuard(), {("GET", "/"): send}))
 
 
-def report_server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """A server of the reports in `folder`, on this machine only; port 0 takes a free one."""
-    return ThreadingHTTPServer((HOST, port), partial(ReportHandler, folder))
+def _send(exchange: Exchange, body: bytes, kind: str) -> None:
+    headers = {"Content-Type": kind, **HEADERS}
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    exchange.respond(HTTPStatus.OK, pairs, body)
 
 
 def _reports(folder: Path) -> Iterator[WrittenReport]:
@@ -141,8 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("port", type=int)
     options = parser.parse_args(arguments)
-    with report_server(options.folder, options.port) as server:
-        server.serve_forever()
+    asyncio.run(serve(report_server(options.folder), options.port))
 
 
 if __name__ == "__main__":

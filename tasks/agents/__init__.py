@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.prompts import boxed as boxed
     from tutti.tasks.agents.prompts import last_boxed as last_boxed
     from tutti.tasks.agents.prompts import opening as opening
+    from tutti.tasks.agents.retrieve import MAX_QUERY_CHARS as MAX_QUERY_CHARS
     from tutti.tasks.agents.retrieve import open_http as open_http
     from tutti.tasks.agents.retrieve import service_search as service_search
     from tutti.tasks.agents.score import Score as Score

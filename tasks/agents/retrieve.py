@@ -16,6 +16,8 @@ import aiohttp
 from tutti.storage import artifact_id
 from tutti.tasks.agents.tools import ToolUnavailable
 
+MAX_QUERY_CHARS = 16_384
+"""Of a query. tutti's service refuses a longer one, and `Toolbox` answers it with an error."""
 SEARCH_TIMEOUT_S = 60.0  # a service that falls back to the web takes longer
 TOOLORCHESTRA = "toolorchestra"
 """`index_id` of what ToolOrchestra's own services found: they name no index."""

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from tutti.storage import now
-from tutti.tasks.agents.retrieve import service_search
+from tutti.tasks.agents.retrieve import MAX_QUERY_CHARS, service_search
 from tutti.tasks.agents.tools import (
     REQUIRED_ARGUMENT,
     TOOL_SCHEMAS,
@@ -163,4 +163,6 @@ def _checked(name: str, arguments: str) -> str:
         value.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"{wanted!r} holds half a character: {error.reason}") from error
+    if name == "search" and len(value) > MAX_QUERY_CHARS:  # a service's refusal ends the attempt
+        raise ValueError(f"{wanted!r} has {len(value)} characters, at most {MAX_QUERY_CHARS}")
     return value

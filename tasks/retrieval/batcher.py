@@ -1,15 +1,23 @@
-"""Micro-batching: requests that arrive during a batch form the next one.
+"""Micro-batching with turns: the items of many requests, each batch as large as may be.
 
-In: items, one at a time. Out: their results. One thread works on a batch while the event loop
-collects the next. When the last batch had several items, the batcher waits for as many again, but
-no longer than the configured wait nor than the last batch took, since waiting would then cost more
-than it saves. A single caller never waits.
+In: requests of one or more items. Out: their results. One thread works on a batch while the event
+loop collects the next. When the last batch had several requests, the batcher waits for as many
+again, but no longer than the configured wait nor than the last batch took, since waiting would then
+cost more than it saves. A single caller never waits.
+
+A batch takes one item of the oldest request, so that each is finished some time, and then always
+the next item of the request that would have the least weight so far with it. So a light request is
+in the batch after the running one, whatever heavy ones wait, and a batch is bounded in items and in
+weight.
 """
 
 import asyncio
+import itertools
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -19,10 +27,14 @@ WAIT_S = 0.002
 LIMIT = 256
 
 
-@dataclass
-class _QueuedItem(Generic[Item, Result]):
-    item: Item
-    result: "asyncio.Future[Result]"
+@dataclass(eq=False)
+class _QueuedRequest(Generic[Item, Result]):
+    items: Sequence[Item]
+    done: "asyncio.Future[list[Result]]"
+    results: list[Result] = field(default_factory=list)
+    taken: int = 0
+    weight: int = 0
+    """Of the items that were taken."""
 
 
 @dataclass
@@ -34,11 +46,18 @@ class Batcher(Generic[Item, Result]):
     wait_s: float = WAIT_S
     limit: int = LIMIT
     """Largest number of items in a batch."""
+    weigh: Callable[[Item], int] = lambda item: 1
+    most_weight: int = LIMIT
+    """Largest weight of a batch of several items."""
     begin: Callable[[], object] = lambda: None
     """Called once in the thread before the first batch."""
     batches: int = 0
     items: int = 0
-    _queue: "list[_QueuedItem[Item, Result]]" = field(default_factory=list)
+    _waiting: "OrderedDict[int, _QueuedRequest[Item, Result]]" = field(default_factory=OrderedDict)
+    """Requests with items that were not taken, by their numbers, the oldest first."""
+    _lightest: list[tuple[int, int]] = field(default_factory=list)
+    """A heap of (weight with its next item, number); numbers that wait no more are passed over."""
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
     _wanted: int = 1
     _worked_s: float = 0.0
 
@@ -51,35 +70,38 @@ class Batcher(Generic[Item, Result]):
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        for waiting in self._queue:
-            waiting.result.cancel()
+        for request in self._waiting.values():
+            request.done.cancel()
         self._thread.shutdown()
 
-    async def submit(self, item: Item) -> Result:
-        """Queue `item` and wait for its result. Raises what `work` raised for its batch."""
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._queue.append(_QueuedItem(item, future))
+    async def submit(self, items: Sequence[Item]) -> list[Result]:
+        """Queue a request and wait for the results of its items. Raises what `work` raised for one
+        of its batches."""
+        assert items, "a request has at least one item"
+        done: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
+        number = next(self._numbers)
+        self._waiting[number] = _QueuedRequest(items, done)
+        heappush(self._lightest, (self.weigh(items[0]), number))
         self._arrived.set()
-        if len(self._queue) >= self._wanted:
+        if len(self._waiting) >= self._wanted:
             self._enough.set()
-        return await future
+        try:
+            return await done
+        finally:
+            self._waiting.pop(number, None)  # a caller that was cancelled
 
     async def _run(self) -> None:
         while True:
             await self._arrived.wait()
-            if len(self._queue) < self._wanted:
+            if len(self._waiting) < self._wanted:
                 await self._wait_for_more()
-            batch = self._queue[: self.limit]
-            del self._queue[: self.limit]
-            if not self._queue:
-                self._arrived.clear()
-            # callers that were cancelled
-            batch = [waiting for waiting in batch if not waiting.result.done()]
-            if batch:
+            if batch := self._take():
                 await self._work_on(batch)
+            if not self._waiting:
+                self._arrived.clear()
 
     async def _wait_for_more(self) -> None:
-        """Wait until there are as many items as last time, but no longer than the last batch
+        """Wait until there are as many requests as last time, but no longer than the last batch
         took."""
         self._enough.clear()
         wait_s = min(self.wait_s, self._worked_s)
@@ -87,21 +109,55 @@ class Batcher(Generic[Item, Result]):
         await self._enough.wait()
         bell.cancel()
 
-    async def _work_on(self, batch: "list[_QueuedItem[Item, Result]]") -> None:
-        self._wanted = min(len(batch), self.limit)
+    def _take(self) -> list[tuple[_QueuedRequest[Item, Result], Item]]:
+        """The next batch: of the oldest request one item, then always of the lightest."""
+        batch: list[tuple[_QueuedRequest[Item, Result], Item]] = []
+        weight = 0
+        if len(self._lightest) > 2 * len(self._waiting) + LIMIT:
+            self._lightest = sorted(each for each in self._lightest if each[1] in self._waiting)
+        while self._waiting and len(batch) < self.limit:
+            number = self._lightest_number() if batch else next(iter(self._waiting))
+            request = self._waiting[number]
+            item = request.items[request.taken]
+            own = self.weigh(item)
+            if batch and weight + own > self.most_weight:
+                break
+            if batch:
+                heappop(self._lightest)
+            weight += own
+            request.weight += own
+            request.taken += 1
+            batch.append((request, item))
+            if request.taken == len(request.items):
+                del self._waiting[number]
+            elif len(batch) > 1:  # of the oldest, the heap has its earlier, lighter weight still
+                next_weight = request.weight + self.weigh(request.items[request.taken])
+                heappush(self._lightest, (next_weight, number))
+        return batch
+
+    def _lightest_number(self) -> int:
+        while self._lightest[0][1] not in self._waiting:
+            heappop(self._lightest)
+        return self._lightest[0][1]
+
+    async def _work_on(self, batch: list[tuple[_QueuedRequest[Item, Result], Item]]) -> None:
+        requests = list(dict.fromkeys(request for request, _ in batch))
+        self._wanted = len(requests)
         self.batches, self.items = self.batches + 1, self.items + len(batch)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        items = [waiting.item for waiting in batch]
         try:
+            items = [item for _, item in batch]
             results = await loop.run_in_executor(self._thread, self.work, items)
         except Exception as error:
-            for waiting in batch:
-                if not waiting.result.done():
-                    waiting.result.set_exception(error)
+            for request in requests:
+                if not request.done.done():
+                    request.done.set_exception(error)
             return
         finally:
             self._worked_s = loop.time() - began
-        for waiting, result in zip(batch, results, strict=True):
-            if not waiting.result.done():
-                waiting.result.set_result(result)
+        for (request, _), result in zip(batch, results, strict=True):
+            request.results.append(result)
+        for request in requests:
+            if len(request.results) == len(request.items) and not request.done.done():
+                request.done.set_result(request.results)

@@ -222,7 +222,7 @@ class PassageStore(Sequence[Passage]):
                 break
             if self[int(entry["row"])].id == name:
                 return int(entry["row"])
-        raise FilterUnknown(f"the index has no document {name!r}")
+        raise FilterUnknown(f"the index has no document {name!r:.100}")
 
     def neighbours(self, row: int, reach: int) -> list[Passage]:
         """Up to `reach` passages before and after `row` from the same source, in order."""

@@ -4,40 +4,36 @@ In: a JSON file of names to document ids. Out: rows of an index, looked up once 
 """
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from tutti.tasks.retrieval.errors import FilterUnknown
 from tutti.tasks.retrieval.passage import PassageStore
 from tutti.tasks.retrieval.search.exact import Rows
 
-KEPT = 1_024  # filters whose rows are cached
+IDS_KEPT = 8  # filters by ids whose rows are kept
 
 
 class RowFilters:
-    """Maps filters to rows of the index. Use from one thread only."""
+    """Maps filters to rows of the index."""
 
     def __init__(self, store: PassageStore, pools: Mapping[str, Sequence[str]] | None) -> None:
         self.has_pools = pools is not None
         self._store, self._pools = store, pools or {}
-        self._known: OrderedDict[str | tuple[str, ...], Rows] = OrderedDict()
+        self._pool_rows: dict[str, Rows] = {}
+        # For the queries of one request: with more of them, whoever asks could fill the memory.
+        self._id_rows = lru_cache(IDS_KEPT)(store.rows_of)
 
     def rows(self, wanted: str | tuple[str, ...]) -> Rows:
         """Rows of a pool (a name) or of documents (their ids), ascending. Raises FilterUnknown."""
-        if wanted not in self._known:
-            self._known[wanted] = self._store.rows_of(self._ids(wanted))
-            if len(self._known) > KEPT:
-                self._known.popitem(last=False)
-        self._known.move_to_end(wanted)
-        return self._known[wanted]
-
-    def _ids(self, wanted: str | tuple[str, ...]) -> Sequence[str]:
         if isinstance(wanted, tuple):
-            return wanted
+            return self._id_rows(wanted)
         if wanted not in self._pools:
-            raise FilterUnknown(f"no pool {wanted!r} among {len(self._pools)} pools")
-        return self._pools[wanted]
+            raise FilterUnknown(f"no pool {wanted!r:.100} among {len(self._pools)} pools")
+        if wanted not in self._pool_rows:
+            self._pool_rows[wanted] = self._store.rows_of(self._pools[wanted])
+        return self._pool_rows[wanted]
 
 
 def read_pools(path: Path) -> dict[str, list[str]]:

@@ -9,12 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from tutti.tasks.agents import MAX_QUERY_CHARS
 from tutti.tasks.retrieval.index import Hit, Mode
 from tutti.tasks.retrieval.passage import PassageStore
 
 MAX_QUERIES = 256
 MAX_TOPK = 1_000
 MAX_NEIGHBOURS = 10
+MAX_IDS = 10_000
+MAX_PASSAGES = 32_768
+"""Passages of one answer, with their neighbours: 256 queries of 100 passages fit."""
+BODY_BYTES = 2**20
+"""Of a request. To decode one takes less than the 50 ms that nothing may hold the event loop."""
 FIELDS = frozenset(
     "queries topk return_scores eid ids mode approximate neighbours min_score rerank web".split()
 )
@@ -38,21 +44,31 @@ class SearchRequest:
     as_list: bool = False
     """Whether to answer in the reference's format."""
 
+    @property
+    def passages(self) -> int:
+        """The most passages that its answer may hold."""
+        return len(self.queries) * self.k * (1 + 2 * self.neighbours)
+
+    @property
+    def weight(self) -> int:
+        """What a request costs to search, about a microsecond each."""
+        ids = len(self.only) if isinstance(self.only, tuple) else 0
+        return sum(map(len, self.queries)) + 10 * self.k + ids
+
 
 def read_ask(body: object, has_pools: bool) -> SearchRequest:
     """Parse a body. Raises ValueError that says what is invalid."""
     if not isinstance(body, dict):
         raise ValueError("the body must be an object with `queries`")
-    unknown = sorted(set(body) - FIELDS)
-    if unknown:
-        raise ValueError(f"unknown fields {unknown}; there are: {', '.join(sorted(FIELDS))}")
+    if unknown := next((name for name in body if name not in FIELDS), None):
+        raise ValueError(f"unknown field {unknown:.100}; there are: {', '.join(sorted(FIELDS))}")
     mode = body.get("mode")
     if mode is not None and mode not in get_args(Mode):
-        raise ValueError(f"`mode` must be one of {', '.join(get_args(Mode))}, not {mode!r}")
+        raise ValueError(f"`mode` must be one of {', '.join(get_args(Mode))}, not {mode!r:.100}")
     score = body.get("min_score")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
-        raise ValueError(f"`min_score` must be a number, not {score!r}")
-    return SearchRequest(
+        raise ValueError(f"`min_score` must be a number, not {score!r:.100}")
+    asked = SearchRequest(
         queries=_queries(body.get("queries")),
         k=_whole(body, "topk", 5, 1, MAX_TOPK),
         only=_only(body, has_pools),
@@ -65,13 +81,23 @@ def read_ask(body: object, has_pools: bool) -> SearchRequest:
         scores=_flag(body, "return_scores", True),
         as_list="eid" in body,
     )
+    if asked.passages > MAX_PASSAGES:
+        raise ValueError(
+            f"{asked.passages} passages are asked for (`queries` times `topk`, with `neighbours`); "
+            f"at most {MAX_PASSAGES} fit into an answer"
+        )
+    return asked
 
 
 def _queries(given: object) -> tuple[str, ...]:
-    if not isinstance(given, list) or not all(isinstance(query, str) for query in given):
+    if not isinstance(given, list):
         raise ValueError("`queries` must be a list of strings")
     if not 1 <= len(given) <= MAX_QUERIES:
         raise ValueError(f"`queries` must hold 1 to {MAX_QUERIES} strings, not {len(given)}")
+    if not all(isinstance(query, str) for query in given):
+        raise ValueError("`queries` must be a list of strings")
+    if (longest := max(map(len, given))) > MAX_QUERY_CHARS:
+        raise ValueError(f"a query has {longest} characters, at most {MAX_QUERY_CHARS}")
     return tuple(given)
 
 
@@ -79,8 +105,10 @@ def _only(body: Mapping[str, Any], has_pools: bool) -> str | tuple[str, ...] | N
     """The filter: `ids`, or the pool that `eid` names if the service has pools."""
     ids, pool = body.get("ids"), body.get("eid")
     if ids is not None:
-        if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+        if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids[: MAX_IDS + 1]):
             raise ValueError("`ids` must be a list of document ids")
+        if len(ids) > MAX_IDS:
+            raise ValueError(f"`ids` has {len(ids)} ids, at most {MAX_IDS}; name a pool for more")
         return tuple(ids)
     return str(pool) if has_pools and pool is not None else None
 
@@ -88,14 +116,15 @@ def _only(body: Mapping[str, Any], has_pools: bool) -> str | tuple[str, ...] | N
 def _whole(body: Mapping[str, Any], name: str, default: int, low: int, high: int) -> int:
     value = body.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"`{name}` must be a whole number from {low} to {high}, not {value!r}")
+        what = f"a whole number from {low} to {high}, not {value!r:.100}"
+        raise ValueError(f"`{name}` must be {what}")
     return value
 
 
 def _flag(body: Mapping[str, Any], name: str, default: bool) -> bool:
     value = body.get(name, default)
     if not isinstance(value, bool):
-        raise ValueError(f"`{name}` must be true or false, not {value!r}")
+        raise ValueError(f"`{name}` must be true or false, not {value!r:.100}")
     return value
 
 

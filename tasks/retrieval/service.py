@@ -2,8 +2,9 @@
 
 Run: ``python -m tutti.tasks.retrieval.service --index FOLDER --port PORT``. Request
 ``{"queries": [...], "topk": k}``, answer ``{"result": [[{"document": {...}, "score": s}, ...]]}``;
-`tasks.retrieval.request` has every field. Requests that come together are searched together, in a
-thread; reranking and web search run beside, each for its own request.
+`tasks.retrieval.request` has every field and its bounds. Queries that come together are searched
+together, in a thread, and those of a large request take turns with others'; reranking and web
+search run beside, each for its own request. The gateway's server and rules check each request.
 """
 
 import argparse
@@ -13,14 +14,12 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+import uvloop
 
 from tutti.storage import current_home
 from tutti.tasks.retrieval.batcher import WAIT_S, Batcher
@@ -34,13 +33,34 @@ from tutti.tasks.retrieval.errors import (
 )
 from tutti.tasks.retrieval.index import Hit, Index
 from tutti.tasks.retrieval.pools import RowFilters, read_pools
-from tutti.tasks.retrieval.request import SearchRequest, read_ask, result_rows
+from tutti.tasks.retrieval.request import (
+    BODY_BYTES,
+    MAX_TOPK,
+    SearchRequest,
+    read_ask,
+    result_rows,
+)
 from tutti.tasks.retrieval.search.ann import gpu_count, limit_threads
 from tutti.tasks.retrieval.search.rerank import EndpointReranker, Reranker
 from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch, WebSearch
+from tutti.tasks.serving.wire import (
+    Exchange,
+    Headers,
+    RouteScreen,
+    Server,
+    ServerLimits,
+    SiteGuard,
+    call_permission,
+    serve,
+)
 
 WEB_BELOW = 3  # the web is searched if there are fewer local hits than this, as in the reference
 RERANKED_PER_HIT = 4
+BATCH_WEIGHT = 32_768
+"""`SearchRequest.weight` of a batch: about 30 ms beside the search itself."""
+LIMITS = ServerLimits(body_bytes=BODY_BYTES, buffered_bytes=128 * 2**20)
+FEW_PASSAGES = 256
+"""Answers of more passages are written in a thread."""
 # The event loop and the searching thread share one interpreter. With Python's switch interval of 5
 # ms, either may wait that long for the other, ten times the duration of a search.
 SWITCH_S = 0.0005
@@ -71,8 +91,12 @@ class SearchService:
         self.index, self.options = index, options
         pools = None if options.pools is None else read_pools(options.pools)
         self.filters = RowFilters(index.documents, pools)
-        self.batcher: Batcher[SearchRequest, list[list[Hit]] | FilterUnknown] = Batcher(
-            self._search, options.wait_s, begin=lambda: limit_threads(options.threads)
+        self.batcher: Batcher[SearchRequest, list[Hit] | FilterUnknown] = Batcher(
+            self._search,
+            options.wait_s,
+            weigh=lambda ask: ask.weight,
+            most_weight=BATCH_WEIGHT,
+            begin=lambda: limit_threads(options.threads),
         )
         cache = options.cache or current_home().root / "cache" / "web"
         self.web = None if options.web is None else CachedWeb(options.web, cache)
@@ -91,10 +115,13 @@ class SearchService:
 
         Raises FilterUnknown, EmbedderFailed, RerankerFailed.
         """
-        wide = replace(ask, k=ask.k * RERANKED_PER_HIT) if ask.rerank else ask
-        found = await self.batcher.submit(wide)
-        if isinstance(found, FilterUnknown):
-            raise found
+        k = min(ask.k * RERANKED_PER_HIT, MAX_TOPK) if ask.rerank else ask.k
+        asks = [replace(ask, queries=(query,), k=k) for query in ask.queries]
+        found = list[list[Hit]]()
+        for each in await self.batcher.submit(asks):
+            if isinstance(each, FilterUnknown):
+                raise each
+            found.append(each)
         if ask.min_score is not None:
             found = [[hit for hit in hits if hit.score >= ask.min_score] for hits in found]
         pairs = list(zip(ask.queries, found, strict=True))
@@ -106,9 +133,9 @@ class SearchService:
         answers = await asyncio.gather(*(self._from_web(*pair, ask.k) for pair in pairs))
         return [hits for hits, _ in answers], [fault for _, fault in answers if fault]
 
-    def _search(self, asks: Sequence[SearchRequest]) -> list[list[list[Hit]] | FilterUnknown]:
-        """Search a batch in the batcher's thread, combining compatible requests."""
-        results: list[list[list[Hit]] | FilterUnknown] = [[] for _ in asks]
+    def _search(self, asks: Sequence[SearchRequest]) -> list[list[Hit] | FilterUnknown]:
+        """Search a batch of single queries in the batcher's thread, combining compatible ones."""
+        results: list[list[Hit] | FilterUnknown] = [[] for _ in asks]
         groups: dict[tuple[Any, ...], list[int]] = {}
         for nth, ask in enumerate(asks):
             groups.setdefault((ask.mode, ask.only, ask.approximate, ask.k), []).append(nth)
@@ -120,9 +147,9 @@ class SearchService:
                     results[nth] = error
                 continue
             queries = [query for nth in members for query in asks[nth].queries]
-            hits = iter(self.index.search(queries, k, mode, rows, approximate))
-            for nth in members:
-                results[nth] = [next(hits) for _ in asks[nth].queries]
+            hits = self.index.search(queries, k, mode, rows, approximate)
+            for nth, each in zip(members, hits, strict=True):
+                results[nth] = each
         return results
 
     async def _rerank(self, query: str, hits: list[Hit], k: int) -> list[Hit]:
@@ -145,52 +172,70 @@ class SearchService:
         return [*hits, *(Hit(page, -1.0 - n) for n, page in enumerate(pages[:room]))], None
 
 
-def make_app(
+@contextlib.asynccontextmanager
+async def open_service(
     folder: Path, options: Options | None = None, embedder: Embedder | None = None
-) -> Starlette:
-    """The application; the index is loaded when the server starts."""
-    state: dict[str, SearchService] = {}
+) -> AsyncIterator[Server]:
+    """Load the index; yields its server, which does not listen yet."""
+    searching = SearchService(Index(folder, embedder, gpu_count()), options or Options())
+    tasks: set[asyncio.Task[None]] = set()
 
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        state["searching"] = SearchService(
-            Index(folder, embedder, gpu_count()), options or Options()
-        )
-        async with state["searching"].batcher:
-            yield
+    def retrieve(exchange: Exchange) -> None:
+        task = asyncio.get_running_loop().create_task(_retrieve(searching, exchange))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        exchange.on_gone = partial(_cancel, task)
 
-    async def retrieve(request: Request) -> Response:
-        return await _retrieve(state["searching"], await request.body())
+    def health(exchange: Exchange) -> None:
+        _answer(exchange, 200, orjson.dumps(_health(searching)))
 
-    async def health(_: Request) -> Response:
-        return _json(_health(state["searching"]))
-
-    routes = [Route("/retrieve", retrieve, methods=["POST"]), Route("/health", health)]
-    return Starlette(routes=routes, lifespan=lifespan)
+    routes = {("POST", "/retrieve"): retrieve, ("GET", "/health"): health}
+    async with searching.batcher:
+        yield Server(call_permission, LIMITS, RouteScreen(SiteGuard(), routes))
+        for task in tasks:
+            task.cancel()
 
 
-async def _retrieve(searching: SearchService, body: bytes) -> Response:
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+
+
+async def _retrieve(searching: SearchService, exchange: Exchange) -> None:
     started = time.monotonic()
     try:
-        ask = searching.check(orjson.loads(body))
+        ask = searching.check(orjson.loads(exchange.body))
         found, faults = await searching.answer(ask)
+        write = partial(_body, searching.index, ask, found, faults, started)
+        body = write() if ask.passages <= FEW_PASSAGES else await asyncio.to_thread(write)
     except (ValueError, FilterUnknown) as error:
-        return _json({"error": str(error)}, 400)
+        _refuse(exchange, 400, str(error))
+        return
     except (EmbedderFailed, RerankerFailed) as error:
-        return _json({"error": str(error)}, 502)
-    index = searching.index
-    result = [result_rows(hits, ask, index.documents) for hits in found]
+        _refuse(exchange, 502, str(error))
+        return
+    except Exception:
+        _refuse(exchange, 500, "the service failed; see its log")
+        raise
+    _answer(exchange, 200, body, [(b"X-Index-Id", searching.index.index_id.encode())])
+
+
+def _body(
+    index: Index, ask: SearchRequest, found: list[list[Hit]], faults: list[str], started: float
+) -> bytes:
+    # A query at a time: the encoder does not let the event loop run until it is done.
+    rows = (result_rows(hits, ask, index.documents) for hits in found)
+    result = [orjson.Fragment(orjson.dumps(each)) for each in rows]
     if ask.as_list:
-        return _json(result, index_id=index.index_id)
-    answer = {
+        return orjson.dumps(result)
+    content = {
         "result": result,
         "index_id": index.index_id,
         "corpus_id": index.manifest["corpus_id"],
         "latency_s": time.monotonic() - started,
     }
     if faults:
-        answer["web_errors"] = faults
-    return _json(answer, index_id=index.index_id)
+        content["web_errors"] = faults
+    return orjson.dumps(content)
 
 
 def _health(searching: SearchService) -> dict[str, Any]:
@@ -200,15 +245,18 @@ def _health(searching: SearchService) -> dict[str, Any]:
         "documents": len(index.documents),
         "kind": index.spec.kind,
         "modes": index.modes,
-        "requests": batcher.items,
+        "queries": batcher.items,
         "batches": batcher.batches,
     }
 
 
-def _json(content: object, status: int = 200, index_id: str | None = None) -> Response:
-    headers = None if index_id is None else {"X-Index-Id": index_id}
-    data = orjson.dumps(content)
-    return Response(data, status, headers, media_type="application/json")
+def _refuse(exchange: Exchange, status: int, reason: str) -> None:
+    _answer(exchange, status, orjson.dumps({"error": reason}))
+
+
+def _answer(exchange: Exchange, status: int, body: bytes, headers: Headers | None = None) -> None:
+    kind = (b"Content-Type", b"application/json")
+    exchange.respond(status, [kind, *(headers or [])], body)
 
 
 def main() -> None:
@@ -237,16 +285,21 @@ def main() -> None:
         gpu_count()  # said before the server starts, whose traceback would hide it
     except RetrievalError as error:
         sys.exit(f"error: {error}")
-    serve(make_app(given.index, options), given.port)
+    run(given.index, given.port, options)
 
 
-def serve(app: Starlette, port: int) -> None:
+def run(
+    folder: Path, port: int, options: Options | None = None, embedder: Embedder | None = None
+) -> None:
     """Serve on loopback until SIGTERM, in a separate process, because it sets the thread switch
     interval."""
-    import uvicorn
+
+    async def work() -> None:
+        async with open_service(folder, options, embedder) as server:
+            await serve(server, port)
 
     sys.setswitchinterval(SWITCH_S)
-    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", access_log=False)
+    uvloop.run(work())
 
 
 def web_of(given: str) -> WebSearch:

@@ -1,11 +1,13 @@
 """Malformed calls are answered to the model with what is wrong; nothing is carried out."""
 
 import asyncio
+import json
 from typing import Any, cast
 
 import aiohttp
 import pytest
 
+from tutti.tasks.agents.retrieve import MAX_QUERY_CHARS
 from tutti.tasks.agents.toolbox import Toolbox
 from tutti.tasks.sandbox import Sandbox, SandboxSessions
 from tutti.tasks.sandbox.walls import strongest_level
@@ -73,3 +75,10 @@ async def test_without_sessions_each_program_is_by_itself() -> None:
         assert tools is toolbox
         await tools.use("python", '{"code": "x = 6"}')
         assert "NameError" in (await tools.use("python", '{"code": "x"}')).content
+
+
+async def test_a_query_that_a_service_refuses_is_the_models_error() -> None:
+    """Else its length would decide whether the attempt counts."""
+    toolbox = Toolbox(cast(aiohttp.ClientSession, None), "", Sandbox(strongest_level()))
+    result = await toolbox.use("search", json.dumps({"query": "a" * (MAX_QUERY_CHARS + 1)}))
+    assert result.status == "error" and "16385 characters" in result.content

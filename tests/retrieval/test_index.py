@@ -4,14 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
+from tests.retrieval.serving import serving
 from tutti.storage import Catalog, Home
 from tutti.tasks.retrieval.corpus import Document, Parameter
 from tutti.tasks.retrieval.embedder import Vectors
 from tutti.tasks.retrieval.index import Index, build_index
 from tutti.tasks.retrieval.search.exact import Neighbours, Rows, search_exact
-from tutti.tasks.retrieval.service import make_app
 
 DOCUMENTS = [
     Document(f"{module}.{name}", module, "function", (Parameter("x", None),), text)
@@ -74,8 +73,8 @@ def test_the_same_documents_give_the_same_index_and_are_not_built_again(catalog:
 
 
 def test_the_service_answers_and_says_what_is_wrong(catalog: Catalog) -> None:
-    with TestClient(make_app(build_index(DOCUMENTS, catalog))) as client:
-        answer = client.post("/retrieve", json={"queries": ["nlargest", "dumps"], "topk": 1}).json()
+    with serving(build_index(DOCUMENTS, catalog)) as client:
+        answer = client.post({"queries": ["nlargest", "dumps"], "topk": 1}).json()
         names = [hits[0]["document"]["id"] for hits in answer["result"]]
         assert names == ["heapq.nlargest", "json.dumps"]
         assert answer["index_id"].startswith("index:")
@@ -85,8 +84,8 @@ def test_the_service_answers_and_says_what_is_wrong(catalog: Catalog) -> None:
             ({"queries": ["a"], "topk": 0}, "`topk`"),
             ([], "object"),
         ):
-            refused = client.post("/retrieve", json=body)
-            assert refused.status_code == 400 and fault in refused.json()["error"]
+            refused = client.post(body)
+            assert refused.status == 400 and fault in refused.json()["error"]
     catalog.close()
 
 

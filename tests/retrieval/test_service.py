@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
+from tests.retrieval.serving import ServiceAnswer, ServiceClient, serving
 from tests.retrieval.vectors import passages
 from tutti.storage import Catalog, Home
+from tutti.tasks.agents import MAX_QUERY_CHARS
 from tutti.tasks.retrieval.errors import RerankerFailed, WebSearchFailed
 from tutti.tasks.retrieval.index import build_index
 from tutti.tasks.retrieval.passage import Passage, PassageStore
-from tutti.tasks.retrieval.service import Options, make_app, web_of
+from tutti.tasks.retrieval.request import BODY_BYTES
+from tutti.tasks.retrieval.service import Options, open_service, web_of
 from tutti.tasks.retrieval.spec import IndexSpec
 from tutti.tasks.retrieval.web import HttpSearch, McpSearch
 
@@ -26,10 +28,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture()
-def client(folder: Path, tmp_path: Path) -> Iterator[TestClient]:
+def client(folder: Path, tmp_path: Path) -> Iterator[ServiceClient]:
     pools = tmp_path / "pools.json"
     pools.write_text(json.dumps({"17": ["p3", "p9"], "empty": []}))
-    with TestClient(make_app(folder, Options(pools=pools))) as client:
+    with serving(folder, Options(pools=pools)) as client:
         yield client
 
 
@@ -38,10 +40,10 @@ def ids(result: list[dict[str, Any]]) -> list[str]:
     return [row["document"]["id"] for row in result]
 
 
-def test_an_answer_says_where_everything_comes_from(client: TestClient) -> None:
+def test_an_answer_says_where_everything_comes_from(client: ServiceClient) -> None:
     """Neighbours, source, position, place in each ranking, index and corpus."""
     body = {"queries": ["title6"], "topk": 2, "neighbours": 1}
-    answer = client.post("/retrieve", json=body).json()
+    answer = client.post(body).json()
     first = answer["result"][0][0]
     assert first["document"] == {"id": "p6", "contents": passages(40)[6].text}
     assert [near["id"] for near in first["neighbours"]] == ["p5", "p7"]
@@ -52,42 +54,42 @@ def test_an_answer_says_where_everything_comes_from(client: TestClient) -> None:
     assert answer["latency_s"] > 0
 
 
-def test_the_references_request_gets_the_references_answer(client: TestClient) -> None:
+def test_the_references_request_gets_the_references_answer(client: ServiceClient) -> None:
     """A list of lists, `content` beside `contents`, only documents of the question's pool."""
     body = {"queries": ["title6"], "topk": 50, "return_scores": True, "eid": "17"}
-    answer = client.post("/retrieve", json=body)
+    answer = client.post(body)
     (result,) = answer.json()
     assert sorted(ids(result)) == ["p3", "p9"], "title6 is the best document, and not in the pool"
     assert all(row["document"]["content"] == row["document"]["contents"] for row in result)
     assert all(isinstance(row["score"], float) for row in result)
     assert answer.headers["X-Index-Id"].startswith("index:")
-    bare = client.post("/retrieve", json=body | {"return_scores": False, "eid": 17}).json()
+    bare = client.post(body | {"return_scores": False, "eid": 17}).json()
     assert ids(bare[0]) == ids(result) and "score" not in bare[0][0]
-    assert client.post("/retrieve", json=body | {"eid": "empty"}).json() == [[]]
+    assert client.post(body | {"eid": "empty"}).json() == [[]]
 
 
-def test_an_unknown_pool_is_said_and_harms_nobody_else(client: TestClient) -> None:
+def test_an_unknown_pool_is_said_and_harms_nobody_else(client: ServiceClient) -> None:
     """The reference failed the whole batch with a KeyError."""
     body = {"queries": ["title6"], "eid": "nobody"}
-    refused = client.post("/retrieve", json=body)
-    assert refused.status_code == 400 and "'nobody'" in refused.json()["error"]
-    refused = client.post("/retrieve", json={"queries": ["a"], "ids": ["p1", "p99"]})
-    assert refused.status_code == 400 and "'p99'" in refused.json()["error"]
+    refused = client.post(body)
+    assert refused.status == 400 and "'nobody'" in refused.json()["error"]
+    refused = client.post({"queries": ["a"], "ids": ["p1", "p99"]})
+    assert refused.status == 400 and "'p99'" in refused.json()["error"]
 
 
 def test_a_service_without_pools_ignores_the_questions_id(folder: Path) -> None:
     """As the reference's service over a wiki does."""
-    with TestClient(make_app(folder)) as client:
-        (result,) = client.post("/retrieve", json={"queries": ["title6"], "eid": "x"}).json()
+    with serving(folder) as client:
+        (result,) = client.post({"queries": ["title6"], "eid": "x"}).json()
         assert ids(result)[0] == "p6"
 
 
-def test_filter_mode_and_floor(client: TestClient) -> None:
+def test_filter_mode_and_floor(client: ServiceClient) -> None:
     allowed = {"queries": ["title6"], "ids": ["p1", "p2", "p3"], "mode": "dense", "topk": 2}
-    (dense,) = client.post("/retrieve", json=allowed).json()["result"]
+    (dense,) = client.post(allowed).json()["result"]
     assert set(ids(dense)) < {"p1", "p2", "p3"} and len(dense) == 2
     high = allowed | {"min_score": dense[0]["score"]}
-    assert ids(client.post("/retrieve", json=high).json()["result"][0]) == ids(dense[:1])
+    assert ids(client.post(high).json()["result"][0]) == ids(dense[:1])
 
 
 @pytest.mark.parametrize(
@@ -103,16 +105,68 @@ def test_filter_mode_and_floor(client: TestClient) -> None:
         ("top_k", 3, "top_k"),
     ],
 )
-def test_a_wrong_field_is_named(client: TestClient, field: str, value: object, fault: str) -> None:
-    refused = client.post("/retrieve", json={"queries": ["a"], field: value})
-    assert refused.status_code == 400 and fault in refused.json()["error"]
+def test_a_wrong_field_is_named(
+    client: ServiceClient, field: str, value: object, fault: str
+) -> None:
+    refused = client.post({"queries": ["a"], field: value})
+    assert refused.status == 400 and fault in refused.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "localhost.evil.example:80"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Host": "localhost:1"}, 200),
+        ({"Host": "search.localhost", "Origin": "http://search.localhost"}, 200),
+    ],
+)
+def test_a_page_of_another_site_reads_no_document(
+    client: ServiceClient, headers: dict[str, str], status: int
+) -> None:
+    """Found by an attack: a page that a browser of this machine shows could read the corpus."""
+    answer = client.post({"queries": ["title6"]}, headers)
+    assert answer.status == status and (b"number6" in answer.body) is (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "fault"),
+    [
+        (b'{"queries": ["%b"]}' % (b"a " * BODY_BYTES), 413, "too large"),
+        ({"queries": ["a" * (MAX_QUERY_CHARS + 1)]}, 400, "16385 characters"),
+        ({"queries": ["a"] * 257}, 400, "1 to 256"),
+        ({"queries": ["a"] * 256, "topk": 129}, 400, "33024 passages"),
+        ({"queries": ["a"] * 2, "topk": 1000, "neighbours": 10}, 400, "42000 passages"),
+        ({"queries": ["a"], "ids": ["p1"] * 10_001}, 400, "`ids` has 10001"),
+        (b'{"queries": ' + b"[" * 500_000, 400, ""),
+        ({"queries": ["a " * (MAX_QUERY_CHARS // 2)]}, 200, ""),
+    ],
+)
+def test_what_is_asked_for_is_bounded(
+    client: ServiceClient, body: Any, status: int, fault: str
+) -> None:
+    """Found by an attack: a query of 100 MB took 2.5 GB and a minute of everybody's time."""
+    answer = client.post(body)
+    assert answer.status == status and fault in answer.body.decode()
+    assert client.post({"queries": ["title6"]}).status == 200
+
+
+def test_what_a_wrong_value_holds_is_not_sent_back(client: ServiceClient) -> None:
+    for field in ("mode", "topk", "min_score", "eid", "rerank", "x" * 500_000):
+        refused = client.post({"queries": ["a"], field: "y" * 500_000})
+        assert refused.status == 400 and len(refused.body) < 1000
 
 
 def test_the_searching_thread_keeps_to_its_threads(folder: Path) -> None:
     """A limit set in the main thread does not reach it: OpenMP keeps one for every thread."""
     import faiss
 
-    app, seen = make_app(folder, Options(threads=1)), []
+    seen = []
     ids_of = PassageStore.__getitem__
 
     def look(store: PassageStore, row: Any) -> Any:
@@ -122,19 +176,19 @@ def test_the_searching_thread_keeps_to_its_threads(folder: Path) -> None:
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(2)
     try:
-        with TestClient(app) as client, pytest.MonkeyPatch.context() as patched:
+        with serving(folder, Options(threads=1)) as client, pytest.MonkeyPatch.context() as patched:
             patched.setattr(PassageStore, "__getitem__", look)
-            client.post("/retrieve", json={"queries": ["amber"]})
+            client.post({"queries": ["amber"]})
     finally:
         faiss.omp_set_num_threads(before)
     assert set(seen) == {1}
 
 
-def test_health_counts_batches(client: TestClient) -> None:
-    client.post("/retrieve", json={"queries": ["a"]})
-    health = client.get("/health").json()
+def test_health_counts_batches(client: ServiceClient) -> None:
+    client.post({"queries": ["a"]})
+    health = client.ask("GET", "/health").json()
     assert health["documents"] == 40 and health["modes"] == ["fused", "dense", "words"]
-    assert health["requests"] == health["batches"] == 1
+    assert health["queries"] == health["batches"] == 1
 
 
 class Backwards:
@@ -147,13 +201,13 @@ class Backwards:
 
 
 def test_a_reranker_orders_more_than_was_asked_for(folder: Path) -> None:
-    with TestClient(make_app(folder, Options(reranker=Backwards()))) as client:
+    with serving(folder, Options(reranker=Backwards())) as client:
         body = {"queries": ["amber"], "topk": 2, "rerank": True}
-        plain = client.post("/retrieve", json=body | {"rerank": False, "topk": 8}).json()
-        (result,) = client.post("/retrieve", json=body).json()["result"]
+        plain = client.post(body | {"rerank": False, "topk": 8}).json()
+        (result,) = client.post(body).json()["result"]
         wanted = sorted(ids(plain["result"][0]), key=lambda name: -int(name[1:]))[:2]
         assert ids(result) == wanted
-        assert client.post("/retrieve", json=body | {"queries": ["broken"]}).status_code == 502
+        assert client.post(body | {"queries": ["broken"]}).status == 502
 
 
 class SlowWeb:
@@ -174,18 +228,20 @@ class SlowWeb:
 
 async def test_a_slow_web_search_holds_up_nobody_else(folder: Path, tmp_path: Path) -> None:
     """The reference ran it in its only batch worker: one slow search stalled every caller."""
-    from httpx2 import ASGITransport, AsyncClient
-
     web = SlowWeb()
     options = Options(web=web, web_below=2, cache=tmp_path / "cache")
-    app = make_app(folder, options)
     lonely = {"queries": ["title6"], "ids": ["p3"], "topk": 3, "mode": "dense"}
-    async with app.router.lifespan_context(app):
-        async with AsyncClient(transport=ASGITransport(app=app), base_url="http://x") as client:
-            slow = asyncio.create_task(client.post("/retrieve", json=lonely))
+    async with open_service(folder, options) as server:
+        client = ServiceClient(await server.listen("127.0.0.1", 0))
+
+        async def post(body: Any) -> ServiceAnswer:
+            return await asyncio.to_thread(client.post, body)
+
+        try:
+            slow = asyncio.create_task(post(lonely))
             await web.asked.wait()
             for _ in range(5):
-                await client.post("/retrieve", json={"queries": ["title1"], "topk": 2})
+                await post({"queries": ["title1"], "topk": 2})
             assert not slow.done()
             web.go.set()
             (result,) = (await slow).json()["result"]
@@ -193,13 +249,15 @@ async def test_a_slow_web_search_holds_up_nobody_else(folder: Path, tmp_path: Pa
             assert [row["source"] for row in result] == ["local", "web", "web"]
             assert [row["score"] for row in result][1:] == [-1, -2]
             web.asked.clear()
-            again = await client.post("/retrieve", json=lonely)
+            again = await post(lonely)
             assert again.json()["result"] == [result] and not web.asked.is_set(), "kept"
-            failed = await client.post("/retrieve", json=lonely | {"queries": ["broken"]})
+            failed = await post(lonely | {"queries": ["broken"]})
             assert ids(failed.json()["result"][0]) == ["p3"]
             assert failed.json()["web_errors"] == ["no such page"]
-            local = await client.post("/retrieve", json=lonely | {"web": False})
+            local = await post(lonely | {"web": False})
             assert ids(local.json()["result"][0]) == ["p3"]
+        finally:
+            await server.close(1.0)
 
 
 def test_what_the_flag_for_the_web_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from pydantic import (
 
 from tutti.errors import ExitCode, TuttiError
 from tutti.storage import artifact_id
+from tutti.tasks.agents.retrieve import MAX_QUERY_CHARS
 from tutti.tasks.config import Document, read_document
 from tutti.tasks.project import DEPLOYMENTS
 from tutti.tasks.sandbox import SandboxLimits
@@ -112,7 +113,7 @@ class SearchTool(Tool):
 
     results: int = Field(ge=1, le=1000, description="documents asked for a query")
     queries: int = Field(1, ge=1, le=16, description="most queries of one search")
-    query_chars: int = Field(390, ge=16, description="longest query")
+    query_chars: int = Field(390, ge=16, le=MAX_QUERY_CHARS, description="longest query")
     least_chars: int = Field(5, ge=1, description="a shorter query is none")
 
 

@@ -14,6 +14,7 @@ are not reproducible byte for byte, and it cannot filter by our rows without a s
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ class WordIndex:
         """`index` is bm25s's; `loaded` and `of` make one."""
         self._words: dict[str, int] = index.vocab_dict
         self._scores, self._rows = index.scores["data"], index.scores["indices"]
-        self._starts = index.scores["indptr"]
+        self._starts, self._documents = index.scores["indptr"], int(index.scores["num_docs"])
 
     @classmethod
     def loaded(cls, folder: Path) -> "WordIndex":
@@ -99,15 +100,10 @@ class WordIndex:
 
     def _touched(self, query: str, rows: Rows | None) -> tuple[Rows, Vectors]:
         """Rows that share a word with `query`, and their scores."""
-        words = [self._words[word] for word in tokenize(query) if word in self._words]
-        spans = [slice(int(self._starts[word]), int(self._starts[word + 1])) for word in words]
-        if not spans:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        every = np.concatenate([self._rows[span] for span in spans]).astype(np.int64)
-        weights = np.concatenate([self._scores[span] for span in spans]).astype(np.float64)
-        if rows is not None:
-            inside = np.isin(every, rows, assume_unique=False)
-            every, weights = every[inside], weights[inside]
-        touched, place = np.unique(every, return_inverse=True)
-        scores = np.bincount(place, weights, minlength=len(touched))
-        return touched, scores.astype(np.float32)
+        words = Counter(self._words[word] for word in tokenize(query) if word in self._words)
+        scores = np.zeros(self._documents)
+        for word, times in words.items():
+            span = slice(int(self._starts[word]), int(self._starts[word + 1]))
+            scores[self._rows[span]] += times * self._scores[span].astype(np.float64)
+        touched = np.flatnonzero(scores) if rows is None else rows[scores[rows] > 0]
+        return touched, scores[touched].astype(np.float32)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from tutti.storage import BufferedWriter, Catalog
 from tutti.tasks.serving.gateway.admin import views
-from tutti.tasks.serving.gateway.admin.access import Access, AccessDenied, Key
+from tutti.tasks.serving.gateway.admin.access import Access, Key
 from tutti.tasks.serving.gateway.admin.admin_api import AdminApi
 from tutti.tasks.serving.gateway.admin.targets import Targets
 from tutti.tasks.serving.gateway.calls.bounds import check_all
@@ -21,7 +21,7 @@ from tutti.tasks.serving.gateway.calls.estimate import PromptSizes, chain_of, co
 from tutti.tasks.serving.gateway.calls.proxied_call import CallState, ProxiedCall
 from tutti.tasks.serving.gateway.calls.request import read_request
 from tutti.tasks.serving.gateway.calls.routes import BadRequest, ModelRoute
-from tutti.tasks.serving.gateway.calls.screen import Permission, RequestScreen, answer, refusal
+from tutti.tasks.serving.gateway.calls.screen import Permission, RequestScreen
 from tutti.tasks.serving.gateway.calls.unscheduled import forward, measure
 from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tutti.tasks.serving.gateway.pools import Pool, Pools
@@ -35,6 +35,7 @@ from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.metering.prices import PriceList
 from tutti.tasks.serving.scheduling import Call, Reason, ReasonCode, SchedulerLimits, reasons
 from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.screen import AccessDenied, answer, refusal
 from tutti.tasks.serving.wire.server import Server
 
 ROUND_S = 1.0

@@ -1,5 +1,5 @@
-"""HTTP/1.1 on asyncio protocols, parsed by httptools: the gateway's server and client, and the
-client of the agents' calls.
+"""HTTP/1.1 on asyncio protocols, parsed by httptools: the server of every HTTP service here, the
+gateway's client, and the client of the agents' calls.
 
 It takes an order of magnitude less CPU per request than the frameworks do (see docs/gateway.md): a
 forwarded call needs no task, no future and no header object. This package is independent of models
@@ -12,6 +12,14 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.serving.wire.answer import Answer as Answer
+    from tutti.tasks.serving.wire.connection import ServerLimits as ServerLimits
+    from tutti.tasks.serving.wire.exchange import Exchange as Exchange
+    from tutti.tasks.serving.wire.messages import Headers as Headers
+    from tutti.tasks.serving.wire.screen import RouteScreen as RouteScreen
+    from tutti.tasks.serving.wire.screen import SiteGuard as SiteGuard
+    from tutti.tasks.serving.wire.server import Server as Server
+    from tutti.tasks.serving.wire.server import call_permission as call_permission
+    from tutti.tasks.serving.wire.server import serve as serve
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

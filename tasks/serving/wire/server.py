@@ -7,6 +7,8 @@ connection, a client that does not read its answer.
 """
 
 import asyncio
+import contextlib
+import signal
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +19,8 @@ from tutti.tasks.serving.wire.exchange import Exchange
 
 LARGE_BYTES = 2**20
 TRIM_BYTES = 64 * 2**20
+SWEEP_S = 1.0
+HOST = "127.0.0.1"
 
 Handler = Callable[[Exchange], None]
 Screen = Callable[[bytes, bytes, Mapping[bytes, bytes]], Any]
@@ -25,6 +29,24 @@ Screen = Callable[[bytes, bytes, Mapping[bytes, bytes]], Any]
 
 def let_all_in(method: bytes, target: bytes, known: Mapping[bytes, bytes]) -> None:
     """A screen that accepts every request."""
+
+
+def call_permission(exchange: Exchange) -> None:
+    """The handler of a service whose screen gives each request its handler (`RouteScreen`)."""
+    exchange.permission(exchange)
+
+
+async def serve(server: "Server", port: int) -> None:
+    """Serve on loopback until SIGTERM or SIGINT. Raises OSError if it cannot listen."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await server.listen(HOST, port)
+    while not stopping.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), SWEEP_S)
+        server.sweep()
+    await server.close(SWEEP_S)
 
 
 class Server:

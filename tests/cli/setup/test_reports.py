@@ -2,12 +2,13 @@
 
 import http.client
 import os
-import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.listening import listening
 from tutti.cli.setup.reports import list_page, report_server
 
 Served = tuple[Path, int]
@@ -29,13 +30,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
     (tmp_path / "catalog.db").write_text("the catalog")
     (folder / "report-3d").mkdir()
     (folder / "report-3d" / "catalog.html").symlink_to(tmp_path / "catalog.db")
-    server = report_server(folder, 0)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield folder, server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with listening(nullcontext(report_server(folder))) as port:
+        yield folder, port
 
 
 def ask(
@@ -90,7 +86,7 @@ def test_nothing_but_reports_is_sent(served: Served, path: str) -> None:
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
 def test_nothing_can_be_written(served: Served, method: str) -> None:
-    assert ask(served[1], "/report-0a/index.html", method)[0] == 501
+    assert ask(served[1], "/report-0a/index.html", method)[0] == 404
 
 
 def test_a_page_of_another_name_cannot_read_reports(served: Served) -> None:

@@ -1,6 +1,7 @@
 """BM25: the library's scores, filters first, ties by row."""
 
 import logging
+import tracemalloc
 from pathlib import Path
 
 import bm25s
@@ -31,6 +32,20 @@ def test_scores_are_the_librarys(tmp_path: Path) -> None:
         found = ours.search([query], 10)
         np.testing.assert_allclose(found.scores[0], scores[best], rtol=1e-6)
         assert found.rows[0, 0] == best[0]
+
+
+def test_a_word_that_is_repeated_costs_no_more_memory(tmp_path: Path) -> None:
+    """Found by an attack: its list was copied for each time that it occurs."""
+    ours = opened(TEXTS, tmp_path)
+    once = ours.search(["amber"], 3)
+    tracemalloc.start()
+    try:
+        often = ours.search(["amber " * 20_000], 3)
+        assert tracemalloc.get_traced_memory()[1] < 5 * 2**20
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(often.scores, 20_000 * once.scores, rtol=1e-5)
+    assert often.rows.tolist() == once.rows.tolist()
 
 
 def test_the_library_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

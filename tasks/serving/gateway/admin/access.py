@@ -10,16 +10,15 @@ always needs a token: if no configured token has it, the gateway generates one.
 """
 
 import hashlib
-import ipaddress
 import os
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from tutti.errors import ExitCode, TuttiError
 from tutti.storage import Cost
 from tutti.tasks.serving.scheduling import Program
+from tutti.tasks.serving.wire.screen import AccessDenied, SiteGuard
 
 TOKENS_VARIABLE = "TUTTI_GATEWAY_TOKENS"
 ADMIN_VARIABLE = "TUTTI_GATEWAY_ADMIN_TOKEN"
@@ -28,7 +27,6 @@ gateway."""
 ADMIN_NAME = "admin"
 SCOPES = frozenset(("call", "read", "admin"))
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
-HOSTS_KEPT, HOST_KEPT_BYTES = 256, 64
 TOKEN_BYTES = 32
 
 
@@ -36,14 +34,6 @@ class AccessError(TuttiError, ValueError):
     """The tokens are invalid, or the gateway would be open to a network."""
 
     exit_code = ExitCode.BAD_USAGE
-
-
-class AccessDenied(Exception):
-    """The request is refused, with an HTTP status."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass
@@ -127,8 +117,7 @@ class Access:
         self._keys = {digest: key for key, digest in given}
         self.everybody = Key("", SCOPES - {"admin"}, has_token=False)
         self.budget = UsdBudget(budget_usd)
-        self._names = frozenset(name.lower() for name in hosts)
-        self._known_hosts: set[bytes] = {b""}
+        self.site = SiteGuard(hosts, any_host=not self.is_open)
 
     @classmethod
     def of_environment(cls, budget_usd: float | None = None, hosts: Iterable[str] = ()) -> "Access":
@@ -148,22 +137,6 @@ class Access:
                 f"--host {host} can be reached from the network and no token is set; set "
                 f"{TOKENS_VARIABLE} (name:scopes:token), or listen on 127.0.0.1"
             )
-
-    def check_site(self, known: Mapping[bytes, bytes]) -> None:
-        """Refuse cross-site requests of browsers. Raises AccessDenied.
-
-        A request is cross-site if it has a foreign Origin header, or a Host header that this
-        gateway does not serve (DNS rebinding). `known` holds the headers by lower-case name.
-        """
-        host = known.get(b"host", b"")
-        origin = known.get(b"origin")
-        if origin is not None and origin.partition(b"://")[2].lower() != host.lower():
-            shown = origin.decode("latin-1")
-            raise AccessDenied(
-                403, f"requests from pages of another site are refused (Origin: {shown:.100})"
-            )
-        if self.is_open and host not in self._known_hosts:
-            self._check_name(host)
 
     def admit(self, known: Mapping[bytes, bytes], scope: str) -> Key:
         """The key of a request. Raises AccessDenied."""
@@ -196,38 +169,6 @@ class Access:
         """Add a call's cost to the run and the key. `estimate_usd` is counted where it is unknown.
         Returns whether it is the first such call under a budget."""
         return any([each.spend(usd, estimate_usd) for each in (self.budget, key.budget)])
-
-    def _check_name(self, host: bytes) -> None:
-        name = _name_of(host)
-        if not (name in self._names or _is_this_machine(name)):
-            raise AccessDenied(
-                403,
-                f"the request is for the host {name!r:.100}, which is not a name of this gateway; "
-                "use its address, or start it with --allow-host",
-            )
-        if len(self._known_hosts) < HOSTS_KEPT and len(host) <= HOST_KEPT_BYTES:
-            self._known_hosts.add(host)
-
-
-def _name_of(host: bytes) -> str | None:
-    """The name in a Host header, without its port; None if the header is invalid."""
-    try:
-        return urlsplit(f"//{host.decode('ascii')}").hostname
-    except ValueError:
-        return None
-
-
-def _is_this_machine(name: str | None) -> bool:
-    """Whether `name` is loopback or an address, so that DNS cannot redirect it."""
-    if name is None:
-        return False
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _digest(token: bytes) -> bytes:

@@ -17,16 +17,16 @@ from pydantic import ValidationError
 from tutti.storage import StoreError
 from tutti.tasks.config import explain
 from tutti.tasks.serving.gateway.admin import views
-from tutti.tasks.serving.gateway.admin.access import AccessDenied
 from tutti.tasks.serving.gateway.calls.body import read_object
 from tutti.tasks.serving.gateway.calls.proxied_call import CallState
 from tutti.tasks.serving.gateway.calls.request import check_ids
 from tutti.tasks.serving.gateway.calls.routes import BadRequest
-from tutti.tasks.serving.gateway.calls.screen import AdminHandler, Routes, answer
+from tutti.tasks.serving.gateway.calls.screen import Routes
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.state import GatewayState
 from tutti.tasks.serving.scheduling import Program, ReasonCode, make_policy
 from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.screen import AccessDenied, Handler, answer
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 STORE_FULL = 507
@@ -221,7 +221,7 @@ class AdminApi:
         self.gateway.pulse.reset()
         answer(exchange, 200, b"{}")
 
-    def _later(self, work: Callable[[Exchange], Awaitable[None]]) -> AdminHandler:
+    def _later(self, work: Callable[[Exchange], Awaitable[None]]) -> Handler:
         async def run(exchange: Exchange) -> None:
             try:
                 await work(exchange)

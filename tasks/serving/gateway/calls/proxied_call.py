@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from tutti.tasks.serving.gateway.admin.access import Key
 from tutti.tasks.serving.gateway.calls.request import CallRequest, ask_for_usage
-from tutti.tasks.serving.gateway.calls.screen import answer, refusal
 from tutti.tasks.serving.gateway.calls.stream import StreamedAnswer, StreamTooLong
 from tutti.tasks.serving.gateway.calls.token_fields import ask_for_tokens, whole_without_tokens
 from tutti.tasks.serving.gateway.endpoint import Endpoint, retry_after_s
@@ -20,6 +19,7 @@ from tutti.tasks.serving.scheduling import CLIENT_GONE, Call, Reason, ReasonCode
 from tutti.tasks.serving.wire.client import OutgoingRequest
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import Headers, end_to_end, find, unzipped
+from tutti.tasks.serving.wire.screen import answer, refusal
 
 FAILED = ReasonCode.ENGINE_FAILED
 MAX_TRIES = 3

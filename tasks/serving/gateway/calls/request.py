@@ -13,11 +13,12 @@ from typing import Any
 
 import orjson
 
-from tutti.tasks.serving.gateway.admin.access import AccessDenied, Key
+from tutti.tasks.serving.gateway.admin.access import Key
 from tutti.tasks.serving.gateway.calls.body import read_object
 from tutti.tasks.serving.gateway.calls.routes import BadRequest, ModelRoute
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import HOP_BY_HOP, Headers, lowered
+from tutti.tasks.serving.wire.screen import AccessDenied
 
 MAX_NAME = 256  # characters of an id
 MAX_STEP_DIGITS = 9  # the width of the table's column

@@ -8,7 +8,7 @@ other paths (files, batches, stored responses) belong to its account and not to 
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-from tutti.tasks.serving.gateway.admin.access import AccessDenied
+from tutti.tasks.serving.wire.screen import AccessDenied
 
 CALLS = frozenset(
     "chat/completions completions responses messages "

@@ -5,7 +5,6 @@ from urllib.parse import quote
 
 import orjson
 
-from tutti.tasks.serving.gateway.admin.access import AccessDenied
 from tutti.tasks.serving.gateway.calls.body import read_object
 from tutti.tasks.serving.gateway.calls.request import NOT_PASSED, CallRequest, with_model
 from tutti.tasks.serving.gateway.calls.routes import (
@@ -15,12 +14,12 @@ from tutti.tasks.serving.gateway.calls.routes import (
     BadRequest,
     ModelRoute,
 )
-from tutti.tasks.serving.gateway.calls.screen import answer, refusal
 from tutti.tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
 from tutti.tasks.serving.gateway.pools import Pool, Pools
 from tutti.tasks.serving.wire.answer import Answer
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import end_to_end
+from tutti.tasks.serving.wire.screen import AccessDenied, answer, refusal
 
 OK = 200
 

@@ -16,10 +16,11 @@ from tests.serving.conftest import Bench, released, until
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import ReceivedRequest, Wire, answering, whole
 from tutti import storage
-from tutti.tasks.serving.gateway.admin.access import Access, AccessDenied, AccessError
+from tutti.tasks.serving.gateway.admin.access import Access, AccessError
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.scheduling import Program
+from tutti.tasks.serving.wire.screen import AccessDenied
 
 TOKENS = (
     "caller:call:c-secret other:call:o-secret viewer:read:v-secret boss:call+read+admin:b-secret"

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.serving.conftest import Bench, released
 from tests.serving.gateway.conftest import MakeRaw
-from tutti.tasks.serving.gateway.admin.access import Access, AccessDenied
+from tutti.tasks.serving.gateway.admin.access import Access
 from tutti.tasks.serving.gateway.calls.routes import ADAPTERS, CALLS, SIZES, BadRequest, model_route
+from tutti.tasks.serving.wire.screen import AccessDenied
 
 
 @st.composite

@@ -1,32 +1,41 @@
 """Inside the sandbox: run a solution and its `unittest` cases in one process, and report each case.
 
 The source of this module is passed to both sides of a dialogue as text. `ask_for_cases` runs apart
-from the solution: it takes the code from the reply (`code_parts`) and looks for the libraries.
-`answer_cases` runs the solution and the tests together, because such tests patch names of the
-solution's module. It keeps its own references to what it needs, compares `unittest` and the
-builtins with what they were, and learns the token of its report only after the last case. Standard
-library only, Python 3.9 or later.
+from the solution: it takes the code from the reply (`code_parts`), refuses code that reaches for
+the tests (`code_reach`), and looks for the libraries. `answer_cases` runs the solution and the
+tests together, because such tests patch names of the solution's module. It keeps its own references
+to what it needs, compares `unittest`, the builtins and what the tests use with what they were,
+hides its frames, and learns the second half of its report's token only after the last case.
+Standard library only, Python 3.9 or later.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Mapping
     from contextlib import ExitStack
     from typing import Any
 
     Send = Callable[[bytes], None]
     Receive = Callable[[], bytes]
+    Kept = list[tuple[Mapping[str, Any], str, Any]]
 
     def kept_code(text: str, entry_point: str) -> str: ...
     def packages(code: str) -> set[str]: ...
+    def reach(code: str, before: str, tests: str) -> str: ...
 
 
 MODULE = "__test__"
 SUITE = "TestCases"
-MOCKED = ("open", "print", "input", "__import__", "_")
-"""Builtins that tests replace, or that Python sets."""
+HIDDEN = frozenset(
+    "sys._getframe sys._current_frames sys._current_exceptions sys.settrace sys.setprofile"
+    " gc.get_objects gc.get_referrers gc.get_referents".split()
+)
+"""Python's audit events by which a program finds frames and objects that it was not given."""
+FRAMES = frozenset(["tb_frame", "gi_frame", "cr_frame", "ag_frame"])
+PATCHING = frozenset(["patch", "object", "dict", "multiple", "setattr", "delattr"])
 ENVIRONMENT = {
     "TZ": "UTC",
     "HOME": ".",
@@ -35,11 +44,14 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 MOST_OUTPUT = 2000
+HALF = 32
+"""How much of the token comes before the solution is run."""
 
 
 def ask_for_cases(given: dict[str, Any], token: bytes, send: Send, receive: Receive) -> None:
-    """Send the last word, JSON: ``missing`` (libraries), or ``code`` and the other side's
-    ``report``. Needs the names of `code_parts` beside it.
+    """Send the last word, JSON: ``missing`` (libraries), ``code`` and ``reaches`` (the name for
+    which it is refused), or ``code`` and the other side's ``report``. Needs the names of
+    `code_parts` and `code_reach` beside it.
 
     `given`: ``reply`` (text), ``before`` (what stands before its code), ``tests`` (Python),
     ``entry_point``, ``libraries`` (modules that the task needs), ``known`` (further ones that are
@@ -53,9 +65,13 @@ def ask_for_cases(given: dict[str, Any], token: bytes, send: Send, receive: Rece
     if missing:
         send(b"!" + json.dumps({"missing": missing}).encode())
         return
-    send(b"?" + f"{given['before']}{code}".encode("utf-8", "replace"))
+    found = reach(code, given["before"], given["tests"])
+    if found:
+        send(b"!" + json.dumps({"code": code, "reaches": found}).encode())
+        return
+    send(b"?" + token[:HALF] + f"{given['before']}{code}".encode("utf-8", "replace"))
     receive()
-    send(b"?" + token)
+    send(b"?" + token[HALF:])
     report = receive().decode("utf-8", "replace")
     send(b"!" + json.dumps({"code": code, "report": report}).encode())
 
@@ -67,24 +83,30 @@ def _missing(modules: set[str]) -> list[str]:
     return sorted(name for name in modules - {*sys.modules} if find_spec(name) is None)
 
 
-def answer_cases(tests: str, send: Send, receive: Receive) -> None:
-    """Run the solution that comes as the first message and its tests; report under the token that
-    comes as the second: a line for each case, an empty line, the end of the last traceback."""
+def answer_cases(before: str, tests: str, send: Send, receive: Receive) -> None:
+    """Run the solution that comes as the first message, after half of a token, and its tests.
+
+    The report goes out under the token, whose other half comes as the second message: a line for
+    each case, an empty line, the end of the last traceback. `before` is what stands before the
+    solution.
+    """
     import os
     import time
 
     process, own_process, leave = os.getpid(), os.getpid, os._exit
     os.environ.update(ENVIRONMENT, HOME=os.getcwd())
     time.tzset()
-    lines, output = _run(receive().decode("utf-8", "replace"), tests)
+    given = receive()
+    token, source = given[:HALF], given[HALF:].decode("utf-8", "replace")
+    lines, output = _run(source, before, tests)
     if own_process() != process:  # a fork by the solution, which came back
         leave(1)
     send(b"done")
     report = "\n".join(lines) + "\n\n" + output
-    send(receive() + b"\n" + report.encode("utf-8", "replace"))
+    send(token + receive() + b"\n" + report.encode("utf-8", "replace"))
 
 
-def _run(source: str, tests: str) -> tuple[list[str], str]:
+def _run(source: str, before: str, tests: str) -> tuple[list[str], str]:
     """The outcome of each case as "passed NAME", and the last error's end."""
     import builtins
     import os
@@ -95,20 +117,27 @@ def _run(source: str, tests: str) -> tuple[list[str], str]:
 
     shown = traceback.format_exc
     vars(builtins).update(exit=None, quit=None)  # as the publisher has them
-    intact = _watch()
-    recorder, lines, errors = _recorder(intact)
-    load = unittest.TestLoader().loadTestsFromTestCase
-    case = unittest.TestCase
     module = types.ModuleType(MODULE)
     names = vars(module)
     names.update({"__file__": f"{MODULE}.py", "sys": sys, "os": os, "environ": os.environ})
+    names["__builtins__"] = vars(builtins)
+    kept: Kept = []
+    intact = _watch(kept)
+    recorder, lines, errors = _recorder(intact)
+    load = unittest.TestLoader().loadTestsFromTestCase
+    case = unittest.TestCase
     try:
+        patched = _patched(tests)
+        used = _used(tests) - patched
+        kept += _given(patched) + _of_modules(before, tests, patched)
         with _streams():
+            _hide()
             exec(compile(source, f"{MODULE}.py", "exec", dont_inherit=True), names)
             if not intact():
                 return ["changed solution"], ""
             exec(compile(tests, f"{MODULE}_cases.py", "exec", dont_inherit=True), names)
             sys.modules[MODULE] = module
+            kept += [(names, name, names.get(name)) for name in used]
             if not intact() or not issubclass(names[SUITE], case):
                 return ["changed tests"], ""
             load(names[SUITE]).run(recorder)
@@ -117,6 +146,27 @@ def _run(source: str, tests: str) -> tuple[list[str], str]:
     if not intact():
         lines.append("changed tests")
     return lines, errors[-1][-MOST_OUTPUT:] if errors else ""
+
+
+def _hide() -> None:
+    """Refuse the solution's own code the frames of its callers, and objects that it was not given.
+    An audit hook cannot be taken out again."""
+    import sys
+
+    frame_of, hidden, frames, own = sys._getframe, HIDDEN, FRAMES, (f"{MODULE}.py", "<")
+    looking, refusal = list[str](), PermissionError("not for a solution")
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event not in hidden and (event != "object.__getattr__" or args[1] not in frames):
+            return
+        if not looking:  # this function asks, too
+            looking.append(event)
+            name = frame_of(1).f_code.co_filename
+            looking.clear()
+            if name.startswith(own):
+                raise refusal
+
+    sys.addaudithook(hook)
 
 
 def _streams() -> ExitStack:
@@ -160,10 +210,10 @@ def _recorder(intact: Callable[[], bool]) -> tuple[Any, list[str], list[str]]:
             note(f"skipped {test._testMethodName}")
 
         def addExpectedFailure(self, test: Any, err: Any) -> None:
-            note(f"passed {test._testMethodName}")
+            note(f"expected {test._testMethodName}")
 
         def addUnexpectedSuccess(self, test: Any) -> None:
-            note(f"passed {test._testMethodName}")
+            note(f"expected {test._testMethodName}")
 
         def addFailure(self, test: Any, err: Any) -> None:
             note(f"failed {getattr(test, '_testMethodName', 'class')}")
@@ -182,17 +232,48 @@ def _recorder(intact: Callable[[], bool]) -> tuple[Any, list[str], list[str]]:
     return Recorder(), lines, errors
 
 
-def _watch() -> Callable[[], bool]:
-    """A function that tells whether `unittest` and the builtins are what they are now."""
+def _watch(kept: Kept) -> Callable[[], bool]:
+    """A function that tells whether each name has the value that it is kept with."""
+
+    def intact() -> bool:
+        for where, name, value in kept:  # noqa: SIM110 - no builtin is used here: it could be the changed one
+            if where.get(name) is not value:
+                return False
+        return True
+
+    return intact
+
+
+def _patched(tests: str) -> set[str]:
+    """Names that the tests set or patch anywhere, so that a change of them says nothing."""
+    import ast
+
+    names = {"_", "stdin", "stdout", "stderr"}  # `_` is set by Python
+    for node in ast.walk(ast.parse(tests)):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            names.add(node.attr)
+        elif isinstance(node, ast.Call) and _path(node.func)[-1] in PATCHING:
+            names |= {each.arg for each in node.keywords if each.arg}
+            inner = [part for each in node.args for part in ast.walk(each)]
+            texts = [part.value for part in inner if isinstance(part, ast.Constant)]
+            names |= {name for text in texts for name in str(text).split(".")}
+        elif isinstance(node, ast.Constant) and "." in str(node.value):
+            names |= {*str(node.value).split(".")}
+    return names
+
+
+def _given(patched: set[str]) -> Kept:
+    """The builtins that the tests do not patch, and `unittest`."""
     import builtins
     import sys
     import unittest.mock as mock
 
-    kept: list[tuple[Mapping[str, Any], str, Any]] = [
+    kept: Kept = [
         (vars(builtins), name, value)
         for name, value in vars(builtins).items()
-        if name not in MOCKED
+        if name not in patched
     ]
+    assert mock.__name__ in sys.modules
     for key, module in list(sys.modules.items()):
         if not f"{key}.".startswith("unittest."):
             continue
@@ -202,12 +283,59 @@ def _watch() -> Callable[[], bool]:
                 kept.append((vars(module), name, value))
             if isinstance(value, type) and value.__module__ == key:
                 kept += [(vars(value), each, found) for each, found in vars(value).items()]
+    return kept
 
-    def intact() -> bool:
-        for where, name, value in kept:  # noqa: SIM110 - no builtin is used here: it could be the changed one
-            if where.get(name) is not value:
-                return False
-        return True
 
-    assert mock.__name__ in sys.modules
-    return intact
+def _of_modules(before: str, tests: str, patched: set[str]) -> Kept:
+    """Modules that the tests import, and the functions and classes that they use of them."""
+    import ast
+    import sys
+    import types
+
+    known: dict[str, Any] = {}
+    kept: Kept = []
+    tree = ast.parse(tests)
+    for node in [*ast.parse(before).body, *tree.body]:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            exec(compile(ast.Module([node], []), "imports", "exec", dont_inherit=True), known)
+            of = node.module if isinstance(node, ast.ImportFrom) else ""
+            for each in node.names:
+                module = sys.modules[of or each.name]
+                kept.append((sys.modules, of or each.name, module))
+                if of:
+                    kept.append((vars(module), each.name, vars(module).get(each.name)))
+    for path in map(_path, ast.walk(tree)):
+        value = known.get(path[0])
+        for name in path[1:]:
+            where = vars(value) if isinstance(value, types.ModuleType) else {}
+            value = where.get(name)
+            kept.append((where, name, value))
+    loads = (each for each in kept if each[0] is sys.modules or callable(each[2]))
+    return [each for each in loads if each[1] not in patched]
+
+
+def _used(tests: str) -> set[str]:
+    """The names of the solution's module that the tests use and do not set."""
+    import ast
+
+    tree = ast.parse(tests)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {"__builtins__"}
+    for case in ast.walk(tree):
+        if isinstance(case, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for node in ast.walk(case):
+                if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                    used.discard(node.id)
+                elif isinstance(node, ast.Global):
+                    used -= {*node.names}
+                elif isinstance(node, ast.arg):
+                    used.discard(node.arg)
+    return used
+
+
+def _path(node: ast.AST) -> list[str]:
+    """The names of ``a.b.c``; the first is "" for another expression than a name."""
+    import ast
+
+    if isinstance(node, ast.Attribute):
+        return [*_path(node.value), node.attr]
+    return [node.id if isinstance(node, ast.Name) else ""]

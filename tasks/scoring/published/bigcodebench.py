@@ -6,11 +6,13 @@ tests), ``entry_point``, ``before`` (what stands before every solution: the cali
 
 Such tests replace names of the solution's module, so they cannot run apart from it as those of the
 scorer ``code`` do. What a solution prints, how it exits and which files it writes say nothing: the
-verdict is made here of a report with a token that the process gets after the last case; the report
-must name every case of the tests' text, once, as passed; and `unittest` and the builtins must not
-have changed. A program written against this scorer can still forge a report, or compare equal to
-everything, for the reasons in docs/security.md. The published program is fooled by more: a solution
-that skips the tests, changes `unittest` or sends itself the state "passed" is right there.
+verdict is made here, of a report under a token whose second half the process gets after the last
+case. The report must name every case of the tests' text, once, as passed (or as skipped, where the
+text says so of that case). Code that reaches for the tests (`code_reach`) is not run. A reply that
+passes is run again with wrong expectations (`controls`), and must then fail every case: what makes
+the tests pass whatever they say passes these, too. What is left is named in docs/security.md. The
+published program is fooled by more: a solution that skips the tests, changes `unittest` or sends
+itself the state "passed" is right there.
 
 The interpreter is the one that TUTTI_CODE_PYTHON names, else tutti's with its standard library
 only. Where a library is missing there, ScorerFailed names it.
@@ -20,6 +22,7 @@ import inspect
 import json
 import secrets
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +33,8 @@ from tutti.tasks.sandbox import (
     SandboxUnavailable,
     python_for_code,
 )
-from tutti.tasks.scoring.children import code_parts, unittest_child
+from tutti.tasks.scoring.children import code_parts, code_reach, unittest_child
+from tutti.tasks.scoring.published.controls import controls, excuses
 from tutti.tasks.scoring.score import (
     CodeSandbox,
     Needs,
@@ -86,7 +90,7 @@ class BigCodeBench:
     """Runs the code and its test cases in one process."""
 
     name: str = "bigcodebench"
-    version: str = "1"
+    version: str = "2"
     needs: Needs = "sandbox"
 
     def __init__(self, limits: SandboxLimits = LIMITS) -> None:
@@ -101,30 +105,41 @@ class BigCodeBench:
         """
         if resources.sandbox is None:
             raise ScorerFailed("needs a sandbox")
-        given = {
+        tests = needed(target, "tests", str)
+        entry_point = needed(target, "entry_point", str)
+        given: dict[str, Any] = {
             "reply": said(submission),
             "before": needed(target, "before", str),
-            "tests": needed(target, "tests", str),
-            "entry_point": needed(target, "entry_point", str),
+            "tests": tests,
+            "entry_point": entry_point,
             "libraries": needed(target, "libraries", list),
             "known": list(KNOWN),
         }
         wanted = sorted(needed(target, "cases", list))
-        code, detail = await self._run(resources.sandbox, given, wanted)
+        excused = excuses(tests, wanted)
+        code, report = await self._run(resources.sandbox, given)
+        detail = _verdict(report, wanted, excused)
+        sure = [case for case in wanted if not excused[case]]
+        given["tests"], controlled = controls(tests, sure, entry_point)
+        if detail["status"] == "ok" and controlled:
+            _, report = await self._run(resources.sandbox, given)
+            detail = _control_verdict(report, controlled, detail)
         correct = detail["status"] == "ok"
         return Score(self.name, self.version, float(correct), correct, code, detail)
 
     async def _run(
-        self, sandbox: CodeSandbox, given: Mapping[str, Any], wanted: list[str]
-    ) -> tuple[str | None, dict[str, Any]]:
-        """The code that was run, None if its process ended first; and the detail."""
-        token = secrets.token_hex(16)
-        both = inspect.getsource(unittest_child)
-        asker = f"{inspect.getsource(code_parts)}\n{both.replace(_FUTURE, '')}\n"
+        self, sandbox: CodeSandbox, given: Mapping[str, Any]
+    ) -> tuple[str | None, str | dict[str, Any]]:
+        """The code that was run, None if its process ended first; and its report, or a detail that
+        says why there is none."""
+        token = secrets.token_hex(unittest_child.HALF)  # twice as many characters
+        *parts, both = map(inspect.getsource, (code_parts, code_reach, unittest_child))
+        asker = _FUTURE + "\n".join([*parts, both]).replace(_FUTURE, "")
         asker += f"ask_for_cases({given!r}, {token.encode()!r}, send, receive)\n"
         # One name less by which a solution can find the way out.
         answerer = f"{both}\nways = [send, receive]\ndel send, receive\n"
-        answerer += f"answer_cases({given['tests']!r}, ways.pop(0), ways.pop())\n"
+        texts = f"{given['before']!r}, {given['tests']!r}"
+        answerer += f"answer_cases({texts}, ways.pop(0), ways.pop())\n"
         try:
             python = python_for_code()
             talk = await sandbox.talk(asker, answerer, replace(self.limits, python=python))
@@ -136,27 +151,49 @@ class BigCodeBench:
         word = json.loads(talk.word)
         if "missing" in word:
             raise ScorerFailed(_missing(word["missing"], python))
-        return word["code"], _verdict(word["report"], token, wanted, "skip" in given["tests"])
+        if "reaches" in word:
+            return word["code"], {"status": "reaches for its tests", "name": word["reaches"]}
+        head, _, report = word["report"].partition("\n")
+        return word["code"], report if head == token else {"status": "no report"}
 
 
-def _verdict(report: str, token: str, wanted: list[str], may_skip: bool) -> dict[str, Any]:
-    """The detail of a report; anything but one line for every case, each passed, is no pass."""
-    head, _, rest = report.partition("\n")
-    if head != token:
-        return {"status": "no report", "cases": len(wanted)}
-    lines, _, output = rest.partition("\n\n")
-    outcomes = [line.partition(" ") for line in lines.splitlines()]
-    fine = ("passed", "skipped") if may_skip else ("passed",)
-    passed = sorted(name for outcome, _, name in outcomes if outcome in fine)
-    if wanted and passed == wanted and len(outcomes) == len(wanted):
+def _verdict(
+    report: str | dict[str, Any], wanted: list[str], excused: Mapping[str, AbstractSet[str]]
+) -> dict[str, Any]:
+    """The detail of a report; anything but one line for every case, each passed or `excused`, is no
+    pass."""
+    if isinstance(report, dict):
+        return report | {"cases": len(wanted)}
+    lines, outcomes = _outcomes(report)
+    passed = [name for outcome, name in outcomes if outcome in {"passed", *excused.get(name, ())}]
+    if wanted and sorted(passed) == wanted and len(outcomes) == len(wanted):
         return {"status": "ok", "cases": len(wanted)}
-    changed = any(outcome == "changed" for outcome, _, _ in outcomes)
+    changed = any(outcome == "changed" for outcome, _ in outcomes)
     return {
-        "status": "unittest or builtins changed" if changed else "error",
+        "status": "changed what its tests use" if changed else "error",
         "cases": len(wanted),
-        "failed": sorted({line for line in lines.splitlines() if line[:7] != "passed "})[:_SHOWN],
-        "output": output[-_SHOWN_CHARS:],
+        "failed": sorted({line for line in lines if line[:7] != "passed "})[:_SHOWN],
+        "output": report.partition("\n\n")[2][-_SHOWN_CHARS:],
     }
+
+
+def _control_verdict(
+    report: str | dict[str, Any], controlled: set[str], ok: dict[str, Any]
+) -> dict[str, Any]:
+    """`ok` if the controls of these cases failed, else why it is no pass."""
+    if isinstance(report, dict):
+        return ok | report | {"status": f"with wrong tests: {report['status']}"}
+    _, outcomes = _outcomes(report)
+    passed = {name for outcome, name in outcomes if outcome != "failed"} & controlled
+    if passed or not any(outcome == "failed" for outcome, _ in outcomes):
+        return ok | {"status": "passes wrong tests", "passed": sorted(passed)[:_SHOWN]}
+    return ok
+
+
+def _outcomes(report: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """A report's lines, and what each says of which case."""
+    lines = report.partition("\n\n")[0].splitlines()
+    return lines, [(outcome, name) for outcome, _, name in (each.partition(" ") for each in lines)]
 
 
 def _missing(modules: list[str], python: SandboxPython | None) -> str:

@@ -1,10 +1,14 @@
 """BigCodeBench: a solution beside its `unittest` cases, and what does not buy a verdict."""
 
+import ast
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.scoring.published.bigcodebench_cheats import KNOWN, TARGETS, programs
 from tutti.tasks.sandbox import CODE_PYTHON, Sandbox, SandboxLimits
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.published.bigcodebench import LIMITS, BigCodeBench
@@ -148,8 +152,88 @@ async def test_no_cheat_passes_where_it_is_imported(sandbox: Sandbox, name: str)
 
 
 async def test_a_changed_unittest_is_named(sandbox: Sandbox) -> None:
-    score = await scored(sandbox, reply(CHEATS["assertions"]))
-    assert score.detail["status"] == "unittest or builtins changed"
+    """And what reaches for it, and what passes without being right."""
+    unit = "import sys\n    unit = sys.modules['unit' + 'test']\n    "
+    for body, status in (
+        (unit + "unit.TestCase.assertEqual = print", "changed what its tests use"),
+        ("import os; os.path.exists = print; return x", "error"),
+        (unit + "raise unit.case._ShouldStop", "passes wrong tests"),
+        (CHEATS["assertions"], "reaches for its tests"),
+    ):
+        assert (await scored(sandbox, reply(body))).detail["status"] == status
+
+
+@pytest.mark.parametrize("name", TARGETS)
+async def test_honest_solutions_pass(sandbox: Sandbox, name: str) -> None:
+    """Also with classes that compare, libraries that look at frames, caches and threads."""
+    tests, right = TARGETS[name]
+    code = f"""import collections, functools, inspect, logging, sys, threading, warnings
+class Point:
+    def __eq__(self, other): return isinstance(other, Point)
+    def __lt__(self, other): return False
+class Helper:
+    pair = collections.namedtuple("pair", "a b")
+    cached = functools.lru_cache(max)
+{right.replace("def task_func", "def inner")}
+def task_func(*args):
+    global state
+    state = Helper.pair(Point() == Point(), Helper.cached(1, 2))
+    logging.getLogger("x").warning("%s", inspect.signature(inner))
+    warnings.warn(str(inspect.getmodule(inner)))
+    getattr(sys.stdout, "flush")()
+    thread = threading.Thread(target=print)
+    thread.start()
+    thread.join()
+    try:
+        return inner(*args)
+    except TypeError as error:
+        logging.exception(error.__class__.__name__)
+        raise
+"""
+    score = await scored(sandbox, f"```python\n{code}```", tests=tests, cases=cases_of(tests))
+    assert score.correct, score.detail
+
+
+def cases_of(tests: str) -> list[str]:
+    """The names of the tests."""
+    functions = (node for node in ast.walk(ast.parse(tests)) if isinstance(node, ast.FunctionDef))
+    return [each.name for each in functions if each.name.startswith("test")]
+
+
+async def passing(sandbox: Sandbox, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Which of the programs pass the tests that they come with."""
+    room = asyncio.Semaphore(4)
+
+    async def one(tests: str, code: str) -> bool:
+        async with room:
+            given: dict[str, Any] = {"tests": tests, "cases": cases_of(tests)}
+            score = await scored(sandbox, f"```python\n{code}\n```", **given)
+            return score.correct is True
+
+    outcomes = await asyncio.gather(*(one(*pair) for pair in pairs))
+    return [code for (_, code), correct in zip(pairs, outcomes, strict=True) if correct]
+
+
+@pytest.mark.slow
+async def test_no_listed_program_passes(sandbox: Sandbox) -> None:
+    """Each with tests of its own; all of them with all tests in the e2e tests."""
+    tests = [given for given, _ in TARGETS.values()]
+    pairs = [(tests[at % len(tests)], code) for at, (_, code) in enumerate(programs())]
+    assert len(pairs) > 300 and await passing(sandbox, pairs) == []
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", TARGETS)
+async def test_no_listed_program_passes_any_tests(sandbox: Sandbox, name: str) -> None:
+    """Some 1,100 runs."""
+    assert await passing(sandbox, [(TARGETS[name][0], code) for _, code in programs()]) == []
+
+
+@pytest.mark.slow
+async def test_what_is_known_to_pass(sandbox: Sandbox) -> None:
+    """What the scorer cannot stop: docs/security.md names it. One that no longer passes belongs
+    in the other list."""
+    assert await passing(sandbox, list(KNOWN.values())) == [code for _, code in KNOWN.values()]
 
 
 async def test_endless_solutions_end(sandbox: Sandbox) -> None:
@@ -190,9 +274,24 @@ async def test_annotations_are_evaluated(sandbox: Sandbox) -> None:
 
 
 async def test_skipped_cases_count_only_where_the_tests_say_so(sandbox: Sandbox) -> None:
-    tests = "import unittest\nclass TestCases(unittest.TestCase):\n    @unittest.skip('x')\n"
-    tests += "    def test_a(self):\n        self.fail()"
-    assert (await scored(sandbox, reply("return 1"), tests=tests, cases=["test_a"])).correct
+    """Of that case: for the others it says nothing. An expected failure likewise."""
+    head = "import unittest\nclass TestCases(unittest.TestCase):\n"
+    case = "    def test_a(self):\n        self.assertEqual(task_func(0), 0)\n"
+    gone = "raise getattr(globals()['unit' + 'test'], 'Skip' + 'Test')('x')"
+    for mark in ("skip('x')", "expectedFailure"):
+        tests = f"{head}    @unittest.{mark}\n    def test_b(self):\n        self.fail()\n{case}"
+        given: dict[str, Any] = {"tests": tests, "cases": ["test_a", "test_b"]}
+        assert (await scored(sandbox, reply("return x"), **given)).correct
+        score = await scored(sandbox, reply(gone), **given)
+        assert not score.correct and "skipped test_a" in score.detail["failed"]
+
+
+async def test_cases_that_may_end_early_have_no_control(sandbox: Sandbox) -> None:
+    tests = "import unittest\nclass TestCases(unittest.TestCase):\n    def test_a(self):\n"
+    tests += "        if task_func(1) == 1:\n            return\n        self.fail()"
+    given: dict[str, Any] = {"tests": tests, "cases": ["test_a"]}
+    assert (await scored(sandbox, reply("return x"), **given)).correct
+    assert not (await scored(sandbox, reply("return 2"), **given)).correct
 
 
 async def test_a_missing_library_is_nobodys_fault(

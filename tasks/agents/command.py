@@ -29,6 +29,7 @@ import signal
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ from tutti.tasks.agents.models.model import ModelCallFailed
 from tutti.tasks.agents.models.retry import CONNECTION, RETRY
 from tutti.tasks.agents.score import Score
 from tutti.tasks.agents.shipped import SHIPPED
-from tutti.tasks.serving import NoAnswer
+from tutti.tasks.serving import TOKEN, NoAnswer, end_marked
 
 OUTPUT_BYTES = 1 << 20  # of each stream; the rest is read and discarded
 ENDING_S = 5.0
@@ -150,10 +151,11 @@ async def _run(
 
     Raises ModelCallFailed.
     """
+    mark = uuid.uuid4().hex
     process = await asyncio.create_subprocess_exec(
         *_words(command.text),
         cwd=folder,
-        env=dict(environment),
+        env={**environment, TOKEN: mark},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -172,7 +174,10 @@ async def _run(
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        await asyncio.to_thread(end_marked, mark)
+        with contextlib.suppress(TimeoutError):  # asyncio waits for the pipes' other ends, too
+            async with asyncio.timeout(ENDING_S):
+                await process.wait()
         if command.guard is not None:
             command.guard.ended(process.pid)
     try:

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import shlex
+import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from tutti.storage import now
 from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
+from tutti.tasks.serving import TOKEN, end_marked
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -104,11 +106,15 @@ async def open_mcp(server: McpServer) -> AsyncIterator[MCPTools]:
         from mcp import Client
     except ImportError as error:
         raise ToolUnavailable("MCP tools need the package mcp: pip install 'tutti[mcp]'") from error
-    with TemporaryFile("w+", errors="replace") as stderr:
-        async with AsyncExitStack() as stack:
-            client = Client(_target(server, stderr))
-            schemas = await _started(client, server, stderr, stack)
-            yield MCPTools(client, schemas, server, stderr)
+    mark = uuid.uuid4().hex
+    try:
+        with TemporaryFile("w+", errors="replace") as stderr:
+            async with AsyncExitStack() as stack:
+                client = Client(_target(server, stderr, mark))
+                schemas = await _started(client, server, stderr, stack)
+                yield MCPTools(client, schemas, server, stderr)
+    finally:
+        await asyncio.to_thread(end_marked, mark)
 
 
 async def _started(
@@ -126,14 +132,15 @@ async def _started(
         raise ToolUnavailable(f"the MCP server {server.where!r} did not start: {why}") from error
 
 
-def _target(server: McpServer, stderr: IO[str]) -> Any:
-    """What the client connects to. A command's stderr is kept from the terminal."""
+def _target(server: McpServer, stderr: IO[str], mark: str) -> Any:
+    """What the client connects to. A command's stderr is kept from the terminal; `mark` is in the
+    environment of all that it starts."""
     if server.where.startswith(("http://", "https://")):
         return server.where
     from mcp import StdioServerParameters, stdio_client
 
     command, *arguments = shlex.split(server.where)
-    environment = None if server.environment is None else dict(server.environment)
+    environment = {**(server.environment or {}), TOKEN: mark}
     started = StdioServerParameters(command=command, args=arguments, env=environment)
     return stdio_client(started, errlog=cast(TextIO, stderr))
 

@@ -49,9 +49,11 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.first_call import call_once as call_once
     from tutti.tasks.serving.new_weights import swap_weights as swap_weights
     from tutti.tasks.serving.phases import asleep as asleep
+    from tutti.tasks.serving.process import TOKEN as TOKEN
     from tutti.tasks.serving.process import Child as Child
     from tutti.tasks.serving.process import answers as answers
     from tutti.tasks.serving.process import claim_port as claim_port
+    from tutti.tasks.serving.process import end_marked as end_marked
     from tutti.tasks.serving.process import reap_stale as reap_stale
     from tutti.tasks.serving.registry import Model as Model
     from tutti.tasks.serving.registry import checkpoint_id as checkpoint_id

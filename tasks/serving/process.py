@@ -186,10 +186,7 @@ def reap_stale(catalog: Catalog) -> list[str]:
         if start_ticks(row["pid"]) == row["start_ticks"]:
             continue  # its supervisor is alive, so its owner is too
         token = json.loads(row["detail"])["token"]
-        for pid in _holders(token):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-                ended.append(row["role"])
+        ended += [row["role"]] * end_marked(token)
         table = cat.processes
         with catalog.transaction() as connection:
             key = (table.c.pid == row["pid"]) & (table.c.start_ticks == row["start_ticks"])
@@ -197,10 +194,20 @@ def reap_stale(catalog: Catalog) -> list[str]:
     return ended
 
 
-def _holders(token: str) -> list[int]:
-    wanted = f"{TOKEN}={token}".encode()
-    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
-    return [pid for pid in pids if wanted in _environment(pid)]
+def end_marked(token: str) -> int:
+    """Kill the processes that were started with `TOKEN` = `token` in their environment, also where
+    they left their session; returns how many. One that was started without it is not found."""
+    wanted, ended = f"{TOKEN}={token}".encode(), set[int]()
+    while found := {pid for pid in _pids() - ended if wanted in _environment(pid)}:
+        for pid in found:  # one may have started another meanwhile
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        ended |= found
+    return len(ended)
+
+
+def _pids() -> set[int]:
+    return {int(entry) for entry in os.listdir("/proc") if entry.isdecimal()}
 
 
 def _environment(pid: int) -> list[bytes]:
@@ -240,8 +247,7 @@ def stranger_at(port: int, root: int) -> int | None:
     """
     inodes = _listeners(port)
     ours = {root, *descendants(root)}
-    pids = (int(entry) for entry in os.listdir("/proc") if entry.isdecimal())
-    return next((pid for pid in pids if pid not in ours and inodes & _sockets(pid)), None)
+    return next((pid for pid in _pids() - ours if inodes & _sockets(pid)), None)
 
 
 def _listeners(port: int) -> set[str]:

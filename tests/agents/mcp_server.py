@@ -1,6 +1,7 @@
 """An MCP server over stdio, for tests: ``python -m tests.agents.mcp_server``."""
 
 import os
+import subprocess
 import sys
 import time
 
@@ -39,6 +40,12 @@ def leave() -> str:
 def secret() -> str:
     """Whether a key of the agent's is seen here."""
     return str("MY_API_KEY" in os.environ)
+
+
+@server.tool()
+def daemon() -> str:
+    """Starts a process that leaves the session; its pid."""
+    return str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)
 
 
 if __name__ == "__main__":

@@ -205,20 +205,21 @@ async def test_a_gateway_that_is_silent_is_asked_three_times(
         assert "does not say what the attempt waited: TimeoutError" in str(done.error_message)
 
 
+@pytest.mark.parametrize("leaves", [False, True])
 async def test_what_takes_too_long_is_ended_with_all_it_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bool
 ) -> None:
-    """Children too, though they would run for minutes."""
+    """Children too, though they would run for minutes, or leave the session."""
     pid = tmp_path / "pid"
     program = (
         "import subprocess, sys, time; "
-        'p = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]); '
+        f'p = subprocess.Popen(["sleep", "600"], start_new_session={leaves}); '
         f'open("{pid}", "w").write(str(p.pid)); time.sleep(600)'
     )
     trajectory = await play_before(program, 1.0, monkeypatch)
     assert (trajectory.status, trajectory.stop_reason) == ("limit", "time")
     child = int(pid.read_text())
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    soon(lambda: not is_running(child), 60)
 
 
 def test_a_flood_of_output_is_cut() -> None:
@@ -271,7 +272,7 @@ def test_programs_end_when_their_owner_is_killed(tmp_path: Path) -> None:
     told = tmp_path / "pid"
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(told)])
     try:
-        group = _soon(lambda: int(told.read_text() or 0) if told.exists() else 0, 60)
+        group = soon(lambda: int(told.read_text() or 0) if told.exists() else 0, 60)
         left = psutil.Process(owner.pid).children(recursive=True)
         assert len(left) >= 3, "the guard, the program, and what it started"
         assert any(process.pid == group for process in left)
@@ -297,7 +298,15 @@ def test_a_guard_ends_what_was_told_and_has_not_ended() -> None:
         kept.wait()
 
 
-def _soon(found: Callable[[], int], seconds: float) -> int:
+def is_running(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def soon(found: Callable[[], int], seconds: float) -> int:
     """What it finds once it finds something."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
+from tests.agents.test_command import is_running, soon
 from tutti.tasks.agents.mcp import McpServer, MCPTools, open_mcp
 from tutti.tasks.agents.tools import ToolUnavailable
 
@@ -27,19 +28,24 @@ def with_tools(work: Callable[[MCPTools], Awaitable[T]], call_s: float = 20.0) -
     return asyncio.run(run())
 
 
-def test_tools_are_listed_and_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With their schemas; the server sees no key of ours."""
+def test_tools_are_listed_and_called_and_all_ends_with_the_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With their schemas; the server sees no key of ours. A process that has left the command's
+    session ends, too."""
     monkeypatch.setenv("MY_API_KEY", "x")
 
-    async def work(tools: MCPTools) -> None:
+    async def work(tools: MCPTools) -> int:
         named = {each["function"]["name"]: each["function"] for each in tools.schemas}
         assert named["add"]["description"] == "Add two numbers."
         assert set(named["add"]["parameters"]["properties"]) == {"a", "b"}
         result = await tools.use("add", '{"a": 40, "b": 2}')
         assert (result.status, result.content) == ("ok", "42")
         assert (await tools.use("secret", "")).content == "False"
+        return int((await tools.use("daemon", "{}")).content)
 
-    with_tools(work)
+    pid = with_tools(work)
+    soon(lambda: not is_running(pid), 60)
 
 
 BAD_CALLS = (

@@ -40,6 +40,7 @@ KERNEL = (
     "tutti.tasks.project",
     "tutti.face",
     "tutti.errors",
+    "tutti.terminal",
 )
 """Modules without a stage, which every stage may import."""
 STAGED = ("tutti.tasks.sweeps",)

@@ -16,7 +16,7 @@ CUDA_TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend auto)
 HARNESSES := inspect lm-eval verifiers agents
 BACKENDS := llama-factory verl
 
-.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long fuzz lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check api-bank bfcl docs ui clean
+.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long fuzz fuzz-http lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check api-bank bfcl docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -124,6 +124,10 @@ fuzz: $(VENV)/.done ## draw new cases for the property tests, FUZZ_MINUTES=60 lo
 	until=$$(($$(date +%s) + 60 * $(FUZZ_MINUTES))); while test $$(date +%s) -lt $$until; do \
 		HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -m "hypothesis and not e2e" -n 3 --dist worksteal \
 			--override-ini timeout=1200 || exit 1; done
+
+FUZZ_REQUESTS ?= 200000
+fuzz-http: $(VENV)/.done ## send FUZZ_REQUESTS=200000 fuzzed requests to every HTTP service
+	TUTTI_FUZZ_REQUESTS=$(FUZZ_REQUESTS) $(BIN)/pytest tests/e2e/test_http_fuzz.py -s -m e2e
 
 lint: $(VENV)/.done ## run ruff, mypy and the project's own checks
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ search run beside, each for its own request. The gateway's server and rules chec
 import argparse
 import asyncio
 import contextlib
+import gc
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -296,6 +297,7 @@ def run(
 
     async def work() -> None:
         async with open_service(folder, options, embedder) as server:
+            gc.freeze()  # else each full collection holds the loop for all that was loaded
             await serve(server, port)
 
     sys.setswitchinterval(SWITCH_S)

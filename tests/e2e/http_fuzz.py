@@ -1,6 +1,7 @@
 """Thousands of fuzzed requests: bodies, paths, headers, bytes, and engines' answers.
 
-In: a seed. Out: bytes for a gateway's port, and for an engine's answers. What is drawn depends on
+In: a seed. Out: bytes for the port of a gateway (`Fuzz`), of the retrieval service (`SearchFuzz`)
+or of the server of reports (`ReportFuzz`), and for an engine's answers. What is drawn depends on
 the seed alone, so what has failed can be sent again.
 """
 
@@ -32,11 +33,26 @@ WORDS = (
     "passthrough", "cap", "adaptive", "null", "http://127.0.0.1:9", "OPENAI_API_KEY", "é\u2028🐍",
     "-1", "9" * 30, "../../etc", "%2e%2e", "a" * 300,
 )  # fmt: skip
+SEARCH_FIELDS = (
+    "queries", "topk", "return_scores", "eid", "ids", "mode", "approximate", "neighbours",
+    "min_score", "rerank", "web",
+)  # fmt: skip
+REPORT_PATHS = (
+    "/", "/report-0a/", "/report-0a/index.html", "/report-0a/throughput.png", "/report-0a",
+    "/report-0a/../../catalog.db", "/report-0a/..%2f..%2fcatalog.db", "//etc/passwd",
+)  # fmt: skip
+LARGE = 0.0005
+"""Share of bodies that are as large as they can be cheaply made: `Fuzz.large`."""
+LARGE_BYTES = 1_000_000
 NUMBERS = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64 - 1, -(2**63), 1e308, 1e-320, 0.5, True, False)
 
 
 class Fuzz:
-    """A source of requests and answers."""
+    """A source of requests and answers; by default of a gateway's."""
+
+    paths: tuple[str, ...] = PATHS
+    call_paths: tuple[str, ...] = PATHS[:5]
+    fields: tuple[str, ...] = FIELDS
 
     def __init__(self, seed: int, token: str) -> None:
         self.random = random.Random(seed)
@@ -56,7 +72,8 @@ class Fuzz:
         size = self.random.randrange(4)
         if draw < 0.8:
             return [self.value(depth + 1) for _ in range(size)]
-        return {self.random.choice(FIELDS + WORDS): self.value(depth + 1) for _ in range(size)}
+        names = self.fields + WORDS
+        return {self.random.choice(names): self.value(depth + 1) for _ in range(size)}
 
     def deep(self, levels: int) -> Any:
         """A value of so many levels."""
@@ -82,20 +99,34 @@ class Fuzz:
     def body(self) -> bytes:
         """A body: a call, any JSON, or bytes."""
         draw = self.random.random()
+        if draw < LARGE:
+            return self.large()
         if draw < 0.6:
-            many = range(self.random.randrange(4))
-            told: dict[str, Any] = {"model": "m", "messages": [self.message() for _ in many]}
-            told["stream"] = self.random.random() < 0.4
+            told = self.sound()
             for _ in range(self.random.randrange(3)):
-                told[self.random.choice(FIELDS)] = self.value()
+                told[self.random.choice(self.fields)] = self.value()
             return json.dumps(told).encode("utf-8", "surrogatepass")
         if draw < 0.85:
             return json.dumps(self.value()).encode("utf-8", "surrogatepass")
         return self.random.randbytes(self.random.randrange(200))
 
+    def sound(self) -> dict[str, Any]:
+        """The body of a call that is answered, as far as its messages are sound."""
+        many = range(self.random.randrange(4))
+        told: dict[str, Any] = {"model": "m", "messages": [self.message() for _ in many]}
+        return told | {"stream": self.random.random() < 0.4}
+
+    def large(self) -> bytes:
+        """A megabyte in one of the forms that cost most to read."""
+        units = (b"{},", b"0,", b"[", b'"a",', b'{"a":', "🐍".encode())
+        one = self.random.choice(units)
+        many = one * (LARGE_BYTES // len(one))
+        start = b'{"%b": ' % self.random.choice(self.fields).encode()
+        return start + self.random.choice((b"[%b0]}", b'"%b"}', b"%b")) % many
+
     def target(self) -> bytes:
         """A path, some of its characters written another way."""
-        path = self.random.choice(PATHS[:4] if self.random.random() < 0.5 else PATHS)
+        path = self.random.choice(self.call_paths if self.random.random() < 0.5 else self.paths)
         if self.random.random() < 0.2:
             path += "?" + self.random.choice(WORDS[:8])
         letters = [
@@ -132,7 +163,7 @@ class Fuzz:
     def call(self) -> bytes:
         """A sound request whose body may hold anything."""
         body = self.body()
-        path = self.random.choice(PATHS[:5]).encode()
+        path = self.random.choice(self.call_paths).encode()
         program = b"X-Program-Id: p%d\r\n" % self.random.randrange(200)
         return (
             b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\n%bContent-Type: application/json\r\n"
@@ -187,3 +218,37 @@ class Fuzz:
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
         )
         return head + b"\r\n" + chunks + (b"0\r\n\r\n" if self.random.random() < 0.9 else b"")
+
+
+class SearchFuzz(Fuzz):
+    """A source of requests to the retrieval service."""
+
+    paths = ("/retrieve", "/health", "/retrieve/", "/", "*", "//retrieve", "http://h/retrieve")
+    call_paths = ("/retrieve",)
+    fields = SEARCH_FIELDS
+
+    def sound(self) -> dict[str, Any]:
+        """A search; one in five hundred of many long queries."""
+        words = ("amber", "birch", "title6", "number7", "é\u2028🐍", "", "a " * 200)
+        large = self.random.random() < 0.002
+        many = range(256 if large else 1 + self.random.randrange(3))
+        told: dict[str, Any] = {
+            "queries": [self.random.choice(words) * (1 + large * 4) for _ in many],
+            "topk": self.random.choice((1, 5, 100)),
+        }
+        if self.random.random() < 0.3:
+            told["ids"] = [f"p{self.random.randrange(3000)}" for _ in range(4)]
+        return told
+
+
+class ReportFuzz(Fuzz):
+    """A source of requests to the server of reports."""
+
+    paths = REPORT_PATHS
+    call_paths = REPORT_PATHS
+
+    def call(self) -> bytes:
+        """A sound request for a page."""
+        method = self.random.choice((b"GET", b"HEAD"))
+        path = self.random.choice(self.paths).encode()
+        return b"%b %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" % (method, path)

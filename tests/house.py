@@ -70,6 +70,8 @@ FORBIDDEN_IMPORTS = {
     "bench": (),
 }
 
+SERVERS = ("http.server", "socketserver", "wsgiref", "aiohttp.web", "starlette", "uvicorn")
+"""Other HTTP servers than that of `tasks/serving/wire`, whose rules every service has."""
 SANDBOX = "tutti.tasks.sandbox"
 RUNNERS = ("Sandbox", "SandboxSession", "SandboxSessions")
 LEVEL_CHOICES = ("level_for_models", "sandbox_level")
@@ -124,6 +126,8 @@ def _of_module(root: Path, package: str, name: str, text: str) -> Iterator[tuple
             yield from _of_import(package, node)
             yield from _past_the_face(root, name, node)
             yield from _upward(name, node)
+            if package in INSTALLED:
+                yield from _own_server(node)
         elif isinstance(node, ast.ExceptHandler):
             yield from _of_handler(node)
     if package in INSTALLED and not name.startswith("tasks/sandbox/"):
@@ -226,6 +230,16 @@ def _of_handler(node: ast.ExceptHandler) -> Iterator[tuple[int, str, str]]:
     broad = isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
     if silent and broad:
         yield node.lineno, "silent except", "`except Exception: pass` hides every bug"
+
+
+def _own_server(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str, str]]:
+    """Imports of another HTTP server."""
+    modules = [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        modules = [f"{node.module}.{name}" for name in modules]
+    for module in modules:
+        if f"{module}.".startswith(tuple(f"{server}." for server in SERVERS)):
+            yield node.lineno, "http server", f"{module}: services use tutti.tasks.serving.wire"
 
 
 def _own_level(tree: ast.Module) -> Iterator[tuple[int, str, str]]:

@@ -57,6 +57,24 @@ def test_no_module_chooses_a_sandbox_level_itself(tmp_path: Path, text: str, fou
     assert ("sandbox level" in [rule for _, _, rule, _ in offences(tmp_path)]) is found
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("from http.server import ThreadingHTTPServer", True),
+        ("from aiohttp import web", True),
+        ("import uvicorn", True),
+        ("from starlette.applications import Starlette", True),
+        ("from http import HTTPStatus", False),
+        ("import aiohttp", False),
+    ],
+)
+def test_every_service_has_the_same_http_server(tmp_path: Path, line: str, found: bool) -> None:
+    path = tmp_path / "cli" / "pages.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'"""A module."""\n\n{line}\n')
+    assert ("http server" in [rule for _, _, rule, _ in offences(tmp_path)]) is found
+
+
 @pytest.mark.parametrize(("files", "found"), [(20, False), (21, True)])
 def test_a_folder_with_more_than_twenty_files_is_an_offence(
     tmp_path: Path, files: int, found: bool

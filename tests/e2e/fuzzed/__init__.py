@@ -1,0 +1,1 @@
+"""What the fuzz test of HTTP services draws, and how it measures them."""

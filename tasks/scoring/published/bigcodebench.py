@@ -15,7 +15,7 @@ published program is fooled by more: a solution that skips the tests, changes `u
 itself the state "passed" is right there.
 
 The interpreter is the one that TUTTI_CODE_PYTHON names, else tutti's with its standard library
-only. Where a library is missing there, ScorerFailed names it.
+only. Where a library that the task needs is missing there, ScorerFailed names it.
 """
 
 import inspect
@@ -53,14 +53,7 @@ LIMITS = SandboxLimits(
     file_mb=256,
     files=10_000,
 )
-_SAME_NAMES = (
-    "blake3 chardet cryptography django docxtpl faker folium gensim geopandas geopy holidays keras"
-    " librosa lxml matplotlib mechanize multidict natsort nltk numpy obspy openpyxl pandas"
-    " prettytable psutil pyquery pytesseract pytz regex requests rsa scipy seaborn selenium"
-    " sendgrid shapely soundfile sqlalchemy statsmodels sympy tensorflow textblob texttable torch"
-    " werkzeug wikipedia wordcloud wordninja wtforms xlrd xlwt xmltodict flask"
-)
-KNOWN: dict[str, str] = {name: name for name in _SAME_NAMES.split()} | {
+PACKAGES = {
     "Crypto": "pycryptodome",
     "IPython": "ipython",
     "Levenshtein": "python-Levenshtein",
@@ -80,8 +73,7 @@ KNOWN: dict[str, str] = {name: name for name in _SAME_NAMES.split()} | {
     "sklearn": "scikit-learn",
     "yaml": "PyYAML",
 }
-"""The benchmark's third-party modules, and the packages that have them. A solution that imports one
-that is missing here is not wrong because of it."""
+"""The benchmark's third-party modules that have another name than their package."""
 _FUTURE = "from __future__ import annotations\n"
 _SHOWN, _SHOWN_CHARS = 20, 500
 
@@ -113,7 +105,6 @@ class BigCodeBench:
             "tests": tests,
             "entry_point": entry_point,
             "libraries": needed(target, "libraries", list),
-            "known": list(KNOWN),
         }
         wanted = sorted(needed(target, "cases", list))
         excused = excuses(tests, wanted)
@@ -198,7 +189,7 @@ def _outcomes(report: str) -> tuple[list[str], list[tuple[str, str]]]:
 
 def _missing(modules: list[str], python: SandboxPython | None) -> str:
     """What the user is told of missing modules, with the command that installs them."""
-    packages = " ".join(dict.fromkeys(KNOWN.get(name, name) for name in modules))
+    packages = " ".join(dict.fromkeys(PACKAGES.get(name, name) for name in modules))
     if python is None:
         pip = f"python3 -m venv FOLDER && FOLDER/bin/pip install {packages}"
         return f"set {CODE_PYTHON} to a Python that has {', '.join(modules)}: `{pip}`"

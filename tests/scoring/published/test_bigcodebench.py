@@ -2,13 +2,14 @@
 
 import ast
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.scoring.published.bigcodebench_cheats import KNOWN, TARGETS, programs
+from tests.scoring.published.bigcodebench_cheats import ARRAYS, KNOWN, LIBRARIES, TARGETS, programs
 from tutti.tasks.sandbox import CODE_PYTHON, Sandbox, SandboxLimits
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.published.bigcodebench import LIMITS, BigCodeBench
@@ -61,6 +62,7 @@ TARGET: dict[str, Any] = {
     "before": "import os\ndef task_func(x):\n\n    pass\n",
     "libraries": ["os"],
 }
+WITH_LIBRARIES = os.environ.get(CODE_PYTHON)
 SHORT = replace(LIMITS, seconds=10.0)
 
 WRONG = {
@@ -227,6 +229,18 @@ async def test_no_listed_program_passes(sandbox: Sandbox) -> None:
 async def test_no_listed_program_passes_any_tests(sandbox: Sandbox, name: str) -> None:
     """Some 1,100 runs."""
     assert await passing(sandbox, [(TARGETS[name][0], code) for _, code in programs()]) == []
+
+
+@pytest.mark.slow
+async def test_no_comparison_of_a_library_is_bought(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`numpy.testing` and pandas changed, arrays that are equal to everything."""
+    if WITH_LIBRARIES is None:
+        pytest.skip(f"{CODE_PYTHON} names no Python with numpy and pandas")
+    monkeypatch.setenv(CODE_PYTHON, WITH_LIBRARIES)
+    tests, right = ARRAYS
+    assert await passing(sandbox, [(tests, code) for code in [right, *LIBRARIES]]) == [right]
 
 
 @pytest.mark.slow

@@ -106,10 +106,10 @@ class BigCodeBench:
         code, report = await self._run(resources.sandbox, given)
         detail = _verdict(report, wanted, excused)
         sure = [case for case in wanted if not excused[case]]
-        given["tests"], controlled = controls(tests, sure, entry_point)
-        if detail["status"] == "ok" and controlled:
+        given["tests"], failures = controls(tests, sure, entry_point)
+        if detail["status"] == "ok" and failures:
             _, report = await self._run(resources.sandbox, given)
-            detail = _control_verdict(report, controlled, detail)
+            detail = _control_verdict(report, failures, detail)
         correct = detail["status"] == "ok"
         return Score(self.name, self.version, float(correct), correct, code, detail)
 
@@ -164,14 +164,14 @@ def _verdict(
 
 
 def _control_verdict(
-    report: str | dict[str, Any], controlled: set[str], ok: dict[str, Any]
+    report: str | dict[str, Any], failures: Mapping[str, int], ok: dict[str, Any]
 ) -> dict[str, Any]:
-    """`ok` if the controls of these cases failed, else why it is no pass."""
+    """`ok` if each case failed as often as it must, else why it is no pass."""
     if isinstance(report, dict):
         return ok | report | {"status": f"with wrong tests: {report['status']}"}
     _, outcomes = _outcomes(report)
-    passed = {name for outcome, name in outcomes if outcome != "failed"} & controlled
-    if passed or not any(outcome == "failed" for outcome, _ in outcomes):
+    passed = [case for case, most in failures.items() if outcomes.count(("failed", case)) < most]
+    if passed:
         return ok | {"status": "passes wrong tests", "passed": sorted(passed)[:_SHOWN]}
     return ok
 

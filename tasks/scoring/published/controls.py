@@ -1,19 +1,18 @@
 """Tests with wrong expectations: what is right for a `unittest` case fails its control.
 
-A control is the case with one expectation changed: another literal, a value that equals nothing, a
-condition negated, an exception that nothing raises. A case without such a place gets an assertion
+A control is the case with its expectations changed: another literal, a value that equals nothing, a
+condition negated, an exception that nothing raises. Each stands in a subtest of its own, so that
+the case goes on and every one of them has to fail. A case without such a place gets an assertion
 that fails at its end. What passes a case without being right (assertions that were changed, a
-report that was made up, an object equal to everything, an expected value that was read from the
-test) passes the control too. The rest of the text stays as it is, so that a program cannot tell a
-case from its control without knowing the answer.
+report that was made up, an object equal to everything, a literal that was read from the test)
+passes the control too.
 """
 
 import ast
-import random
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-_NOTHING, _NEVER = "[object()]", "GeneratorExit"
+_NEVER = "GeneratorExit"  # an exception that nothing raises
 _EXACT = frozenset(
     "assertEqual assertEquals assertListEqual assertDictEqual assertTupleEqual assertSetEqual"
     " assertCountEqual assertSequenceEqual assertMultiLineEqual assertIs".split()
@@ -28,41 +27,47 @@ _CALLED = frozenset(f"assert_{name}" for name in ("called_with", "called_once_wi
 _FAILING = {
     "assertTrue": "not ({0})",
     "assertFalse": "not ({0})",
-    "assertIsNone": "0",
-    "assertIsNotNone": "None",
+    "assertIsNone": "({0}, 0)[1]",
+    "assertIsNotNone": "({0}, None)[1]",
     "assertRaises": _NEVER,
     "assertRaisesRegex": _NEVER,
-    "assertIsInstance": "{0}, " + _NEVER,
-    "assertNotEqual": "0, 0",
-    "assertNotAlmostEqual": "0, 0",
-    "assertNotIn": "0, [0]",
-    "assertGreater": "0, 1",
-    "assertGreaterEqual": "0, 1",
-    "assertLess": "1, 0",
-    "assertLessEqual": "1, 0",
-    "assertRegex": "'', 'x'",
+    "assertIsInstance": f"*({{0}}, {{1}}, {_NEVER})[::2]",
+} | {
+    f"assert{name}": f"*({{0}}, {{1}}, {values})[2:]"
+    for name, values in (
+        ("NotEqual", "0, 0"),
+        ("NotAlmostEqual", "0, 0"),
+        ("NotIn", "0, [0]"),
+        ("Greater", "0, 1"),
+        ("GreaterEqual", "0, 1"),
+        ("Less", "1, 0"),
+        ("LessEqual", "1, 0"),
+        ("Regex", "'', 'x'"),
+    )
 }
-"""The first arguments of other assertions, for which they fail."""
+"""What stands in the place of other assertions' arguments, so that they are evaluated but fail."""
 _Edit = tuple[int, int, str]
 """Start and end in the text's bytes, and what stands there instead."""
 
 
-def controls(tests: str, cases: Collection[str], entry_point: str) -> tuple[str, set[str]]:
-    """The tests with the controls of `cases`, and the names of the cases that have one: those that
-    are surely run to their end. Which expectation is changed is drawn at random."""
+def controls(tests: str, cases: Collection[str], entry_point: str) -> tuple[str, dict[str, int]]:
+    """The tests with the controls of `cases`, and how often each case must fail then. A case that
+    may end early has none."""
     text = _Text(tests)
-    edits: dict[str, list[_Edit]] = {}
+    edits: list[_Edit] = []
+    failures: dict[str, int] = {}
     without = set[str]()
     for suite in ast.walk(ast.parse(tests)):
         for case in suite.body if isinstance(suite, ast.ClassDef) else ():
             name = getattr(case, "name", "")
             if name in cases and isinstance(case, ast.FunctionDef) and _runs_to_its_end(case):
                 places = _Places(text, case, entry_point)
-                edits.setdefault(name, []).append(places.drawn())
+                edits += places.edits
+                failures[name] = min(places.count, failures.get(name, places.count))
             elif name in cases:
                 without.add(name)
-    wrong = edits.keys() - without
-    return text.changed([edit for name in wrong for edit in edits[name]]), wrong
+    sure = {name: count for name, count in failures.items() if name not in without}
+    return (text.changed(edits) if sure else tests), sure
 
 
 def excuses(tests: str, cases: Collection[str]) -> dict[str, set[str]]:
@@ -129,26 +134,23 @@ class _Text:
 
 
 class _Places:
-    """The expectations of a case that can be changed."""
+    """The expectations of a case that are surely reached, and their changes."""
 
     def __init__(self, text: _Text, case: ast.FunctionDef, entry_point: str) -> None:
-        self._text, self._case = text, case
+        self._text, self._self = text, case.args.args[0].arg
         self._answers = {entry_point}  # names of values that come from the solution
-        self.compared: list[_Edit] = []
-        self.other: list[_Edit] = []
+        self.edits: list[_Edit] = []
+        self.count = 0
         self._look(case.body)
+        if not self.count:
+            self._add_failure(case.body[-1])
 
-    def drawn(self) -> _Edit:
-        """One of them; a comparison if there is one, since that also finds false equality."""
-        places = self.compared or self.other or [self._at_the_end()]
-        return random.SystemRandom().choice(places)
-
-    def _at_the_end(self) -> _Edit:
-        last = self._case.body[-1]
+    def _add_failure(self, last: ast.stmt) -> None:
         indent = self._text.indent(last)
         end = self._text.place(last.end_lineno or 0, last.end_col_offset or 0)
         joint = "; " if indent is None else f"\n{indent}"
-        return end, end, f"{joint}{self._case.args.args[0].arg}.assertEqual(0, 1)"
+        self.edits.append((end, end, f"{joint}{self._self}.assertEqual(0, 1)"))
+        self.count = 1
 
     def _look(self, body: Sequence[ast.stmt]) -> None:
         """Look through the statements that are run whatever happens."""
@@ -157,41 +159,51 @@ class _Places:
                 stored = (node for target in part.targets for node in ast.walk(target))
                 self._answers |= {node.id for node in stored if isinstance(node, ast.Name)}
             elif isinstance(part, ast.Expr):
-                self._assertion(part.value)
+                self._change(part, "with {}.subTest(): ", self._assertion(part.value))
             elif isinstance(part, ast.Assert):
-                self._condition(part.test)
+                self._change(part, "with {}.subTest(): ", self._condition(part.test))
             elif isinstance(part, ast.Try) and not part.handlers:
                 self._look([*part.body, *part.finalbody])
             elif isinstance(part, ast.With):
                 calls = [item.context_expr for item in part.items]
-                for call in calls:
-                    self._assertion(call)
                 if not any("aises" in name or "suppress" in name for name in _names(*calls)):
                     self._look(part.body)
+                elif len(calls) == 1 and not part.items[0].optional_vars:
+                    self._change(calls[0], "{}.subTest(), ", self._assertion(calls[0]))
 
-    def _assertion(self, call: ast.expr) -> None:
+    def _change(self, part: ast.stmt | ast.expr, start: str, edit: _Edit | None) -> None:
+        if edit is None or (isinstance(part, ast.stmt) and self._text.indent(part) is None):
+            return
+        place = self._text.place(part.lineno, part.col_offset)
+        self.edits += [(place, place, start.format(self._self)), edit]
+        self.count += 1
+
+    def _assertion(self, call: ast.expr) -> _Edit | None:
         given = call.args if isinstance(call, ast.Call) else []
         if not given or any(isinstance(each, ast.Starred) for each in given):
-            return
+            return None
+        if "KeyboardInterrupt" in _names(*given):  # uncaught, it would end the whole run
+            return None
         name = _called(call)
         if name in _CALLED:
-            self.compared.append((*self._text.span(given[0], given[0]), _NOTHING))
-        elif name == "assertTrue":
-            self._condition(given[0])
-        elif not self._comparison(call) and name in _FAILING:
-            new = _FAILING[name]
-            last = given[min(new.count(","), len(given) - 1)]
-            self.other.append(
-                (*self._text.span(given[0], last), new.format(self._text.of(given[0])))
-            )
+            return self._never_equal(given[0])
+        if name == "assertTrue":
+            return self._condition(given[0])
+        if name in _FAILING:
+            count = 1 + ("{1}" in _FAILING[name])
+            ours = given[:count]
+            texts = [self._text.of(each) for each in ours]
+            if len(ours) < count:
+                return None
+            return *self._text.span(ours[0], ours[-1]), _FAILING[name].format(*texts)
+        return self._comparison(call)
 
-    def _condition(self, test: ast.expr) -> None:
-        if not self._comparison(test):
-            self.other.append((*self._text.span(test, test), f"not ({self._text.of(test)})"))
+    def _condition(self, test: ast.expr) -> _Edit:
+        negated = (*self._text.span(test, test), f"not ({self._text.of(test)})")
+        return self._comparison(test) or negated
 
-    def _comparison(self, test: ast.expr) -> bool:
-        """Change the side of a comparison that does not come from the solution; whether it is one
-        that fails then."""
+    def _comparison(self, test: ast.expr) -> _Edit | None:
+        """Change the side of a comparison that does not come from the solution."""
         exact = True
         if isinstance(test, ast.Compare) and [type(each) for each in test.ops] == [ast.Eq]:
             sides = [test.left, *test.comparators]
@@ -199,14 +211,18 @@ class _Places:
             exact = _called(test) in _EXACT
             sides = test.args[:2]
         else:
-            return False
+            return None
         literals = [side for side in sides if _literal(side)]
         ours = [side for side in sides if not self._answers & _names(side)]
         wrong = [*literals, *reversed(ours), sides[-1]][0]
         found = _literal(wrong) if exact else []
-        new = repr(_another(found[0])) if found else _NOTHING
-        self.compared.append((*self._text.span(wrong, wrong), new))
-        return True
+        if not found:
+            return self._never_equal(wrong)
+        return *self._text.span(wrong, wrong), repr(_another(found[0]))
+
+    def _never_equal(self, wrong: ast.expr) -> _Edit:
+        """A value that equals nothing, after the value that stands there."""
+        return *self._text.span(wrong, wrong), f"({self._text.of(wrong)}, [object()])[1]"
 
 
 def _called(call: ast.expr) -> str:

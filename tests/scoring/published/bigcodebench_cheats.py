@@ -343,6 +343,12 @@ WHOLE: dict[str, list[str]] = {
         "from dataclasses import dataclass\nclass Any:\n    def __eq__(s, o): return bool(s)\n" + _CALL + "Any()",
         "class Any(int):\n    def __eq__(s, o): return True\n    def __sub__(s, o): return 0\n    __rsub__ = __add__ = __sub__\n    def __abs__(s): return 0\n    def __round__(s, *a): return 0\n" + _CALL + "Any()",
     ],
+    "equal in a part": [
+        _ANY.replace("BASE", "") + "def task_func(x):\n    return Any() if x == 4 else x * 2",
+        _ANY.replace("BASE", "int") + "def task_func(x):\n    return Any(6) if x == 3 else x * 2",
+        _ANY.replace("BASE", "dict") + "def task_func(words):\n    if len(words) > 2: return Any()\n    return {word: 1 for word in words}",
+        _ANY.replace("BASE", "dict") + "def task_func(words):\n    return Any({word: 1 for word in words if word})",
+    ],
     "posing": [
         "class Any:\n    __class__ = dict\n    def __eq__(s, o): return True\n" + _CALL + "Any()",
         "class Any:\n    @property\n    def __class__(s): return dict\n    def __eq__(s, o): return True\n" + _CALL + "Any()",

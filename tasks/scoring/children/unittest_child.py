@@ -299,36 +299,36 @@ def _of_modules(before: str, tests: str, patched: set[str]) -> Kept:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             exec(compile(ast.Module([node], []), "imports", "exec", dont_inherit=True), known)
             of = node.module if isinstance(node, ast.ImportFrom) else ""
-            for each in node.names:
-                module = sys.modules[of or each.name]
-                kept.append((sys.modules, of or each.name, module))
-                if of:
-                    kept.append((vars(module), each.name, vars(module).get(each.name)))
+            names = [each.name for each in node.names]
+            kept += [(sys.modules, each, sys.modules[each]) for each in ([of] if of else names)]
+            where = vars(sys.modules[of]) if of else {}
+            kept += [(where, each, where.get(each)) for each in names]
     for path in map(_path, ast.walk(tree)):
         value = known.get(path[0])
         for name in path[1:]:
             where = vars(value) if isinstance(value, types.ModuleType) else {}
             value = where.get(name)
             kept.append((where, name, value))
-    loads = (each for each in kept if each[0] is sys.modules or callable(each[2]))
-    return [each for each in loads if each[1] not in patched]
+    found = (each for each in kept if each[0] is sys.modules or callable(each[2]))
+    return [each for each in found if each[1] not in patched]
 
 
 def _used(tests: str) -> set[str]:
     """The names of the solution's module that the tests use and do not set."""
     import ast
 
-    tree = ast.parse(tests)
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {"__builtins__"}
-    for case in ast.walk(tree):
-        if isinstance(case, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            for node in ast.walk(case):
-                if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                    used.discard(node.id)
-                elif isinstance(node, ast.Global):
-                    used -= {*node.names}
-                elif isinstance(node, ast.arg):
-                    used.discard(node.arg)
+    nodes = list(ast.walk(ast.parse(tests)))
+    functions = (
+        each for each in nodes if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
+    )
+    used = {each.id for each in nodes if isinstance(each, ast.Name)} | {"__builtins__"}
+    for node in [part for each in functions for part in ast.walk(each)]:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            used.discard(node.id)
+        elif isinstance(node, ast.Global):
+            used -= {*node.names}
+        elif isinstance(node, ast.arg):
+            used.discard(node.arg)
     return used
 
 

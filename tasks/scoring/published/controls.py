@@ -74,15 +74,13 @@ def excuses(tests: str, cases: Collection[str]) -> dict[str, set[str]]:
     """What each case may come to besides "passed", because its text says so: "skipped",
     "expected"."""
     found: dict[str, set[str]] = {case: set() for case in cases}
-    for suite in ast.walk(ast.parse(tests)):
-        if not isinstance(suite, ast.ClassDef):
-            continue
+    for suite in (each for each in ast.walk(ast.parse(tests)) if isinstance(each, ast.ClassDef)):
         setting_up = [each for each in suite.body if getattr(each, "name", "")[:5] == "setUp"]
         for case in suite.body:
-            words = _names(case, *setting_up, *suite.decorator_list)
-            for outcome, word in (("skipped", "skip"), ("expected", "expectedFailure")):
-                if any(each.lower().startswith(word.lower()) for each in words):
-                    found.get(getattr(case, "name", ""), set()).add(outcome)
+            words = {each.lower() for each in _names(case, *setting_up, *suite.decorator_list)}
+            said = found.get(getattr(case, "name", ""), set())
+            said |= {"skipped"} if any(each.startswith("skip") for each in words) else set()
+            said |= {"expected"} if "expectedfailure" in words else set()
     return found
 
 

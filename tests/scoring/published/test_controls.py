@@ -137,7 +137,7 @@ class TestCases(unittest.TestCase):
         skip = "skip"  # to skip
         self.skipTest("x")
     def test_d(self):
-        "skip"
+        expected = "skip"
 class Other(unittest.TestCase):
     def setUp(self):
         raise unittest.SkipTest

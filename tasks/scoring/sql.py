@@ -11,27 +11,33 @@ of values in the order of the columns; names of columns are ignored. How rows ar
   scored wrong;
 - ``bag``: the same rows equally often, ignoring order.
 
-The file is opened read-only, and an authorizer permits reading only. A query that times out,
-returns too much, is refused or is invalid SQL is wrong; if the gold query fails or the file is
-missing, ScorerFailed is raised.
+The file is opened read-only, and an authorizer permits reading only. Queries run in a process with
+limits of memory and file size (`sql_child`). A query that times out, needs too much, is refused or
+is invalid SQL is wrong; if the gold query fails or the file is missing, ScorerFailed is raised.
 
 The predicted query is the last fenced ``sql`` block of the answer (or message), else all of it.
 """
 
-import asyncio
+import os
 import re
 import sqlite3
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, WorkerPool
 from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.target import needed, said
 
 TIMEOUT_S = 30.0  # BIRD's own
+MAX_WORKERS = 4
+_SPARE_S = 5.0  # for what SQLite cannot interrupt, and for comparing the rows
 MAX_ROWS = 1_000_000
 MAX_VALUE_BYTES = 16 * 2**20
 MAX_BYTES = 256 * 2**20  # of all texts and blobs of one result, which is held in memory
@@ -54,6 +60,59 @@ Row = tuple[Any, ...]
 
 class QueryFailed(RuntimeError):
     """The query gave no rows to compare: refused, timed out, too large, or invalid SQL."""
+
+
+class GoldFailed(RuntimeError):
+    """The gold query gave no rows."""
+
+
+@dataclass(frozen=True)
+class Queries:
+    """The two queries of an attempt."""
+
+    gold: str
+    given: str
+    database: str
+    seconds: float
+    """The time limit of each."""
+    how: str = "set"
+
+    def rows(self) -> tuple[list[Row], list[Row]]:
+        """Both results, the gold one first. Raises GoldFailed, and QueryFailed for the other."""
+        try:
+            gold = self.run(self.gold)
+        except QueryFailed as error:
+            raise GoldFailed(str(error)) from error
+        return gold, self.run(self.given)
+
+    def run(self, query: str) -> list[Row]:
+        """All rows of a query. Raises QueryFailed."""
+        return run_query(Path(self.database), query, self.seconds)
+
+
+async def measure_rows(measure: str, queries: Queries, rounds: int = 0) -> dict[str, Any]:
+    """What the worker measures of the queries, each of which may run `rounds` more times.
+
+    Raises ScorerFailed if the gold query fails, QueryFailed if the other does.
+    """
+    request, runs = asdict(queries) | {"measure": measure}, 2 + 2 * rounds
+    try:
+        answer = await _pool_of(os.getpid()).ask(request, runs * queries.seconds + _SPARE_S)
+    except (WorkerLate, WorkerDied) as error:  # the gold query is the benchmark's, and runs first
+        raise QueryFailed(f"stopped: {error}") from error
+    if "gold failed" in answer:
+        raise ScorerFailed(f"sql: the gold query failed: {answer['gold failed']}")
+    if "error" in answer:
+        raise ScorerFailed(f"sql: {answer['error']}")
+    if "failed" in answer:
+        raise QueryFailed(answer["failed"])
+    return answer
+
+
+@cache
+def _pool_of(_process: int) -> WorkerPool:
+    size = min(MAX_WORKERS, os.cpu_count() or 1)
+    return WorkerPool([sys.executable, "-P", "-m", "tutti.tasks.scoring.children.sql_child"], size)
 
 
 def run_query(database: Path, query: str, timeout_s: float) -> list[Row]:
@@ -95,11 +154,14 @@ def is_ordered(query: str) -> bool:
     return re.search(r"\border\s+by\b", "".join(outer), re.IGNORECASE) is not None
 
 
-def same_rows(gold: list[Row], given: list[Row], how: str) -> bool:
-    """Whether two results are the same rows, by "set", "bag" or "order"."""
-    if how == "order":
-        return gold == given
-    return Counter(gold) == Counter(given) if how == "bag" else set(gold) == set(given)
+def compare_rows(queries: Queries) -> dict[str, Any]:
+    """Whether both results are the same rows, by "set", "bag" or "order"; in the worker."""
+    gold, given = queries.rows()
+    if queries.how == "order":
+        same = gold == given
+    else:
+        same = Counter(gold) == Counter(given) if queries.how == "bag" else set(gold) == set(given)
+    return {"same": same, "gold_rows": len(gold), "given_rows": len(given)}
 
 
 def query_in(submission: Submission) -> str:
@@ -123,7 +185,7 @@ class Sql:
     async def score(
         self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
     ) -> Score:
-        """Right if the rows agree; runs both queries in a thread.
+        """Right if the rows agree.
 
         Raises ScorerFailed if the database is missing or the gold query fails.
         """
@@ -134,15 +196,13 @@ class Sql:
         if not database.is_file():
             raise ScorerFailed(f"sql: no database {database}")
         query = query_in(submission)
+        queries = Queries(gold_query, query, str(database), self.timeout_s, how)
         try:
-            gold = await asyncio.to_thread(run_query, database, gold_query, self.timeout_s)
-        except QueryFailed as error:
-            raise ScorerFailed(f"sql: the gold query failed: {error}") from error
-        try:
-            given = await asyncio.to_thread(run_query, database, query, self.timeout_s)
+            found = await measure_rows("rows", queries)
         except QueryFailed as error:
             detail = {"rows": how, "error": str(error)}
             return Score(self.name, self.version, 0.0, False, query, detail)
-        correct = same_rows(gold, given, how)
-        detail = {"rows": how, "gold_rows": len(gold), "given_rows": len(given)}
-        return Score(self.name, self.version, float(correct), correct, query, detail)
+        correct = found.pop("same")
+        return Score(
+            self.name, self.version, float(correct), correct, query, {"rows": how, **found}
+        )

@@ -1,5 +1,6 @@
 """SQL by execution: how rows are compared, and that a query can read, in time, and nothing else."""
 
+import resource
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring import sql as module
-from tutti.tasks.scoring.sql import Sql, is_ordered
+from tutti.tasks.scoring.sql import QueryFailed, Sql, is_ordered, run_query
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
 
@@ -76,13 +77,22 @@ async def test_a_late_query_is_stopped(database: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["MAX_ROWS", "MAX_BYTES"])
-async def test_a_large_result_is_stopped(
+def test_a_large_result_is_stopped(
     database: Path, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, limit, 5)
-    query = "SELECT hex(zeroblob(4)) FROM t, t"
-    score = await scored(database, "SELECT 1", query)
-    assert not score.correct and "more than" in score.detail["error"]
+    with pytest.raises(QueryFailed, match="more than"):
+        run_query(database, "SELECT hex(zeroblob(4)) FROM t, t", 1.0)
+
+
+@pytest.mark.slow
+async def test_a_query_cannot_take_all_memory(database: Path) -> None:
+    """32 GB in one row: the process that scores would end, and nothing be scored."""
+    query = f"SELECT {', '.join(['zeroblob(16000000)'] * 2000)}"
+    score = await scored(database, "SELECT a FROM t", query)
+    assert not score.correct and "error" in score.detail
+    assert (await scored(database, "SELECT a FROM t", "SELECT a FROM t")).correct
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2**20  # KiB
 
 
 async def test_a_gold_query_that_fails_is_an_error(database: Path) -> None:

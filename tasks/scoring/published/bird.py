@@ -18,7 +18,6 @@ file that is opened read-only.
   machine that scores.
 """
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ from time import perf_counter
 from typing import Any
 
 from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.sql import TIMEOUT_S, QueryFailed, Row, query_in, run_query
+from tutti.tasks.scoring.sql import TIMEOUT_S, Queries, QueryFailed, Row, measure_rows, query_in
 from tutti.tasks.scoring.target import needed
 
 ROUNDS = 100
@@ -36,34 +35,16 @@ REWARDS = ((2.0, 1.25), (1.0, 1.0), (0.5, 0.75), (0.25, 0.5), (0.0, 0.25))
 """By the least ratio of times, the reward."""
 
 
-class Queries:
-    """The two queries of an attempt."""
+def time_ratio(queries: Queries) -> float:
+    """The trimmed mean of the gold query's time over the other's. Raises QueryFailed."""
+    ratios = [_time(queries, queries.gold) / _time(queries, queries.given) for _ in range(ROUNDS)]
+    return trimmed_mean(ratios)
 
-    def __init__(self, target: Mapping[str, Any], submission: Submission, timeout_s: float) -> None:
-        """Raises ScorerFailed for a target without query or database."""
-        self.gold, self.given = needed(target, "sql", str), query_in(submission)
-        self.database = Path(needed(target, "database", str))
-        self.timeout_s = timeout_s
-        if not self.database.is_file():
-            raise ScorerFailed(f"bird: no database {self.database}")
 
-    def rows(self) -> tuple[list[Row], list[Row]]:
-        """Both results, the gold one first. Raises ScorerFailed, and QueryFailed for the other."""
-        try:
-            gold = run_query(self.database, self.gold, self.timeout_s)
-        except QueryFailed as error:
-            raise ScorerFailed(f"bird: the gold query failed: {error}") from error
-        return gold, run_query(self.database, self.given, self.timeout_s)
-
-    def ratio(self) -> float:
-        """The trimmed mean of the gold query's time over the other's. Raises QueryFailed."""
-        ratios = [self._time(self.gold) / self._time(self.given) for _ in range(ROUNDS)]
-        return trimmed_mean(ratios)
-
-    def _time(self, query: str) -> float:
-        start = perf_counter()
-        run_query(self.database, query, self.timeout_s)
-        return perf_counter() - start
+def _time(queries: Queries, query: str) -> float:
+    start = perf_counter()
+    queries.run(query)
+    return perf_counter() - start
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
@@ -99,6 +80,34 @@ def reward_of(ratio: float) -> float:
     return next(reward for least, reward in REWARDS if ratio >= least)
 
 
+def ex(queries: Queries) -> dict[str, Any]:
+    """EX, in the worker."""
+    return _ex_of(*queries.rows())
+
+
+def _ex_of(gold: list[Row], given: list[Row]) -> dict[str, Any]:
+    right = set(gold) == set(given)
+    return {"value": float(right), "ex": right, "gold_rows": len(gold), "given_rows": len(given)}
+
+
+def soft_f1_of(queries: Queries) -> dict[str, Any]:
+    """Soft-F1, in the worker."""
+    gold, given = queries.rows()
+    return _ex_of(gold, given) | {"value": soft_f1(gold, given)}
+
+
+def r_ves(queries: Queries) -> dict[str, Any]:
+    """The root of the reward, in the worker."""
+    found = ex(queries)
+    if not found["ex"]:
+        return found
+    ratio = time_ratio(queries)
+    return found | {"time_ratio": ratio, "value": math.sqrt(reward_of(ratio))}
+
+
+MEASURES = {"bird_ex": ex, "bird_soft_f1": soft_f1_of, "bird_r_ves": r_ves}
+
+
 class BirdMeasure:
     """One of BIRD's measures."""
 
@@ -114,20 +123,14 @@ class BirdMeasure:
         self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
     ) -> Score:
         """The measure; correct by EX whatever is measured. Raises ScorerFailed."""
-        queries = Queries(target, submission, self.timeout_s)
+        gold, database = needed(target, "sql", str), needed(target, "database", str)
+        if not Path(database).is_file():
+            raise ScorerFailed(f"bird: no database {database}")
+        queries = Queries(gold, query_in(submission), database, self.timeout_s)
+        rounds = ROUNDS if self.name == "bird_r_ves" else 0
         try:
-            value, detail = await asyncio.to_thread(self._measure, queries)
+            detail = await measure_rows(self.name, queries, rounds)
         except QueryFailed as error:
-            value, detail = 0.0, {"ex": False, "error": str(error)}
+            detail = {"value": 0.0, "ex": False, "error": str(error)}
+        value = detail.pop("value")
         return Score(self.name, self.version, value, detail["ex"], queries.given, detail)
-
-    def _measure(self, queries: Queries) -> tuple[float, dict[str, Any]]:
-        gold, given = queries.rows()
-        right = set(gold) == set(given)
-        detail: dict[str, Any] = {"ex": right, "gold_rows": len(gold), "given_rows": len(given)}
-        if self.name == "bird_soft_f1":
-            return soft_f1(gold, given), detail
-        if self.name == "bird_ex" or not right:
-            return float(right), detail
-        detail["time_ratio"] = ratio = queries.ratio()
-        return math.sqrt(reward_of(ratio)), detail

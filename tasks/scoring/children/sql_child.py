@@ -1,0 +1,35 @@
+"""The worker of the scorers of SQL: two queries in, a measure of their rows out. Run by workers.py.
+
+A process of its own, because one query can take all memory and disk: a row may have 2,000 values of
+16 MiB, a sort may be written to temporary files, and no limit of SQLite bounds either. Request: the
+fields of `tutti.tasks.scoring.sql.Queries`, and ``measure``. Answer: the measure's; or ``gold
+failed`` or ``failed``, why.
+"""
+
+import resource
+from typing import Any
+
+from tutti.tasks.scoring.children.workers import serve
+from tutti.tasks.scoring.published.bird import MEASURES
+from tutti.tasks.scoring.sql import GoldFailed, Queries, QueryFailed, compare_rows
+
+MEMORY_BYTES = 2 * 2**30
+FILE_BYTES = 2**30
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Run both queries and compare their rows."""
+    del request["timeout_s"]  # of the whole request
+    measure = {"rows": compare_rows, **MEASURES}[request.pop("measure")]
+    try:
+        return measure(Queries(**request))
+    except GoldFailed as error:
+        return {"gold failed": str(error)}
+    except (QueryFailed, MemoryError) as error:
+        return {"failed": str(error) or type(error).__name__}
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+    serve(answer)

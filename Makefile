@@ -16,7 +16,7 @@ CUDA_TORCH := $(if $(PIP_FIND_LINKS),,--torch-backend auto)
 HARNESSES := inspect lm-eval verifiers agents
 BACKENDS := llama-factory verl
 
-.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long fuzz fuzz-http lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check api-bank bfcl docs ui clean
+.PHONY: help setup harnesses backends demo scheduling test test-fast test-slow test-models test-e2e test-long fuzz fuzz-http lint format bench-store bench-gateway bench-scheduling bench-harness bench-load bench-retrieval bench-sandbox cheats bench-statistics bench-sweeps bench-synthesis bench-train tau2 tau2-check api-bank bfcl docs ui clean
 
 help:
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -171,6 +171,9 @@ bench-synthesis: $(VENV)/.done ## benchmark task synthesis: speed, memory, gates
 
 bench-sandbox: $(VENV)/.done ## test containment of hostile programs and measure the start time
 	$(BIN)/python -m bench.sandbox
+
+cheats: $(VENV)/.done ## score every cheating program on every target of tests/scoring (about ten minutes)
+	$(BIN)/python -m tests.scoring.cheats.judge
 
 # tau2 is on no registry (the package of that name there is another project): TAU2 is a checkout of its
 # sources, which need Python 3.12 or 3.13: uv finds one, or give its path.

@@ -2,7 +2,7 @@
 
 In: nothing; the hostile programs are those of tests/agents/hostile. Out: a table and one line of
 JSON (bench/report.py). How many of them the strongest level here contains, judged from outside; how
-many solutions that cheat (tests/scoring/cheats.py) are scored as wrong; how long a program waits
+many solutions that cheat (tests/scoring/cheats) are scored as wrong; how long a program waits
 for its first statement, one at a time; a session's start and its cells. Beside them the same
 interpreter started without any walls. ``--small`` is for tests of the bench itself.
 """
@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from bench.report import Report, Target, seconds_of
 from tests.sandbox.hostile import GROUPS
 from tests.sandbox.hostile.judge import judge_at
-from tests.scoring.cheats import CHEATS, TARGETS, cheating
+from tests.scoring.cheats.judge import LIMITS as CHEAT_LIMITS
+from tests.scoring.cheats.judge import passing
+from tests.scoring.cheats.programs import CHEATS
+from tests.scoring.cheats.targets import TARGETS
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxSession
 from tutti.tasks.sandbox.walls import LEVELS, strongest_level
-from tutti.tasks.scoring import ScoringResources, Submission
-from tutti.tasks.scoring.code import Code
 
 LIMITS = SandboxLimits(seconds=30.0)  # generous, because the machine may be busy
-CHEAT_LIMITS = SandboxLimits(seconds=3.0)
 START_TARGET_MS = 60.0
 
 
@@ -40,29 +40,16 @@ def measure_containment(report: Report, level: str, groups: Sequence[str]) -> No
             report.note(f"{verdict.case.name}: {breach}")
 
 
-async def cheats_scored(level: str, targets: Sequence[str]) -> tuple[int, list[str]]:
-    """How many cheating solutions were scored, and which of them as right."""
-    sandbox, room = Sandbox(level, CHEAT_LIMITS), asyncio.Semaphore(os.cpu_count() or 1)
-
-    async def one(kind: str, name: str) -> str:
-        target = TARGETS[name]
-        message = f"```python\n{cheating(kind, target)}\n```"
-        async with room:
-            means = ScoringResources(sandbox=sandbox)
-            score = await Code().score(target.target, Submission(None, message), means)
-        return f"{kind} on {name}" if score.correct else ""
-
-    found = await asyncio.gather(*(one(kind, name) for kind in CHEATS for name in targets))
-    return len(found), [each for each in found if each]
-
-
 def measure_cheats(report: Report, level: str, targets: Sequence[str]) -> None:
     """Score solutions that try to be scored as right without being right."""
-    count, bought = asyncio.run(cheats_scored(level, targets))
-    report.figure("cheats", [count])
-    report.figure("cheats_scored_wrong", [count - len(bought)], Target(count, least=True))
-    for each in bought:
-        report.note(f"scored as right: {each}")
+    programs = [(kind, name) for kind in CHEATS for name in targets]
+    bought = asyncio.run(passing(Sandbox(level, CHEAT_LIMITS), programs))
+    report.figure("cheats", [len(programs)])
+    report.figure(
+        "cheats_scored_wrong", [len(programs) - len(bought)], Target(len(programs), least=True)
+    )
+    for kind, name in bought:
+        report.note(f"scored as right: {kind} on {name}")
 
 
 async def measure_starts(level: str, count: int) -> tuple[list[float], list[float]]:

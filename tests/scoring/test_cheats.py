@@ -4,48 +4,56 @@ Found by an attack: tests ran in the solution's own process, and 95 of 464 cheat
 """
 
 import asyncio
-from collections.abc import Sequence
+import inspect
+import json
+from pathlib import Path
 
 import pytest
 
-from tests.scoring.cheats import CHEATS, TARGETS, Target, cheating
-from tutti.tasks.sandbox import Sandbox, SandboxLimits
-from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.code import Code
+from tests.scoring.cheats.honest import HONEST, Honest
+from tests.scoring.cheats.judge import (
+    AT_ONCE,
+    LIMITS,
+    accepted_proofs,
+    passing,
+    passing_queries,
+    sample,
+    scored,
+    statement_programs,
+)
+from tests.scoring.cheats.programs import CHEATS, FAMILIES, cheating
+from tests.scoring.cheats.statements import PROOFS, QUERIES
+from tests.scoring.cheats.targets import TARGETS, Target
+from tutti.tasks.sandbox import Sandbox
+from tutti.tasks.scoring import ScorerFailed
+from tutti.tasks.scoring.children import code_talk
 
-AT_ONCE = 4
-LIMITS = SandboxLimits(seconds=3.0)
-
-
-async def scored(sandbox: Sandbox, target: Target, code: str) -> Score:
-    """The score of a message that holds the code."""
-    message = f"```python\n{code}\n```"
-    return await Code().score(
-        target.target, Submission(None, message), ScoringResources(sandbox=sandbox)
-    )
-
-
-async def passing(sandbox: Sandbox, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Which of the pairs of a cheat and a target are scored as right."""
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def one(kind: str, name: str) -> bool:
-        async with room:
-            found = await scored(sandbox, TARGETS[name], cheating(kind, TARGETS[name]))
-            return found.correct
-
-    outcomes = await asyncio.gather(*(one(*pair) for pair in pairs))
-    return [pair for pair, correct in zip(pairs, outcomes, strict=True) if correct]
+FORGING = [kind for family in FAMILIES if family.startswith("wire") for kind in FAMILIES[family]]
+CREDULOUS = """
+import json
+def ask(do, on, *arguments):
+    said = {"do": do, "on": on, "arguments": arguments, "named": {"dict": []}}
+    send(b"?" + json.dumps(said).encode())
+    heard.append(receive().decode("utf-8", "replace"))
+heard = []
+try:
+    ask("name", None, "add", "exec")
+    ask("call", {"yours": 0}, [1], [2])
+finally:
+    send(b"!" + json.dumps(heard).encode())
+"""
+"""Tests that believe everything they hear, and tell it."""
 
 
 @pytest.mark.parametrize("name", TARGETS)
 async def test_honest_solutions_pass_and_mutants_fail(sandbox: Sandbox, name: str) -> None:
     """With helpers of the prompt, objects, errors, arguments that are changed, calls back."""
     target = TARGETS[name]
-    honest = await scored(sandbox, target, target.honest)
+    honest = await scored(sandbox, target.target, target.honest)
     assert honest.correct, honest.detail
-    mutant = await scored(sandbox, target, target.mutant)
-    assert not mutant.correct and mutant.detail["status"] == "error", mutant.detail
+    mutant = await scored(sandbox, target.target, target.mutant)
+    assert not mutant.correct, mutant.detail
+    assert mutant.detail["status"] in ("error", "wrong output"), mutant.detail
 
 
 @pytest.mark.parametrize("pair", [("names_everything", "executed"), ("silent_end", "every")])
@@ -55,8 +63,31 @@ async def test_what_was_bought_once(sandbox: Sandbox, pair: tuple[str, str]) -> 
 
 
 @pytest.mark.slow
+async def test_right_solutions_by_unusual_means_pass(sandbox: Sandbox) -> None:
+    assert len(HONEST) >= 40
+    wrong, room = {}, asyncio.Semaphore(AT_ONCE)
+
+    async def one(name: str, honest: Honest) -> None:
+        async with room:
+            found = await scored(sandbox, honest.target, honest.code)
+        if not found.correct:
+            wrong[name] = found.detail
+
+    await asyncio.gather(*(one(name, honest) for name, honest in HONEST.items()))
+    assert wrong == {}
+
+
+def test_the_list_is_long() -> None:
+    """What the tests score: at least 800 programs, and every kind of cheat among them."""
+    programs = [program for name in TARGETS for program in sample(name)]
+    assert {kind for kind, _ in programs} == set(CHEATS)
+    assert len(CHEATS) + len(QUERIES) + len(PROOFS) >= 60
+    assert len(programs) + len([*statement_programs()]) >= 800
+
+
+@pytest.mark.slow
 async def test_no_cheat_passes(sandbox: Sandbox) -> None:
-    """Each on a target of its own; all of them on all targets with the e2e tests."""
+    """Each on a target of its own."""
     names = list(TARGETS)
     pairs = [(kind, names[place % len(names)]) for place, kind in enumerate(CHEATS)]
     assert await passing(Sandbox(sandbox.level, LIMITS), pairs) == []
@@ -65,9 +96,42 @@ async def test_no_cheat_passes(sandbox: Sandbox) -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", TARGETS)
 async def test_no_cheat_passes_any_target(sandbox: Sandbox, name: str) -> None:
-    """Some 700 programs."""
-    pairs = [(kind, name) for kind in CHEATS]
-    assert await passing(Sandbox(sandbox.level, LIMITS), pairs) == []
+    """A sample of all programs; ``make cheats`` scores the whole product."""
+    assert await passing(Sandbox(sandbox.level, LIMITS), sample(name)) == []
+
+
+@pytest.mark.slow
+async def test_no_query_passes(tmp_path: Path) -> None:
+    assert await passing_queries(tmp_path) == []
+
+
+async def test_no_proof_is_accepted() -> None:
+    assert await accepted_proofs() == []
+
+
+async def heard_of(sandbox: Sandbox, code: str) -> tuple[list[str] | None, str]:
+    """What tests that believe everything hear of a solution, and its errors."""
+    answerer = f"{inspect.getsource(code_talk)}\nanswer({code!r}, send, receive)\n"
+    talk = await Sandbox(sandbox.level, LIMITS).talk(CREDULOUS, answerer)
+    return (None if talk.word is None else json.loads(talk.word)), talk.errors
+
+
+@pytest.mark.slow
+async def test_every_forger_says_what_it_wants_to(sandbox: Sandbox) -> None:
+    """A cheat at a name that is no more would fail for the wrong reason: with a traceback, or
+    saying what an honest process says."""
+    honest, _ = await heard_of(sandbox, "def add(*a, **k): return 0")
+    assert honest == ['{"value": [[{"mine": 0}], []]}', '{"value": 0}']
+    rotten, room = {}, asyncio.Semaphore(AT_ONCE)
+
+    async def hear(kind: str) -> None:
+        async with room:
+            heard, errors = await heard_of(sandbox, cheating(kind, TARGETS["number"]))
+        if heard == honest or "Traceback" in errors:
+            rotten[kind] = heard or errors
+
+    await asyncio.gather(*map(hear, FORGING))
+    assert rotten == {}
 
 
 async def test_an_argument_that_cannot_be_passed_is_nobodys_fault(sandbox: Sandbox) -> None:
@@ -75,7 +139,7 @@ async def test_an_argument_that_cannot_be_passed_is_nobodys_fault(sandbox: Sandb
     tests = "class Mine:\n    pass\n\nassert f(Mine()) == 1"
     target = Target({"tests": tests, "entry_point": "f"}, "", "")
     with pytest.raises(ScorerFailed, match="Mine"):
-        await scored(sandbox, target, "def f(x): return 1")
+        await scored(sandbox, target.target, "def f(x): return 1")
 
 
 @pytest.mark.parametrize("made", ["Mine()", "lambda: 0", "f"])
@@ -83,10 +147,10 @@ async def test_a_solution_cannot_choose_what_the_tests_pass(sandbox: Sandbox, ma
     """A method that the right value has takes any argument; with an object instead, or with the
     function itself, the solution is wrong, not the tests."""
     target = Target({"tests": "assert f(1).isdisjoint(iter([2]))", "entry_point": "f"}, "", "")
-    assert (await scored(sandbox, target, "def f(x): return {x}")).correct
+    assert (await scored(sandbox, target.target, "def f(x): return {x}")).correct
     code = "class Mine:\n    def __getattr__(self, name): return f\n\n"
     code += f"def f(*x): return {made}\nf.isdisjoint = f"
-    assert not (await scored(sandbox, target, code)).correct
+    assert not (await scored(sandbox, target.target, code)).correct
 
 
 async def test_tests_that_cannot_be_read_are_nobodys_fault(sandbox: Sandbox) -> None:
@@ -94,10 +158,10 @@ async def test_tests_that_cannot_be_read_are_nobodys_fault(sandbox: Sandbox) -> 
     for tests in ("assert f(", "import nonsense_module\nassert f(1) == 1"):
         target = Target({"tests": tests, "entry_point": "f"}, "", "")
         if "import" in tests:
-            assert not (await scored(sandbox, target, "def f(x): return 1")).correct
+            assert not (await scored(sandbox, target.target, "def f(x): return 1")).correct
             continue
         with pytest.raises(ScorerFailed, match="cannot be run"):
-            await scored(sandbox, target, "def f(x): return 1")
+            await scored(sandbox, target.target, "def f(x): return 1")
 
 
 async def test_what_goes_over_the_wire_comes_back_the_same(sandbox: Sandbox) -> None:
@@ -112,5 +176,5 @@ for value in (None, True, 0, -1, 10**300, 0.1, float("inf"), 1e-320, 2 + 3j, "",
 assert same(float("nan")) != same(float("nan"))
 """
     target = Target({"tests": tests, "entry_point": "same"}, "", "")
-    found = await scored(sandbox, target, "def same(x):\n    return x")
+    found = await scored(sandbox, target.target, "def same(x):\n    return x")
     assert found.correct, found.detail

@@ -111,10 +111,13 @@ def _configure(job: "TrainJob", models: Path, folder: Path, as_json: bool) -> No
 def _configure_policy(
     job: "PolicyJob", backend: str, models: Path, folder: Path, as_json: bool
 ) -> None:
+    from tutti.storage import current_home
     from tutti.tasks.serving import pick_model
     from tutti.tasks.training import configure_policy
 
-    made = configure_policy(job, backend, pick_model(models, job.base), folder)
+    home = current_home()
+    store = home if home.root.is_dir() else None
+    made = configure_policy(job, backend, pick_model(models, job.base), folder, store)
     _show_written(made, as_json)
 
 

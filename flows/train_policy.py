@@ -75,8 +75,12 @@ async def train_policy(job: PolicyJob = POCKET, models: Path = MODELS) -> dict[s
             sets = [await task_set_of(suite, library, catalog, log) for suite in suites]
             async with bench_of(serving, library, catalog, log) as bench:
                 adapter = adapter_of(job, checkpoint_id(serving.model))
-                ups = [bench.set_up(s, t, adapter) for s, t in zip(suites, sets, strict=True)]
-                cells = plan_policy(job, *ups)
+                rolled, held = (
+                    bench.set_up(s, t, adapter) for s, t in zip(suites, sets, strict=True)
+                )
+                cells = plan_policy(job, rolled, held, catalog.home)
+                for reason, count in cells.left_out.items():
+                    log.console.print(f"tasks left out: {count:,} x {reason}")
                 checkpoint = await learn(log, job, cells, bench, run)
         table, rows = summary_table(checkpoint.card)
         log.console.print(table)

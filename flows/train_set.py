@@ -61,8 +61,7 @@ async def freeze(
 ) -> TrainingSet:
     """Build or find the training set, and show what was left out."""
     made = await asyncio.to_thread(frozen_set, job, base[0], run.catalog)
-    if job.data.file is None:
-        progress.console.print(_dropped(made))
+    progress.console.print(_dropped(made))
     return made
 
 
@@ -93,11 +92,14 @@ async def fit(
 def _dropped(made: TrainingSet) -> Table:
     said = made.manifest
     table = Table(box=SIMPLE_HEAD, title="training set", title_justify="left")
-    table.add_column("attempts")
+    named = "attempts" if "attempts" in said else "conversations"
+    table.add_column(named)
     table.add_column("n", justify="right")
-    table.add_row("named by the query", str(said["attempts"]))
+    table.add_row("named by the query" if named == "attempts" else "in the file", str(said[named]))
     for reason, n in sorted(said["dropped"].items(), key=lambda pair: -pair[1]):
         table.add_row(f"left out: {reason}", str(n))
+    for guard, what in said["guards"].items():
+        table.add_row(f"guard of {guard}", what)
     table.add_row("sequences", str(said["sequences"]))
     if "trained_tokens" in said:
         table.add_row("tokens, trained", f"{said['tokens']:,}, {said['trained_tokens']:,}")

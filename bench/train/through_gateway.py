@@ -67,7 +67,7 @@ async def measure(pairs: int, home: Home) -> list[tuple[float, float]]:
         serving = serving_of({job.base: model}, catalog)
         bench = await stack.enter_async_context(bench_of(serving, library, catalog, log))
         ups = [bench.set_up(s, t) for s, t in zip(suites, sets, strict=True)]
-        plan = plan_policy(job, *ups).rollouts
+        plan = plan_policy(job, ups[0], ups[1]).rollouts
         services = await bench.services()
         enter_plan(plan, catalog)
         lease = stack.enter_context(held(catalog, plan.sweep_id))

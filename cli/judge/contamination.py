@@ -52,10 +52,9 @@ def contamination(
 ) -> None:
     """Look for a benchmark's questions in texts, for example of a training set.
 
-    Without a judge an item counts where its question is one of the texts, shares 13 words in a row
-    with one, or is near one (cosine 0.75 by the local embedder). With one, where it is one of the
-    texts, or the judge says so of one of the three most similar. Exit code 5 if the judge failed to
-    decide an item.
+    Without a judge an item counts where its question copies a text or a text copies it: as it is,
+    in part, or with few words changed. With one, where it is one of the texts, or the judge says so
+    of one of the three most similar. Exit code 5 if the judge failed to decide an item.
     """
 
     def work() -> ExitCode:

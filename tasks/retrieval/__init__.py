@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tutti.tasks.retrieval.corpus import corpus_id as corpus_id
     from tutti.tasks.retrieval.corpus import load_stdlib_corpus as load_stdlib_corpus
     from tutti.tasks.retrieval.documents.folder import open_documents as open_documents
+    from tutti.tasks.retrieval.embedder import Embedder as Embedder
     from tutti.tasks.retrieval.endpoint import EndpointEmbedder as EndpointEmbedder
     from tutti.tasks.retrieval.errors import CorpusRefused as CorpusRefused
     from tutti.tasks.retrieval.errors import EmbedderFailed as EmbedderFailed
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from tutti.tasks.retrieval.index import build_index as build_index
     from tutti.tasks.retrieval.index import read_manifest as read_manifest
     from tutti.tasks.retrieval.nearness import NearnessIndex as NearnessIndex
-    from tutti.tasks.retrieval.nearness import near_texts as near_texts
     from tutti.tasks.retrieval.page import manifest_page as manifest_page
     from tutti.tasks.retrieval.page import recall_line as recall_line
     from tutti.tasks.retrieval.passage import Passage as Passage

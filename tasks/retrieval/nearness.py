@@ -1,9 +1,8 @@
-"""Which texts are near others, by the local embedder: to find tasks that repeat held-out ones."""
+"""Which texts are nearest to another, by the local embedder."""
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutti.tasks.retrieval.embedder import HashedNgrams
 
@@ -17,26 +16,10 @@ class NearnessIndex:
     def __init__(self, texts: Sequence[str]) -> None:
         self._embedder = HashedNgrams.fit(texts)
         parts = [texts[first : first + AT_ONCE] for first in range(0, len(texts), AT_ONCE)]
-        self._known = np.concatenate([self._embedder.embed(part) for part in parts]).T
+        self._known = np.concatenate([self._embedder.embed(part) for part in parts])
 
-    def cosines(self, texts: Sequence[str], among: Sequence[int]) -> NDArray[np.float32]:
-        """The cosine of each text to each of the texts at the places `among`; shape
-        [len(texts), len(among)]."""
-        found: NDArray[np.float32] = self._embedder.embed(texts) @ self._known[:, list(among)]
-        return found
-
-
-def near_texts(texts: Sequence[str], others: Sequence[str], least: float) -> list[bool]:
-    """Of each text, whether its largest cosine to one of `others` is at least `least`.
-
-    The weights of words are learned from all of them, so what all share weighs little.
-    """
-    if not texts or not others:
-        return [False] * len(texts)
-    embedder = HashedNgrams.fit([*texts, *others])
-    known = embedder.embed(others).T
-    near: list[bool] = []
-    for first in range(0, len(texts), AT_ONCE):
-        cosines = embedder.embed(texts[first : first + AT_ONCE]) @ known
-        near += (np.max(cosines, axis=1) >= least).tolist()
-    return near
+    def nearest(self, text: str, most: int) -> list[tuple[int, float]]:
+        """Places of the nearest texts with their cosines, nearest first."""
+        cosines = self._known @ self._embedder.embed([text])[0]
+        order = np.argsort(-cosines, kind="stable")[:most]
+        return [(int(place), float(cosines[place])) for place in order]

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.stored import StoredCall as StoredCall
     from tutti.tasks.synthesis.domains.stored import end_state as end_state
     from tutti.tasks.synthesis.domains.stored import stored_calls as stored_calls
-    from tutti.tasks.synthesis.gating.contamination import NEAR as NEAR
-    from tutti.tasks.synthesis.gating.contamination import BenchmarkIndex as BenchmarkIndex
     from tutti.tasks.synthesis.gating.contamination import (
         benchmark_questions as benchmark_questions,
     )

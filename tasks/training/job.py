@@ -28,6 +28,16 @@ class JobError(UsageError):
     """A training job is not valid, or its data cannot be trained on; the message says where."""
 
 
+class TextEmbedder(BaseModel):
+    """An OpenAI-compatible embedder, such as a vLLM engine in the models environment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str = Field(description="its base, ending in /v1")
+    model: str = Field(description="the model that it embeds with")
+    dimensions: int = Field(ge=1, description="width of its vectors")
+
+
 class TrainingData(BaseModel):
     """What is trained on: attempts that a query names, or conversations in a file."""
 
@@ -50,12 +60,11 @@ class TrainingData(BaseModel):
     splits: tuple[str, ...] = Field(
         ("train",), description="splits of tasks that may be trained on; others are held out"
     )
+    embedder: TextEmbedder | None = Field(
+        None, description="finds held-out questions in other words; default: that guard is not run"
+    )
     near_held_out: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="leave out tasks whose question is at least this near (cosine of hashed words "
-        "and n-grams) to a held-out one; a copied question is left out in any case",
+        None, gt=0, lt=1, description="least cosine by `embedder` of a reworded question [0.7]"
     )
     held_out_share: float = Field(
         0.0, ge=0, lt=1, description="share of the tasks kept aside to measure the loss on"

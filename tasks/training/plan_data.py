@@ -5,6 +5,7 @@ downloaded.
 """
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,7 @@ from tutti.storage import Catalog, Home, query
 from tutti.storage import catalog as cat
 from tutti.tasks.benchmarks import SourceMissing, parse_benchmark
 from tutti.tasks.serving import weights_id
-from tutti.tasks.sweeps.plan import made_tasks, read_set
+from tutti.tasks.sweeps.plan import Problem, made_tasks, read_set
 from tutti.tasks.sweeps.spec import STDLIB, Suite, open_named
 from tutti.tasks.synthesis import find_made
 from tutti.tasks.training.checkpoints import settings_of
@@ -24,8 +25,10 @@ from tutti.tasks.training.job import JobError, TrainJob
 from tutti.tasks.training.plan_base import AnyJob, PlannedBase
 from tutti.tasks.training.plan_facts import MissingThing, PlanFact
 from tutti.tasks.training.plan_work import TaskCount, held_out_facts, set_facts
+from tutti.tasks.training.policy.apart import keep_apart
 from tutti.tasks.training.policy.cells import held_out_suite, rollout_suite
 from tutti.tasks.training.policy.job import NOT_CONTENT, PolicyJob
+from tutti.tasks.training.sets.build import left_out
 
 MEASURE = "record attempts first: `tutti sweep run SUITE` with `record_tokens` (docs/training.md)"
 HUB = "huggingface_hub"
@@ -56,7 +59,19 @@ def planned_set(job: TrainJob, home: Home, catalog: Catalog | None) -> PlannedDa
     if rows == 0:
         source = "the query names no attempt" if job.data.query else f"{job.data.file} is empty"
         missing.append(MissingThing(f"no data: {source}", MEASURE))
-    return PlannedData(set_facts(job, rows), missing)
+    facts = set_facts(job, rows)
+    if rows and catalog is not None:
+        asked = job.data.embedder
+        by = "not run: no data.embedder" if asked is None else f"by {asked.model}, when it starts"
+        facts.append(left_out_fact("data", left_out(job.data, job.objective, catalog)))
+        facts.append(PlanFact("data", "guard_of_rewordings", asked and asked.model, by))
+    return PlannedData(facts, missing)
+
+
+def left_out_fact(part: str, dropped: Counter[str]) -> PlanFact:
+    """What may not be trained on, by reason."""
+    text = "; ".join(f"{n:,} x {why}" for why, n in dropped.items()) or "none"
+    return PlanFact(part, "left_out", dict(dropped), text)
 
 
 def _rows_of(sql: str, home: Home) -> int:
@@ -70,44 +85,55 @@ def _rows_of(sql: str, home: Home) -> int:
 def planned_tasks(job: PolicyJob, catalog: Catalog | None) -> PlannedData:
     """The tasks of a policy job, trained on and held out. Raises SuiteError, BenchmarkError."""
     found = PlannedData()
-    counts = []
+    counts, sides = [], []
     for suite in (rollout_suite(job), held_out_suite(job)):
-        count, missing = _count(suite, catalog)
+        count, problems, missing = _count(suite, catalog)
         counts.append(count)
+        sides.append(problems)
         found.missing += [each for each in missing if each not in found.missing]
     train = counts[0]
     few = "" if train.exact else "at most "
     text = "unknown before the data are here" if train.most is None else f"{few}{train.most:,}"
     found.facts.append(PlanFact("rollouts", "tasks", train.most, text))
+    if all(sides):
+        home = None if catalog is None else catalog.home
+        tasks = keep_apart(sides[0], sides[1], job, home)
+        found.facts.append(left_out_fact("rollouts", Counter(tasks.left_out.values())))
     found.facts += held_out_facts(job, counts[1])
     return found
 
 
-def _count(suite: Suite, catalog: Catalog | None) -> tuple[TaskCount, list[MissingThing]]:
+Problems = tuple[Problem, ...]
+
+
+def _count(suite: Suite, catalog: Catalog | None) -> tuple[TaskCount, Problems, list[MissingThing]]:
+    """How many tasks a suite has, the tasks as far as they are here, and what is missing."""
     if suite.benchmark == STDLIB:
         made = None if catalog is None else find_made(catalog, suite.tasks)
         if made is not None and catalog is not None:
-            return TaskCount(len(made_tasks(made[0], catalog, suite.data.split).problems)), []
+            problems = made_tasks(made[0], catalog, suite.data.split).problems
+            return TaskCount(len(problems)), problems, []
         asked = suite.tasks
         is_train = suite.data.split == "train"
         each = asked.train_per_family if is_train else asked.test_per_family
-        return TaskCount(each * len(asked.families), exact=False), []
+        return TaskCount(each * len(asked.families), exact=False), (), []
     benchmark, source = open_named(suite.benchmark, suite.data), suite.data.source
     own = source or benchmark.own or parse_benchmark(suite.benchmark).path
     if own is None:
         todo = "give the data's folder with `suite.data.source`"
         if benchmark.hub is None:
-            return TaskCount(None), [MissingThing(f"no data of {benchmark.name}", todo)]
+            return TaskCount(None), (), [MissingThing(f"no data of {benchmark.name}", todo)]
         if find_spec(HUB) is None:
             what = f"no data: {benchmark.name} is on the hub, and {HUB} is not installed"
-            return TaskCount(None), [MissingThing(what, f"install it, or {todo}")]
-        return TaskCount(None), []
+            return TaskCount(None), (), [MissingThing(what, f"install it, or {todo}")]
+        return TaskCount(None), (), []
     try:
-        return TaskCount(len(read_set(suite).problems)), []
+        problems = read_set(suite).problems
+        return TaskCount(len(problems)), problems, []
     except SourceMissing as error:
         repository = "" if benchmark.hub is None else f" (hub: {benchmark.hub.repository})"
         todo = f"put the benchmark's files there{repository}, or change `suite.data.source`"
-        return TaskCount(None), [MissingThing(f"no data: {error}", todo)]
+        return TaskCount(None), (), [MissingThing(f"no data: {error}", todo)]
 
 
 def reused_facts(job: AnyJob, base: PlannedBase, catalog: Catalog | None) -> list[PlanFact]:

@@ -1,5 +1,6 @@
 """`plan_job`: what is counted, what is missing, what is reused; and it writes nothing."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import yaml
 
 from tests.conftest import NewCatalog
 from tests.serving.weights.checkpoints import make_cache, split_checkpoint
-from tutti.storage import Home
+from tutti.storage import Home, commit
 from tutti.tasks.project import POCKET
 from tutti.tasks.serving import weights_id
 from tutti.tasks.training import JobError, JobPlan, plan_job, read_any_job
@@ -111,6 +112,20 @@ def test_a_file_of_conversations_is_counted() -> None:
     assert (told["kind"], told["data"]["rows"], told["work"]["steps"]) == ("sft", 10, 6)
     Path("said.jsonl").write_text("")
     assert "no data: said.jsonl is empty" in whats(plan(FILE))
+
+
+def test_what_a_guard_would_leave_out_is_told(new_catalog: NewCatalog) -> None:
+    """With its reason; a guard that has no embedder is told as not run."""
+    row = {"task_set_id": "task_set:1", "task_id": "t", "split": "test", "status": "accepted"}
+    with new_catalog(Home(Path("store"))) as catalog:
+        commit(catalog, {"tasks": [row | {"question": "Who dug the lake of Ulm?"}]})
+    said = [{"role": "user", "content": "Say: who dug the lake of Ulm?"}, {"role": "assistant"}]
+    Path("said.jsonl").write_text(json.dumps({"messages": said}) + "\n")
+    found = plan(FILE)
+    assert found.content["data"]["left_out"] == {"question of a held-out task": 1}
+    texts = {fact.name: fact.text for fact in found.facts if fact.part == "data"}
+    assert texts["left_out"] == "1 x question of a held-out task"
+    assert texts["guard_of_rewordings"] == "not run: no data.embedder"
 
 
 def test_attempts_of_a_query_are_counted(new_catalog: NewCatalog) -> None:

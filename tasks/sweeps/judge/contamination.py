@@ -1,15 +1,14 @@
 """Whether texts, such as a training set, hold a benchmark's questions.
 
 In: items of a benchmark, texts, and a judge where one is asked. Out: a `Contaminated` for each
-item. Without a judge an item counts where its question is one of the texts, shares 13 words in a
-row with one (GPT-3, arXiv 2005.14165), or is near one by the local embedder. With a judge, where it
-is one of the texts, or the judge says of one of the three most similar that it is the same problem:
-the rule of NeMo-Skills' ``check_contamination``, with other prompts.
+item. Without a judge an item counts where its question copies a text or a text copies it, by the
+rules of `leaks.index`. With a judge, where it is one of the texts, or the judge says of one of the
+three most similar that it is the same problem: the rule of NeMo-Skills' ``check_contamination``,
+with other prompts.
 """
 
 import asyncio
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,13 @@ from tutti.errors import UsageError
 from tutti.storage import Catalog
 from tutti.tasks.agents import ContextExceeded, ModelCallFailed, fenced
 from tutti.tasks.benchmarks import Item
-from tutti.tasks.retrieval import PassageStore, open_documents
+from tutti.tasks.leaks import LeakIndex, texts_of_lines
+from tutti.tasks.retrieval import NearnessIndex, PassageStore, open_documents
 from tutti.tasks.scoring import JudgeClient
-from tutti.tasks.synthesis import NEAR, BenchmarkIndex
 
 SIMILAR = 3  # texts that a judge sees of an item
 AT_ONCE = 16
-TEXT_FIELDS = (
-    "text",
-    "contents",
-    "content",
-    "question",
-    "problem",
-    "prompt",
-    "instruction",
-    "input",
-)
-MESSAGES = "messages"
+HOW = ("same", "words", "near")
 SAME = "True"
 _ASKED = (
     "Are the two problems the same, but for wording, names or numbers that do not change how it is "
@@ -49,8 +38,9 @@ class Contaminated:
     item_id: str
     contaminated: bool
     how: tuple[str, ...]
-    """same: its question is a text; words: 13 of its words in a row are in one; near: by the
-    embedder; judge: it says so. Of these, `contaminated` follows the rule that was asked."""
+    """same: its question is a text; words: it stands in one, or one in it, in whole or in part;
+    near: with few words changed (each holds where one before it does); judge: it says so. Of these,
+    `contaminated` follows the rule that was asked."""
     similar: tuple[tuple[str, float], ...]
     """The most similar texts with their cosines, most similar first."""
     said: tuple[str, ...] = ()
@@ -80,9 +70,9 @@ def read_texts(place: str, catalog: Catalog) -> list[str]:
         if place.startswith("index:"):
             return [f"{each.title}\n{each.text}".strip() for each in PassageStore(path)]
     if path.is_dir() and list(path.glob("*.jsonl")):
-        return [text for file in sorted(path.glob("*.jsonl")) for text in _of_lines(file)]
+        return [text for file in sorted(path.glob("*.jsonl")) for text in texts_of_lines(file)]
     if path.suffix.lower() == ".jsonl" and path.is_file():
-        return list(_of_lines(path))
+        return list(texts_of_lines(path))
     found = open_documents(path, lambda line: None)
     assert not isinstance(found, Path), "a JSONL file was read above"
     return [passage.text for passage in found]
@@ -93,35 +83,6 @@ def _artifact_folder(name: str, catalog: Catalog) -> Path:
     if entry is None or entry["path"] is None:
         raise UsageError(f"{name}: no such file, and no artifact of the store with files")
     return Path(entry["path"])
-
-
-def _of_lines(file: Path) -> Iterator[str]:
-    """The texts of a JSONL file's rows: all that its messages say, or its first text field."""
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise UsageError(f"{file}:{number}: not JSON: {error}") from error
-            yield from _of_row(row, f"{file}:{number}")
-
-
-def _of_row(row: Any, where: str) -> Iterator[str]:
-    if not isinstance(row, dict):
-        raise UsageError(f"{where}: not an object")
-    messages = row.get(MESSAGES)
-    if isinstance(messages, list):
-        for message in messages:
-            if isinstance(message, dict) and isinstance(message.get("content"), str):
-                yield message["content"]
-        return
-    name = next((each for each in TEXT_FIELDS if isinstance(row.get(each), str)), None)
-    if name is None:
-        wanted = ", ".join((MESSAGES, *TEXT_FIELDS))
-        raise UsageError(f"{where}: none of {wanted}; it has {', '.join(map(str, row))}")
-    yield row[name]
 
 
 async def check_contamination(
@@ -137,13 +98,14 @@ async def check_contamination(
     """
     if not texts:
         raise UsageError("there is no text to compare with")
-    index = await asyncio.to_thread(BenchmarkIndex, [text.lower() for text in texts])
+    index = await asyncio.to_thread(LeakIndex, texts)
+    nearness = await asyncio.to_thread(NearnessIndex, [text.lower() for text in texts])
     same = {_plain(text) for text in texts}
     every, found, slots = list(items), dict[int, Contaminated](), asyncio.Semaphore(AT_ONCE)
 
     async def one(place: int, item: Item) -> None:
         async with slots:
-            looked = await asyncio.to_thread(_looked, item, texts, index, same)
+            looked = await asyncio.to_thread(_looked, item, index, nearness, same)
             found[place] = (
                 looked if judge is None else await _judged(item, looked, judge, both_ways)
             )
@@ -157,18 +119,13 @@ def _plain(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _looked(
-    item: Item, texts: Sequence[str], index: BenchmarkIndex, same: set[str]
-) -> Contaminated:
-    question = item.fields["question"].lower()
-    near = index.similar(question, SIMILAR)
-    checks: Mapping[str, bool] = {
-        "same": _plain(question) in same,
-        "words": index.repeats(question),
-        "near": bool(near) and near[0][1] >= NEAR,
-    }
-    how = tuple(name for name, holds in checks.items() if holds)
-    similar = tuple((texts[place], cosine) for place, cosine in near)
+def _looked(item: Item, index: LeakIndex, nearness: NearnessIndex, same: set[str]) -> Contaminated:
+    question = item.fields["question"]
+    found = index.find(question)
+    how = () if found is None else HOW[HOW.index(found.how) :]
+    how = tuple(each for each in how if each != "same" or _plain(question) in same)
+    near = nearness.nearest(question.lower(), SIMILAR)
+    similar = tuple((index.texts[place], cosine) for place, cosine in near)
     return Contaminated(item.id, bool(how), how, similar)
 
 

@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 
 from tutti.errors import UsageError
 from tutti.storage import Catalog, query
+from tutti.tasks.leaks import own_texts, said_in
 from tutti.tasks.training.sets.build import MESSAGES, message_of
+from tutti.tasks.training.sets.guards import TASKS, HeldOut
 from tutti.tasks.training.sets.recorded import AT_ONCE
 
 SIDES = (("rows", False), ("held_out", True))
@@ -51,7 +53,8 @@ class Conversation:
 
 
 def conversations_of(set_id: str, catalog: Catalog, notes: Counter[str]) -> list[Conversation]:
-    """The conversations of a training set; `notes` counts what they do not carry.
+    """The conversations of a training set; `notes` counts what they do not carry. Those of a file
+    are compared again: their set may be older than a held-out task.
 
     Raises ExportRefused for an id that is no training set with rows, a set of pairs, and attempts
     without messages.
@@ -69,7 +72,15 @@ def conversations_of(set_id: str, catalog: Catalog, notes: Counter[str]) -> list
         made = list(_said(folder / f"{OLD_NAME}.jsonl", False, notes))
     if not made:
         raise ExportRefused(f"{set_id}: {folder} holds no rows; train on it again to build it")
-    return made
+    splits = frozenset(known["detail"].get("splits", ("train",)))
+    guard = HeldOut(query(TASKS, catalog.home), splits, own_texts(catalog.home))
+    said = {str(n): list(said_in(each.messages)) for n, each in enumerate(made) if not each.name}
+    copies = guard.of_texts(said)
+    notes.update(f"conversations left out: {why}" for why in copies.values())
+    kept = [each for n, each in enumerate(made) if str(n) not in copies]
+    if not kept:
+        raise ExportRefused(f"{set_id}: every conversation copies a held-out text")
+    return kept
 
 
 def _read(

@@ -5,14 +5,16 @@ a kill, asked in SQL. The tasks of each step follow from the job's seed, so a re
 the same groups in the same order.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
-from tutti.storage import artifact_id
+from tutti.storage import Home, artifact_id
 from tutti.tasks.sweeps.plan import Cell, Plan, Problem, Sample, SetUp, sweep_content
 from tutti.tasks.sweeps.spec import Suite, with_reply_tokens
-from tutti.tasks.training.job import JobError
+from tutti.tasks.training.policy.apart import keep_apart
 from tutti.tasks.training.policy.job import PolicyJob
 
 
@@ -27,45 +29,34 @@ class PolicyCells:
     evaluations: Plan
     """Cell n is of the weights after step `at[n]`."""
     at: tuple[int, ...]
+    left_out: dict[str, int]
+    """Tasks that are not trained on, by reason."""
 
     def of_step(self, number: int) -> Sequence[Cell]:
         """The cells that a step may need, in order."""
         return self.rollouts.cells[number * self.rounds : (number + 1) * self.rounds]
 
 
-def plan_policy(job: PolicyJob, rollouts: SetUp, evaluations: SetUp) -> PolicyCells:
-    """The cells of a job on its tasks. Raises JobError for an empty split, or a shared task."""
-    train, test = rollouts.task_set.problems, evaluations.task_set.problems
-    check_apart(train, test, job)
+def plan_policy(
+    job: PolicyJob, rollouts: SetUp, evaluations: SetUp, home: Home | None = None
+) -> PolicyCells:
+    """The cells of a job on its tasks, without those that copy a held-out one: see `apart`. Raises
+    JobError for an empty split, or a shared task."""
+    test = evaluations.task_set.problems
+    tasks = keep_apart(rollouts.task_set.problems, test, job, home)
     sides = ((rollout_suite(job), rollouts), (held_out_suite(job), evaluations))
-    content = [job.content, *(sweep_content(suite, set_up) for suite, set_up in sides)]
+    content: list[Any] = [job.content, *(sweep_content(suite, set_up) for suite, set_up in sides)]
+    content += [sorted(tasks.left_out)] if tasks.left_out else []
     own = artifact_id("policy", content, rollouts.parents)
     at = tuple(evaluated_after(job))
     limit, dynamic = job.evaluation.limit, job.rollouts.dynamic
     return PolicyCells(
-        _plan(own, "rollouts", rollout_suite(job), rollouts, _rounds(job, train)),
+        _plan(own, "rollouts", rollout_suite(job), rollouts, _rounds(job, tasks.kept)),
         1 if dynamic is None else dynamic.most_rounds,
         _plan(own, "held-out", held_out_suite(job), evaluations, [list(test[:limit])] * len(at)),
         at,
+        dict(Counter(tasks.left_out.values())),
     )
-
-
-def check_apart(train: Sequence[Problem], test: Sequence[Problem], job: PolicyJob) -> None:
-    """Raises JobError where a side has no task, or a task is on both."""
-    for split, problems in (("train", train), (job.evaluation.split, test)):
-        if not problems:
-            raise JobError(f"suite: no task in split {split!r}")
-    shared = sorted({_asked(each) for each in train} & {_asked(each) for each in test})
-    if shared:
-        raise JobError(f"evaluation: {len(shared)} tasks are trained on, as {shared[0]!r}")
-
-
-def _asked(problem: Problem) -> str:
-    """What a task asks: two files may have the same one under two ids. In worlds the prompts may be
-    alike, and the id tells tasks apart."""
-    if problem.world is not None:
-        return problem.task_id
-    return " ".join(str(each.get("content")) for each in problem.messages)
 
 
 def held_out_suite(job: PolicyJob) -> Suite:

@@ -68,6 +68,7 @@ def _card(policy: PolicyRun, base_id: str, run: Run) -> dict[str, Any]:
         "base": base_id,
         "objective": {"name": job.objective, **job.objective_settings},
         "settings": job.model_dump(mode="json"),
+        "data": {"dropped": policy.cells.left_out},
         "steps": len(policy.done),
         "held_out": {
             str(after): held_out_score(cell_id, home) for after, cell_id in policy.evaluated.items()

@@ -1,8 +1,8 @@
 """A training set from a query: attempts to rows, frozen as an artifact.
 
-In: SQL that names attempts. Out: `rows.parquet` (ids, turns, values, log probabilities) or
-`rows.jsonl` (conversations), `held_out` beside it, `dropped.parquet` (attempt, reason) and a
-manifest. The same attempts and settings give the same id.
+In: SQL that names attempts, or a file of conversations. Out: `rows.parquet` (ids, turns, values,
+log probabilities) or `rows.jsonl` (conversations), `held_out` beside it, `dropped.parquet` (attempt
+or line, reason) and a manifest. The same attempts and settings give the same id.
 """
 
 import json
@@ -12,7 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tutti.storage import Catalog, artifact_id, content_hash, query
+from tutti.storage import Catalog, Home, artifact_id, content_hash, query
+from tutti.tasks.leaks import said_in
 from tutti.tasks.training.job import JobError, TrainingData
 from tutti.tasks.training.sets.chosen import Chosen, chosen_by
 from tutti.tasks.training.sets.frozen import FrozenRows, TrainingSet, freeze, parents_of
@@ -37,15 +38,14 @@ ATTEMPTS = (
     "where attempt_id in (select unnest($ids))"
 )
 """Repaired: a scorer failed on it, and it was scored since."""
-TASKS = "select task_id, split, question from tasks"
 PROGRAMS = """
-select a.task_id, string_agg(m.content, ' ' order by m.position) as question
-from attempts a left join messages m on m.attempt_id = a.attempt_id and m.role = 'user'
+select a.attempt_id, list(m.content order by m.position) filter (m.content is not null) as said
+from attempts a left join messages m on m.attempt_id = a.attempt_id
 where a.attempt_id in (select unnest($ids)) and a.source = 'gateway'
     and a.task_id not in (select task_id from tasks)
-group by a.attempt_id, a.task_id
+group by a.attempt_id
 """
-"""Attempts of no task set: their users' messages are the question."""
+"""Attempts of no task set: all that was said is compared."""
 SAME_TURNS = "sdpo"
 OTHER_TOKENS = "ids of another tokenizer"
 
@@ -66,7 +66,8 @@ def build_set(
     assert data.query is not None, "a set of attempts has a query"
     chosen = chosen_by(data.query, objective, catalog)
     attempts = _attempts(chosen, catalog)
-    reasons = _left_out(chosen, attempts, data, catalog)
+    guard = HeldOut.of(data, catalog.home)
+    reasons = _left_out(chosen, attempts, guard, catalog.home)
     unknown = 0
     if data.tokens == "recorded" and base is not None:
         unknown = _other_tokens(attempts, base, catalog, reasons)
@@ -86,33 +87,45 @@ def build_set(
         "attempts": named,
         "unknown_tokenizer": unknown,
         "dropped": dict(Counter(reasons.values())),
+        "guards": guard.guards,
     }
     names = {row["name"] for row in rows}
     parents = parents_of([attempts[name] for name in sorted(names)], catalog)
     aside = _aside([task_of[row["name"]] for row in rows], data.held_out_share)
-    settings = data.model_dump(mode="json", exclude={"query"})
+    settings = data.model_dump(mode="json", exclude={"query", "embedder"})
     set_id = artifact_id("training_set", [content_hash(rows), settings], parents)
     frozen = FrozenRows(set_id, rows, aside, parents, reasons)
     return freeze(frozen, counts | {"query": data.query}, catalog)
 
 
+def left_out(data: TrainingData, objective: str, catalog: Catalog) -> Counter[str]:
+    """How much of a query or a file may not be trained on, by reason; no embedder is asked. Raises
+    JobError."""
+    guard = HeldOut.of(data.model_copy(update={"embedder": None}), catalog.home)
+    if data.file is not None:
+        return Counter(_copies(_conversations_in(data.file), guard).values())
+    assert data.query is not None, "either a file or a query"
+    chosen = chosen_by(data.query, objective, catalog)
+    return Counter(_left_out(chosen, _attempts(chosen, catalog), guard, catalog.home).values())
+
+
 def conversation_set(data: TrainingData, catalog: Catalog) -> TrainingSet:
-    """The training set of a file of conversations. Raises JobError with file and line."""
-    file = data.file
-    assert file is not None, "a set of conversations has a file"
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobError(f"data.file: {file}: cannot be read: {error}") from None
-    rows = [_conversation(file, number, line) for number, line in enumerate(lines, 1)]
+    """The training set of a file of conversations. Raises JobError with file and line, or where
+    nothing is left to train on."""
+    assert data.file is not None, "a set of conversations has a file"
+    every, guard = _conversations_in(data.file), HeldOut.of(data, catalog.home)
+    reasons = _copies(every, guard)
+    rows = [row for name, row in every.items() if name not in reasons]
     if not rows:
-        raise JobError(f"data.file: {file}: no conversation in it")
+        raise JobError(f"data.file: nothing is left to train on: {_why(reasons)}")
     # The same conversation twice is on one side.
     aside = _aside([content_hash(row) for row in rows], data.held_out_share)
     share = [data.held_out_share] if data.held_out_share else []
     set_id = artifact_id("training_set", [*rows, *share], [])
-    counts = {"sequences": len(rows), "file": str(file)}
-    return freeze(FrozenRows(set_id, rows, aside), counts, catalog)
+    counts = {"sequences": len(rows), "conversations": len(every), "file": str(data.file)}
+    counts |= {"splits": list(data.splits)}
+    counts |= {"dropped": dict(Counter(reasons.values())), "guards": guard.guards}
+    return freeze(FrozenRows(set_id, rows, aside, reasons=reasons), counts, catalog)
 
 
 def made_conversations(
@@ -122,9 +135,31 @@ def made_conversations(
     there are none."""
     if not rows:
         raise JobError("no conversations to train on, because no task passed the gates")
-    set_id = artifact_id("training_set", list(rows), list(parents))
-    frozen = FrozenRows(set_id, rows, [False] * len(rows), parents)
-    return freeze(frozen, {"sequences": len(rows)}, catalog)
+    guard = HeldOut.of(TrainingData(query="made"), catalog.home)
+    reasons = _copies({f"line {n}": row for n, row in enumerate(rows, 1)}, guard)
+    kept = [row for n, row in enumerate(rows, 1) if f"line {n}" not in reasons]
+    if not kept:
+        raise JobError(f"nothing is left to train on: {_why(reasons)}")
+    set_id = artifact_id("training_set", kept, list(parents))
+    counts = {"sequences": len(kept), "dropped": dict(Counter(reasons.values()))}
+    frozen = FrozenRows(set_id, kept, [False] * len(kept), parents, reasons)
+    return freeze(frozen, counts | {"guards": guard.guards}, catalog)
+
+
+def _conversations_in(file: Path) -> dict[str, dict[str, Any]]:
+    """The rows of a file, by their lines. Raises JobError."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobError(f"data.file: {file}: cannot be read: {error}") from None
+    if not lines:
+        raise JobError(f"data.file: {file}: no conversation in it")
+    return {f"line {n}": _conversation(file, n, line) for n, line in enumerate(lines, 1)}
+
+
+def _copies(rows: Mapping[str, Mapping[str, Any]], guard: HeldOut) -> dict[str, str]:
+    """Conversations in which a message copies a held-out text, and why."""
+    return guard.of_texts({name: list(said_in(row["messages"])) for name, row in rows.items()})
 
 
 def _conversation(file: Path, number: int, line: str) -> dict[str, Any]:
@@ -150,23 +185,17 @@ def _attempts(chosen: Sequence[Chosen], catalog: Catalog) -> dict[str, dict[str,
 def _left_out(
     chosen: Sequence[Chosen],
     attempts: Mapping[str, Mapping[str, Any]],
-    data: TrainingData,
-    catalog: Catalog,
+    guard: HeldOut,
+    home: Home,
 ) -> dict[str, str]:
     """Attempts that may not be trained on, and why."""
-    # A gateway's program is of no split; it is left out where its question is a held-out one.
-    split = {"split": data.splits[0] if data.splits else ""}
-    ids = {"ids": sorted(attempts)}
-    programs = [row | split for row in query(PROGRAMS, catalog.home, ids)]
-    tasks = [*query(TASKS, catalog.home), *programs]
-    held_out = HeldOut.of(tasks, data.splits).with_near(data.near_held_out)
-    reasons = {}
-    for name in {each.attempt_id: None for each in chosen}:
-        known = attempts.get(name)
-        why = "no such attempt" if known is None else held_out.reason(known)
-        if why is not None:
-            reasons[name] = why
-    return reasons
+    said = {
+        row["attempt_id"]: row["said"] or []
+        for row in query(PROGRAMS, home, {"ids": sorted(attempts)})
+    }
+    found = guard.of_attempts(attempts.values(), said)
+    why = {each.attempt_id: "no such attempt" for each in chosen if each.attempt_id not in attempts}
+    return why | found
 
 
 def _other_tokens(

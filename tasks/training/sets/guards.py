@@ -1,86 +1,104 @@
-"""Which attempts may be trained on: none of a held-out task, none that failed for other reasons.
+"""What may be trained on: no attempt of a held-out task, none that failed for other reasons, and no
+text that copies a held-out one.
 
-In: rows of `attempts` and `tasks`. Out: a reason for each attempt that is left out. Held out is
-every task whose split is not among those that the job names, and every task whose question repeats
-one of those: a run of 13 words (GPT-3, arXiv 2005.14165, appendix C), or all of a shorter question.
+In: a store and the splits that may be trained on. Out: a reason for each attempt, or each group of
+texts, that is left out. Held out are the questions of tasks of all other splits, and the user's own
+files (`leaks`). How a copy is found: `leaks.index`.
 """
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from tutti.storage import COUNTED
-from tutti.tasks.retrieval import near_texts
+from tutti.storage import COUNTED, Home, query
+from tutti.tasks.leaks import Leak, LeakIndex, own_texts, texts_of_sets
+from tutti.tasks.retrieval import Embedder, EndpointEmbedder
+from tutti.tasks.training.job import TrainingData
 
-GRAM = 13
-WORD = re.compile(r"\w+")
+TASKS = "select task_set_id, task_id, split, question from tasks"
+REASONS = {
+    "same": "question of a held-out task",
+    "words": "question of a held-out task",
+    "near": "question near a held-out one",
+    "reworded": "held-out question reworded",
+}
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The tasks that nothing may be trained on."""
+    """The tasks and texts that nothing may be trained on."""
 
-    splits: Mapping[str, frozenset[str]]
-    """Task to its splits; a task that is not here is of no task set."""
-    grams: frozenset[str]
-    """Of questions that are held out."""
-    questions: Mapping[str, str]
-    """Task to question."""
+    tasks: Sequence[Mapping[str, Any]]
+    """Rows of `tasks`."""
     allowed: frozenset[str]
-    near: frozenset[str] = frozenset()
-    """Tasks whose question is near one that is held out."""
+    """Splits."""
+    own: Sequence[str] = ()
+    """Texts of the user's own files."""
+    embedder: Embedder | None = None
+    least: float | None = None
+    """Least cosine of one text to another, for it to be that reworded; None: the guard's own."""
 
     @classmethod
-    def of(cls, tasks: Iterable[Mapping[str, Any]], allowed: Iterable[str]) -> "HeldOut":
-        """From rows of `tasks` and the splits that may be trained on."""
-        splits: dict[str, set[str]] = {}
-        questions: dict[str, str] = {}
-        grams: set[str] = set()
-        open_splits = frozenset(allowed)
-        for row in tasks:
-            splits.setdefault(row["task_id"], set()).add(row["split"])
-            questions[row["task_id"]] = row["question"] or ""
-            if row["split"] not in open_splits:
-                grams |= grams_of(row["question"] or "")
-        frozen = {name: frozenset(every) for name, every in splits.items()}
-        return cls(frozen, frozenset(grams), questions, open_splits)
+    def of(cls, data: TrainingData, home: Home) -> "HeldOut":
+        """Of a store. Raises UsageError."""
+        given = data.embedder
+        embedder = EndpointEmbedder(given.url, given.model, given.dimensions) if given else None
+        tasks, own = query(TASKS, home), own_texts(home)
+        return cls(tasks, frozenset(data.splits), own, embedder, data.near_held_out)
 
-    def with_near(self, least: float | None) -> "HeldOut":
-        """With the tasks whose question has at least this cosine to one that is held out."""
-        if least is None:
-            return self
-        held = [
-            self.questions[task]
-            for task, splits in self.splits.items()
-            if not splits <= self.allowed and self.questions[task]
-        ]
-        own = {task: text for task, text in self.questions.items() if text}
-        own = {task: text for task, text in own.items() if self.splits[task] <= self.allowed}
-        near = near_texts(list(own.values()), held, least)
-        found = {task for task, is_near in zip(own, near, strict=True) if is_near}
-        return replace(self, near=frozenset(found))
+    @cached_property
+    def splits(self) -> Mapping[str, set[str]]:
+        """Task to its splits; a task that is not here is of no task set."""
+        found: dict[str, set[str]] = {}
+        for row in self.tasks:
+            found.setdefault(row["task_id"], set()).add(row["split"])
+        return found
 
-    def reason(self, attempt: Mapping[str, Any]) -> str | None:
-        """Why an attempt is left out; None if it may be trained on."""
+    @cached_property
+    def index(self) -> LeakIndex:
+        """Of the texts that are held out."""
+        held = (row for row in self.tasks if row["split"] not in self.allowed)
+        return LeakIndex([*texts_of_sets(held), *self.own])
+
+    @property
+    def guards(self) -> dict[str, str]:
+        """Which guards looked at the texts; one that did not is never one that found nothing."""
+        by = "not run: no data.embedder" if self.embedder is None else str(self.embedder.describe())
+        return {"copies": f"run: {len(self.index.texts)} held-out texts", "rewordings": by}
+
+    def of_attempts(
+        self, attempts: Iterable[Mapping[str, Any]], said: Mapping[str, Sequence[str]]
+    ) -> dict[str, str]:
+        """Attempts that are left out, and why. `said`: what was said in those of no task set, of
+        which all texts are compared; of others the task's question."""
+        reasons, asked = {}, {}
+        questions = {row["task_id"]: row["question"] or "" for row in self.tasks}
+        for row in attempts:
+            name, why = row["attempt_id"], self._of_task(row, row["attempt_id"] in said)
+            if why is None:
+                asked[name] = said[name] if name in said else [questions[row["task_id"]]]
+            else:
+                reasons[name] = why
+        return reasons | self.of_texts(asked)
+
+    def of_texts(self, groups: Mapping[str, Sequence[str]]) -> dict[str, str]:
+        """Groups of texts that are left out because one copies a held-out text, and why."""
+        texts = list(dict.fromkeys(text for group in groups.values() for text in group))
+        least = {} if self.least is None else {"least": self.least}
+        found = dict(zip(texts, self.index.find_all(texts, self.embedder, **least), strict=True))
+        copied = {name: _first(map(found.get, group)) for name, group in groups.items()}
+        return {name: REASONS[leak.how] for name, leak in copied.items() if leak is not None}
+
+    def _of_task(self, attempt: Mapping[str, Any], is_free: bool) -> str | None:
         if attempt["status"] not in COUNTED and not attempt["is_repaired"]:
             return f"status {attempt['status']}"
-        task_id = attempt["task_id"]
-        if task_id not in self.splits:
+        splits = set() if is_free else self.splits.get(attempt["task_id"])
+        if splits is None:
             return "task of no known split"
-        if not self.splits[task_id] <= self.allowed:
-            return f"held-out split {min(self.splits[task_id] - self.allowed)}"
-        if self.grams & grams_of(self.questions[task_id]):
-            return "question of a held-out task"
-        if task_id in self.near:
-            return "question near a held-out one"
-        return None
+        other = splits - self.allowed
+        return f"held-out split {min(other)}" if other else None
 
 
-def grams_of(text: str) -> set[str]:
-    """Runs of 13 words, in lower case; of a shorter text all of it; none of an empty one."""
-    words = WORD.findall(text.lower())
-    if not words:
-        return set()
-    last = max(1, len(words) - GRAM + 1)
-    return {" ".join(words[first : first + GRAM]) for first in range(last)}
+def _first(leaks: Iterable[Leak | None]) -> Leak | None:
+    return next((leak for leak in leaks if leak is not None), None)

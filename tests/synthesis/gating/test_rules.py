@@ -10,7 +10,7 @@ from tests.synthesis.gating.lending import bench_of, replayed
 from tutti import storage
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Parameter
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.synthesis.gating.contamination import BenchmarkIndex, benchmark_questions
+from tutti.tasks.synthesis.gating.contamination import benchmark_questions, copy_verdict
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
 
 
@@ -182,22 +182,26 @@ BENCHMARKS = [
 
 
 def test_runs_of_words_are_found_in_long_and_short_texts() -> None:
-    index = BenchmarkIndex([*BENCHMARKS, "How tall is the tower of Pisa?"])
+    known = [*BENCHMARKS, "How tall is the tower of Pisa?"]
     part = " ".join(BENCHMARKS[7].split()[3:16])
-    assert not index.judge(f"You wonder. {part} And so on.").passed
-    assert index.judge(f"You wonder. {' '.join(part.split()[:9])} and that is it for now.").passed
-    assert not index.judge("You ask: how tall is the tower of Pisa? You are in a hurry.").passed
-    assert not index.judge("gives 10 of them to Ann; how many apples are left").passed
-    assert index.judge("how many apples are").passed
+    assert not copy_verdict(f"You wonder. {part} And so on.", known).passed
+    assert copy_verdict(
+        f"You wonder. {' '.join(part.split()[:9])} and that is it for now.", known
+    ).passed
+    assert not copy_verdict(
+        "You ask: how tall is the tower of Pisa? You are in a hurry.", known
+    ).passed
+    assert not copy_verdict("gives 10 of them to Ann; how many apples are left", known).passed
+    assert copy_verdict("how many apples are", known).passed
 
 
 def test_a_reworded_question_is_near_and_an_unrelated_one_is_not() -> None:
-    index = BenchmarkIndex([*BENCHMARKS, *BENCHMARK_TEXTS])
+    known = [*BENCHMARKS, *BENCHMARK_TEXTS]
     question = BENCHMARK_TEXTS[0].replace("sold clips", "gave clips").replace("How", "So how")
-    near = index.judge(question.replace("half as many", "half").replace("altogether ", ""))
+    near = copy_verdict(question.replace("half as many", "half").replace("altogether ", ""), known)
     assert not near.passed and near.measured is not None and near.measured >= 0.75
     for task in (EXTENDED, LOOKED_UP):
-        assert index.judge(task.scenario.text).passed
+        assert copy_verdict(task.scenario.text, known).passed
 
 
 def test_the_questions_of_the_store(tmp_path: Any) -> None:

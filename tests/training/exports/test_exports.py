@@ -118,6 +118,19 @@ def test_sharegpt(catalog: Catalog, tmp_path: Path) -> None:
     assert info["train"]["tags"]["function_tag"] == "function_call"
 
 
+def test_a_set_that_is_older_than_a_held_out_task_is_compared_again(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    set_id = of_file(catalog, tmp_path, PLAIN, TOOLS)
+    enter(catalog, [], [task("late", "test", "2 + 3, 4 + 5?")])
+    made = export_training_set(set_id, "sharegpt", tmp_path / "out", catalog)
+    assert len(json.loads((tmp_path / "out" / "train.json").read_text())) == 1
+    assert made["notes"]["conversations left out: question of a held-out task"] == 1
+    enter(catalog, [], [task("other", "test", "Doubled?")])
+    with pytest.raises(ExportRefused, match="every conversation copies a held-out text"):
+        export_training_set(set_id, "sharegpt", tmp_path / "more", catalog)
+
+
 def test_labels_of_kto_are_kept(catalog: Catalog, tmp_path: Path) -> None:
     bad, good = PLAIN | {"wanted": False}, TOOLS | {"wanted": True}
     set_id = of_file(catalog, tmp_path, bad, good)

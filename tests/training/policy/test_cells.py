@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.sweeps.conftest import set_up_of
+from tutti.storage import Home, commit, open_catalog
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.problem import problem_of_task
@@ -81,7 +82,7 @@ def test_what_a_sweeps_set_up_has_in_ids_is_in_a_jobs(tmp_path: Path) -> None:
     for more in ({}, {"prices": {"prompt": 1.0}}, {"request": {"top_p": 0.5}}):
         model = Model.model_validate(entry | more)
         sides = [set_up_of(tasks(split, 5), model=model) for split in ("train", "test")]
-        ids.append(plan_policy(job(), *sides).rollouts.sweep_id)
+        ids.append(plan_policy(job(), sides[0], sides[1]).rollouts.sweep_id)
     assert ids[0] == ids[1] != ids[2]
 
 
@@ -121,6 +122,38 @@ def test_a_task_on_both_sides_and_an_empty_split_are_refused() -> None:
         plan_policy(job(), set_up_of(tasks("a", 9)), set_up_of(tasks("a", 5)))
     with pytest.raises(JobError, match="no task in split 'test'"):
         planned(job(), test=0)
+
+
+def test_a_task_that_copies_a_held_out_one_is_not_rolled_out(tmp_path: Path) -> None:
+    """Of the evaluation, of the store or of the user's own files; before, only equal prompts were
+    found, and those of the job alone."""
+
+    def asked(split: str, *texts: str) -> Any:
+        made = [Task("sum", text, "1", {"i": text}, (), split) for text in texts]
+        return set_up_of([problem_of_task(task) for task in made])
+
+    home = Home(tmp_path)
+    stored = {"task_set_id": "task_set:1", "task_id": "t", "split": "test"}
+    with open_catalog(home) as catalog:
+        commit(catalog, {"tasks": [stored | {"question": "How deep is the sea at Aden?"}]})
+    (tmp_path / "held_out").mkdir()
+    (tmp_path / "held_out" / "own.jsonl").write_text('{"text": "How old is the oak at Ems?"}')
+    train = asked(
+        "train",
+        "Please say: what is the sum of 31 and 12?",
+        "HOW DEEP IS THE SEA AT ADEN",
+        "How very old is the oak at Ems?",
+        "What is the sum of 31 and 13?",
+    )
+    made = plan_policy(job(), train, asked("test", "What is the sum of 31 and 12?"), home)
+    rolled = [sample.problem for cell in made.rollouts.cells for sample in cell.samples]
+    assert {each.messages[-1]["content"] for each in rolled} == {"What is the sum of 31 and 13?"}
+    assert made.left_out == {"question of a held-out task": 2, "question near a held-out one": 1}
+    alone = plan_policy(job(), train, asked("test", "What is the sum of 31 and 12?"))
+    assert alone.left_out == {"question of a held-out task": 1}
+    assert alone.rollouts.sweep_id != made.rollouts.sweep_id
+    with pytest.raises(JobError, match="all 1 tasks copy held-out ones"):
+        plan_policy(job(), asked("train", "Well: 2 + 3 - 1?"), asked("test", "2 + 3 - 1?"))
 
 
 def test_held_out_tasks_may_be_of_another_file(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def policy_job(**fields: Any) -> PolicyJob:
 def cells_of(job: PolicyJob, count: int = 12) -> PolicyCells:
     every = [problem_of_task(task) for task in make_tasks(count + 1)]
     ups = [set_up_of(some) for some in (every[:count], every[count:])]
-    return plan_policy(job, *ups)
+    return plan_policy(job, ups[0], ups[1])
 
 
 async def run(sweep: Sweep, job: PolicyJob, trainer: Trainer, **more: Any) -> PolicyRun:

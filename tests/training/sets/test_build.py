@@ -332,6 +332,32 @@ def test_a_file_of_conversations_is_a_set(catalog: Catalog, tmp_path: Path) -> N
     assert conversation_set(data, catalog).set_id == shared.set_id
 
 
+def test_a_file_is_compared_with_held_out_tasks(catalog: Catalog, tmp_path: Path) -> None:
+    """Of the store and of the user's own files, whoever says the question; before, 200 test
+    questions were trained on without a word."""
+    held = [f"Ann has {n} red apples and gives 4 to Bob. How many are left?" for n in range(20, 60)]
+    enter(catalog, [], [task(f"t{n}", "test", text) for n, text in enumerate(held)])
+    folder = catalog.home.root / "held_out"
+    folder.mkdir()
+    (folder / "never_measured.jsonl").write_text('{"question": "Who dug the lake of Ulm in 1731?"}')
+    texts = [*held, "Who dug the lake of Ulm in 1731?", "Ann has 7 apples. How many are left?"]
+    file = tmp_path / "said.jsonl"
+    with file.open("w") as out:
+        for n, text in enumerate(texts):
+            roles = ("user", "assistant") if n % 2 else ("assistant", "user")
+            messages = [{"role": roles[0], "content": f"Well: {text}"}]
+            messages.append({"role": roles[1], "content": "yes"})
+            out.write(json.dumps({"messages": messages}) + "\n")
+    made = conversation_set(TrainingData(file=file), catalog)
+    assert left_out(made) == dict.fromkeys(
+        (f"line {n}" for n in range(1, 42)), "question of a held-out task"
+    )
+    assert len(rows_of(made)) == 1 and "not run" in made.manifest["guards"]["rewordings"]
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(JobError, match="nothing is left to train on: 41 x question of a held-out"):
+        conversation_set(TrainingData(file=file), catalog)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -3,9 +3,11 @@
 In: a policy job and the entry of its base. Out: a folder, which appears only where all is valid.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tutti.storage import Home
 from tutti.tasks.serving import Model, weights_folder
 from tutti.tasks.sweeps.plan import read_set
 from tutti.tasks.sweeps.spec import reply_tokens
@@ -20,7 +22,7 @@ from tutti.tasks.training.backends.rl import policy_backend_of
 from tutti.tasks.training.backends.rl.base import PolicyBackend, PolicyPlan, policy_settings
 from tutti.tasks.training.backends.rl.carried import not_carried, not_carried_of
 from tutti.tasks.training.policy import PolicyJob, held_out_suite, rollout_suite
-from tutti.tasks.training.policy.cells import check_apart
+from tutti.tasks.training.policy.apart import keep_apart
 
 DIFFERENCES = (
     "an attempt whose scorer fails earns 0; tutti leaves it out",
@@ -30,15 +32,18 @@ DIFFERENCES = (
 """What every backend does otherwise than tutti."""
 
 
-def configure_policy(job: PolicyJob, name: str, base: Model, folder: Path) -> dict[str, Any]:
-    """Write everything that the backend needs into `folder`, which must be new or empty.
+def configure_policy(
+    job: PolicyJob, name: str, base: Model, folder: Path, home: Home | None = None
+) -> dict[str, Any]:
+    """Write everything that the backend needs into `folder`, which must be new or empty, without
+    the tasks that copy held-out ones, in the store or in the job.
 
     Returns the folder, the launch command, by what it was checked, how many tasks it has, and what
     the backend does otherwise. Raises BackendRefused, BenchmarkError, JobError, SuiteError.
     """
     backend = policy_backend_of(name)
     python = backend_python(name)
-    plan = _plan(job, backend, base, folder.resolve())
+    plan, left_out = _plan(job, backend, base, folder.resolve(), home)
     if python is None:
         check_names(name, job.backend_settings, backend.schema)
     settings = policy_settings(backend, plan)
@@ -53,7 +58,8 @@ def configure_policy(job: PolicyJob, name: str, base: Model, folder: Path) -> di
         "folder": str(folder),
         "launch": f"bash {folder / 'launch.sh'}",
         "checked": checked,
-        "notes": {"tasks to train on": len(plan.train), "tasks held out": len(plan.held_out)},
+        "notes": {"tasks to train on": len(plan.train), "tasks held out": len(plan.held_out)}
+        | Counter(f"tasks left out: {why}" for why in left_out.values()),
         "differences": [*DIFFERENCES, *_of_entry(base, job.base), *backend.differences(plan)],
     }
 
@@ -64,8 +70,11 @@ def _of_entry(base: Model, name: str) -> list[str]:
     return [f"models.{name}.{field}: its requests do not have it" for field in given]
 
 
-def _plan(job: PolicyJob, backend: PolicyBackend, base: Model, folder: Path) -> PolicyPlan:
-    """The job with its tasks. Raises BackendRefused with all that cannot be carried."""
+def _plan(
+    job: PolicyJob, backend: PolicyBackend, base: Model, folder: Path, home: Home | None
+) -> tuple[PolicyPlan, dict[str, str]]:
+    """The job with its tasks, and those that are left out. Raises BackendRefused with all that
+    cannot be carried."""
     _raise(backend, [*not_carried(job)])
     if base.checkpoint is None:
         raise BackendRefused(f"base: {job.base} has no checkpoint in models.yaml")
@@ -77,12 +86,13 @@ def _plan(job: PolicyJob, backend: PolicyBackend, base: Model, folder: Path) -> 
         )
     train = read_set(rollout_suite(job)).problems
     test = read_set(held_out_suite(job)).problems[: job.evaluation.limit]
-    check_apart(train, test, job)
+    tasks = keep_apart(train, test, job, home)
+    train = tasks.kept
     _raise(backend, [*not_carried_of(train, "suite"), *not_carried_of(test, "evaluation")])
     weights = weights_folder(base).resolve()
     plan = PolicyPlan(job, weights, base.context_tokens, train, test, folder)
     _raise(backend, backend.refuse(plan))
-    return plan
+    return plan, tasks.left_out
 
 
 def _raise(backend: PolicyBackend, reasons: list[str]) -> None:

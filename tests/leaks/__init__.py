@@ -1,0 +1,1 @@
+"""The guard against copies of held-out texts."""

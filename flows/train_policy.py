@@ -79,8 +79,6 @@ async def train_policy(job: PolicyJob = POCKET, models: Path = MODELS) -> dict[s
                     bench.set_up(s, t, adapter) for s, t in zip(suites, sets, strict=True)
                 )
                 cells = plan_policy(job, rolled, held, catalog.home)
-                for reason, count in cells.left_out.items():
-                    log.console.print(f"tasks left out: {count:,} x {reason}")
                 checkpoint = await learn(log, job, cells, bench, run)
         table, rows = summary_table(checkpoint.card)
         log.console.print(table)
@@ -107,6 +105,8 @@ async def learn(
     progress: StageProgress, job: PolicyJob, cells: PolicyCells, bench: Bench, run: Run
 ) -> Checkpoint:
     """Roll out and train to the end, with reward and loss beside the bar."""
+    for reason, count in cells.left_out.items():
+        progress.console.print(f"tasks left out: {count:,} x {reason}")
 
     def show(done: int, note: str) -> None:
         progress.show(done, job.steps, note)

@@ -53,6 +53,7 @@ STAGES = (
     "scoring",
     "progress",
     "retrieval",
+    "leaks",
     "benchmarks",
     "synthesis",
     "reporting",

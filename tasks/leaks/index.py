@@ -19,8 +19,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tutti.tasks.leaks.aligned import Aligned, align, similarity
 from tutti.tasks.leaks.words import COMMON_WORDS, Words, differs, squeeze, words_of
 from tutti.tasks.retrieval import Embedder
@@ -98,25 +96,29 @@ class LeakIndex:
 
         Raises EmbedderFailed.
         """
-        once = {text: self.find(text) for text in dict.fromkeys(texts)}
+        once: dict[str, Leak | None] = {text: self.find(text) for text in dict.fromkeys(texts)}
         if embedder is not None:
-            facts = {
-                text: self._facts_of(words_of(text)) for text, leak in once.items() if not leak
-            }
-            alike = {text: self._facts.get(frozenset(each), []) for text, each in facts.items()}
-            left = [text for text, places in alike.items() if places]
-            places = sorted({place for text in left for place in alike[text]})
-            own = embedder.embed(left)
-            held = embedder.embed([self.texts[place] for place in places])
-            at = {place: nth for nth, place in enumerate(places)}
-            for text, vector in zip(left, own, strict=True):
-                cosines = held[[at[place] for place in alike[text]]] @ vector
-                every = words_of(text).every
-                for nth in np.flatnonzero(cosines >= least):
-                    place = alike[text][int(nth)]
-                    if similarity(self._held[place].every, every) < TEMPLATE:
-                        once[text] = Leak(place, "reworded", float(cosines[nth]))
+            left = [text for text, leak in once.items() if leak is None]
+            once |= self._reworded(left, embedder, least)
         return [once[text] for text in texts]
+
+    def _reworded(
+        self, texts: Sequence[str], embedder: Embedder, least: float
+    ) -> dict[str, Leak | None]:
+        """Texts that say a held-out one in other words."""
+        every = {text: words_of(text) for text in texts}
+        facts = {text: frozenset(self._facts_of(words)) for text, words in every.items()}
+        alike = {text: self._facts[each] for text, each in facts.items() if each in self._facts}
+        places = sorted({place for each in alike.values() for place in each})
+        own = embedder.embed(list(alike))
+        held = dict(zip(places, embedder.embed([self.texts[p] for p in places]), strict=True))
+        return {
+            text: Leak(place, "reworded", float(held[place] @ vector))
+            for (text, near), vector in zip(alike.items(), own, strict=True)
+            for place in near
+            if held[place] @ vector >= least
+            and similarity(self._held[place].every, every[text].every) < TEMPLATE
+        }
 
     def _within(self, words: Words) -> int | None:
         """A held-out text that stands within a text, in a row."""

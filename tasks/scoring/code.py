@@ -5,8 +5,9 @@
   entry point, as HumanEval does; test cases of `unittest` are run.
 - LiveCodeBench: ``{"cases": [{"input": text, "output": text}], "entry_point": name or nothing}``.
   Without an entry point the code is a program that reads standard input; with one it is a function
-  (or a method of ``Solution``) that takes one JSON value per line. Each case is one run of the
-  sandbox; scoring stops at the first failure.
+  (or a method of ``Solution``) that takes one JSON value per line. Modules are imported for it as
+  LiveCodeBench's program does. Each case is one run of the sandbox; scoring stops at the first
+  failure.
 
 The code is the last fenced Python block that defines the entry point, else the last one, else (no
 fence at all) the whole message. Code that lacks the entry point's definition continues the prompt;

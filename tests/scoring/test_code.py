@@ -85,6 +85,8 @@ async def test_standard_input(sandbox: Sandbox) -> None:
         "import sys\nprint(sum(map(int, sys.stdin.buffer.read().split())))",
         "print(sum(map(int, open(0).read().split())))",
         "import sys\nsys.stdout.buffer.write(b'%d' % sum(map(int, sys.stdin)))",
+        "stdout.write(str(reduce(add, map(int, stdin))))",  # what LiveCodeBench imports for all
+        "def f(n): return n and int(input()) + f(n - 1)\nprint(f(40_000))",
     ],
 )
 async def test_standard_streams_as_bytes_and_as_files(sandbox: Sandbox, code: str) -> None:
@@ -122,6 +124,14 @@ async def test_the_answer_must_come_by_its_mark(sandbox: Sandbox) -> None:
     for code in (f"import os\nos.write(1, b'{digest}\\n')\nos._exit(0)", f"print('{digest}')"):
         target = {"cases": [{"input": "1 2", "output": "3"}]}
         assert not (await scored(sandbox, target, block(code))).correct
+
+
+async def test_names_of_the_starter_code_are_given(sandbox: Sandbox) -> None:
+    """It says ``List[int]`` without an import; LiveCodeBench's program imports it."""
+    code = "class Solution:\n    def top(self, x: List[int], k: int) -> Optional[int]:\n"
+    code += "        heapify(x)\n        return next(islice(nlargest(k, x), k - 1, None))"
+    target = {"cases": [{"input": "[3, 5, 4]\n2", "output": "4"}], "entry_point": "top"}
+    assert (await scored(sandbox, target, block(code))).correct
 
 
 async def test_a_function_by_json_lines(sandbox: Sandbox) -> None:

@@ -18,6 +18,13 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 MODULE = "solution"
+GIVEN = (
+    "string re datetime collections heapq bisect copy math random statistics itertools functools"
+    " operator io sys json builtins typing"
+)
+"""Modules that LiveCodeBench's program imports for every solution, with all names of each, in this
+order: its starter code has ``List[int]`` and no import."""
+RECURSION = 50_000  # likewise
 
 
 def digest_of_output(text: str) -> str:
@@ -47,11 +54,16 @@ def _plain(word: str) -> str:
     return format(number if number else Decimal(0), "f")
 
 
-def _run_module(source: str) -> dict[str, Any]:
+def _run_module(source: str, name: str) -> dict[str, Any]:
+    """The names of the solution, run as the module `name`."""
     # Dataclasses and others look up their module by name.
-    module = sys.modules[MODULE] = types.ModuleType(MODULE)
-    exec(compile(source, MODULE, "exec"), module.__dict__)
-    return module.__dict__
+    module = sys.modules[name] = types.ModuleType(name)
+    names = module.__dict__
+    for form in ("from {} import *", "import {}"):
+        exec("\n".join(map(form.format, GIVEN.split())), names)
+    sys.setrecursionlimit(RECURSION)
+    exec(compile(source, MODULE, "exec", dont_inherit=True), names)
+    return names
 
 
 def _give_input(text: str) -> None:
@@ -74,7 +86,7 @@ def run_script(source: str, given: str) -> str:
     printed = io.TextIOWrapper(output, "utf-8", "replace")
     with redirect_stdout(printed):
         try:
-            exec(compile(source, MODULE, "exec"), {"__name__": "__main__"})
+            _run_module(source, "__main__")
         except SystemExit as leaving:
             if leaving.code not in (None, 0):
                 raise
@@ -87,7 +99,7 @@ def run_function(source: str, name: str, given: str) -> str:
     `given`; what it prints is ignored."""
     arguments = [json.loads(line) for line in given.splitlines() if line.strip()]
     with redirect_stdout(io.StringIO()):
-        names = _run_module(source)
+        names = _run_module(source, MODULE)
         function: Callable[..., Any] = (
             getattr(names["Solution"](), name) if "Solution" in names else names[name]
         )

@@ -196,7 +196,7 @@ def _cancel_a_run(desk: Desk, api: str, environment: dict[str, str]) -> None:
     run = made
     until(lambda: desk.finished >= 8, "attempts")
     command = [sys.executable, "-m", "prefect", "flow-run", "cancel", run["id"]]
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
 
     def state() -> str:
         return str(ui._ask(f"{api}/flow_runs/{run['id']}")["state_type"])

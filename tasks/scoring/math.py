@@ -13,12 +13,12 @@ A gold answer in words (``\text{east}``, "no solution") is compared as words, ig
 a formula, a word would be the product of its letters and so equal every anagram. Only the gold
 answer decides this.
 
-A gold answer that cannot be read or evaluated, an error inside the library, or a time-out raises
-ScorerFailed; it is never a wrong answer and never falls back to comparing texts. An attempt's
-formula that cannot be read is wrong, and so is one that cannot be evaluated (`9^{9^{9^9}}`; see
-`math_limits`). If a comparison does not terminate, each side is evaluated alone; the attempt is
-wrong only if the gold answer can be evaluated and its own cannot. A formula identical to the gold
-answer is right, however large.
+A gold answer that cannot be read or evaluated raises ScorerFailed; it is never a wrong answer and
+never falls back to comparing texts. An attempt's formula that cannot be read is wrong, and so is
+one that cannot be evaluated (`9^{9^{9^9}}`; see `math_limits`). If a comparison fails in the
+library or does not terminate, the gold answer is evaluated alone; if that works, a late comparison
+is tried once more, and what fails again is wrong. A formula identical to the gold answer is right,
+however large.
 
 The library's other rules: several values ("16 or 17") are a set, which equals no single value; of
 an equation it takes the right side if the gold answer is not an equation ("x = 16", but also "17 =
@@ -42,7 +42,6 @@ from tutti.tasks.scoring.target import texts
 TIMEOUT_S = 10.0
 MAX_WORKERS = 4  # each takes about 100 MB; comparing a formula takes milliseconds
 LONGEST_CHARS = 2000  # ten times the longest answer of any benchmark
-_ALONE: dict[str, Any] = {"evaluated": True}
 _STATED = re.compile(
     r"(?:(?:so|thus|hence|therefore)\b,?\s*)?(?:(?:the|my|our)\s+)?(?:(?:final|correct|exact)\s+)*"
     r"(?:answer|result|solution|value|it)(?:\s+(?:to|for|of)\s+[^.:=\d]{1,60}?)?"
@@ -118,7 +117,7 @@ class Math:
     """Checks that the answer is a formula equal to the expected one."""
 
     name: str = "math"
-    version: str = "3"
+    version: str = "4"
     needs: Needs = "pure"
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
@@ -130,8 +129,7 @@ class Math:
     ) -> Score:
         """Right if equal to one of the alternatives; the detail shows how each side was read.
 
-        Raises ScorerFailed for a gold answer that cannot be read or evaluated, an error, or a
-        time-out that the attempt did not cause.
+        Raises ScorerFailed for a gold answer that cannot be read or evaluated.
         """
         expected = texts(target, "answer")
         given = read_formula(submission)
@@ -161,29 +159,30 @@ class Math:
         gold, formula = _FULL_STOP.sub("", gold), plain_number(formula)
         answer = await self._ask({"gold": gold, "given": formula})
         if "unfinished" in answer:
-            return await self._blame(gold, formula, answer)
+            answer = await self._blame(gold, formula, answer)
         if answer["gold"] is None:
             raise ScorerFailed(f"math: the gold answer {gold!r} cannot be read")
         return answer
 
     async def _blame(self, gold: str, given: str, answer: dict[str, Any]) -> dict[str, Any]:
-        """Wrong if only the given answer cannot be evaluated; otherwise raises ScorerFailed."""
-        why = answer["unfinished"]
-        if await self._ask({"alone": gold}) != _ALONE:
-            raise ScorerFailed(f"math: {why}: the gold answer {gold!r} is too large to evaluate")
-        if not answer["certain"] and await self._ask({"alone": given}) == _ALONE:
-            raise ScorerFailed(f"math: {why}, comparing {given[:80]!r} to {gold!r}")
-        return {"equal": False, "gold": gold, "given": None, "too_large": f"given: {why}"}
+        """Wrong if the gold answer can be evaluated, and no second try of the comparison helps.
+
+        Raises ScorerFailed if the gold answer cannot be evaluated.
+        """
+        alone = await self._ask({"alone": gold})
+        if "unfinished" in alone:
+            raise ScorerFailed(f"math: the gold answer {gold!r}: {alone['unfinished']}")
+        again = answer if answer["certain"] else await self._ask({"gold": gold, "given": given})
+        if why := again.get("unfinished"):
+            return {"equal": False, "gold": gold, "given": None, "failed": f"given: {why}"}
+        return again
 
     async def _ask(self, request: dict[str, str]) -> dict[str, Any]:
-        """The worker's answer. ``unfinished`` says why there is none; ``certain`` whether a size
-        limit was the cause, so that a retry would not help."""
+        """The worker's answer. ``unfinished`` says why there is none; ``certain`` whether time was
+        not the cause, so that a retry would not help."""
         try:
             answer = await pool().ask(request, self.timeout_s)
         except (WorkerLate, WorkerDied) as error:
             return {"unfinished": str(error), "certain": False}
-        if "too_large" in answer:
-            return {"unfinished": answer["too_large"], "certain": True}
-        if "error" in answer:
-            raise ScorerFailed(f"math: {answer['error'][:200]}")
-        return answer
+        why = answer.get("too_large") or answer.get("error")
+        return answer if why is None else {"unfinished": why[:200], "certain": True}

@@ -140,8 +140,8 @@ async def test_too_large_is_wrong_and_no_error(formula: str) -> None:
     """Without a try to compute it, which would end at the bound of 30 s with another reason; as the
     gold answer it is an error, but equal to itself."""
     found = await score(formula, "3")
-    assert not found.correct and found.detail["too_large"] == "given: NumberTooLarge"
-    with pytest.raises(ScorerFailed, match=r"gold answer .* too large"):
+    assert not found.correct and found.detail["failed"] == "given: NumberTooLarge"
+    with pytest.raises(ScorerFailed, match=r"gold answer .*: NumberTooLarge"):
         await score("3", formula)
 
 
@@ -168,26 +168,51 @@ async def test_late_is_killed_and_whose_fault_it_is() -> None:
     await score("1", "1")
     scorer = Math(timeout_s=3)
     found = await scorer.score({"answer": "3"}, Submission(SLOW), ScoringResources())
-    assert not found.correct and found.detail["too_large"] == "given: no answer within 3 s"
-    with pytest.raises(ScorerFailed, match=r"gold answer .* too large"):
+    assert not found.correct and found.detail["failed"] == "given: no answer within 3 s"
+    with pytest.raises(ScorerFailed, match=r"gold answer .*: no answer within 3 s"):
         await scorer.score({"answer": SLOW}, Submission("3"), ScoringResources())
     assert (await score("1", "1")).correct
 
 
-async def test_a_late_comparison_of_two_short_formulas_is_an_error(
+class Stub:
+    """A pool of workers with prepared answers: to comparisons in turn, and on the gold answer."""
+
+    def __init__(self, compared: list[dict[str, object] | None], alone: dict[str, object] | None):
+        self.compared, self.alone = compared, alone
+
+    async def ask(self, request: dict[str, str], timeout_s: float) -> dict[str, object]:
+        answer = self.alone if "alone" in request else self.compared.pop(0)
+        if answer is None:
+            raise WorkerLate("no answer within 1 s")
+        return answer
+
+
+EVALUATED: dict[str, object] = {"evaluated": True}
+FAILED: dict[str, object] = {"error": "TypeError: no"}
+EQUAL: dict[str, object] = {"equal": True, "gold": "16", "given": "16"}
+
+
+async def test_a_failure_that_the_attempt_causes_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt cannot choose to have no score: the gold answer alone is no problem."""
+    tried: list[list[dict[str, object] | None]] = [[FAILED], [None, FAILED], [None, None]]
+    for compared in tried:
+        pool = Stub(compared, EVALUATED)
+        monkeypatch.setattr("tutti.tasks.scoring.math.pool", lambda pool=pool: pool)
+        found = await score("16", "3")
+        assert not found.correct and str(found.detail["failed"]).startswith("given: ")
+
+
+async def test_a_machine_that_stands_still_makes_nothing_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As on a machine that stands still: each alone is evaluated, so that neither is to blame."""
-
-    class Busy:
-        async def ask(self, request: dict[str, str], timeout_s: float) -> dict[str, object]:
-            if "alone" in request:
-                return {"evaluated": True}
-            raise WorkerLate("no answer within 1 s")
-
-    monkeypatch.setattr("tutti.tasks.scoring.math.pool", Busy)
-    with pytest.raises(ScorerFailed, match="no answer within 1 s, comparing '16' to '3'"):
-        await score("16", "3")
+    """A comparison that is late once is tried again; gold answers that fail too are an error."""
+    pool = Stub([None, EQUAL], EVALUATED)
+    monkeypatch.setattr("tutti.tasks.scoring.math.pool", lambda: pool)
+    assert (await score("16", "16.0")).correct
+    for alone, why in ((None, "no answer within 1 s"), (FAILED, "TypeError: no")):
+        pool = Stub([alone], alone)
+        with pytest.raises(ScorerFailed, match=f"gold answer '3': {why}"):
+            await score("16", "3")
 
 
 async def test_a_gold_answer_that_cannot_be_read_is_an_error() -> None:

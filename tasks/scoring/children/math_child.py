@@ -13,7 +13,7 @@ import logging
 from typing import Any
 
 from math_verify import parse, verify
-from sympy import Integer
+from sympy import Basic, Integer
 
 from tutti.tasks.scoring.children.math_limits import NumberTooLarge, limit_numbers
 from tutti.tasks.scoring.children.workers import serve
@@ -36,13 +36,8 @@ def _compare(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _evaluate(latex: str) -> dict[str, Any]:
-    try:
-        for formula in _read(latex):
-            _equal([formula.doit()], [Integer(1)])
-    except TOO_LARGE:
-        raise
-    except Exception:
-        logging.debug("no value, but no wait for it either", exc_info=True)
+    for formula in _read(latex):
+        _equal([formula.doit() if isinstance(formula, Basic) else formula], [Integer(1)])
     return {"evaluated": True}
 
 

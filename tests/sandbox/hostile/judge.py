@@ -9,6 +9,7 @@ memory of the machine, its clock, its mounts, and what the sandbox says of the r
 import asyncio
 import ctypes
 import os
+import re
 import resource
 import secrets
 import shutil
@@ -34,6 +35,7 @@ _MEMORY_KB = 3 * 2**20  # four runs of half a GiB at once, and what they take be
 _FIRST_MARKS = (130, 170, 230, 270)  # of up to 40 marks each, by test worker
 _KEY = b"tutti-hostile-canary"
 _SESSION_KEYRING = -3
+_LEAVING = 0x4 | 0x400  # the kernel's PF_EXITING and PF_SIGNALED
 _TEST_FOLDERS = "/pytest-of-"
 
 
@@ -284,12 +286,19 @@ def _said(case: Hostile, result: SandboxResult) -> Iterator[str]:
 
 
 def _looks(pid: int) -> tuple[str, int, object, object]:
-    """A process as others may have left it: its state, priority, cores, and limit on files."""
+    """A process as others may have left it: its state, priority, cores, and limit on files.
+
+    A signal that was sent has an effect only when the machine lets the process run: until then it
+    is pending, or the process is leaving.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return ("gone", 0, None, None)
-    state = "lives" if stat[0] in "SRD" else stat[0]
+    pending = any(int(mask, 16) for mask in re.findall(r"^S[ih][gd]Pnd:\t(\w+)", status, re.M))
+    is_leaving = int(stat[6]) & _LEAVING
+    state = "signalled" if pending or is_leaving else "lives" if stat[0] in "SRD" else stat[0]
     limit = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     return (state, int(stat[16]), os.sched_getaffinity(pid), limit)
 

@@ -17,7 +17,7 @@ from tutti.tasks.sandbox.choice import (
     level_for_models,
     unsafe_sandbox,
 )
-from tutti.tasks.sandbox.python import CODE_PYTHON, python_for_code
+from tutti.tasks.sandbox.python import CODE_PYTHON, missing_modules, python_for_code
 from tutti.tasks.sandbox.run import Sandbox
 from tutti.tasks.sandbox.session import SandboxSession
 from tutti.tasks.sandbox.sessions import SandboxSessions
@@ -46,6 +46,7 @@ __all__ = [
     "Status",
     "TalkResult",
     "level_for_models",
+    "missing_modules",
     "python_for_code",
     "unsafe_sandbox",
 ]

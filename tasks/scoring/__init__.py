@@ -21,7 +21,7 @@ from tutti.tasks.scoring.published.api_bank import ApiBankRecorded, ApiBankSessi
 from tutti.tasks.scoring.published.api_bank_executed import EXECUTED as EXECUTED
 from tutti.tasks.scoring.published.arena_hard import ArenaHard
 from tutti.tasks.scoring.published.bfcl import BfclAst
-from tutti.tasks.scoring.published.bigcodebench import BigCodeBench
+from tutti.tasks.scoring.published.bigcodebench import BigCodeBench, check_modules, modules_of
 from tutti.tasks.scoring.published.bird import BirdMeasure
 from tutti.tasks.scoring.published.flowbench import FlowbenchSession, FlowbenchTurn
 from tutti.tasks.scoring.published.judges import (
@@ -123,6 +123,8 @@ __all__ = [
     "ScorerFailed",
     "ScoringResources",
     "Submission",
+    "check_modules",
+    "modules_of",
     "numbers",
     "same",
     "score_exact",

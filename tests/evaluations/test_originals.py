@@ -17,6 +17,7 @@ from tests.evaluations.scripted import FACT, lines, players, solve, sweep, text_
 from tests.toolorchestra_service import toolorchestra_service
 from tutti.tasks.benchmarks import Item
 from tutti.tasks.project import PROJECT
+from tutti.tasks.sweeps.spec import SuiteError
 
 pytestmark = pytest.mark.slow
 
@@ -295,8 +296,8 @@ def test_evalplus_mbpp(tmp_path: Path) -> None:
 
 
 def test_bigcodebench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``bigcodebench.evaluate``: two made-up tasks, one solved; a third, which needs a library,
-    is an error that names it, not a wrong answer."""
+    """``bigcodebench.evaluate``: two made-up tasks, one solved. With a third, which needs a
+    package, the sweep does not start."""
     monkeypatch.delenv("TUTTI_CODE_PYTHON", raising=False)
     made = PROJECT / "bench/evaluations/made/BigCodeBench.jsonl"
     rows = [json.loads(line) for line in made.read_text().splitlines()]
@@ -312,10 +313,10 @@ def test_bigcodebench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return {"content": f"Sure:\n```python\n{code}```\nThis is the function."}
 
     with players(tmp_path, solver=solver) as registry:
-        found = sweep(tmp_path, registry, suite("bcb", "bigcodebench", data={"source": "bcb"}))
-    right, unscored, wrong = sorted(found, key=lambda row: str(row["correct"]), reverse=True)
+        with pytest.raises(SuiteError, match=r"(?s)1 of 3 tasks .*TUTTI_CODE_PYTHON.*numpy"):
+            sweep(tmp_path, registry, suite("bcb", "bigcodebench", data={"source": "bcb"}))
+        data = {"source": "bcb", "where": "modules not like '%numpy%'"}
+        found = sweep(tmp_path, registry, suite("bcb", "bigcodebench", data=data))
+    right, wrong = sorted(found, key=lambda row: str(row["correct"]), reverse=True)
     assert right["scorer"] == "bigcodebench" and right["correct"]
     assert json.loads(wrong["detail"])["failed"] == ["failed test_range"]
-    assert unscored["status"] == "scorer_error"
-    said = unscored["error_message"]
-    assert "TUTTI_CODE_PYTHON" in said and said.endswith("/bin/pip install numpy`")

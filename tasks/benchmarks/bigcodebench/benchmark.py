@@ -14,6 +14,7 @@ from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.scoring import modules_of
 
 _BODY = "\n    pass\n"
 _SUITE = "TestCases"
@@ -37,7 +38,12 @@ def _reader(prompt: str) -> Callable[[Files], Iterator[Item]]:
                 "libraries": _libraries(row),
                 "answer": f"{complete}\n{row.text('canonical_solution')}",
             }
-            yield Item(id=row.text("task_id"), fields={"question": row.text(prompt)}, target=target)
+            yield Item(
+                id=row.text("task_id"),
+                fields={"question": row.text(prompt)},
+                target=target,
+                attributes={"modules": " ".join(sorted(modules_of(target)))},
+            )
 
     return read
 

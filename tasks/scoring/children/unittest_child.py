@@ -54,14 +54,13 @@ def ask_for_cases(given: dict[str, Any], token: bytes, send: Send, receive: Rece
     `code_parts` and `code_reach` beside it.
 
     `given`: ``reply`` (text), ``before`` (what stands before its code), ``tests`` (Python),
-    ``entry_point``, ``libraries`` (modules that the task needs). A module that only the solution
+    ``entry_point``, ``modules`` (those that the task needs). A module that only the solution
     imports is its own mistake where it is missing: else any reply could choose to have no score.
     """
     import json
 
     code = kept_code(given["reply"], given["entry_point"])
-    needed = {*given["libraries"], *packages(given["before"]), *packages(given["tests"])}
-    missing = _missing(needed)
+    missing = _missing(set(given["modules"]))
     if missing:
         send(b"!" + json.dumps({"missing": missing}).encode())
         return

@@ -15,13 +15,14 @@ published program is fooled by more: a solution that skips the tests, changes `u
 itself the state "passed" is right there.
 
 The interpreter is the one that TUTTI_CODE_PYTHON names, else tutti's with its standard library
-only. Where a library that the task needs is missing there, ScorerFailed names it.
+only. Where a module that the task's code or tests need is missing there, ScorerFailed names it;
+a sweep asks for all modules of its tasks before its first call (`check_modules`).
 """
 
 import inspect
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,7 @@ from tutti.tasks.sandbox import (
     SandboxLimits,
     SandboxPython,
     SandboxUnavailable,
+    missing_modules,
     python_for_code,
 )
 from tutti.tasks.scoring.children import code_parts, code_reach, unittest_child
@@ -99,7 +101,7 @@ class BigCodeBench:
             "before": needed(target, "before", str),
             "tests": tests,
             "entry_point": entry_point,
-            "libraries": needed(target, "libraries", list),
+            "modules": sorted(modules_of(target)),
         }
         wanted = sorted(needed(target, "cases", list))
         excused = excuses(tests, wanted)
@@ -180,6 +182,27 @@ def _outcomes(report: str) -> tuple[list[str], list[tuple[str, str]]]:
     """A report's lines, and what each says of which case."""
     lines = report.partition("\n\n")[0].splitlines()
     return lines, [(outcome, name) for outcome, _, name in (each.partition(" ") for each in lines)]
+
+
+def modules_of(target: Mapping[str, Any]) -> set[str]:
+    """The top-level modules that a task needs: those it lists, and what its code and tests
+    import."""
+    texts = (needed(target, "before", str), needed(target, "tests", str))
+    return set(needed(target, "libraries", list)).union(*map(code_parts.packages, texts))
+
+
+def check_modules(targets: Sequence[Mapping[str, Any]]) -> None:
+    """See that the tasks can be scored here. Raises ScorerFailed if a module of one is missing,
+    SandboxUnavailable if there is no such Python."""
+    modules, python = [modules_of(target) for target in targets], python_for_code()
+    missing = missing_modules(set().union(*modules), python)
+    if missing:
+        lacking = sum(not each.isdisjoint(missing) for each in modules)
+        fits = rf"not regexp_matches(modules, '\b({'|'.join(missing)})\b')"
+        raise ScorerFailed(
+            f"{lacking} of {len(targets)} tasks cannot be scored: {_missing(missing, python)}\n"
+            f'Or leave them out: --where "{fits}"'
+        )
 
 
 def _missing(modules: list[str], python: SandboxPython | None) -> str:

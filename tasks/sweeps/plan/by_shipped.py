@@ -3,14 +3,13 @@
 In: a suite and its benchmark. Out: nothing, or a SuiteError before anything starts.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tutti.tasks.agents import shipped_harness
 from tutti.tasks.benchmarks import Benchmark, Item
-from tutti.tasks.sandbox import CODE_PYTHON, SandboxUnavailable, python_for_code
-from tutti.tasks.scoring import EXECUTED, ScorerFailed, checkout, lean_set_up
+from tutti.tasks.sandbox import SandboxUnavailable
+from tutti.tasks.scoring import EXECUTED, ScorerFailed, check_modules, checkout, lean_set_up
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 
@@ -58,23 +57,9 @@ def check_executed(benchmark: Benchmark, items: Sequence[Item]) -> None:
             lean_set_up()
         elif benchmark.scorer == "bigcodebench":
             field = f"benchmark: {benchmark.name}"
-            _check_libraries([item.target["libraries"] for item in items])
+            check_modules([item.target for item in items])
     except (ScorerFailed, SandboxUnavailable) as error:
         raise SuiteError(f"{field}: {error}") from error
-
-
-def _check_libraries(libraries: Sequence[Sequence[str]]) -> None:
-    """See that at least one task can be scored: a task whose package is missing is a scorer_error
-    later, and can be scored again. Raises ScorerFailed, SandboxUnavailable."""
-    if python_for_code() is None:
-        packages = [sorted({*task} - sys.stdlib_module_names) for task in libraries]
-        if all(packages):
-            raise ScorerFailed(
-                f"all {len(packages)} tasks need packages ({packages[0][0]}, for example), and "
-                f"{CODE_PYTHON} is not set; make an environment that has them, and name its Python:"
-                f"\npython3 -m venv FOLDER && FOLDER/bin/pip install PACKAGES\n"
-                f"export {CODE_PYTHON}=FOLDER/bin/python"
-            )
 
 
 def check_shipped_items(

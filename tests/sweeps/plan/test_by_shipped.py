@@ -1,6 +1,7 @@
 """Suites of a harness that tutti ships: what they need, and what is refused at once."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -186,15 +187,21 @@ def test_what_a_package_does_not_know_is_refused(
 def test_a_python_for_libraries_is_asked_for_before_any_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no task could be scored: every one needs packages, or the variable names no Python."""
+    """Where a task could not be scored: it, or its tests, need packages, or the variable names no
+    Python. What the error gives for `--where` leaves just these tasks out."""
     monkeypatch.delenv("TUTTI_CODE_PYTHON", raising=False)
     suite = Suite(benchmark="bigcodebench", data={"source": tmp_path})
     write_task(tmp_path, libs="['numpy', 'json']")
-    with pytest.raises(SuiteError, match=r"all 1 tasks .*numpy.*\n.* install") as told:
+    plain = {"code_prompt": "import json\n", "libs": "['json']", "task_id": "plain"}
+    rows = (tmp_path / "BigCodeBench.jsonl").read_text()
+    write_task(tmp_path, **plain)
+    (tmp_path / "more.jsonl").write_text(rows)
+    with pytest.raises(SuiteError, match=r"1 of 2 tasks .*: set .* has numpy: .*install") as told:
         read_items(suite)
-    assert str(told.value).endswith("\nexport TUTTI_CODE_PYTHON=FOLDER/bin/python")
-    write_task(tmp_path, libs="['json']")
-    assert len(read_items(suite)[2]) == 1
+    fits = re.search('--where "(.*)"', str(told.value))
+    assert fits is not None
+    fitting = Suite(benchmark="bigcodebench", data={"source": tmp_path, "where": fits[1]})
+    assert [item.id for item in read_items(fitting)[2]] == ["plain"]
     monkeypatch.setenv("TUTTI_CODE_PYTHON", "/nowhere")
     with pytest.raises(SuiteError, match=r"TUTTI_CODE_PYTHON=/nowhere: is no Python"):
         read_items(suite)

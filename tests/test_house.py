@@ -1,5 +1,6 @@
 """The order of stages: an import of a later stage is found wherever it stands."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,16 @@ def test_a_folder_with_more_than_twenty_files_is_an_offence(
     for number in range(files):
         (folder / f"scorer_{number}.py").write_text('"""A module."""\n')
     assert ("full folder" in [rule for _, _, rule, _ in offences(tmp_path)]) is found
+
+
+def test_each_rule_of_the_threat_model_names_tests_that_are_there() -> None:
+    """Items of lists, and actors; assets are no rules, and what is not protected has no test."""
+    root = STAGED_FOLDERS.parent
+    _, _, rules = (root / "docs/security.md").read_text().partition("## Permissions")
+    blocks = re.split(r"\n(?=[-|#])|\n\n", rules)
+    items = [each for each in blocks if each.startswith(("- ", "| a", "| another"))]
+    kept = [each for each in items if not each.startswith(("- Not protected", "| actor"))]
+    assert len(kept) > 30
+    for item in kept:
+        named = re.findall(r"`(tests/[^`]+)`", item)
+        assert named and all((root / each).exists() for each in named), item

@@ -24,7 +24,7 @@ from tutti.tasks.serving.process import Child, answers, claim_port
 if TYPE_CHECKING:
     from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 180.0
 ORDER_TIMEOUT_S = 60.0
 SEARCH_GPUS = "TUTTI_SEARCH_GPUS"
 """GPUs that a search service takes; none where it is not set."""

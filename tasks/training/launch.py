@@ -31,7 +31,9 @@ if __name__ == "__main__":
     load_package(PACKAGE)
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-    if "TUTTI_WORLD" in os.environ:
+    from tutti.tasks.training.launch_many import WORLD
+
+    if WORLD in os.environ:
         # A thread of gloo that drops a tensor late aborts a Python that shuts down: pytorch 179291.
         sys.stdout.flush()
         sys.stderr.flush()

@@ -17,7 +17,6 @@ from tests.evaluations.scripted import FACT, lines, players, solve, sweep, text_
 from tests.toolorchestra_service import toolorchestra_service
 from tutti.tasks.benchmarks import Item
 from tutti.tasks.project import PROJECT
-from tutti.tasks.sweeps.spec import SuiteError
 
 pytestmark = pytest.mark.slow
 
@@ -313,7 +312,7 @@ def test_bigcodebench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return {"content": f"Sure:\n```python\n{code}```\nThis is the function."}
 
     with players(tmp_path, solver=solver) as registry:
-        with pytest.raises(SuiteError, match=r"(?s)1 of 3 tasks .*TUTTI_CODE_PYTHON.*numpy"):
+        with pytest.raises(AssertionError, match=r"(?s)1 of 3 tasks .*TUTTI_CODE_PYTHON.*numpy"):
             sweep(tmp_path, registry, suite("bcb", "bigcodebench", data={"source": "bcb"}))
         data = {"source": "bcb", "where": "modules not like '%numpy%'"}
         found = sweep(tmp_path, registry, suite("bcb", "bigcodebench", data=data))

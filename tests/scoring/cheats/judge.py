@@ -23,7 +23,7 @@ from tutti.tasks.scoring.lean.scorer import Lean4Strict
 from tutti.tasks.scoring.published.bird import BirdMeasure
 from tutti.tasks.scoring.sql import Sql
 
-AT_ONCE = 4
+AT_ONCE = 2
 LIMITS = SandboxLimits(seconds=3.0)
 QUERY_S = 1.0
 SAMPLED, SEED = 35, 32

@@ -204,7 +204,7 @@ def cases_of(tests: str) -> list[str]:
 
 async def passing(sandbox: Sandbox, pairs: Sequence[tuple[str, str]]) -> list[str]:
     """Which of the programs pass the tests that they come with."""
-    room = asyncio.Semaphore(4)
+    room = asyncio.Semaphore(2)
 
     async def one(tests: str, code: str) -> bool:
         async with room:

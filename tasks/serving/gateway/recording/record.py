@@ -93,7 +93,7 @@ class CallRecord:
         """The call's cost by the usage reported so far; None if the price or the usage is unknown.
         A call that no endpoint took costs nothing."""
         prices, reported = self.prices, self.reported
-        if self.is_refused or not self.endpoint:
+        if not self._was_taken:
             return 0.0
         if prices is None:
             return None
@@ -104,10 +104,14 @@ class CallRecord:
     @property
     def lacks_usage(self) -> bool:
         """Whether the endpoint that took it has not said what it took."""
-        if self.is_refused or not self.endpoint:
+        if not self._was_taken:
             return False
         reported, embeds = self.reported, self.request.kind == "embeddings"
         return reported.prompt is None or (reported.completion is None and not embeds)
+
+    @property
+    def _was_taken(self) -> bool:
+        return bool(self.endpoint) and not self.is_refused
 
     def spend(self, program: Program) -> None:
         """Add what the call took to its program; that of judges, users and experts also by role, as

@@ -17,6 +17,7 @@ import httptools
 
 from tutti.tasks.serving.wire.messages import Headers
 from tutti.tasks.serving.wire.outbox import outbox
+from tutti.tasks.serving.wire.paced import TURN_BYTES, PacedProtocol
 
 CONNECT_TIMEOUT_S = 10.0
 KEEP_IDLE_S = 4.0
@@ -84,16 +85,17 @@ class _NullReceiver:
 NOBODY: Receiver = _NullReceiver()
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(PacedProtocol):
     """One connection to the origin."""
 
     def __init__(self, origin: "Origin") -> None:
+        super().__init__()
         self.origin = origin
         self.request: OutgoingRequest | None = None
         self.idle_since = 0.0
         self._outbox = outbox()
         self._parser: httptools.HttpResponseParser | None = None
-        self._transport: asyncio.Transport | None = None
+        self._pieces: list[bytes] = []  # of the body, which the receiver gets as one
         self._headers: Headers = []
         self._head_bytes: int | None = None  # of a head that is not complete yet
         self._complete = self._keep = False
@@ -102,30 +104,39 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
 
-    def data_received(self, data: bytes) -> None:
-        request = self.request
+    def take(self, data: bytes) -> int:
+        """Parse an answer's next piece."""
+        piece, request = data[:TURN_BYTES], self.request
+        error: Exception | None = None
         if request is None or self._parser is None or self._unsent:
             self.abort()  # an answer without a request
-            return
+            return len(data)
         request.answered = True
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(piece)
             if self._head_bytes is not None:
-                self._head_bytes += len(data)
+                self._head_bytes += len(piece)
                 if self._head_bytes > MAX_HEAD_BYTES:
                     raise httptools.HttpParserError(f"a head of over {MAX_HEAD_BYTES} bytes")
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as fault:
+            error = fault
+        if body := self._pieces:
+            self._pieces = []
+            request.receiver.on_data(body[0] if len(body) == 1 else b"".join(body))
+        if error is not None:
             self._fail(f"its answer is not HTTP: {error}")
             self.abort()
-            return
-        if self._complete:
+        elif self._complete:
+            self._keep &= len(piece) == len(data)
             self._finish()
+        return len(piece)
 
     def eof_received(self) -> bool:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = self._parser = None  # breaks the reference cycle with the parser
+        self._waiting = b""
         self.origin.forget(self)
         request = self.request
         if request is None:
@@ -162,8 +173,7 @@ class ClientConnection(asyncio.Protocol):
         request.receiver.on_head(status, self._headers)
 
     def on_body(self, body: bytes) -> None:
-        assert self.request is not None
-        self.request.receiver.on_data(body)
+        self._pieces.append(body)
 
     def on_message_complete(self) -> None:
         parser = self._parser
@@ -195,8 +205,7 @@ class ClientConnection(asyncio.Protocol):
 
     def pause(self, paused: bool) -> None:
         """Pause reading, or resume."""
-        if self._transport is not None:
-            (self._transport.pause_reading if paused else self._transport.resume_reading)()
+        self.hold(paused)
 
     def abort(self) -> None:
         """Close immediately."""

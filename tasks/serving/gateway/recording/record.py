@@ -65,7 +65,7 @@ class CallRecord:
     answered: list[bytes] = field(default_factory=list)
     """The stream as received; parsed when the rows are made."""
     body_bytes: int = 0
-    """Length of a complete answer."""
+    """Length of the answer."""
     streamed: bool = False
     records_tokens: bool = False
     tally: ProgramTally | None = None
@@ -150,13 +150,13 @@ class CallRecord:
     @property
     def is_heavy(self) -> bool:
         """Whether converting it would block the event loop noticeably."""
-        reads = self.reads_answer and len(self.answered) > MANY_PIECES
-        return reads or len(self.request.raw) > MANY_BYTES
+        many = len(self.answered) > MANY_PIECES or self.body_bytes > MANY_BYTES
+        return len(self.request.raw) > MANY_BYTES or (self.reads_answer and many)
 
     @property
     def n_bytes(self) -> int:
         """About how much memory it holds."""
-        return len(self.request.raw) + self.body_bytes + sum(map(len, self.answered))
+        return len(self.request.raw) + self.body_bytes
 
     @property
     def prompt(self) -> list[dict[str, Any]] | None:

@@ -86,7 +86,7 @@ REQUESTS: dict[str, Callable[[], bytes]] = {
     "token ids 990,000": lambda: post(
         b'{"model":"mock","prompt":[%b]}' % _numbers(990_000, True), b"completions"
     ),
-    "lists 490,000": lambda: chat(b"x", b',"a":[%b]' % _many(b"[1]", 490_000)),
+    "lists 330,000": lambda: chat(b"x", b',"a":[%b]' % _many(b"[1]", 330_000)),
     "renamed model 16 MiB": lambda: chat(
         EMOJI + b"hello wor " * (MIB * 159 // 100), b',"a":{"model":"mock"},"program_id":"p"'
     ).replace(b"mock", b"name"),
@@ -195,19 +195,20 @@ def _accept(listening: socket.socket, answer: bytes) -> None:
 
 
 def _answer(link: socket.socket, answer: bytes) -> None:
-    with link:
-        while True:
-            data = b""
-            while b"\r\n\r\n" not in data:
-                if not (piece := link.recv(MIB)):
-                    return
-                data += piece
+    with link, contextlib.suppress(OSError):  # refused before its end
+        while data := _head(link):
             left = (wire.length_of(data) or 0) - len(data)
             while left > 0:
                 left -= len(link.recv(min(left, MIB)))
             is_call = data.startswith(b"POST") and b"/tokenize" not in data[:40]
-            with contextlib.suppress(OSError):  # refused before its end
-                link.sendall(answer if is_call else wire.response(b"{}"))
+            link.sendall(answer if is_call else wire.response(b"{}"))
+
+
+def _head(link: socket.socket) -> bytes:
+    data = b""
+    while b"\r\n\r\n" not in data and (piece := link.recv(MIB)):
+        data += piece
+    return data
 
 
 def _ask(port: int, sent: bytes) -> str:

@@ -16,6 +16,7 @@ from tutti.tasks.serving.gateway.admin import views
 from tutti.tasks.serving.gateway.admin.access import Access, Key
 from tutti.tasks.serving.gateway.admin.admin_api import AdminApi
 from tutti.tasks.serving.gateway.admin.targets import Targets
+from tutti.tasks.serving.gateway.calls.body import LargeBodies
 from tutti.tasks.serving.gateway.calls.bounds import check_all
 from tutti.tasks.serving.gateway.calls.estimate import PromptSizes, chain_of, common_share
 from tutti.tasks.serving.gateway.calls.proxied_call import CallState, ProxiedCall
@@ -90,10 +91,9 @@ class Gateway:
         self.in_flight: dict[str, ProxiedCall] = {}
         self.call_ids = RecentIds()
         screen = RequestScreen(self.access, AdminApi(self).routes(), self.count)
-        self.server = Server(self.handle, settings.server, screen)
-        self._releasing: set[tuple[str, str]] = set()
+        self.server = Server(LargeBodies(self).handle, settings.server, screen)
+        self._releasing, self._tokenizing = set[tuple[str, str]](), 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._tokenizing = 0
 
     # Life
 

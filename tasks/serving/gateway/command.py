@@ -24,6 +24,7 @@ from tutti.tasks.serving.gateway.options import GatewayOptions
 from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.metering.prices import PRICE_BOOK, PriceBook, read_price_book
 from tutti.tasks.serving.scheduling import make_policy
+from tutti.tasks.serving.wire.limits import ServerLimits
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SWITCH_S = 0.001
@@ -48,6 +49,7 @@ def settings_of(options: GatewayOptions, record_tokens: bool = False) -> Setting
         prices=read_prices(options.prices),
         engine_hosts=options.allow_engine,
         engine_keys=options.engine_key,
+        server=ServerLimits(body_bytes=options.body_mib * 2**20),
     )
 
 

@@ -67,6 +67,15 @@ class GatewayOptions:
         least=1,
     )
     max_held: int = _option(20_000, "most calls held at once, then 503", kind=int, least=0)
+    body_mib: int = _option(
+        16,
+        "largest body of a request; above the default, one of text may stop other calls for longer "
+        "than 50 ms",
+        "MIB",
+        kind=int,
+        least=1,
+        most=64,
+    )
     prices: Path | None = field(
         default=None,
         metadata={

@@ -5,7 +5,7 @@ from typing import Any
 
 from tutti.tasks.serving.gateway.options import SLOTS
 from tutti.tasks.serving.metering.prices import PriceBook
-from tutti.tasks.serving.wire.connection import ServerLimits
+from tutti.tasks.serving.wire.limits import ServerLimits
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import httptools
 
 from tutti.tasks.serving.wire.exchange import Exchange, RequestRefused
 from tutti.tasks.serving.wire.heads import decisive_name, plain_refusal
+from tutti.tasks.serving.wire.limits import ServerLimits
 from tutti.tasks.serving.wire.messages import Headers, head, status_line
 from tutti.tasks.serving.wire.outbox import outbox
 from tutti.tasks.serving.wire.paced import TURN_BYTES, PacedProtocol
@@ -33,24 +33,6 @@ LINGER_S = 2.0
 discarded."""
 REFUSED_BODY_BYTES = 64 * 1024
 """Up to this size, a refused request's body is read and discarded, and the connection is kept."""
-
-
-@dataclass(frozen=True)
-class ServerLimits:
-    """Limits on the resources of clients."""
-
-    body_bytes: int = 64 * 2**20
-    """Size of one request's body."""
-    buffered_bytes: int = 2**30
-    """Size of all bodies together that are arriving, waiting or being answered; beyond it, requests
-    get 503."""
-    receive_s: float = 60.0
-    """Time for a whole request to arrive."""
-    idle_s: float = 300.0
-    """Time of a connection without a request."""
-    stalled_s: float = 300.0
-    """Time of a client that reads nothing of what is sent."""
-    connections: int = 20_000
 
 
 class ConnectionOwner(Protocol):
@@ -88,8 +70,7 @@ class Connection(PacedProtocol):
         self._headers: Headers = []
         self._heading: Headers | None = None  # the headers of a head that is not whole yet
         self._head_data: list[bytes] = []  # what that head came in, and no other
-        self._heading_bytes = 0
-        self._size = 0
+        self._heading_bytes = self._size = 0
         self._body: bytes | bytearray = b""
         self._body_left = 0  # of a body of known length
         self._kept_bytes = 0  # this connection's share of `server.buffered`
@@ -143,14 +124,13 @@ class Connection(PacedProtocol):
         except httptools.HttpParserError:
             if not self._last:  # bytes after the last request are discarded
                 self._refuse(self._fault or plain_refusal(BAD_REQUEST))
-        else:
-            if self._heading is None:
-                self._head_data.clear()
-                return
-            # The parser does not signal the end of a name or value earlier.
-            self._heading_bytes += len(piece)
-            if self._heading_bytes > MAX_HEAD_BYTES:
-                self._refuse(plain_refusal(TOO_LARGE))
+        if self._heading is None:
+            self._head_data.clear()
+            return
+        # The parser does not signal the end of a name or value earlier.
+        self._heading_bytes += len(piece)
+        if self._heading_bytes > MAX_HEAD_BYTES and not self._last:
+            self._refuse(plain_refusal(TOO_LARGE))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)

@@ -41,7 +41,7 @@ class Exchange:
 
     __slots__ = (
         "_chunked", "_line", "body", "headers", "keep_alive", "method", "on_gone",
-        "on_writable", "permission", "refused", "started", "target",
+        "on_writable", "parsed", "permission", "refused", "started", "target",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,8 @@ class Exchange:
         self.started = self._chunked = False
         self.permission: Any = None
         """The value that the server's `screen` returned for the head."""
+        self.parsed: Any = None
+        """The body, if the handler has parsed it in earlier turns of the event loop."""
         self.refused: RequestRefused | None = None
         self.on_gone: Callable[[], None] | None = None
         """Called if the client disconnects before the answer has ended."""

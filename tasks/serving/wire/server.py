@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tutti.tasks.serving.wire import memory
-from tutti.tasks.serving.wire.connection import Connection, ServerLimits
+from tutti.tasks.serving.wire.connection import Connection
 from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.limits import ServerLimits
 
 LARGE_BYTES = 2**20
 TRIM_BYTES = 64 * 2**20

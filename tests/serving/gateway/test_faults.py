@@ -26,7 +26,7 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
-from tutti.tasks.serving.wire.connection import ServerLimits
+from tutti.tasks.serving.wire.limits import ServerLimits
 
 POLICIES = ("passthrough", "cap", "adaptive", "thunderagent", "continuum", "least_attained_service")
 OPTIONS: dict[str, dict[str, Any]] = {"cap": {"limit": 4}}

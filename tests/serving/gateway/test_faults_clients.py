@@ -29,7 +29,7 @@ from tests.serving.gateway.raw_engine import (
     whole,
 )
 from tutti.storage import catalog as cat
-from tutti.tasks.serving.wire.connection import ServerLimits
+from tutti.tasks.serving.wire.limits import ServerLimits
 
 
 class Noticing:

@@ -64,7 +64,7 @@ class AdminApi:
 
     async def begin_cell(self, exchange: Exchange) -> None:
         """Start a cell: a fresh policy, a first sample of the engines' counters."""
-        gateway, fields = self.gateway, read_object(exchange.body)
+        gateway, fields = self.gateway, read_object(exchange)
         try:
             cell, name = str(fields["cell_id"]), str(fields["policy"])
             check_ids(cell)
@@ -131,7 +131,7 @@ class AdminApi:
 
     def _program(self, exchange: Exchange) -> tuple[str, list[Program]]:
         """The program that the body names, and its part in each pool that knows it."""
-        fields = read_object(exchange.body)
+        fields = read_object(exchange)
         if "program_id" not in fields:
             raise BadRequest("the body must name `program_id`")
         name = str(fields["program_id"])
@@ -163,7 +163,7 @@ class AdminApi:
     def add_engine(self, exchange: Exchange) -> None:
         """Add an engine to the running gateway."""
         try:
-            config = EndpointConfig.model_validate(read_object(exchange.body))
+            config = EndpointConfig.model_validate(read_object(exchange))
             permits = self.gateway.targets.check(config)
             endpoint = self.gateway.pools.add(config, permits)
             self.gateway.pools.restore()
@@ -185,7 +185,7 @@ class AdminApi:
 
     def set_weights(self, exchange: Exchange) -> None:
         """Say which version of its weights an engine has from now on; its calls record it."""
-        fields = read_object(exchange.body)
+        fields = read_object(exchange)
         version, name = fields.get("version"), fields.get("engine")
         if not isinstance(version, str) or not isinstance(name, str):
             raise BadRequest("the body must name `engine` and `version`")

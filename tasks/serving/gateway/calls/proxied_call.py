@@ -21,9 +21,8 @@ from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import Headers, end_to_end, find, unzipped
 from tutti.tasks.serving.wire.screen import answer, refusal
 
-FAILED = ReasonCode.ENGINE_FAILED
-MAX_TRIES = 3
-MAX_BUFFERED = 64 * 2**20
+FAILED, MAX_TRIES = ReasonCode.ENGINE_FAILED, 3
+MAX_BUFFERED, MAX_UNZIPPED = 32 * 2**20, 16 * 2**20
 EVENTS = (b"Content-Type", b"text/event-stream; charset=utf-8")
 TRY_ELSEWHERE = frozenset((502, 503, 504))
 TOO_MANY, FAULT = 429, 500
@@ -320,8 +319,7 @@ class ProxiedCall:
         headers = self._passed()
         record.body_bytes = len(body)
         if status == 200:
-            record.whole = record.reported.read(unzipped(body, MAX_BUFFERED))
-            sound = record.whole is not None and not record.reported.failed
+            sound = record.read_whole(unzipped(body, MAX_UNZIPPED), at_once=bool(self._added))
             record.status = "ok" if sound else "infra_error"
             if self._added and sound:
                 body = whole_without_tokens(record.whole, self._added)

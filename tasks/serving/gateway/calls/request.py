@@ -8,7 +8,7 @@ it). A request that names none is a program of its own.
 import itertools
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -93,13 +93,25 @@ class CallRequest:
     """Whether the client set the call's id."""
     is_auxiliary: bool = False
     """Whether its messages are recorded beside those of its program: an expert's, a judge's."""
+    added: dict[str, Any] = field(default_factory=dict)
+    """The fields of `raw` that the gateway added, or set otherwise than `body`."""
     usage_added: bool = False
     """Whether usage was requested by the gateway and not by the client, which must not see it."""
 
     def body_for(self, served_name: str) -> bytes:
         """The body for an endpoint that has this name for the model."""
-        same = served_name == self.model
-        return self.raw if same else with_model(self.raw, self.model, served_name)
+        if served_name == self.model:
+            return self.raw
+        fields = {**self.body, **self.added}
+        return with_model(self.raw, self.model, served_name, fields)
+
+    def add(self, fields: dict[str, Any]) -> None:
+        """Add fields to the body for the engine, in place of the client's own."""
+        self.added |= fields
+        if self.added.keys() & self.body.keys():
+            self.raw = orjson.dumps({**self.body, **self.added})
+        else:
+            self.raw = with_fields(self.raw, fields)
 
     @property
     def output_tokens(self) -> int:
@@ -126,18 +138,18 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
         if passes:
             headers.append(header)
     raw = exchange.body
-    body = read_object(raw)
+    body = read_object(exchange)
     in_body = body.pop("program_id", None)
     if in_body is not None:
         raw = orjson.dumps(body)
-    named: Any = route.program
+    named = route.program
     if named is None:
         own_name = own.get(b"x-program-id")
-        named = own_name.decode("latin-1") if own_name else in_body or body.get("job_id")
+        named = own_name.decode("latin-1") if own_name else name_of(in_body or body.get("job_id"))
     call_id = own[b"x-call-id"].decode("latin-1") if b"x-call-id" in own else new_id()
-    program = str(named) if named else f"anonymous-{call_id}"
+    program = named or f"anonymous-{call_id}"
     role = own[b"x-tutti-role"].decode("latin-1") if b"x-tutti-role" in own else ROLE
-    model = str(body.get("model") or "")
+    model = name_of(body.get("model"))
     its_cell = own[b"x-tutti-cell"].decode("latin-1") if b"x-tutti-cell" in own else cell
     check_ids(program, call_id, role, model, its_cell)
     if its_cell != cell and key.has_token and not key.is_admin:
@@ -166,6 +178,13 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
     )
 
 
+def name_of(value: Any) -> str:
+    """A name in a body; empty if there is none. Raises BadRequest."""
+    if isinstance(value, list | dict):  # may be long in text
+        raise BadRequest("a model, program_id or job_id must be text")
+    return str(value) if value else ""
+
+
 def check_ids(*ids: str) -> None:
     """Check names that become ids in the store. Raises BadRequest."""
     for each in ids:
@@ -192,13 +211,14 @@ def with_fields(raw: bytes, fields: dict[str, Any]) -> bytes:
     return inside + (more if inside.endswith(b"{") else b"," + more)
 
 
-def with_model(raw: bytes, model: str, name: str) -> bytes:
-    """The body with `name` in place of its `model`; most bodies are not parsed again for it."""
+def with_model(raw: bytes, model: str, name: str, fields: dict[str, Any] | None = None) -> bytes:
+    """The body with `name` in place of its `model`; most bodies are not written again for it.
+    `fields`: the body, if it was parsed before."""
     if raw.count(b'"model"') == 1:  # else one may be in a tool's schema
         for mark in (b'"model":', b'"model": '):
             if (old := mark + orjson.dumps(model)) in raw:
                 return raw.replace(old, mark + orjson.dumps(name), 1)
-    return orjson.dumps({**orjson.loads(raw), "model": name})
+    return orjson.dumps({**(orjson.loads(raw) if fields is None else fields), "model": name})
 
 
 def ask_for_usage(request: CallRequest) -> None:
@@ -206,13 +226,7 @@ def ask_for_usage(request: CallRequest) -> None:
     if not request.stream or request.kind not in ("chat/completions", "completions"):
         return
     options = request.body.get("stream_options")
-    if isinstance(options, dict):
-        if options.get("include_usage"):
-            return
-        changed = {**request.body, "stream_options": {**options, "include_usage": True}}
-        request.raw = orjson.dumps(changed)
-    elif "stream_options" in request.body:
-        request.raw = orjson.dumps({**request.body, "stream_options": {"include_usage": True}})
-    else:
-        request.raw = with_fields(request.raw, {"stream_options": {"include_usage": True}})
-    request.usage_added = True
+    given = options if isinstance(options, dict) else {}
+    if not given.get("include_usage"):
+        request.add({"stream_options": {**given, "include_usage": True}})
+        request.usage_added = True

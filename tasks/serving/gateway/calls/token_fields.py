@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tutti.tasks.serving.gateway.calls.request import CallRequest, with_fields
+from tutti.tasks.serving.gateway.calls.request import CallRequest
 
 TOKEN_FIELDS = {"return_token_ids": True, "logprobs": True}  # vLLM's words
 TOKEN_MARKS = (b"token_ids", b'"logprobs"')
@@ -19,10 +19,8 @@ def ask_for_tokens(request: CallRequest) -> dict[str, Any]:
     """Make the engine send token ids and log probabilities; returns the fields added for it."""
     body = request.body
     added = {name: value for name, value in TOKEN_FIELDS.items() if not body.get(name)}
-    if added.keys() & body.keys():  # asked for with false
-        request.raw = orjson.dumps(body | added)
-    elif added:
-        request.raw = with_fields(request.raw, added)
+    if added:
+        request.add(added)
     return added
 
 

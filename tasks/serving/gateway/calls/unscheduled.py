@@ -6,7 +6,13 @@ from urllib.parse import quote
 import orjson
 
 from tutti.tasks.serving.gateway.calls.body import read_object
-from tutti.tasks.serving.gateway.calls.request import NOT_PASSED, CallRequest, with_model
+from tutti.tasks.serving.gateway.calls.request import (
+    NOT_PASSED,
+    CallRequest,
+    check_ids,
+    name_of,
+    with_model,
+)
 from tutti.tasks.serving.gateway.calls.routes import (
     ADAPTERS,
     AT_THE_ROOT,
@@ -77,8 +83,9 @@ def _target(
     """The endpoint that serves the model named by the path or the body, else the first; and the
     model."""
     named = route.kind.partition("/")[2] if route.kind.startswith(MODELS) else ""
-    body = {} if exchange.method in (b"GET", b"HEAD") else read_object(exchange.body)
-    model = named or str(body.get("model") or "")
+    body = {} if exchange.method in (b"GET", b"HEAD") else read_object(exchange)
+    model = named or name_of(body.get("model"))
+    check_ids(model)
     try:
         pool = pools.find_pool(model) if model else None
     except LookupError as error:

@@ -29,12 +29,10 @@ from tutti.storage import (
 )
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.recording.gateway_run import GatewayRun
-from tutti.tasks.serving.gateway.recording.record import CallRecord
+from tutti.tasks.serving.gateway.recording.record import GENERATING, CallRecord
 from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 from tutti.tasks.serving.scheduling import ReasonCode
 
-GENERATING = frozenset(("chat/completions", "completions", "responses", "messages"))
-"""Paths below /v1 whose calls begin a program; an embedding alone is no attempt at anything."""
 AGAIN = "#"
 MAX_LIVES = 100_000
 ENDINGS = {

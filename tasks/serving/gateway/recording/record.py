@@ -21,11 +21,13 @@ from tutti.tasks.serving.gateway.recording.protocols import (
 )
 from tutti.tasks.serving.gateway.recording.protocols.answer import Answer
 from tutti.tasks.serving.gateway.recording.transcripts import Rows, Transcripts, began_before
-from tutti.tasks.serving.gateway.recording.usage import ReportedUsage
+from tutti.tasks.serving.gateway.recording.usage import ReportedUsage, usage_of_large
 from tutti.tasks.serving.registry import Prices
 from tutti.tasks.serving.scheduling import Program
 
 PARAMETERS = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n")
+GENERATING = frozenset(("chat/completions", "completions", "responses", "messages"))
+"""Paths below /v1 whose calls begin a program; an embedding alone is no attempt at anything."""
 OTHER_ROLES = ("expert", *PARTNERS)
 """Who else calls in a program; a client may name any role, and a program counts these."""
 MANY_BYTES, MANY_PIECES = 64 * 1024, 32  # takes a third of a millisecond to convert
@@ -62,6 +64,8 @@ class CallRecord:
     reported: ReportedUsage = field(default_factory=ReportedUsage)
     whole: Any = None
     """The parsed JSON of a complete answer."""
+    unparsed: bytes = b""
+    """A large complete answer, whose end alone was parsed; the rest is when the rows are made."""
     answered: list[bytes] = field(default_factory=list)
     """The stream as received; parsed when the rows are made."""
     body_bytes: int = 0
@@ -80,6 +84,17 @@ class CallRecord:
         self.served_name = endpoint.served_name(self.request.model)
         self.weights = endpoint.weights, ""
         self.http_status, self.is_refused = None, False  # of an endpoint that was tried before
+
+    def read_whole(self, body: bytes, at_once: bool) -> bool:
+        """Read a complete answer, of a large one only its usage unless `at_once`; returns whether
+        it is sound."""
+        said = {} if at_once else usage_of_large(body)
+        if said:
+            self.reported.take(said)
+            self.unparsed = body if self.request.kind in GENERATING else b""
+        else:
+            self.whole = said = self.reported.read(body)
+        return said is not None and not self.reported.failed
 
     def note_first_token(self) -> None:
         """The first event of a stream arrived."""
@@ -151,7 +166,8 @@ class CallRecord:
     def is_heavy(self) -> bool:
         """Whether converting it would block the event loop noticeably."""
         many = len(self.answered) > MANY_PIECES or self.body_bytes > MANY_BYTES
-        return len(self.request.raw) > MANY_BYTES or (self.reads_answer and many)
+        heavy = bool(self.unparsed) or len(self.request.raw) > MANY_BYTES
+        return heavy or (self.reads_answer and many)
 
     @property
     def n_bytes(self) -> int:
@@ -176,6 +192,8 @@ class CallRecord:
 
     def rows(self, transcripts: Transcripts) -> Rows:
         """The call's row, and its messages unless the client records them itself."""
+        if self.unparsed:
+            self.whole = self.reported.read(self.unparsed)
         row = self._row()
         assert row["attempt_id"], "its program was entered before"
         answer = read_answer(self.request.kind, self._objects() if self.reads_answer else ())

@@ -4,6 +4,7 @@ embeddings, Anthropic's messages; from complete answers and from events.
 If an engine sends usage with every event, the last one is right, so later values win.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import orjson
 from tutti.tasks.serving.scheduling import Usage
 
 MAX_TOKENS = 2**40
+LARGE_BYTES, USAGE, USAGE_BYTES = 2**20, b'"usage":', 2**14
 BEGINNINGS = ("message_start", "response.created", "response.in_progress")
 """Events before the first token: what they count of the completion is a placeholder."""
 
@@ -102,6 +104,20 @@ def _count(value: Any) -> int | None:
     """A plausible number of tokens that fits a table's column."""
     counts = isinstance(value, int) and not isinstance(value, bool)
     return value if counts and 0 <= value <= MAX_TOKENS else None
+
+
+def usage_of_large(answer: bytes) -> dict[str, Any]:
+    """The usage of an answer that is too large to be parsed on the event loop, as an answer of its
+    own; empty if it is small, or reports none."""
+    at = answer.rfind(USAGE) + len(USAGE)
+    if len(answer) <= LARGE_BYTES or at < len(USAGE):
+        return {}
+    try:
+        start = answer[at : at + USAGE_BYTES].decode(errors="replace").lstrip()
+        usage, _ = json.JSONDecoder().raw_decode(start)
+    except ValueError:
+        return {}
+    return {"usage": usage} if isinstance(usage, dict) else {}
 
 
 def usage_only(event: bytes) -> bool:

@@ -196,7 +196,7 @@ async def test_a_refused_request_costs_no_memory(make_raw: MakeRaw) -> None:
     by a cycle that the sleeping garbage collector did not break."""
     bench = await make_raw(access=Access("caller:call:c"))
     server = bench.gateway.server
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 20000000\r\n\r\n"
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 15000000\r\n\r\n"
     streams = []
     for _ in range(20):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

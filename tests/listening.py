@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 
 from tutti.tasks.serving.wire import Server
 
-START_S = 60.0
+START_S = 120.0
 
 
 @contextmanager

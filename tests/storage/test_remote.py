@@ -19,7 +19,7 @@ from tutti.storage import catalog as cat
 from tutti.storage.files import files_of
 from tutti.storage.maintenance import compact, verify
 
-READY_S = 30
+READY_S = 120
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from tutti.storage.maintenance import verify
 from tutti.tasks.project import PROJECT
 
 ROUNDS, PROGRAMS, CALLS = 3, 6, 4
-START_S = 30.0
+START_S = 120.0
 
 
 class Gateway:

@@ -129,7 +129,7 @@ async def test_state_has_what_the_page_shows(front: Front) -> None:
     calls = [asyncio.create_task(front.chat(name)) for name in ("first", "<b>second</b>")]
     ledger = front.gateway.pools.by_name[""].scheduler.ledger
     await until(lambda: front.engine.requests and ledger.waiting, "one runs, one is held")
-    front.gateway._round()
+    await front.gateway._round()
     found = await front.state()
     assert found["health"]["policy_options"] == {"limit": 1}
     assert (found["health"]["held"], found["health"]["running"]) == (1, 1)

@@ -346,13 +346,13 @@ class Gateway:
                     await asyncio.to_thread(self.journal.write, lines)
                 if flush_in >= ROUND_S:
                     flush_in = 0.0
-                    self._round()
+                    await self._round()
                     await check_all(self)
             except Exception as error:  # the next round must run in any case
                 context = {"message": "a round of the gateway failed", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
 
-    def _round(self) -> None:
+    async def _round(self) -> None:
         now = time.monotonic()
         self.trend.append(views.load(self))
         self.server.sweep()
@@ -368,9 +368,8 @@ class Gateway:
             self.set_wake(pool)
         self.pulse.collect_all(now, busy=bool(self.in_flight))
         if self.journal is not None:
-            self.journal.rewrite(
-                {name: p.scheduler.ledger for name, p in self.pools.by_name.items()}
-            )
+            pools = self.pools.by_name.items()
+            await self.journal.shorten({name: pool.scheduler.ledger for name, pool in pools})
 
     def set_wake(self, pool: Pool) -> None:
         """Set the timer for the scheduler's next tick."""

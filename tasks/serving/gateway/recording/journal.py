@@ -5,10 +5,11 @@ which the programs' next calls replace. A restored program that does not call ag
 like any other.
 """
 
+import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,41 +95,53 @@ class Journal:
             self._is_cut = written < len(data)
             self.failures += self._is_cut
 
-    def rewrite(self, ledgers: dict[str, Ledger]) -> None:
-        """Rewrite the file with one line per living program, if it has grown far beyond that."""
-        alive = sum(len(ledger.programs) for ledger in ledgers.values())
-        if self._written < max(REWRITE_LINES, REWRITE_FACTOR * alive):
+    async def shorten(self, ledgers: Mapping[str, Ledger]) -> None:
+        """Keep one line for each living program, if the file has grown far beyond that."""
+        if self._written < REWRITE_LINES:
             return
-        self._lines = []
-        for pool, ledger in ledgers.items():
-            for program in ledger.programs.values():
-                self.note(pool, program)
-        fresh = self.path.with_suffix(".new")
-        try:
-            fresh.touch(0o600)
-            fresh.write_bytes(b"".join(line + b"\n" for line in self._lines))
-            os.replace(fresh, self.path)
-            descriptor = os.open(self.path, os.O_APPEND | os.O_WRONLY)
-        except OSError:
-            self.failures += 1
-            self._written = 0
-            return
-        os.close(self._file)
-        self._file, self._written, self._lines, self._is_cut = descriptor, alive, [], False
+        living = {(pool, name) for pool, ledger in ledgers.items() for name in ledger.programs}
+        if self._written >= REWRITE_FACTOR * len(living):
+            await asyncio.to_thread(self._rewrite, living)  # may be tens of thousands
+
+    def _rewrite(self, living: Set[tuple[str, str]]) -> None:
+        with self._writing:
+            if self._file < 0:
+                return
+            kept = [line for name, (_, line) in _states(self.path).items() if name in living]
+            fresh = self.path.with_suffix(".new")
+            try:
+                fresh.touch(0o600)
+                fresh.write_bytes(b"".join(line.rstrip(b"\n") + b"\n" for line in kept))
+                os.replace(fresh, self.path)
+                descriptor = os.open(self.path, os.O_APPEND | os.O_WRONLY)
+            except OSError:
+                self.failures += 1
+                self._written = 0
+                return
+            os.close(self._file)
+            self._file, self._written, self._is_cut = descriptor, len(kept), False
 
     def close(self) -> None:
         """Write pending lines and close. Lines that were taken before and whose thread was too late
         come first: a program that ended must not come back by an older line after its end."""
         with self._writing:
+            if self._file < 0:
+                return
             if pending := [*self._taken, *self._lines]:
                 self._append(pending)
             self._taken, self._lines = [], []
             os.close(self._file)
+            self._file = -1
 
 
 def read_journal(path: Path) -> LivingPrograms:
     """Read the programs that have not ended."""
-    living: LivingPrograms = {}
+    return {name: state for name, (state, _) in _states(path).items()}
+
+
+def _states(path: Path) -> dict[tuple[str, str], tuple[ProgramState, bytes]]:
+    """The last state of each program that has not ended, and its line."""
+    living: dict[tuple[str, str], tuple[ProgramState, bytes]] = {}
     for line in _lines(path):
         # The last line of a killed process may be incomplete; so may any before a full disk.
         with contextlib.suppress(orjson.JSONDecodeError, ValueError, TypeError):
@@ -137,7 +150,8 @@ def read_journal(path: Path) -> LivingPrograms:
                 engine, context, calls, *more = state
                 key = str(more[0]) if more else ""  # older lines have fewer fields
                 steps = int(more[1]) if len(more) > 1 else 0
-                living[pool, name] = ProgramState(engine, int(context), int(calls), key, steps)
+                known = ProgramState(engine, int(context), int(calls), key, steps)
+                living[pool, name] = known, line
             else:
                 living.pop((pool, name), None)
     return living

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -74,40 +75,60 @@ def test_a_torn_line_costs_itself_only(path: Path, torn: bytes) -> None:
     assert sorted(name for _, name in read_journal(path)) == ["a", "c"]
 
 
-def test_a_rewrite_keeps_the_living(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_shortened_keeps_the_living(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When the file has grown far beyond them; what comes after goes behind them."""
     monkeypatch.setattr(journal_module, "REWRITE_LINES", 100)
     ledger = Ledger()
     ledger.programs = {name: program(name) for name in "abc"}
     journal = Journal(path)
-    for _ in range(99):
-        journal.note("", program("over"))
+    for name in "abc" * 33:
+        journal.note("", program(name))
     journal.flush()
-    journal.rewrite({"": ledger})
+    await journal.shorten({"": ledger})
     assert len(path.read_bytes().splitlines()) == 99, "not yet"
     journal.note("", program("over"))
     journal.flush()
-    journal.rewrite({"": ledger})
+    journal.note("", program("a"))  # comes while the file is written
+    await journal.shorten({"": ledger})
     journal.note("", program("d"))
     journal.close()
     assert sorted(name for _, name in read_journal(path)) == ["a", "b", "c", "d"]
-    assert len(path.read_bytes().splitlines()) == 4
+    assert len(path.read_bytes().splitlines()) == 5
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_journal_that_grew_before_is_rewritten_too(
+async def test_a_journal_that_grew_before_is_shortened_too(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What earlier gateways wrote counts."""
+    """What earlier gateways wrote counts; a closed one is left alone."""
     monkeypatch.setattr(journal_module, "REWRITE_LINES", 100)
     for _ in range(2):
         journal = Journal(path)
         for _ in range(60):
             journal.note("", program("over"))
         journal.flush()
-        journal.rewrite({"": Ledger()})
+        await journal.shorten({"": Ledger()})
         journal.close()
     assert path.read_bytes() == b""
+    journal._written = 100  # its thread was late
+    await journal.shorten({"": Ledger()})
+
+
+async def test_tens_of_thousands_of_programs_do_not_hold_the_loop(path: Path) -> None:
+    """Regression: the loop wrote a line for each of them, which took a third of a second."""
+    ledger = Ledger()
+    ledger.programs = {str(number): program(str(number)) for number in range(20_000)}
+    journal = Journal(path)
+    for each in [*ledger.programs.values()] * 5:
+        journal.note("", each)
+    journal.flush()
+    began = time.thread_time()
+    await journal.shorten({"": ledger})
+    assert time.thread_time() - began < 0.05
+    assert len(path.read_bytes().splitlines()) == 20_000
+    journal.close()
 
 
 def test_a_disk_that_is_full_fails_no_call(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

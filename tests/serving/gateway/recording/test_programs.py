@@ -293,7 +293,7 @@ async def test_a_program_of_the_journal_goes_on(start: Start, tmp_path: Any) -> 
     assert (row["attempt_id"], row["steps"], row["stop_reason"]) == ("open", 2, "released")
 
 
-@pytest.mark.parametrize("step", ["note", "write", "forget", "rewrite"])
+@pytest.mark.parametrize("step", ["note", "write", "forget", "shorten"])
 async def test_a_journal_that_breaks_stops_neither_recording_nor_rounds(
     start: Start, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, quick: None, step: str
 ) -> None:

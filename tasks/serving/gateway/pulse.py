@@ -2,10 +2,11 @@
 
 import asyncio
 import gc
+import itertools
 import time
 from collections import deque
 
-BEAT_S = 0.02
+BEAT_S, YOUNG_BEATS = 0.02, 25
 KEPT = 1024
 COLLECT_S, COLLECT_AT_LAST_S = 60.0, 3600.0
 
@@ -31,13 +32,13 @@ class Pulse:
         return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in shares]
 
     async def beat(self) -> None:
-        """Measure the loop's delay forever, and collect new cyclic garbage: one beat's garbage
-        takes a millisecond when there is much of it."""
-        while True:
+        """Measure the loop's delay forever, and collect new cyclic garbage: one beat's takes a
+        millisecond when there is much of it, that of what lived for some beats a few."""
+        for beat in itertools.count():
             before = time.monotonic()
             await asyncio.sleep(BEAT_S)
             self.stall_max_s = max(self.stall_max_s, time.monotonic() - before - BEAT_S)
-            gc.collect(0)
+            gc.collect(int(beat % YOUNG_BEATS == 0))
 
     def collect_all(self, now: float, busy: bool) -> None:
         """Collect all cyclic garbage from time to time, preferably while no call waits: it takes

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import httptools
 
-from tutti.tasks.serving.wire.exchange import Exchange, RequestRefused
+from tutti.tasks.serving.wire.exchange import Exchange, ParserStopped, RequestRefused
 from tutti.tasks.serving.wire.heads import decisive_name, plain_refusal
 from tutti.tasks.serving.wire.limits import ServerLimits
 from tutti.tasks.serving.wire.messages import Headers, head, status_line
@@ -181,6 +181,7 @@ class Connection(PacedProtocol):
         try:
             self._pass = self.server.screen(self._method, self._target, known)
         except RequestRefused as refused:
+            refused.__traceback__ = refused.__context__ = None  # else it keeps this connection
             if length > REFUSED_BODY_BYTES or b"expect" in known:
                 self._stop(refused)
             self._refusal = refused
@@ -338,13 +339,12 @@ class Connection(PacedProtocol):
             self._stop(plain_refusal(TOO_LARGE))
 
     def _stop(self, refused: RequestRefused) -> None:
-        """Stop the parser from one of its callbacks; `data_received` gets the exception."""
+        """Stop the parser from one of its callbacks; `_parse` finds the reason in `_fault`."""
         self._fault = refused
-        raise refused
+        raise ParserStopped
 
     def _refuse(self, refused: RequestRefused) -> None:
-        """Refuse an invalid request and close: what follows on the connection cannot be parsed
-        either."""
+        """Refuse an invalid request and close: what follows cannot be parsed either."""
         self._body, self._last = b"", True
         if self.exchange is not None or self._transport is None:
             self.close()

@@ -16,6 +16,11 @@ class RequestRefused(Exception):
         self.status, self.headers, self.body = status, headers, body
 
 
+class ParserStopped(Exception):
+    """Raised to stop a parser. Not the refusal itself: one that was raised keeps its frames, which
+    keep the connection that keeps it."""
+
+
 class ExchangeTransport(Protocol):
     """What an exchange needs from its connection."""
 

@@ -114,10 +114,7 @@ def conversation_set(data: TrainingData, catalog: Catalog) -> TrainingSet:
     nothing is left to train on."""
     assert data.file is not None, "a set of conversations has a file"
     every, guard = _conversations_in(data.file), HeldOut.of(data, catalog.home)
-    reasons = _copies(every, guard)
-    rows = [row for name, row in every.items() if name not in reasons]
-    if not rows:
-        raise JobError(f"data.file: nothing is left to train on: {_why(reasons)}")
+    rows, reasons = _without_copies(every, guard, "data.file: ")
     # The same conversation twice is on one side.
     aside = _aside([content_hash(row) for row in rows], data.held_out_share)
     share = [data.held_out_share] if data.held_out_share else []
@@ -136,10 +133,7 @@ def made_conversations(
     if not rows:
         raise JobError("no conversations to train on, because no task passed the gates")
     guard = HeldOut.of(TrainingData(query="made"), catalog.home)
-    reasons = _copies({f"line {n}": row for n, row in enumerate(rows, 1)}, guard)
-    kept = [row for n, row in enumerate(rows, 1) if f"line {n}" not in reasons]
-    if not kept:
-        raise JobError(f"nothing is left to train on: {_why(reasons)}")
+    kept, reasons = _without_copies({f"line {n}": row for n, row in enumerate(rows, 1)}, guard)
     set_id = artifact_id("training_set", kept, list(parents))
     counts = {"sequences": len(kept), "dropped": dict(Counter(reasons.values()))}
     frozen = FrozenRows(set_id, kept, [False] * len(kept), parents, reasons)
@@ -160,6 +154,17 @@ def _conversations_in(file: Path) -> dict[str, dict[str, Any]]:
 def _copies(rows: Mapping[str, Mapping[str, Any]], guard: HeldOut) -> dict[str, str]:
     """Conversations in which a message copies a held-out text, and why."""
     return guard.of_texts({name: list(said_in(row["messages"])) for name, row in rows.items()})
+
+
+def _without_copies(
+    every: Mapping[str, dict[str, Any]], guard: HeldOut, where: str = ""
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Conversations that may be trained on, and why others may not. Raises JobError if none may."""
+    reasons = _copies(every, guard)
+    rows = [row for name, row in every.items() if name not in reasons]
+    if not rows:
+        raise JobError(f"{where}nothing is left to train on: {_why(reasons)}")
+    return rows, reasons
 
 
 def _conversation(file: Path, number: int, line: str) -> dict[str, Any]:

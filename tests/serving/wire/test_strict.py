@@ -1,7 +1,6 @@
 """Malformed requests of attackers are refused, cost no memory, and do not affect other clients."""
 
 import asyncio
-import gc
 import tracemalloc
 import weakref
 from collections.abc import Mapping
@@ -163,11 +162,10 @@ class Wire:
         return False
 
 
+@pytest.mark.usefixtures("uncollected")
 async def test_an_aborted_body_is_freed_without_the_garbage_collector(site: Site) -> None:
     """Found by an attack: 90 aborted bodies of 20 MB held 2.2 GB."""
     head = b"POST /b" + HOST + b"Content-Length: 15000000\r\n\r\n"
-    gc.collect()
-    gc.disable()
     tracemalloc.start()
     try:
         for _ in range(3):
@@ -181,10 +179,10 @@ async def test_an_aborted_body_is_freed_without_the_garbage_collector(site: Site
         assert tracemalloc.get_traced_memory()[0] < 2_000_000
     finally:
         tracemalloc.stop()
-        gc.enable()
     assert site.server.buffered == 0
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("kind", ["screen", "parser"])
 async def test_a_refused_connection_is_freed_without_the_garbage_collector(
     site: Site, kind: str
@@ -200,18 +198,13 @@ async def test_a_refused_connection_is_freed_without_the_garbage_collector(
     if kind == "screen":
         site.server.screen = denied
     data = b"POST /b" + HOST + b"Content-Length: 1\r\n\r\nx"
-    gc.collect()
-    gc.disable()
-    try:
-        connection = Connection(site.server)
-        connection.connection_made(Wire())  # type: ignore[arg-type]
-        connection.data_received(data if kind == "screen" else data.replace(b": 1", b": 999999999"))
-        connection.connection_lost(None)
-        gone = weakref.ref(connection)
-        del connection
-        assert gone() is None
-    finally:
-        gc.enable()
+    connection = Connection(site.server)
+    connection.connection_made(Wire())  # type: ignore[arg-type]
+    connection.data_received(data if kind == "screen" else data.replace(b": 1", b": 999999999"))
+    connection.connection_lost(None)
+    gone = weakref.ref(connection)
+    del connection
+    assert gone() is None
 
 
 async def test_one_fault_at_the_end_is_not_the_next_ones(site: Site) -> None:

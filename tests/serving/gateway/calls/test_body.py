@@ -70,6 +70,7 @@ def test_a_body_of_too_much_is_refused(data: bytes, reason: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize(
     "data",
     [

@@ -116,6 +116,7 @@ async def test_a_journal_that_grew_before_is_shortened_too(
     await journal.shorten({"": Ledger()})
 
 
+@pytest.mark.usefixtures("uncollected")
 async def test_tens_of_thousands_of_programs_do_not_hold_the_loop(path: Path) -> None:
     """Regression: the loop wrote a line for each of them, which took a third of a second."""
     ledger = Ledger()

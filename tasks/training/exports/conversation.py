@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from tutti.errors import UsageError
 from tutti.storage import Catalog, query
-from tutti.tasks.leaks import own_texts, said_in
+from tutti.tasks.leaks import said_in
 from tutti.tasks.training.sets.build import MESSAGES, message_of
-from tutti.tasks.training.sets.guards import TASKS, HeldOut
+from tutti.tasks.training.sets.guards import HeldOut
 from tutti.tasks.training.sets.recorded import AT_ONCE
 
 SIDES = (("rows", False), ("held_out", True))
@@ -72,8 +72,7 @@ def conversations_of(set_id: str, catalog: Catalog, notes: Counter[str]) -> list
         made = list(_said(folder / f"{OLD_NAME}.jsonl", False, notes))
     if not made:
         raise ExportRefused(f"{set_id}: {folder} holds no rows; train on it again to build it")
-    splits = frozenset(known["detail"].get("splits", ("train",)))
-    guard = HeldOut(query(TASKS, catalog.home), splits, own_texts(catalog.home))
+    guard = HeldOut.of(catalog.home, known["detail"].get("splits", ("train",)))
     said = {str(n): list(said_in(each.messages)) for n, each in enumerate(made) if not each.name}
     copies = guard.of_texts(said)
     notes.update(f"conversations left out: {why}" for why in copies.values())

@@ -66,7 +66,7 @@ def build_set(
     assert data.query is not None, "a set of attempts has a query"
     chosen = chosen_by(data.query, objective, catalog)
     attempts = _attempts(chosen, catalog)
-    guard = HeldOut.of(data, catalog.home)
+    guard = HeldOut.asked_by(data, catalog.home)
     reasons = _left_out(chosen, attempts, guard, catalog.home)
     unknown = 0
     if data.tokens == "recorded" and base is not None:
@@ -101,7 +101,7 @@ def build_set(
 def left_out(data: TrainingData, objective: str, catalog: Catalog) -> Counter[str]:
     """How much of a query or a file may not be trained on, by reason; no embedder is asked. Raises
     JobError."""
-    guard = HeldOut.of(data.model_copy(update={"embedder": None}), catalog.home)
+    guard = HeldOut.of(catalog.home, data.splits)
     if data.file is not None:
         return Counter(_copies(_conversations_in(data.file), guard).values())
     assert data.query is not None, "either a file or a query"
@@ -113,7 +113,7 @@ def conversation_set(data: TrainingData, catalog: Catalog) -> TrainingSet:
     """The training set of a file of conversations. Raises JobError with file and line, or where
     nothing is left to train on."""
     assert data.file is not None, "a set of conversations has a file"
-    every, guard = _conversations_in(data.file), HeldOut.of(data, catalog.home)
+    every, guard = _conversations_in(data.file), HeldOut.asked_by(data, catalog.home)
     rows, reasons = _without_copies(every, guard, "data.file: ")
     # The same conversation twice is on one side.
     aside = _aside([content_hash(row) for row in rows], data.held_out_share)
@@ -132,7 +132,7 @@ def made_conversations(
     there are none."""
     if not rows:
         raise JobError("no conversations to train on, because no task passed the gates")
-    guard = HeldOut.of(TrainingData(query="made"), catalog.home)
+    guard = HeldOut.of(catalog.home)
     kept, reasons = _without_copies({f"line {n}": row for n, row in enumerate(rows, 1)}, guard)
     set_id = artifact_id("training_set", kept, list(parents))
     counts = {"sequences": len(kept), "dropped": dict(Counter(reasons.values()))}

@@ -7,7 +7,7 @@ files (`leaks`). How a copy is found: `leaks.index`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,12 +40,18 @@ class HeldOut:
     """Least cosine of one text to another, for it to be that reworded; None: the guard's own."""
 
     @classmethod
-    def of(cls, data: TrainingData, home: Home) -> "HeldOut":
-        """Of a store. Raises UsageError."""
+    def of(cls, home: Home, splits: Iterable[str] = ("train",)) -> "HeldOut":
+        """Of a store and the splits that may be trained on; no embedder is asked. Raises
+        UsageError."""
+        return cls(query(TASKS, home), frozenset(splits), own_texts(home))
+
+    @classmethod
+    def asked_by(cls, data: TrainingData, home: Home) -> "HeldOut":
+        """As a job asks, with its embedder. Raises UsageError."""
         given = data.embedder
         embedder = EndpointEmbedder(given.url, given.model, given.dimensions) if given else None
-        tasks, own = query(TASKS, home), own_texts(home)
-        return cls(tasks, frozenset(data.splits), own, embedder, data.near_held_out)
+        held = cls.of(home, data.splits)
+        return replace(held, embedder=embedder, least=data.near_held_out)
 
     @cached_property
     def splits(self) -> Mapping[str, set[str]]:

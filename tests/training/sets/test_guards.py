@@ -49,7 +49,7 @@ COPY, NEAR = "question of a held-out task", "question near a held-out one"
     [
         (LONG, COPY),
         (f"Now tell me: {LONG.upper()}?", COPY),
-        (LONG.replace("the function", "the very old function"), NEAR),
+        (LONG.replace("the function", "the very handy function"), NEAR),
         (LONG.replace("module", "package"), None),
         (LONG.replace("after", "before"), None),
         ("what is held", COPY),

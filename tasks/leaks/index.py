@@ -3,45 +3,48 @@
 In: texts that are held out, then texts. Out: of each a `Leak`, or None. `how` it was found:
 
 - `same`: the same words in the same order, without regard to spaces.
-- `words`: all words of one stand in the other in a row, or both share a run of 13, a third of the
-  held-out text, that is no instruction of many.
-- `near`: few words are put in, left out or replaced; or both have the same numbers and names in
-  order, and the same other words in any.
+- `words`: all words of one stand in the other in a row.
+- `near`: likewise, but few words are put in, left out or replaced.
+- `part`: a third of a held-out text stands in the other, with two numbers or names. Questions about
+  one story share as much, so this is looked for only where it is asked for.
 
-Questions of one template are no copies: where both go on alike, a number, a sign or a negation that
-differs makes another question, and so does a name or an opposite in another's place, or too many
-other words for the text's length. Shingles are looked up as they are and not by MinHash, whose
+Questions of one template are no copies: a number, sign, negation, name or opposite that is put in,
+left out or replaced makes another question. So does any other word that is left out or replaced in
+a short text, or in one that shares most shingles with other held-out ones, and so is of a template.
+Shingles are looked up as they are and not by MinHash, whose
 estimate of the Jaccard index sees neither a text within another nor a changed number.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from tutti.tasks.leaks.aligned import Aligned, align, similarity
-from tutti.tasks.leaks.words import COMMON_WORDS, Words, differs, squeeze, words_of
+from tutti.tasks.leaks.aligned import Difference, compare, longest_run, similarity
+from tutti.tasks.leaks.words import Words, differs, words_of
 from tutti.tasks.retrieval import Embedder
 
-RUN, SHINGLE, SPAN = 13, 3, 16
-"""Words of a run that counts and of a shingle; letters of a span."""
-WITHIN, AROUND, SHORTEST, SHORT, BESIDE = 5, 6, 3, 8, 12
-"""Fewest words of a held-out text within another, and of a text within a held-out one. A held-out
-text of `SHORTEST` to `SHORT` words is also found at an end of one with `BESIDE` words more."""
-COVERED, OF_RUN = 0.85, 1 / 3
-"""Shares of a text's words that are in order in the other, and of a held-out text in a run."""
+SHINGLE, SPAN = 3, 16
+"""Words of a shingle, letters of a span."""
+WITHIN, AROUND, PLAIN = 5, 6, 13
+"""Fewest words of a held-out text within another, and of a text within a held-out one: with a
+number or name, and without."""
+SHORTEST, SHORT, BESIDE = 3, 8, 12
+"""A held-out text of `SHORTEST` to `SHORT` words is also found at an end of one with `BESIDE` words
+more."""
+COVERED = 0.85
+"""Share of a text's words that are in order in the other."""
 REPLACED, LEAST_REPLACED = 1 / 16, 20
 """Share of words replaced or left out in a copy, and words of a text in which any may be."""
-COMMON, KEPT, COMPARED, RARE = 50, 4, 8, 2
-"""Shingles of more than COMMON texts find none but the texts whose KEPT rarest they are among; of
-RARE or fewer, that text is meant."""
+TEMPLATED = 0.5
+"""Share of a held-out text's shingles that others have too, from which on it is of a template."""
+COMMON, KEPT, COMPARED = 50, 4, 8
+"""Shingles of more than COMMON texts find none but the texts whose KEPT rarest they are among."""
 REWORDED, TEMPLATE = 0.7, 0.65
 """Least cosine of two texts by an embedder, for one to be the other reworded; with more words in
 the same order they are of one template, and differ where it counts."""
 NAME = 0.3
 """The part of the texts with a word that have it as a name, for it to be one."""
-
-LIST_ENDS, LIST_STARTS = re.compile(r"\d [\d.]+ $"), re.compile(r"^ [\d.]+ \d")
 
 
 @dataclass(frozen=True)
@@ -61,32 +64,39 @@ class LeakIndex:
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = list(texts)
         self._held = [words_of(text) for text in self.texts]
-        self._same: dict[str, int] = {}
+        self._same: dict[tuple[tuple[str, ...], str], int] = {}
         for place, words in enumerate(self._held):
             if words.every:
-                self._same.setdefault(words.squeezed, place)
+                self._same.setdefault(words.same, place)
         once = {place: self._held[place] for place in self._same.values()}
         counts = Counter(word for words in once.values() for word in set(words.every))
         named = Counter(name for words in once.values() for name in words.names)
         self._names = {name for name, count in named.items() if count > NAME * counts[name]}
         shingles = {place: _shingles(words.every) for place, words in once.items()}
+        self._counts = Counter(each for some in shingles.values() for each in set(some))
         self._shingled = _by_rarest(shingles, COMMON, KEPT)
-        spans = {p: _spans(s) for s, p in self._same.items() if len(once[p].every) >= WITHIN}
+        spans = {p: _spans(w.letters) for p, w in once.items() if w.size >= WITHIN}
         self._spanned = _by_rarest(spans, 0, 1)
-        self._facts = defaultdict(list)
+        self._facts, self._signed = defaultdict(list), defaultdict(list)
         for place, words in once.items():
+            if words.tells_by_signs and len(words.every) <= SHORT:
+                self._signed[words.signs].append(place)
             self._facts[frozenset(self._facts_of(words))].append(place)
 
-    def find(self, text: str) -> Leak | None:
-        """What a text copies, by the first way that finds something."""
+    def find(self, text: str, in_part: bool = False) -> Leak | None:
+        """What a text copies, by the first way that finds something; `in_part`: also where it has
+        `part` of a held-out text among others."""
         words = words_of(text)
-        if words.every and words.squeezed in self._same:
-            return Leak(self._same[words.squeezed], "same")
+        if words.every and words.same in self._same:
+            return Leak(self._same[words.same], "same")
         within = self._within(words)
         if within is not None:
-            return Leak(within, "words")
-        compared = (self._compared(words, *each) for each in self._candidates(words))
-        return next((leak for leak in compared if leak), None) or self._reordered(words)
+            is_all = self._held[within].letters == words.letters
+            return Leak(within, "same" if is_all else "words")
+        near = [*self._candidates(words)]
+        compared = (self._compared(words, *each) for each in near)
+        parts = (self._in_part(words, place) for place, _ in near if in_part)
+        return next((leak for leak in chain(compared, parts) if leak), None)
 
     def find_all(
         self, texts: Sequence[str], embedder: Embedder | None = None, least: float = REWORDED
@@ -122,22 +132,23 @@ class LeakIndex:
 
     def _within(self, words: Words) -> int | None:
         """A held-out text that stands within a text, in a row."""
-        own, every = words.squeezed, words.spelled
-        for start in range(len(own) - SPAN + 1):
-            for place in self._spanned.get(own[start : start + SPAN], ()):
-                held = self._held[place].squeezed
-                at = own.find(held)
-                if at >= 0 and not _goes_on(own[:at], held, own[at + len(held) :]):
-                    return place
+        own, every = words.letters, words.every
+        spans = (own[start : start + SPAN] for start in range(max(1, len(own) - SPAN + 1)))
+        spanned = (self._spanned.get(span, ()) for span in spans)
+        for place in chain(self._signed.get(words.signs, ()), *spanned):
+            if self._held[place].stands_in(words):
+                return place
         for size in range(max(SHORTEST, len(every) - BESIDE), min(SHORT, len(every))):
             for part, beside in ((every[:size], every[size]), (every[-size:], every[-size - 1])):
-                known = self._same.get(squeeze(part))
+                known = self._same.get((part, ""))
                 if known is not None and not differs(beside):
                     return known
         return None
 
     def _candidates(self, words: Words) -> Iterator[tuple[int, list[int]]]:
-        """Held-out texts that share shingles, most first, and where the text has them."""
+        """Held-out texts that share all signs, then those that share shingles, most first, and
+        where the text has them."""
+        yield from ((place, [0]) for place in self._signed.get(words.signs, ())[:COMPARED])
         found = defaultdict(list)
         for at, shingle in enumerate(_shingles(words.every)):
             for place in self._shingled.get(shingle, ()):
@@ -148,76 +159,50 @@ class LeakIndex:
 
     def _compared(self, words: Words, place: int, shared: Sequence[int]) -> Leak | None:
         """Compare with one held-out text, around the `shared` places."""
-        held, every = self._held[place].every, words.every
-        first = max(shared, key=lambda at: sum(at <= each < at + len(held) for each in shared))
-        own = every[max(0, first - len(held)) : first + 2 * len(held)]
-        if len(shared) < RUN - SHINGLE and not _may_copy(set(held), set(own), set(every)):
-            return None
-        found = align(held, own, self._names, words.names | self._names)
-        if found is None:
-            return None
-        (start, _, size), within = found.longest, found.alike / len(held)
-        if self._tells(held[start : start + size], len(held)):
-            return Leak(place, "words", within)
-        least = min(len(held), len(every))
-        most = least * REPLACED if least >= LEAST_REPLACED else 0
-        if (
-            len(held) >= WITHIN
-            and within >= COVERED
-            and (
-                found.replaced + found.left_out + found.ends <= most
-                and found.put_in <= max(1, len(held) * REPLACED)
-            )
-        ):
-            return Leak(place, "near", within)
-        return self._around(every, place, found) if found.replaced <= most else None
-
-    def _around(self, every: Sequence[str], place: int, found: Aligned) -> Leak | None:
-        """A text that stands within a held-out one."""
+        held, every = self._held[place], words.every
+        names, size = words.names | self._names, len(held.every)
+        first = max(shared, key=lambda at: sum(at <= each < at + size for each in shared))
+        if held.size >= WITHIN:
+            around = slice(max(0, first - size), first + 2 * size)
+            found = compare(held, words, around, names)
+            if found is not None and self._copies(found, held, words, place):
+                return Leak(place, "near", found.covered)
         tells = any(differs(word) or word in self._names for word in every)
-        start, (_, last, size) = found.parts[0][1], found.parts[-1]
-        share = found.alike / len(every)
-        if (
-            len(every) < (AROUND if tells else RUN)
-            or start > 0
-            or last + size < len(every)
-            or share < COVERED
-            or max(found.put_in, found.left_out) > len(every) * REPLACED
-        ):
-            return None
-        return Leak(place, "near" if found.parts[1:] else "words", share)
-
-    def _tells(self, run: Sequence[str], of: int) -> bool:
-        """Whether a run of words is long enough, and is no instruction that many texts have."""
-        rare = sum(0 < len(self._shingled.get(each, ())) <= RARE for each in _shingles(run))
-        facts = sum(word[0].isdigit() or word in self._names for word in run)
-        most = rare >= 0.7 * (len(run) - SHINGLE + 1)
-        return len(run) >= max(RUN, of * OF_RUN) and (most or (facts > 1 and rare > 1))
-
-    def _reordered(self, words: Words) -> Leak | None:
-        """A held-out text with the same numbers and names in order, and the same other words."""
-        own, facts = set(words.every) - COMMON_WORDS, self._facts_of(words)
-        for place in self._facts.get(frozenset(facts), ()):
-            held = set(self._held[place].every) - COMMON_WORDS
-            if (
-                len(held) >= SHORTEST
-                and max(len(own - held), len(held - own)) <= len(held) * REPLACED
-                and facts == self._facts_of(self._held[place])
-                and [*filter(differs, words.every)] == [*filter(differs, self._held[place].every)]
-            ):
-                return Leak(place, "near", len(own & held) / len(own | held))
+        if (AROUND if tells else PLAIN) <= len(every) < size:
+            found = compare(words, held, slice(None), names)
+            if found is not None and self._copies(found, words, held, place):
+                return Leak(place, "words" if found.in_a_row else "near", found.covered)
         return None
+
+    def _in_part(self, words: Words, place: int) -> Leak | None:
+        """A held-out text of which a run that tells stands in a text."""
+        held = self._held[place].every
+        run, covered = longest_run(held, words.every)
+        rare = sum(self._counts[each] == 1 for each in _shingles(run))
+        facts = sum(word[0].isdigit() or word in self._names for word in run)
+        if len(run) >= max(PLAIN, len(held) / 3) and facts > 1 and rare > 1:
+            return Leak(place, "part", covered)
+        return None
+
+    def _copies(self, found: Difference, text: Words, whole: Words, place: int) -> bool:
+        """Whether so little differs that nothing else is asked."""
+        size = len(text.every)
+        most = 0.0 if self._is_of_template(place) else size * REPLACED
+        return (
+            found.covered >= COVERED
+            and found.lost <= (most if size >= LEAST_REPLACED else 0)
+            and found.put_in <= max(1, most)
+            and text.signs_stand_in(whole, found.in_a_row)
+        )
+
+    def _is_of_template(self, place: int) -> bool:
+        """Whether other held-out texts have most of a text's shingles."""
+        shingles = _shingles(self._held[place].every)
+        return sum(self._counts[each] > 1 for each in shingles) >= TEMPLATED * len(shingles)
 
     def _facts_of(self, words: Words) -> tuple[str, ...]:
         names = words.names | self._names
         return tuple(dict.fromkeys(word for word in words.every if differs(word) or word in names))
-
-
-def _may_copy(held: set[str], own: set[str], every: set[str]) -> bool:
-    """Whether one may hold the other: most of its words, and all of its numbers."""
-    most = COVERED * min(len(held), len(every))
-    only = [any(map(differs, one - other)) for one, other in ((held, own), (every, held))]
-    return len(held & own) >= most and not all(only)
 
 
 def _shingles(words: Sequence[str]) -> list[str]:
@@ -239,16 +224,3 @@ def _by_rarest(parts: Mapping[int, Sequence[str]], most: int, kept: int) -> dict
             if nth < kept or counts[part] <= most:
                 found[part].append(place)
     return dict(found)
-
-
-def _goes_on(before: str, held: str, after: str) -> bool:
-    """Whether a number, a sum or a row of numbers goes on around a text without spaces."""
-    ends = (
-        held[-1].isdigit() and after and (differs(after[0]) or LIST_ENDS.search(held + after[:1]))
-    )
-    starts = (
-        held[0].isdigit()
-        and before
-        and (differs(before[-1]) or LIST_STARTS.search(before[-1:] + held))
-    )
-    return bool(ends or starts)

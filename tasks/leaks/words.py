@@ -6,9 +6,9 @@ punctuation and the ways to write a number (1,200 = 1200.00, three = 3) make no 
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 LOOK_ALIKE = str.maketrans(
     "АВЕЅІЈКМНОРСТУХҮаеѕіјорсухһԁԛԝӏѵкмтп"
@@ -29,7 +29,9 @@ OPPOSITES = frozenset(
     "first last second more fewer less most least fewest maximum minimum max min before after "
     "above below increase decrease increasing decreasing ascending descending even odd left "
     "right north south east west up down true false largest smallest highest lowest longest "
-    "shortest greater smaller start end".split()
+    "shortest greater smaller start end large small long short big little new old likely "
+    "unlikely both either neither fourth fifth sixth seventh eighth ninth tenth he she him her his "
+    "hers".split()
 )
 """Words that, like names, make another question where one stands in another's place."""
 COMMON_WORDS = frozenset(
@@ -45,15 +47,22 @@ COMMON_WORDS = frozenset(
 TOKEN = re.compile(
     r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[.:]\d+)*"
     r"|[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]"  # written without spaces
-    r"|[^\W\d_]+|[-+*/^=<>\u00d7\u00f7]+"
+    r"|[^\W\d_]+|[-+*/^=<>\u00d7\u00f7]"
 )
-SIGN = re.compile(r"[-+*/^=<>\u00d7\u00f7]+")
+SIGN = re.compile(r"[-+*/^=<>\u00d7\u00f7]")
+BRACKETS, LABEL = re.compile(r"[+^=<>\u00d7\u00f7()\[\]{}|&~]"), re.compile(r"\(\w\)")
+NOT_TYPED = re.compile(r"[^\w+^=<>\u00d7\u00f7()\[\]{}|&~*/-]|_")
+MARK = re.compile(r"[.,:]")
 OPERAND = re.compile(r"\d.*|[a-z]")
 ENDS = re.compile(r"[.!?:\n\"]")
 MOST_CAPITALS = 0.6
 """Where more words have one, capitals tell no names."""
 MOST_SPACES = 0.4
 """Where more of a text is spaces, its letters are written apart."""
+LONGEST_WORD = 25
+"""Letters and signs for each space, beyond which spaces were taken out."""
+FEWEST_SIGNS = 0.1
+"""Signs and brackets for each word, from which on they tell as words do."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +70,95 @@ class Words:
     """A text's words."""
 
     every: tuple[str, ...]
+    """With all signs, without other punctuation."""
     spelled: tuple[str, ...]
-    """The same, with numbers as words where they are."""
+    """The letters and digits of each, as they stand, without signs."""
     names: frozenset[str]
     """Those that begin with a capital within a sentence."""
+    text: str
+    """With look-alike letters as Latin ones."""
 
     @cached_property
-    def squeezed(self) -> str:
-        """All without spaces, but between two numbers."""
-        return squeeze(self.spelled)
+    def letters(self) -> str:
+        """All letters and digits without spaces."""
+        return "".join(self.spelled)
+
+    @property
+    def same(self) -> tuple[tuple[str, ...], str]:
+        """Equal for texts that say the same."""
+        return self.every, self._typed if self.tells_by_signs else ""
+
+    @cached_property
+    def signs(self) -> str:
+        """Signs and brackets, but of labels such as "(a)"."""
+        return "".join(BRACKETS.findall(LABEL.sub("", self.text)))
+
+    @cached_property
+    def tells_by_signs(self) -> bool:
+        """Whether signs and brackets make another text of the same words."""
+        return len(self.signs) >= len(self.every) * FEWEST_SIGNS
+
+    @property
+    def size(self) -> int:
+        """How many words and brackets tell."""
+        return len(self.every) + (len(self.signs) if self.tells_by_signs else 0)
+
+    def stands_in(self, whole: "Words") -> bool:
+        """Whether it stands in another text in a row, however the two are spaced."""
+        at = whole.letters.find(self.letters)
+        while at >= 0 and not (whole._begins(at) and whole._begins(at + len(self.letters))):
+            at = whole.letters.find(self.letters, at + 1)
+        spaced = self._is_spaced and whole._is_spaced
+        has_facts = not spaced or self._facts in whole._facts
+        return at >= 0 and has_facts and self.signs_stand_in(whole, in_a_row=True)
+
+    def signs_stand_in(self, whole: "Words", in_a_row: bool) -> bool:
+        """Whether signs and brackets allow that it stands in another text, in a row or not."""
+        if not self.tells_by_signs or not in_a_row:
+            return not self.tells_by_signs or self.signs in whole.signs
+        before, found, after = whole._typed.partition(self._typed)
+        goes_on = BRACKETS.match(after) or BRACKETS.match(before[-1:]) or before.endswith("not")
+        return bool(found) and not goes_on
+
+    def _begins(self, at: int) -> bool:
+        """Whether a word may begin, or the text end, after so many letters and digits."""
+        digits = self.letters[max(0, at - 1) : at + 1]
+        apart = at in (0, len(self.letters)) or not digits.isdigit()
+        return apart and (not self._is_spaced or at in self._starts)
+
+    @cached_property
+    def _starts(self) -> frozenset[int]:
+        return frozenset(accumulate(map(len, self.spelled), initial=0))
+
+    @cached_property
+    def marks(self) -> frozenset[int]:
+        """Places of signs that are not between two numbers or letters: "5 - 3" has none,
+        "well-known" has one."""
+        sides = zip(("", *self.every), self.every, (*self.every[1:], ""), strict=False)
+        return frozenset(
+            place
+            for place, (before, word, after) in enumerate(sides)
+            if SIGN.match(word) and not (OPERAND.fullmatch(before) and OPERAND.fullmatch(after))
+        )
+
+    @cached_property
+    def _facts(self) -> str:
+        """Numbers, and the signs between them."""
+        return " ".join(
+            word
+            for place, word in enumerate(("", *self.every, ""), -1)
+            if not word or word[0].isdigit() or (SIGN.match(word) and place not in self.marks)
+        )
+
+    @cached_property
+    def _typed(self) -> str:
+        """All letters, digits, signs and brackets."""
+        return NOT_TYPED.sub("", self.text.casefold())
+
+    @cached_property
+    def _is_spaced(self) -> bool:
+        spaces = len(self.text.split()) - 1
+        return spaces > 0 and spaces * LONGEST_WORD >= len(self.text)
 
 
 def words_of(text: str) -> Words:
@@ -80,7 +169,7 @@ def words_of(text: str) -> Words:
         text = unicodedata.normalize("NFKC", bare.translate(LOOK_ALIKE))
     if len(text.split()) > len(text) * MOST_SPACES:
         text = re.sub(r"(?<=\S)\s(?=\S)", "", text)
-    found, names, letters, capitals, end = [], set(), 0, 0, 0
+    found, spelled, names, letters, capitals, end = [], [], set(), 0, 0, 0
     for each in TOKEN.finditer(text):
         raw = each.group()
         word = raw.casefold()
@@ -90,21 +179,17 @@ def words_of(text: str) -> Words:
             if raw[0].isupper() and end and not ENDS.search(text, end, each.start()):
                 names.add(word)
         found.append(_number(word))
+        if not SIGN.match(word):
+            spelled.append(MARK.sub("", word))
         end = each.end()
     tells = capitals <= MOST_CAPITALS * letters
-    spelled = tuple(_without_marks(found))
-    every = tuple(NUMBERS.get(word, word) for word in spelled)
-    return Words(every, spelled, frozenset(names - {"i"} if tells else ()))
-
-
-def squeeze(words: Sequence[str]) -> str:
-    """Words without spaces, but between two numbers."""
-    return re.sub(r"(?<!\d) | (?!\d)", "", " ".join(words))
+    every = tuple(NUMBERS.get(word, word) for word in found)
+    return Words(every, tuple(spelled), frozenset(names - {"i"} if tells else ()), text)
 
 
 def differs(word: str) -> bool:
     """Whether a word more or less makes another question of a text."""
-    return word[0].isdigit() or word in DIFFERS or SIGN.fullmatch(word) is not None
+    return word[0].isdigit() or word in DIFFERS or SIGN.match(word) is not None
 
 
 def _number(word: str) -> str:
@@ -113,14 +198,3 @@ def _number(word: str) -> str:
         return word
     word = word.replace(",", "")
     return word.rstrip("0").rstrip(".") if word.count(".") == 1 else word
-
-
-def _without_marks(words: Sequence[str]) -> list[str]:
-    """Without signs that are not between two numbers or letters: "5 - 3" has one, "well-known"
-    none."""
-    sides = zip(["", *words], words, [*words[1:], ""], strict=False)
-    return [
-        word
-        for before, word, after in sides
-        if not SIGN.fullmatch(word) or (OPERAND.fullmatch(before) and OPERAND.fullmatch(after))
-    ]

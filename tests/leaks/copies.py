@@ -78,6 +78,22 @@ def templated(rng: Random) -> dict[str, list[str]]:
     )
     measures = "sum mean median product maximum minimum range variance mode".split()
     shapes = "triangle square rectangle trapezoid rhombus".split()
+    players, told = NAMES[:4], "{} has the {} ball"
+    puzzles = [
+        "Players hold a ball each: {}. As the game goes on, pairs trade. First, {} and {} swap "
+        "their balls. Then, {} and {} swap their balls. At the end of the game, {} has the".format(
+            ", ".join(map(told.format, players, rng.sample("red blue pink black".split(), 4))),
+            *rng.sample(players, 2),
+            *rng.sample(players, 2),
+            rng.choice(players),
+        )
+        for _ in range(120)
+    ]
+    brackets = [
+        "Complete the sequence, so that all brackets are closed properly. Input: "
+        + " ".join(rng.choice("([{<>}])") for _ in range(rng.randint(4, 30)))
+        for _ in range(120)
+    ]
     made = {
         "functions": [
             f"Which parameter of the function `{name}` comes {place}?"
@@ -117,6 +133,17 @@ def templated(rng: Random) -> dict[str, list[str]]:
             for c in (4, 7)
             for sign in "+-*"
             for other in "+-"
+        ],
+        "puzzles": list(dict.fromkeys(puzzles)),
+        "brackets": list(dict.fromkeys(brackets)),
+        "booleans": [
+            f"{first}{one} {word} {second} {other} {last} is"
+            for first in ("", "not ", "not not ")
+            for one in ("True", "( not False )", "( not True )", "False")
+            for word in ("and", "or")
+            for second in ("( True", "not ( False", "( False", "( not ( True )")
+            for other in ("or", "and not")
+            for last in ("False )", "True )")
         ],
     }
     for questions in made.values():

@@ -49,14 +49,14 @@ def count_caught(held: list[str], seed: int = 1) -> dict[str, int]:
 
 def test_made_copies_are_caught_and_their_siblings_are_not() -> None:
     """At least 98 % of each kind, and at most 0.5 % of the other half of each template. Not counted
-    are words within a sum: they leave no sum."""
+    are words put between brackets."""
     made = templated(Random(2))
     dropped = total = 0
     for name, every in made.items():
         half = len(every) // 2
         held, honest = every[:half], every[half:]
         for kind, caught in count_caught(held[:60]).items():
-            if name != "sums" or "inserted" not in kind:
+            if name not in ("brackets", "booleans") or "inserted" not in kind:
                 assert caught >= 0.98 * len(held[:60]), (name, kind, caught)
         index = LeakIndex(held)
         dropped += sum(index.find(each) is not None for each in honest)
@@ -99,14 +99,21 @@ def test_honest_questions_stay(capsys: pytest.CaptureFixture[str]) -> None:
         ("Add 3, 4 and 5 to 17.", "Please add 3, 4 and 5 to 17, thanks.", "near"),
         ("Sort the numbers 45, 80, 32", "Sort the numbers 45, 80, 32, 26", None),
         ("Sort the numbers 45, 80, 32, 26", "Sort the numbers 45, 80, 32", None),
-        ("Sum three and 1,200.50 in Oslo", "sum 3 AND 1200.5 in Oslo", "near"),
+        ("Sum three and 1,200.50 in Oslo", "sum 3 AND 1200.5 in Oslo", "same"),
+        ("( not True ) or ( not False ) is", "not ( True ) or ( not False ) is", None),
+        ("Input: [ [ ( < >", "Input: [ [ ( < > )", None),
+        ("Input: [ [ ( < >", "Please complete. Input: [ [ ( < >", "words"),
+        ("add the numbers 12 and 3 to 45", "addthenumbers12and3to45", "same"),
+        ("add the numbers 12 and 3 to 45", "add the num bers 12 and 3 to 45", "same"),
+        ("list the numbers 12, 345 and 6", "listthenumbers12,345and6", "same"),
+        ("list the numbers 12, 345 and 6", "list the numbers 123, 45 and 6", None),
         ("Tom has 3 cats and Ann 5", "Tom has 5 cats and Ann 3", None),
         ("Tom pays Ann 5 euros for the hat", "Ann pays Tom 5 euros for the hat", None),
         ("Which of these is a prime above 90", "Which of these is not a prime above 90", None),
         (
-            "The capital of Norway is which old city?",
-            "Which old city is the capital of Norway?",
-            "near",
+            "Is Norway larger than Oslo or Ann older",
+            "Is Ann larger than Norway or Oslo older",
+            None,
         ),
         ("", "What is held?", None),
         ("What is held?", "", None),
@@ -118,6 +125,6 @@ def test_what_makes_another_question(held: str, text: str, how: str | None) -> N
 
 
 def test_no_rewording_is_caught_without_an_embedder() -> None:
-    """As docs/training.md says; with all-MiniLM-L6-v2, 25 of the 40 were."""
+    """As docs/training.md says; with all-MiniLM-L6-v2, 26 of the 40 were."""
     index = LeakIndex([question for question, _ in PAIRS])
     assert sum(index.find(again) is not None for _, again in PAIRS) == 0

@@ -39,14 +39,14 @@ class Contamination:
         return [copy_verdict(task.scenario.text, bench.benchmarks) for task in tasks]
 
     def examples(self) -> Examples:
-        """A question pasted whole, a part of a long one, and one with some words replaced."""
+        """A question pasted whole, a part of a long one, and one with a word put in."""
         short = "How many apples does Tom have after he buys 7 bags of 4?"
         long = (
             "A train leaves the station at noon with 120 passengers; at each of the next 5 stops "
             "12 get off and 9 get on. How many passengers are on it in the end?"
         )
-        reworded = "How many apples does Tom own after he buys 7 large bags of 4?"
-        told = (f"You ask: {short}", f"Please help. {long[:100]}", reworded)
+        longer = "How many apples does Tom have after he gladly buys 7 bags of 4?"
+        told = (f"You ask: {short}", f"Please help. {long[:100]}", longer)
         bad = [EXTENDED.scenario.model_copy(update={"reason": each, "known": ""}) for each in told]
         bad[-1] = bad[-1].model_copy(update={"instructions": ""})
         return Examples(
@@ -59,7 +59,7 @@ class Contamination:
 def copy_verdict(text: str, benchmarks: Sequence[str]) -> Verdict:
     """Whether a text copies no benchmark's."""
     index = _index_of(tuple(benchmarks))
-    found = index.find(text)
+    found = index.find(text, in_part=True)
     if found is None:
         return PASSED
     copied = index.texts[found.place][:80]

@@ -44,7 +44,7 @@ class Judge:
         (QUESTION, {"same", "words", "near"}),
         (f"  {QUESTION.upper()} ", {"same", "words", "near"}),
         (f"Here is one: {QUESTION} The answer is 140.", {"words", "near"}),
-        (QUESTION.replace("farmer", "gardener").replace("crowns", "pounds"), {"words", "near"}),
+        (QUESTION.replace("farmer", "gardener"), {"near"}),
     ],
 )
 async def test_a_question_is_found_however_it_stands_there(text: str, how: set[str]) -> None:

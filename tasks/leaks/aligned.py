@@ -39,7 +39,7 @@ def compare(text: Words, whole: Words, near: slice, names: Collection[str]) -> D
     kinds = set(text.every)
     if len(kinds & set(whole.every[near])) < LEAST_SHARED * len(kinds):
         return None  # which spares the search for runs
-    own, others = _but_marks(text), _but_marks(whole)[near]
+    own, others = text.told, whole.told[near]
     parts = _parts(text.every, whole.every[near])
     size = len(own)
     sure = [each for each in parts if each[2] > 1 or each[0] == 0 or each[0] + 1 == size]
@@ -82,11 +82,6 @@ def _goes_on(text: Sequence[str], whole: Sequence[str], last: Part) -> bool:
         return False
     in_row = after[0][0].isdigit() and text[-2:-1] and text[-2][0].isdigit()
     return bool(in_row or (differs(after[0]) and not after[0][0].isalnum()))
-
-
-def _but_marks(words: Words) -> list[str | None]:
-    """Each word, or None for a sign that tells nothing."""
-    return [None if n in words.marks else word for n, word in enumerate(words.every)]
 
 
 def _told(words: Iterable[str | None]) -> list[str]:

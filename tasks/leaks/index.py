@@ -11,8 +11,8 @@ In: texts that are held out, then texts. Out: of each a `Leak`, or None. `how` i
 Questions of one template are no copies: a number, sign, negation, name or opposite that is put in,
 left out or replaced makes another question. So does any other word that is left out or replaced in
 a short text, or in one that shares most shingles with other held-out ones, and so is of a template.
-Shingles are looked up as they are and not by MinHash, whose
-estimate of the Jaccard index sees neither a text within another nor a changed number.
+Shingles are looked up as they are and not by MinHash, whose estimate of the Jaccard index sees
+neither a text within another nor a changed number.
 """
 
 from collections import Counter, defaultdict
@@ -73,10 +73,10 @@ class LeakIndex:
         named = Counter(name for words in once.values() for name in words.names)
         self._names = {name for name, count in named.items() if count > NAME * counts[name]}
         shingles = {place: _shingles(words.every) for place, words in once.items()}
-        self._counts = Counter(each for some in shingles.values() for each in set(some))
-        self._shingled = _by_rarest(shingles, COMMON, KEPT)
+        self._counts = _counts_of(shingles)
+        self._shingled = _by_rarest(shingles, self._counts, COMMON, KEPT)
         spans = {p: _spans(w.letters) for p, w in once.items() if w.size >= WITHIN}
-        self._spanned = _by_rarest(spans, 0, 1)
+        self._spanned = _by_rarest(spans, _counts_of(spans), 0, 1)
         self._facts, self._signed = defaultdict(list), defaultdict(list)
         for place, words in once.items():
             if words.tells_by_signs and len(words.every) <= SHORT:
@@ -213,10 +213,16 @@ def _spans(text: str) -> list[str]:
     return [text[n : n + SPAN] for n in range(0, max(1, len(text) - SPAN + 1), SPAN)]
 
 
-def _by_rarest(parts: Mapping[int, Sequence[str]], most: int, kept: int) -> dict[str, list[int]]:
+def _counts_of(parts: Mapping[int, Sequence[str]]) -> Counter[str]:
+    """How many texts have each part."""
+    return Counter(part for each in parts.values() for part in set(each))
+
+
+def _by_rarest(
+    parts: Mapping[int, Sequence[str]], counts: Counter[str], most: int, kept: int
+) -> dict[str, list[int]]:
     """Texts by their parts: by those that at most `most` of them have, and by their `kept` rarest
     ones."""
-    counts = Counter(part for each in parts.values() for part in set(each))
     found = defaultdict(list)
     for place, each in parts.items():
         ordered = sorted(set(each), key=lambda part: (counts[part], part))

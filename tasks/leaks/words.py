@@ -114,8 +114,10 @@ class Words:
 
     def signs_stand_in(self, whole: "Words", in_a_row: bool) -> bool:
         """Whether signs and brackets allow that it stands in another text, in a row or not."""
-        if not self.tells_by_signs or not in_a_row:
-            return not self.tells_by_signs or self.signs in whole.signs
+        if not self.tells_by_signs:
+            return True
+        if not in_a_row:
+            return self.signs in whole.signs
         before, found, after = whole._typed.partition(self._typed)
         goes_on = BRACKETS.match(after) or BRACKETS.match(before[-1:]) or before.endswith("not")
         return bool(found) and not goes_on
@@ -131,24 +133,22 @@ class Words:
         return frozenset(accumulate(map(len, self.spelled), initial=0))
 
     @cached_property
-    def marks(self) -> frozenset[int]:
-        """Places of signs that are not between two numbers or letters: "5 - 3" has none,
-        "well-known" has one."""
+    def told(self) -> tuple[str | None, ...]:
+        """Each word, or None for a sign that is not between two numbers or letters: "5 - 3" has
+        none, "well-known" has one."""
         sides = zip(("", *self.every), self.every, (*self.every[1:], ""), strict=False)
-        return frozenset(
-            place
-            for place, (before, word, after) in enumerate(sides)
-            if SIGN.match(word) and not (OPERAND.fullmatch(before) and OPERAND.fullmatch(after))
+        return tuple(
+            word
+            if not SIGN.match(word) or (OPERAND.fullmatch(before) and OPERAND.fullmatch(after))
+            else None
+            for before, word, after in sides
         )
 
     @cached_property
     def _facts(self) -> str:
         """Numbers, and the signs between them."""
-        return " ".join(
-            word
-            for place, word in enumerate(("", *self.every, ""), -1)
-            if not word or word[0].isdigit() or (SIGN.match(word) and place not in self.marks)
-        )
+        told = (word for word in self.told if word and (word[0].isdigit() or SIGN.match(word)))
+        return " ".join(("", *told, ""))
 
     @cached_property
     def _typed(self) -> str:

@@ -33,6 +33,8 @@ LOOK_S = 5.0
 none yet: rollouts may take longer than a process waits for another."""
 KEPT = 2
 """Weights of so many steps stay: an engine may be reading the last but one."""
+FIRST = "weights-000000"
+"""An engine serves an adapter's name from the first call, so that one stays."""
 
 
 def serve(settings: TrainerSettings, work: Path, out: Path, world: World = ALONE) -> None:
@@ -47,7 +49,9 @@ def serve(settings: TrainerSettings, work: Path, out: Path, world: World = ALONE
     for row in log:
         say(row)  # the platform starts anew: it hears what was done before
     if settings.lora is not None and step == 0:
-        _write(policy, work / "weights-000000")  # an engine serves its name from the first call
+        _write(policy, work / FIRST)
+    if world.is_first:
+        _tidy(work, step, written)
     say({"ready": step})
     assert settings.steps is not None, "a policy is trained for so many steps"
     schedule = Schedule(settings.optimizer)
@@ -63,11 +67,9 @@ def serve(settings: TrainerSettings, work: Path, out: Path, world: World = ALONE
         log.append({"step": step, "weights": written[-1] if written else None, **figures})
         save_state(state, stepper, {"step": step, "log": log, "written": written[-KEPT:]})
         say(log[-1])
-        if world.is_first:
-            batch.unlink()
-            for old in written[:-KEPT]:
-                shutil.rmtree(work / old, ignore_errors=True)
         written = written[-KEPT:]
+        if world.is_first:
+            _tidy(work, step, written)
     policy.save(out)
 
 
@@ -128,9 +130,24 @@ def _write(policy: Policy, folder: Path) -> None:
     temporary.replace(folder)
 
 
+def _tidy(work: Path, step: int, written: list[str]) -> None:
+    """Remove the batches that were trained on, and weights older than those `written`: a kill may
+    have come before their step could."""
+    for batch in work.glob("batch-*.parquet"):
+        if batch.name <= _batch_name(step):
+            batch.unlink()
+    for old in work.glob("weights-*[0-9]"):
+        if written and FIRST < old.name < written[0]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _batch_name(step: int) -> str:
+    return f"batch-{step:06d}.parquet"
+
+
 def _next(work: Path, number: int, world: World) -> Path | None:
     """The next batch, once it is there; None at the end."""
-    batch = work / f"batch-{number:06d}.parquet"
+    batch = work / _batch_name(number)
     while True:
         seen = world.from_first(_look(work, batch) if world.is_first else "")
         if seen:

@@ -77,6 +77,12 @@ class Trainer:
         pq.write_table(pa.Table.from_pylist(made, schema), file.with_suffix(".tmp"))
         file.with_suffix(".tmp").replace(file)
 
+    def untidy(self, step: int) -> None:
+        """Its folder as a kill leaves it that comes right after a step was reported."""
+        (self.work / f"batch-{step:06d}.parquet").touch()
+        for past in range(1, step + 1):
+            (self.work / f"weights-{past:06d}").mkdir(exist_ok=True)
+
 
 def losses(trainer: Trainer) -> dict[int, float]:
     return {row["step"]: row["loss"] for row in trainer.rows() if "step" in row}
@@ -92,6 +98,7 @@ def run_through(trainer: Trainer, kills: frozenset[int]) -> int:
             child.send_signal(signal.SIGKILL)
             child.wait()
             killed += 1
+            trainer.untidy(step)
             child = trainer.start()
     (trainer.work / "end").touch()
     assert child.wait(timeout=60) == 0, trainer.log.read_text()[-2000:]
@@ -106,6 +113,7 @@ def test_kills_change_no_step(tmp_path: Path) -> None:
     assert losses(killed) == losses(alone) and len(losses(alone)) == STEPS
     written = [row["weights"] for row in killed.rows() if "step" in row]
     assert written == [f"weights-{step:06d}" for step in range(1, STEPS + 1)]
+    assert not list(killed.work.glob("batch-*"))
     kept = sorted(path.name for path in killed.work.glob("weights-*"))
     assert kept == ["weights-000003", "weights-000004"], "the engine may read the last but one"
     ours, theirs = (each.out / "model.safetensors" for each in (alone, killed))

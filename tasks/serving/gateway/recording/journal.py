@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,6 +51,8 @@ class Journal:
         """Lines that are being written, or will be."""
         self._writing = threading.Lock()
         lines = list(_lines(path))
+        self._living = {name: line.rstrip(b"\n") for name, (_, line) in _states(lines).items()}
+        """The last line of each program that has not ended."""
         self._written = len(lines)
         self._is_cut = bool(lines) and not lines[-1].endswith(b"\n")
         """Whether a kill or a full disk cut off the last line, which must not spoil the next."""
@@ -60,11 +62,14 @@ class Journal:
         """Record the end of a program's call."""
         engine = program.engine.engine_id if program.engine else None
         known = (engine, program.context_tokens, program.calls_done, program.key, program.steps)
-        self._lines.append(orjson.dumps([pool, program.program_id, *known]))
+        line = orjson.dumps([pool, program.program_id, *known])
+        self._lines.append(line)
+        self._living[pool, program.program_id] = line
 
     def forget(self, pool: str, program_id: str) -> None:
         """Record the end of a program."""
         self._lines.append(orjson.dumps([pool, program_id]))
+        self._living.pop((pool, program_id), None)
 
     def take(self) -> list[bytes]:
         """Take the lines that are not written yet; pass them to `write`, on a thread that may wait
@@ -99,19 +104,23 @@ class Journal:
         """Keep one line for each living program, if the file has grown far beyond that."""
         if self._written < REWRITE_LINES:
             return
-        living = {(pool, name) for pool, ledger in ledgers.items() for name in ledger.programs}
-        if self._written >= REWRITE_FACTOR * len(living):
-            await asyncio.to_thread(self._rewrite, living)  # may be tens of thousands
+        if self._written >= REWRITE_FACTOR * sum(len(each.programs) for each in ledgers.values()):
+            programs = {pool: ledger.programs for pool, ledger in ledgers.items()}
+            self._living = {
+                (pool, name): line
+                for (pool, name), line in self._living.items()
+                if name in programs.get(pool, ())
+            }
+            await asyncio.to_thread(self._rewrite, list(self._living.values()))
 
-    def _rewrite(self, living: Set[tuple[str, str]]) -> None:
+    def _rewrite(self, kept: list[bytes]) -> None:
         with self._writing:
             if self._file < 0:
                 return
-            kept = [line for name, (_, line) in _states(self.path).items() if name in living]
             fresh = self.path.with_suffix(".new")
             try:
                 fresh.touch(0o600)
-                fresh.write_bytes(b"".join(line.rstrip(b"\n") + b"\n" for line in kept))
+                fresh.write_bytes(b"".join(line + b"\n" for line in kept))
                 os.replace(fresh, self.path)
                 descriptor = os.open(self.path, os.O_APPEND | os.O_WRONLY)
             except OSError:
@@ -136,13 +145,13 @@ class Journal:
 
 def read_journal(path: Path) -> LivingPrograms:
     """Read the programs that have not ended."""
-    return {name: state for name, (state, _) in _states(path).items()}
+    return {name: state for name, (state, _) in _states(_lines(path)).items()}
 
 
-def _states(path: Path) -> dict[tuple[str, str], tuple[ProgramState, bytes]]:
+def _states(lines: Iterable[bytes]) -> dict[tuple[str, str], tuple[ProgramState, bytes]]:
     """The last state of each program that has not ended, and its line."""
     living: dict[tuple[str, str], tuple[ProgramState, bytes]] = {}
-    for line in _lines(path):
+    for line in lines:
         # The last line of a killed process may be incomplete; so may any before a full disk.
         with contextlib.suppress(orjson.JSONDecodeError, ValueError, TypeError):
             pool, name, *state = orjson.loads(line)

@@ -5,8 +5,9 @@ In: texts that are held out, then texts. Out: of each a `Leak`, or None. `how` i
 - `same`: the same words in the same order, without regard to spaces.
 - `words`: all words of one stand in the other in a row.
 - `near`: likewise, but few words are put in, left out or replaced.
-- `part`: a third of a held-out text stands in the other, with two numbers or names. Questions about
-  one story share as much, so this is looked for only where it is asked for.
+- `part`: a third of a held-out text stands in the other, a run of 13 words with two numbers or
+  names, or that is in no other. Questions about one story share as much, so this is looked for only
+  where it is asked for.
 
 Questions of one template are no copies: a number, sign, negation, name or opposite that is put in,
 left out or replaced makes another question. So does any other word that is left out or replaced in
@@ -38,6 +39,8 @@ REPLACED, LEAST_REPLACED = 1 / 16, 20
 """Share of words replaced or left out in a copy, and words of a text in which any may be."""
 TEMPLATED = 0.5
 """Share of a held-out text's shingles that others have too, from which on it is of a template."""
+OWN = 0.7
+"""Share of the shingles of a run that no other held-out text has, for it to be no instruction."""
 COMMON, KEPT, COMPARED = 50, 4, 8
 """Shingles of more than COMMON texts find none but the texts whose KEPT rarest they are among."""
 REWORDED, TEMPLATE = 0.7, 0.65
@@ -83,9 +86,10 @@ class LeakIndex:
                 self._signed[words.signs].append(place)
             self._facts[frozenset(self._facts_of(words))].append(place)
 
-    def find(self, text: str, in_part: bool = False) -> Leak | None:
-        """What a text copies, by the first way that finds something; `in_part`: also where it has
-        `part` of a held-out text among others."""
+    def find(self, text: str, strict: bool = False) -> Leak | None:
+        """What a text copies, by the first way that finds something. `strict`, where no honest text
+        is of a held-out one's template or story: also where it has `part` of a held-out text, or
+        more of the words are replaced."""
         words = words_of(text)
         if words.every and words.same in self._same:
             return Leak(self._same[words.same], "same")
@@ -94,8 +98,8 @@ class LeakIndex:
             is_all = self._held[within].letters == words.letters
             return Leak(within, "same" if is_all else "words")
         near = [*self._candidates(words)]
-        compared = (self._compared(words, *each) for each in near)
-        parts = (self._in_part(words, place) for place, _ in near if in_part)
+        compared = (self._compared(words, *each, strict) for each in near)
+        parts = (self._in_part(words, place) for place, _ in near if strict)
         return next((leak for leak in chain(compared, parts) if leak), None)
 
     def find_all(
@@ -157,7 +161,9 @@ class LeakIndex:
             if len(found[place]) >= min(2, len(self._held[place].every) - SHINGLE - 1):
                 yield place, found[place]
 
-    def _compared(self, words: Words, place: int, shared: Sequence[int]) -> Leak | None:
+    def _compared(
+        self, words: Words, place: int, shared: Sequence[int], strict: bool
+    ) -> Leak | None:
         """Compare with one held-out text, around the `shared` places."""
         held, every = self._held[place], words.every
         names, size = words.names | self._names, len(held.every)
@@ -165,12 +171,12 @@ class LeakIndex:
         if held.size >= WITHIN:
             around = slice(max(0, first - size), first + 2 * size)
             found = compare(held, words, around, names)
-            if found is not None and self._copies(found, held, words, place):
+            if found is not None and self._copies(found, held, words, place, strict):
                 return Leak(place, "near", found.covered)
         tells = any(differs(word) or word in self._names for word in every)
         if (AROUND if tells else PLAIN) <= len(every) < size:
             found = compare(words, held, slice(None), names)
-            if found is not None and self._copies(found, words, held, place):
+            if found is not None and self._copies(found, words, held, place, strict):
                 return Leak(place, "words" if found.in_a_row else "near", found.covered)
         return None
 
@@ -180,13 +186,18 @@ class LeakIndex:
         run, covered = longest_run(held, words.every)
         rare = sum(self._counts[each] == 1 for each in _shingles(run))
         facts = sum(word[0].isdigit() or word in self._names for word in run)
-        if len(run) >= max(PLAIN, len(held) / 3) and facts > 1 and rare > 1:
+        is_own = rare >= OWN * len(_shingles(run))
+        if len(run) >= max(PLAIN, len(held) / 3) and (is_own or (facts > 1 and rare > 1)):
             return Leak(place, "part", covered)
         return None
 
-    def _copies(self, found: Difference, text: Words, whole: Words, place: int) -> bool:
+    def _copies(
+        self, found: Difference, text: Words, whole: Words, place: int, strict: bool
+    ) -> bool:
         """Whether so little differs that nothing else is asked."""
         size = len(text.every)
+        if strict and size > SHORT:
+            return found.covered >= COVERED and text.signs_stand_in(whole, found.in_a_row)
         most = 0.0 if self._is_of_template(place) else size * REPLACED
         return (
             found.covered >= COVERED

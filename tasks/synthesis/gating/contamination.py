@@ -59,7 +59,7 @@ class Contamination:
 def copy_verdict(text: str, benchmarks: Sequence[str]) -> Verdict:
     """Whether a text copies no benchmark's."""
     index = _index_of(tuple(benchmarks))
-    found = index.find(text, in_part=True)
+    found = index.find(text, strict=True)
     if found is None:
         return PASSED
     copied = index.texts[found.place][:80]

@@ -7,11 +7,13 @@ import asyncio
 import os
 import signal
 import struct
-from typing import get_args
+import threading
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 
-from tests.sandbox.hostile import GROUPS
+from tests.sandbox.hostile import GROUPS, judge
 from tests.sandbox.hostile.case import Check, Hostile
 from tests.sandbox.hostile.judge import (
     NoWalls,
@@ -102,3 +104,18 @@ def test_the_filter_of_calls_closes_what_walls_leave_open(monkeypatch: pytest.Mo
     monkeypatch.setattr(walls, "system_call_filter", lambda walled: allow_all)
     names = ["memory_file", "system_v_memory", "spliced_pages"]
     assert set(contained(judge_at(LEVEL, [BY_NAME[name] for name in names]))) == set(names)
+
+
+@pytest.mark.parametrize(("others_gib", "left_gib"), [(1, 4), (5, 8)])
+def test_memory_that_others_take_is_not_the_programs(
+    others_gib: int, left_gib: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: two engines that other tests started meanwhile were taken for a breach."""
+    monkeypatch.setattr(judge, "_available_kb", lambda: 4 << 20)
+    monkeypatch.setattr(judge, "_others_kb", lambda: others_gib << 20)
+    outside: Any = SimpleNamespace(memory_was_kb=8 << 20, others_were_kb=1 << 20, lowest_kb=8 << 20)
+    stop = threading.Event()
+    waits = iter((False, True))
+    monkeypatch.setattr(stop, "wait", lambda seconds: next(waits))
+    judge._sample(outside, stop)
+    assert outside.lowest_kb == left_gib << 20

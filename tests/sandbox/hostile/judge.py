@@ -32,7 +32,8 @@ from tutti.tasks.sandbox.filter import denied_calls
 _CLOCK_STEP_S = 2.0  # a clock that was set; the machine itself slews it by less
 _GRACE_S = 3.0  # a killed run is read and reaped in this time, on a busy machine
 _MEMORY_KB = 3 * 2**20  # four runs of half a GiB at once, and what they take between two looks
-_FIRST_MARKS = (130, 170, 230, 270)  # of up to 40 marks each, by test worker
+MARKS = 40
+_FIRST_MARKS = (130, 170, 230, 270)  # of `MARKS` marks each, by test worker
 _KEY = b"tutti-hostile-canary"
 _SESSION_KEYRING = -3
 _LEAVING = 0x4 | 0x400  # the kernel's PF_EXITING and PF_SIGNALED
@@ -70,7 +71,7 @@ class Outside:
         self.victim = subprocess.Popen(["sleep", "3600"], env=environment, start_new_session=True)
         self.victim_was = _looks(self.victim.pid)
         self.host_was, self.drift_was_s = _host(), _clock_drift_s()
-        self.memory_was_kb = self.lowest_kb
+        self.memory_was_kb, self.others_were_kb = self.lowest_kb, _others_kb()
         self.has_keyring = _keep_key(self.secret)
 
     def breaches(self, case: Hostile, place: "Place", result: SandboxResult) -> Iterator[str]:
@@ -237,6 +238,10 @@ def first_mark() -> int:
     return _FIRST_MARKS[int(worker) % len(_FIRST_MARKS)]
 
 
+def _marks() -> range:
+    return range(first_mark(), first_mark() + MARKS)
+
+
 def until_none(look: Callable[[], list[int]], seconds: float = 20.0) -> list[int]:
     """What `look` still finds after `seconds`; returns as soon as it finds nothing."""
     deadline = time.monotonic() + seconds
@@ -245,15 +250,15 @@ def until_none(look: Callable[[], list[int]], seconds: float = 20.0) -> list[int
     return found
 
 
-def processes_limited_to(memory_mb: int) -> list[int]:
-    """The processes with this address space, whatever they call themselves."""
-    wanted = str(memory_mb * 2**20)
+def processes_limited_to(*memory_mb: int) -> list[int]:
+    """The processes with such an address space, whatever they call themselves."""
+    wanted = {str(each * 2**20) for each in memory_mb}
     found = []
     for pid in _pids():
         with suppress(OSError):  # it ended while we looked
             lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
             space = next((line for line in lines if line.startswith("Max address space")), "")
-            if space.split()[4:5] == [wanted]:
+            if {*space.split()[4:5]} & wanted:
                 found.append(pid)
     return found
 
@@ -336,12 +341,25 @@ def _listen_on_all() -> socket.socket:
 
 def _sample(outside: Outside, stop: threading.Event) -> None:
     while not stop.wait(0.02):
-        outside.lowest_kb = min(outside.lowest_kb, _available_kb())
+        available_kb = _available_kb()
+        if outside.memory_was_kb - available_kb > _MEMORY_KB:  # engines of other tests may start
+            available_kb += _others_kb() - outside.others_were_kb
+        outside.lowest_kb = min(outside.lowest_kb, available_kb)
 
 
 def _available_kb() -> int:
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+
+
+def _others_kb() -> int:
+    """The memory of its own that each process has which is none of our runs'."""
+    of_runs, pages = {*_processes_of_our_runs(), *processes_limited_to(*_marks())}, 0
+    for pid in _pids():
+        with suppress(OSError):
+            _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+            pages += 0 if pid in of_runs else int(resident) - int(shared)
+    return pages * resource.getpagesize() >> 10
 
 
 def _keep_key(secret: str) -> bool:

@@ -39,14 +39,14 @@ class Contamination:
         return [copy_verdict(task.scenario.text, bench.benchmarks) for task in tasks]
 
     def examples(self) -> Examples:
-        """A question pasted whole, a part of a long one, and one with a word put in."""
+        """A question pasted whole, a part of a long one, and one with some words replaced."""
         short = "How many apples does Tom have after he buys 7 bags of 4?"
         long = (
             "A train leaves the station at noon with 120 passengers; at each of the next 5 stops "
             "12 get off and 9 get on. How many passengers are on it in the end?"
         )
-        longer = "How many apples does Tom have after he gladly buys 7 bags of 4?"
-        told = (f"You ask: {short}", f"Please help. {long[:100]}", longer)
+        reworded = "How many apples does Tom own after he buys 7 paper bags of 4?"
+        told = (f"You ask: {short}", f"Please help. {long[:100]}", reworded)
         bad = [EXTENDED.scenario.model_copy(update={"reason": each, "known": ""}) for each in told]
         bad[-1] = bad[-1].model_copy(update={"instructions": ""})
         return Examples(

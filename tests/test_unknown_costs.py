@@ -66,7 +66,7 @@ def record_of(call: CallCost) -> CallRecord:
         b"/v1/chat/completions", "chat/completions", [], body, b"{}", "p", False, "c", "", 1,
         call.role, False, "m", False,
     )  # fmt: skip
-    record = CallRecord(request, "m", http_status=200, status="ok", endpoint="e")
+    record = CallRecord(request, "m", http_status=200, status="ok", was_taken=True)
     record.prices = Prices(prompt=3)
     if call.usd is not None:
         record.reported.take({"usage": {"prompt_tokens": 10**6, "completion_tokens": 1}})

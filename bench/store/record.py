@@ -102,6 +102,7 @@ class _Load:
         record = CallRecord(self._asked(f"attempt:{program:016x}", step + 1, body))
         record.http_status, record.status, record.held_s = 200, "ok", 0.0
         record.endpoint, record.prices = "engine:00000000000000aa", PRICES
+        record.was_taken = True
         record.reported.read(self.answers[step])
         record.answered.append(self.answers[step])
         began = perf_counter_ns()

@@ -249,7 +249,10 @@ class Endpoint:
         entries = self.config.entries
         if model in entries:
             return model
-        return next((name for name, each in entries.items() if each.served_name == model), None)
+        for name, each in entries.items():  # for each call: a generator would take longer
+            if each.served_name == model:
+                return name
+        return None
 
     def served_name(self, model: str) -> str:
         """The name here of a model that a call names."""

@@ -80,8 +80,10 @@ class Pool:
 
     def entry_of(self, model: str) -> str | None:
         """The registry's entry that a call means by `model`; None if it is none of an endpoint."""
-        found = (endpoint.entry_of(model) for endpoint in self.endpoints.values())
-        return next((name for name in found if name is not None), None)
+        for endpoint in self.endpoints.values():
+            if (name := endpoint.entry_of(model)) is not None:
+                return name
+        return None
 
 
 class Pools:

@@ -222,7 +222,8 @@ class ClientConnection(PacedProtocol):
         assert request is not None
         self.request, request.link = None, None
         if self._keep and self.usable:
-            self.pause(False)  # the client may have paused reading before the last piece
+            if self._is_held:  # the client may have paused reading before the last piece
+                self.pause(False)
             self.origin.keep(self)
         else:
             self.abort()

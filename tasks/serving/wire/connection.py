@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import httptools
 
 from tutti.tasks.serving.wire.exchange import Exchange, ParserStopped, RequestRefused
-from tutti.tasks.serving.wire.heads import decisive_name, plain_refusal
+from tutti.tasks.serving.wire.heads import DECISIVE_NAMES, plain_refusal
 from tutti.tasks.serving.wire.limits import ServerLimits
 from tutti.tasks.serving.wire.messages import Headers, head, status_line
 from tutti.tasks.serving.wire.outbox import outbox
@@ -68,9 +68,10 @@ class Connection(PacedProtocol):
         self._refused_at: float | None = None
         self._target = self._method = b""
         self._headers: Headers = []
-        self._heading: Headers | None = None  # the headers of a head that is not whole yet
+        self._in_head = False
         self._head_data: list[bytes] = []  # what that head came in, and no other
-        self._heading_bytes = self._size = 0
+        self._body_bytes = 0
+        self._head_bytes = 0  # of a head, or of a chunked body since something of it came
         self._body: bytes | bytearray = b""
         self._body_left = 0  # of a body of known length
         self._kept_bytes = 0  # this connection's share of `server.buffered`
@@ -102,6 +103,10 @@ class Connection(PacedProtocol):
                 most += end - at  # costs no more than its copy
             else:
                 end = self._head_end(data, at, min(size, most))
+                self._head_bytes += end - at
+                if self._head_bytes > MAX_HEAD_BYTES:
+                    self._refuse(plain_refusal(TOO_LARGE))
+                    return size
             self._parse(data[at:end])
             at, pieces = end, pieces + 1
         return at
@@ -124,13 +129,8 @@ class Connection(PacedProtocol):
         except httptools.HttpParserError:
             if not self._last:  # bytes after the last request are discarded
                 self._refuse(self._fault or plain_refusal(BAD_REQUEST))
-        if self._heading is None:
+        if not self._in_head:
             self._head_data.clear()
-            return
-        # The parser does not signal the end of a name or value earlier.
-        self._heading_bytes += len(piece)
-        if self._heading_bytes > MAX_HEAD_BYTES and not self._last:
-            self._refuse(plain_refusal(TOO_LARGE))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)
@@ -156,23 +156,20 @@ class Connection(PacedProtocol):
 
     def on_message_begin(self) -> None:
         self._receiving, self.since = True, time.monotonic()
-        self._size = self._heading_bytes = 0
+        self._body_bytes = 0
         self._target, self._headers, self._body = b"", [], b""
         self._pass = self._refusal = None
-        self._heading = self._headers
+        self._in_head = True
 
     def on_url(self, url: bytes) -> None:
         self._target += url
-        self._grow(len(url), MAX_HEAD_BYTES)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
-        self._size += len(name) + len(value)
-        if self._size > MAX_HEAD_BYTES:
-            self._stop(plain_refusal(TOO_LARGE))
+        if self._in_head:  # else it is a trailer, which nobody asked for
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        self._size, self._heading = 0, None
+        self._in_head, self._head_bytes = False, 0
         self._method = self._parser.get_method()
         known = self._decisive()
         length = self._body_left = int(known.get(b"content-length", 0))
@@ -192,10 +189,10 @@ class Connection(PacedProtocol):
             self.write(CONTINUE)
 
     def on_body(self, body: bytes) -> None:
-        size = len(body)
+        size, limits = len(body), self.server.limits
+        self._body_bytes, self._head_bytes = self._body_bytes + size, 0
         if self._refusal is not None:
-            self._size += size
-            if self._size > REFUSED_BODY_BYTES:
+            if self._body_bytes > REFUSED_BODY_BYTES:
                 self._stop(self._refusal)
             return
         if not self._body:
@@ -206,12 +203,13 @@ class Connection(PacedProtocol):
             self._body = bytearray(self._body) + body
         self._kept_bytes += size
         self.server.buffered += size
-        if self.server.buffered > self.server.limits.buffered_bytes:
+        if self.server.buffered > limits.buffered_bytes:
             self._stop(plain_refusal(TOO_BUSY))
-        self._grow(size, self.server.limits.body_bytes)
+        if self._body_bytes > limits.body_bytes:
+            self._stop(plain_refusal(TOO_LARGE))
 
     def on_message_complete(self) -> None:
-        self._receiving, self.since = False, time.monotonic()
+        self._receiving, self.since, self._head_bytes = False, time.monotonic(), 0
         if self._parser.should_upgrade():
             return  # parsed again without the upgrade header
         body = self._body if isinstance(self._body, bytes) else bytes(self._body)
@@ -313,7 +311,7 @@ class Connection(PacedProtocol):
         parsers could read differently is refused."""
         known: dict[bytes, bytes] = {}
         for name, value in self._headers:
-            lower = decisive_name(name)
+            lower = DECISIVE_NAMES[name]
             if lower is not None:
                 if lower in known:
                     self._stop(plain_refusal(BAD_REQUEST))
@@ -332,11 +330,6 @@ class Connection(PacedProtocol):
         several."""
         head_data = b"".join(self._head_data).lstrip(b"\r\n")
         return head_data.startswith(b"%b %b HTTP/1." % (self._method, self._target))
-
-    def _grow(self, size: int, limit: int) -> None:
-        self._size += size
-        if self._size > limit:
-            self._stop(plain_refusal(TOO_LARGE))
 
     def _stop(self, refused: RequestRefused) -> None:
         """Stop the parser from one of its callbacks; `_parse` finds the reason in `_fault`."""
@@ -381,7 +374,7 @@ class Connection(PacedProtocol):
             self.server.release(size)
 
     def _let_go(self) -> None:
-        self._body, self._head_data, self._headers, self._heading = b"", [], [], None
+        self._body, self._head_data, self._headers, self._in_head = b"", [], [], False
         self._waiting = b""
         self._release(self._kept_bytes)
 

@@ -1,9 +1,30 @@
 """Heads of HTTP messages: ordered lists of (name, value) in bytes."""
 
 import zlib
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import TypeVar
 
 Headers = list[tuple[bytes, bytes]]
+
+NAMES_KEPT, NAME_KEPT_BYTES = 1024, 64
+Found = TypeVar("Found")
+
+
+class ByName(dict[bytes, Found]):
+    """What is said of a header by its name, in whatever case; kept, as peers send the same few."""
+
+    def __init__(self, find: Callable[[bytes], Found]) -> None:
+        """`find` gets the name in lower case."""
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, name: bytes) -> Found:
+        found = self._find(name.lower())
+        if len(self) < NAMES_KEPT and len(name) <= NAME_KEPT_BYTES:
+            self[name] = found
+        return found
+
 
 HOP_BY_HOP = frozenset(
     (
@@ -28,6 +49,10 @@ _STATUS_LINES = {
 }
 
 
+LOWERED = ByName[bytes](lambda lower: lower)
+"""A header's name in lower case."""
+
+
 def status_line(status: int) -> bytes:
     """The first line of an answer."""
     return _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Status\r\n".encode()
@@ -36,28 +61,14 @@ def status_line(status: int) -> bytes:
 def find(headers: Headers, name: bytes) -> bytes | None:
     """The first value of `name` (in lower case)."""
     for key, value in headers:
-        if lowered(key) == name:
+        if LOWERED[key] == name:
             return value
     return None
 
 
-_LOWER: dict[bytes, bytes] = {}
-_NAMES_KEPT, _NAME_KEPT_BYTES = 4096, 64
-
-
-def lowered(name: bytes) -> bytes:
-    """A header's name in lower case; cached, as peers send the same few names."""
-    known = _LOWER.get(name)
-    if known is None:
-        known = name.lower()
-        if len(_LOWER) < _NAMES_KEPT and len(name) <= _NAME_KEPT_BYTES:
-            _LOWER[name] = known
-    return known
-
-
 def end_to_end(headers: Headers) -> Headers:
     """The headers without those that belong to one connection."""
-    return [header for header in headers if lowered(header[0]) not in HOP_BY_HOP]
+    return [header for header in headers if LOWERED[header[0]] not in HOP_BY_HOP]
 
 
 def head(first_line: bytes, headers: Headers) -> bytes:

@@ -226,7 +226,7 @@ class ProxiedCall:
 
     def on_failure(self, reason: str) -> None:
         """The engine's connection failed."""
-        self.record.is_refused |= self._upstream is None or not self._upstream.sent_at
+        self.record.was_taken &= self._upstream is not None and self._upstream.sent_at > 0
         self._upstream = None
         try:
             self._break(reason)
@@ -235,7 +235,7 @@ class ProxiedCall:
 
     def _begin(self, status: int, headers: Headers) -> None:
         self.active_at = time.monotonic()
-        self.record.http_status, self.record.is_refused = status, status >= 400
+        self.record.http_status, self.record.was_taken = status, status < 400
         self._head = headers
         kind = find(headers, b"content-type") or b""
         if status == 200 and kind.startswith(b"text/event-stream"):
@@ -380,7 +380,7 @@ class ProxiedCall:
         self.state = CallState.OVER
         self.exchange.on_gone = self.exchange.on_writable = None
         self.record.end()
-        self.record.is_refused |= self._upstream is not None and not self._upstream.sent_at
+        self.record.was_taken &= self._upstream is None or self._upstream.sent_at > 0
         if (endpoint := self.endpoint) is not None:
             self.record.weights = self.record.weights[0], endpoint.weights
         call, scheduler, now = self.call, self.scheduler, time.monotonic()

@@ -17,7 +17,7 @@ from tutti.tasks.serving.gateway.admin.access import Key
 from tutti.tasks.serving.gateway.calls.body import read_object
 from tutti.tasks.serving.gateway.calls.routes import BadRequest, ModelRoute
 from tutti.tasks.serving.wire.exchange import Exchange
-from tutti.tasks.serving.wire.messages import HOP_BY_HOP, Headers, lowered
+from tutti.tasks.serving.wire.messages import HOP_BY_HOP, ByName, Headers
 from tutti.tasks.serving.wire.screen import AccessDenied
 
 MAX_NAME = 256  # characters of an id
@@ -27,7 +27,6 @@ MOST_OUTPUT = 1 << 31  # cap on a call's limit; sums of it fit the tables' colum
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 ROLE = "orchestrator"
 ENCODING, IDENTITY = b"content-encoding", b"identity"
-NAMES_KEPT, NAME_KEPT_BYTES = 1024, 64
 OWN = frozenset(
     b"x-program-id x-call-id x-tutti-step x-tutti-cell x-tutti-role x-tutti-messages "
     b"x-tutti-spans".split()
@@ -51,17 +50,10 @@ def new_id() -> str:
     return f"{_IDS[0]}{next(_IDS[1]):012x}"
 
 
-_KINDS: dict[bytes, tuple[bool, bytes | None]] = {}
-
-
-def _kind(name: bytes) -> tuple[bool, bytes | None]:
-    """Whether a header is forwarded, and as what it is read here; cached, as clients send the same
-    few."""
-    lower = lowered(name)
-    kind = lower not in NOT_PASSED, lower if lower in OWN or lower == ENCODING else None
-    if len(_KINDS) < NAMES_KEPT and len(name) <= NAME_KEPT_BYTES:
-        _KINDS[name] = kind
-    return kind
+HEADERS = ByName[tuple[bool, bytes | None]](
+    lambda name: (name not in NOT_PASSED, name if name in OWN or name == ENCODING else None)
+)
+"""Whether a header is forwarded, and as what it is read here."""
 
 
 @dataclass(slots=True)
@@ -130,7 +122,7 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
     headers: Headers = []
     own: dict[bytes, bytes] = {}
     for header in exchange.headers:
-        passes, read_as = _KINDS.get(header[0]) or _kind(header[0])
+        passes, read_as = HEADERS[header[0]]
         if read_as is not None:
             if read_as == ENCODING and header[1].lower() != IDENTITY:
                 raise BadRequest("compressed bodies are not supported; send the body uncompressed")

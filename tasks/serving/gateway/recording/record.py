@@ -55,9 +55,9 @@ class CallRecord:
     retry: int = 0
     """Number of attempts, on this or other engines, before this answer."""
     endpoint: str = ""
-    is_refused: bool = False
-    """Whether its endpoint answered with an error, or was never reached; not that the gateway gave
-    up a call that it had sent."""
+    was_taken: bool = False
+    """Whether it was sent to its endpoint, and that answered with no error; also if the gateway
+    gave it up then."""
     policy: str = ""
     concurrency: int | None = None
     prices: Prices | None = None
@@ -83,7 +83,7 @@ class CallRecord:
         self.prices = endpoint.prices_of(self.request.model)
         self.served_name = endpoint.served_name(self.request.model)
         self.weights = endpoint.weights, ""
-        self.http_status, self.is_refused = None, False  # of an endpoint that was tried before
+        self.http_status, self.was_taken = None, True  # not those of an endpoint tried before
 
     def read_whole(self, body: bytes, at_once: bool) -> bool:
         """Read a complete answer, of a large one only its usage unless `at_once`; returns whether
@@ -108,7 +108,7 @@ class CallRecord:
         """The call's cost by the usage reported so far; None if the price or the usage is unknown.
         A call that no endpoint took costs nothing."""
         prices, reported = self.prices, self.reported
-        if not self._was_taken:
+        if not self.was_taken:
             return 0.0
         if prices is None:
             return None
@@ -119,14 +119,10 @@ class CallRecord:
     @property
     def lacks_usage(self) -> bool:
         """Whether the endpoint that took it has not said what it took."""
-        if not self._was_taken:
+        if not self.was_taken:
             return False
         reported, embeds = self.reported, self.request.kind == "embeddings"
         return reported.prompt is None or (reported.completion is None and not embeds)
-
-    @property
-    def _was_taken(self) -> bool:
-        return bool(self.endpoint) and not self.is_refused
 
     def spend(self, program: Program) -> None:
         """Add what the call took to its program; that of judges, users and experts also by role, as

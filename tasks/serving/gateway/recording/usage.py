@@ -47,9 +47,9 @@ class ReportedUsage:
         """Take the usage of a parsed answer or event."""
         self.failed = self.failed or bool(answer.get("error"))
         # Events of the responses API and of Anthropic's nest the object that has the usage.
-        before = self.completion
-        for inner in (answer.get("response"), answer.get("message"), answer):
-            if isinstance(inner, dict) and isinstance(usage := inner.get("usage"), dict):
+        before, response = self.completion, answer.get("response")
+        for inner in (response, answer.get("message"), answer):
+            if inner and isinstance(inner, dict) and isinstance(usage := inner.get("usage"), dict):
                 self._take_usage(usage)
         if answer.get("type") in BEGINNINGS:
             self.completion = before
@@ -57,9 +57,8 @@ class ReportedUsage:
         for choice in choices if isinstance(choices, list) else []:
             reason = choice.get("finish_reason") if isinstance(choice, dict) else None
             self.finish_reason = str(reason) if reason else self.finish_reason
-        delta = answer.get("delta")
-        for inner in (answer, delta, answer.get("response")):
-            if isinstance(inner, dict):
+        for inner in (answer, answer.get("delta"), response):
+            if inner and isinstance(inner, dict):
                 reason = inner.get("stop_reason") or inner.get("finish_reason") or _ended(inner)
                 self.finish_reason = str(reason) if reason else self.finish_reason
 
@@ -102,18 +101,16 @@ def _ended(response: Mapping[str, Any]) -> Any:
 
 def _count(value: Any) -> int | None:
     """A plausible number of tokens that fits a table's column."""
-    counts = isinstance(value, int) and not isinstance(value, bool)
-    return value if counts and 0 <= value <= MAX_TOKENS else None
+    return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
 def usage_of_large(answer: bytes) -> dict[str, Any]:
     """The usage of an answer that is too large to be parsed on the event loop, as an answer of its
     own; empty if it is small, or reports none."""
-    at = answer.rfind(USAGE) + len(USAGE)
-    if len(answer) <= LARGE_BYTES or at < len(USAGE):
+    if len(answer) <= LARGE_BYTES or (at := answer.rfind(USAGE)) < 0:
         return {}
     try:
-        start = answer[at : at + USAGE_BYTES].decode(errors="replace").lstrip()
+        start = answer[at : at + USAGE_BYTES].removeprefix(USAGE).decode(errors="replace").lstrip()
         usage, _ = json.JSONDecoder().raw_decode(start)
     except ValueError:
         return {}

@@ -16,7 +16,7 @@ from tutti.tasks.serving.gateway.admin import views
 from tutti.tasks.serving.gateway.admin.access import Access, Key
 from tutti.tasks.serving.gateway.admin.admin_api import AdminApi
 from tutti.tasks.serving.gateway.admin.targets import Targets
-from tutti.tasks.serving.gateway.calls.body import LargeBodies
+from tutti.tasks.serving.gateway.calls.body import LARGE_BYTES, LargeBodies
 from tutti.tasks.serving.gateway.calls.bounds import check_all
 from tutti.tasks.serving.gateway.calls.estimate import PromptSizes, chain_of, common_share
 from tutti.tasks.serving.gateway.calls.proxied_call import CallState, ProxiedCall
@@ -91,7 +91,8 @@ class Gateway:
         self.in_flight: dict[str, ProxiedCall] = {}
         self.call_ids = RecentIds()
         screen = RequestScreen(self.access, AdminApi(self).routes(), self.count)
-        self.server = Server(LargeBodies(self).handle, settings.server, screen)
+        self.server = Server(self.handle, settings.server, screen)
+        self._large = LargeBodies(self)
         self._releasing, self._tokenizing = set[tuple[str, str]](), 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -146,6 +147,9 @@ class Gateway:
 
     def handle(self, exchange: Exchange) -> None:
         """Handle an authorized request: a model call, or a request to the gateway itself."""
+        if len(exchange.body) > LARGE_BYTES and exchange.parsed is None:
+            self.spawn(self._large.parse(exchange))
+            return
         allowed: Permission = exchange.permission
         try:
             if allowed.handler is not None:

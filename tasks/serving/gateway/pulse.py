@@ -6,7 +6,7 @@ import itertools
 import time
 from collections import deque
 
-BEAT_S, YOUNG_BEATS = 0.02, 25
+BEAT_S, YOUNG_BEATS = 0.02, 50
 KEPT = 1024
 COLLECT_S, COLLECT_AT_LAST_S = 60.0, 3600.0
 

@@ -91,7 +91,7 @@ class Adaptive(Policy):
     def arrived(self, call: Call, now: float) -> None:
         """Make the call ready if its program has a place; queue it otherwise."""
         program = call.program
-        place = self._place(program)
+        place: Place | None = program.note
         if program.idle_since is not None and program.calls_done:
             self._parted.pop(program.program_id, None)
             self._came_back(now - program.idle_since, now)
@@ -115,7 +115,7 @@ class Adaptive(Policy):
         engine = call.engine
         assert engine is not None
         account: Account = engine.note
-        place = self._place(call.program)
+        place: Place | None = call.program.note
         if place is not None and place.account is not account:
             self._leave(place, now)
             place = None
@@ -132,7 +132,7 @@ class Adaptive(Policy):
     def finished(self, call: Call, now: float) -> None:
         """Learn from the call; mark its program idle if it has no other running call."""
         self._blocked = False
-        place = self._place(call.program)
+        place: Place | None = call.program.note
         if call.usage is not None:
             self._learn(call, place, now)
         if place is None:
@@ -165,7 +165,8 @@ class Adaptive(Policy):
         released = reason.code is ReasonCode.RELEASED
         if released or self._parted.pop(program.program_id, None) is not None:
             self.forecast.program_ended(program.calls_done)
-        if (place := self._place(program)) is not None:
+        place: Place | None = program.note
+        if place is not None:
             self._leave(place, now)
 
     def observed(self, engine: EngineState, sample: EngineMetrics, now: float) -> None:
@@ -209,7 +210,7 @@ class Adaptive(Policy):
 
     def _admit_ready(self, now: float) -> Iterator[Admission]:
         for call_id, call in list(self._ready.items()):
-            place = self._place(call.program)
+            place: Place | None = call.program.note
             if place is None:  # its engine was removed
                 del self._ready[call_id]
                 self._queue[call_id] = call
@@ -299,12 +300,8 @@ class Adaptive(Policy):
         text = f"needs {call.need_tokens} tokens and room to grow; {free}"
         return Reason(ReasonCode.NO_ROOM, text)
 
-    def _place(self, program: Program) -> Place | None:
-        note = program.note
-        return note if isinstance(note, Place) else None
-
     def _rest(self, program: Program) -> None:
-        place = self._place(program)
+        place: Place | None = program.note
         if place is not None and not program.running and not program.waiting:
             place.account.idle[program.program_id] = place
             place.account.idle.move_to_end(program.program_id)

@@ -136,8 +136,8 @@ class Scheduler:
         ledger = self.ledger
         assert call_id not in ledger.waiting, f"{call_id} is already waiting"
         program = ledger.programs.get(program_id)
-        running = any(call_id in engine.running for engine in ledger.engines.values())
-        assert not running, f"{call_id} is already running"
+        for engine in ledger.engines.values():
+            assert call_id not in engine.running, f"{call_id} is already running"
         if program is None:
             program = ledger.programs[program_id] = Program(program_id, now, key=key)
         first = program.calls_done == 0 and not program.running and not program.waiting

@@ -98,16 +98,20 @@ class Connection(PacedProtocol):
             if self._last:
                 return size
             if left := self._body_left:
-                end = min(at + left, size)
-                self._body_left -= end - at
+                end = at + left if left < size - at else size
+                self._body_left = left + at - end
                 most += end - at  # costs no more than its copy
+                self._feed(data[at:end])
             else:
-                end = self._head_end(data, at, min(size, most))
+                end = self._head_end(data, at, most if most < size else size)
                 self._head_bytes += end - at
                 if self._head_bytes > MAX_HEAD_BYTES:
                     self._refuse(plain_refusal(TOO_LARGE))
                     return size
-            self._parse(data[at:end])
+                self._head_data.append(piece := data[at:end])
+                self._feed(piece)
+                if not self._in_head:
+                    self._head_data.clear()
             at, pieces = end, pieces + 1
         return at
 
@@ -120,8 +124,7 @@ class Connection(PacedProtocol):
         end = (edge + data[at:most]).find(HEAD_END)
         return most if end < 0 else at - len(edge) + end + len(HEAD_END)
 
-    def _parse(self, piece: bytes) -> None:
-        self._head_data.append(piece)
+    def _feed(self, piece: bytes) -> None:
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade:  # comes at the head's end
@@ -129,8 +132,6 @@ class Connection(PacedProtocol):
         except httptools.HttpParserError:
             if not self._last:  # bytes after the last request are discarded
                 self._refuse(self._fault or plain_refusal(BAD_REQUEST))
-        if not self._in_head:
-            self._head_data.clear()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)
@@ -332,7 +333,7 @@ class Connection(PacedProtocol):
         return head_data.startswith(b"%b %b HTTP/1." % (self._method, self._target))
 
     def _stop(self, refused: RequestRefused) -> None:
-        """Stop the parser from one of its callbacks; `_parse` finds the reason in `_fault`."""
+        """Stop the parser from one of its callbacks; `_feed` finds the reason in `_fault`."""
         self._fault = refused
         raise ParserStopped
 
@@ -362,8 +363,8 @@ class Connection(PacedProtocol):
         kept = [header for header in self._headers if header[0].lower() not in UPGRADING]
         first = head(b"%b %b HTTP/1.1\r\n" % (self._method, self._target), kept)
         self._parser = httptools.HttpRequestParser(self)
-        self._head_data.clear()
-        self._parse(first + b"\r\n")
+        self._head_data = [first + b"\r\n"]
+        self._feed(self._head_data[0])
 
     # stored bodies
 

@@ -7,7 +7,6 @@ and the size that the server accepts.
 """
 
 import asyncio
-from collections.abc import Coroutine
 from typing import Any, Protocol
 
 import orjson
@@ -35,9 +34,6 @@ class BodyOwner(Protocol):
     def handle(self, exchange: Exchange) -> None:
         """Handle a request."""
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine in the background."""
-
     def report(self, error: Exception) -> None:
         """Report an error that only the operator can act on."""
 
@@ -48,14 +44,8 @@ class LargeBodies:
     def __init__(self, owner: BodyOwner) -> None:
         self._owner, self._lock = owner, asyncio.Lock()
 
-    def handle(self, exchange: Exchange) -> None:
-        """Handle a request now, or when its body is parsed."""
-        if len(exchange.body) <= LARGE_BYTES:
-            self._owner.handle(exchange)
-        else:
-            self._owner.spawn(self._parse(exchange))
-
-    async def _parse(self, exchange: Exchange) -> None:
+    async def parse(self, exchange: Exchange) -> None:
+        """Parse a body, then have the request handled."""
         try:
             async with self._lock:
                 if not exchange.gone:

@@ -187,7 +187,8 @@ class ProxiedCall:
             self._added = ask_for_tokens(request)
             self.record.records_tokens = True
         ask_for_usage(request)
-        self._stream = StreamedAnswer(self.record.answered, request.usage_added, self._added)
+        if request.usage_added or self._added:
+            self._stream = StreamedAnswer(self.record.answered, request.usage_added, self._added)
         self.exchange.on_writable = self._writable
 
     def _writable(self, writable: bool) -> None:

@@ -146,7 +146,7 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
     check_ids(program, call_id, role, model, its_cell)
     if its_cell != cell and key.has_token and not key.is_admin:
         raise AccessDenied(403, f"X-Tutti-Cell: {its_cell!r} is not the running cell")
-    step = own.get(b"x-tutti-step")
+    step, messages = own.get(b"x-tutti-step"), own.get(b"x-tutti-messages")
     if step is not None and (not step.isdigit() or len(step) > MAX_STEP_DIGITS):
         raise BadRequest(f"X-Tutti-Step must be a whole number, not {step.decode('latin-1')!r}")
     return CallRequest(
@@ -161,8 +161,8 @@ def read_request(exchange: Exchange, route: ModelRoute, key: Key, cell: str) -> 
         cell=its_cell,
         step=None if step is None else int(step),
         role=role,
-        keeps_messages=own.get(b"x-tutti-messages") == b"kept",
-        is_auxiliary=own.get(b"x-tutti-messages") == b"auxiliary",
+        keeps_messages=messages == b"kept",
+        is_auxiliary=messages == b"auxiliary",
         model=model,
         has_call_id=b"x-call-id" in own,
         stream=body.get("stream") is True,

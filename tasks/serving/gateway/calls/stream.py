@@ -118,9 +118,9 @@ def _read_lines(events: bytes, reported: ReportedUsage) -> None:
 
 
 def _filter(strip: bool, added: Sequence[str]) -> EventFilter | None:
-    tokens = event_without_tokens(added)
     if not added:
         return EventFilter(USAGE_MARK, without_usage) if strip else None
+    tokens = event_without_tokens(added)
     if not strip:
         return EventFilter(TOKEN_MARKS, tokens)
     return EventFilter((*USAGE_MARK, *TOKEN_MARKS), lambda event: tokens(without_usage(event)))

@@ -88,13 +88,11 @@ class Gateway:
         self.pulse = Pulse()
         self.trend = views.new_trend()
         self.sizes = PromptSizes()
-        self.in_flight: dict[str, ProxiedCall] = {}
-        self.call_ids = RecentIds()
+        self.in_flight, self.call_ids = dict[str, ProxiedCall](), RecentIds()
         screen = RequestScreen(self.access, AdminApi(self).routes(), self.count)
         self.server = Server(self.handle, settings.server, screen)
-        self._large = LargeBodies(self)
         self._releasing, self._tokenizing = set[tuple[str, str]](), 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._large, self._tasks = LargeBodies(self), set[asyncio.Task[None]]()
 
     # Life
 
@@ -147,12 +145,11 @@ class Gateway:
 
     def handle(self, exchange: Exchange) -> None:
         """Handle an authorized request: a model call, or a request to the gateway itself."""
-        if len(exchange.body) > LARGE_BYTES and exchange.parsed is None:
-            self.spawn(self._large.parse(exchange))
-            return
         allowed: Permission = exchange.permission
         try:
-            if allowed.handler is not None:
+            if len(exchange.body) > LARGE_BYTES and exchange.parsed is None:
+                self.spawn(self._large.parse(exchange))
+            elif allowed.handler is not None:
                 allowed.handler(exchange)
             elif allowed.route is not None and allowed.route.is_call:
                 self._call(exchange, allowed.key, allowed.route)

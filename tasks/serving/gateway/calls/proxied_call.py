@@ -384,8 +384,7 @@ class ProxiedCall:
         self.record.was_taken &= self._upstream is None or self._upstream.sent_at > 0
         if (endpoint := self.endpoint) is not None:
             self.record.weights = self.record.weights[0], endpoint.weights
-        call, scheduler, now = self.call, self.scheduler, time.monotonic()
-        admitted = list[Call]()
+        call, scheduler, now, admitted = self.call, self.scheduler, time.monotonic(), list[Call]()
         if call is not None:
             if call.engine is None:
                 admitted = scheduler.withdraw(call, now, reason)

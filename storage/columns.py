@@ -18,7 +18,7 @@ Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here 
 Arrow, which takes longer to load than a reader takes to answer.
 """
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION, OLDEST_READ = 9, 8
 
 TEXT, INT, REAL, FLAG, AT = "varchar", "bigint", "double", "boolean", "timestamptz"
 TOKEN_IDS, LOGPROBS = "integer[]", "float[]"

@@ -1,9 +1,7 @@
 """Kinds of errors: `error_type` of `attempts`, short and stable, to group by in SQL.
 
 The text is in `error_message`. An import keeps the foreign harness's own kind, such as the name of
-its exception's class. Parts from before version 4 of the schema have the text in `error_type`;
-there readers, and `tutti compact`, show OTHER with the text as the message.
-"""
+its exception's class."""
 
 import re
 from enum import StrEnum
@@ -40,20 +38,7 @@ class ErrorType(StrEnum):
     """Another kind; the message has the details."""
 
 
-KIND_PATTERN = r"^[A-Za-z0-9_.]{1,64}$"
-"""Pattern of a kind, as opposed to a message. Python, DuckDB and Arrow interpret it in the same
-way."""
 _CLASS = re.compile(r"([A-Za-z_][\w.]{0,63})(?:[(:]|$)")
-
-
-MESSAGES_UNTIL = 3
-"""The last version of the schema whose `error_type` of `attempts` may hold a message."""
-READ_BEFORE = f"""
-* replace (if(error_type is null or regexp_matches(error_type, '{KIND_PATTERN}'),
-              error_type, '{ErrorType.OTHER}') as error_type),
-if(regexp_matches(error_type, '{KIND_PATTERN}'), null, error_type) as error_message
-"""
-"""The columns to select from attempts of those versions."""
 
 
 def http_error(status: int) -> str:

@@ -17,8 +17,16 @@ import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
 from tutti.storage import instance, readers
-from tutti.storage.columns import AT, COLUMNS, INT, PARTITION, REAL, SCHEMA_VERSION, TEXT
-from tutti.storage.error_types import MESSAGES_UNTIL, READ_BEFORE
+from tutti.storage.columns import (
+    AT,
+    COLUMNS,
+    INT,
+    OLDEST_READ,
+    PARTITION,
+    REAL,
+    SCHEMA_VERSION,
+    TEXT,
+)
 from tutti.storage.errors import StoreError
 from tutti.storage.files import RemoteFiles, files_of
 from tutti.storage.home import Home, current_home
@@ -201,13 +209,16 @@ def _snapshot(catalog: cat.Catalog) -> _Snapshot:
     urls: dict[str, Parts] = {name: {} for name in COLUMNS}
     for part in parts:
         known = urls.get(part["table_name"])
-        if known is None or part["schema_version"] > SCHEMA_VERSION:
+        version = part["schema_version"]
+        if known is None or not OLDEST_READ <= version <= SCHEMA_VERSION:
+            older = known is not None and version < OLDEST_READ
+            does = "which this one does not read" if older else "upgrade tutti"
             raise StoreError(
-                f"{part['path']}: table {part['table_name']}, version {part['schema_version']}: "
-                "written by a newer tutti than this one; upgrade tutti"
+                f"{part['path']}: table {part['table_name']}, version {version}: "
+                f"written by {'an older' if older else 'a newer'} tutti than this one; {does}"
             )
         in_path = part["sweep_id"] is not None and f"/{PARTITION}=" in part["path"]
-        kind = (part["schema_version"], in_path)
+        kind = (version, in_path)
         known.setdefault(kind, []).append(files.url(part["path"]))
     return _Snapshot(rows | {cat.parts.name: parts}, urls)
 
@@ -233,13 +244,12 @@ def _views_sql(urls: Mapping[str, Parts]) -> str:
 def _view_sql(name: str, parts: Parts) -> str:
     """Parts of one version share their columns, so DuckDB opens only one of them for this."""
     selects = []
-    for (version, partitioned), urls in sorted(parts.items(), reverse=True):
+    for (_, partitioned), urls in sorted(parts.items(), reverse=True):
         files = ", ".join("'" + url.replace("'", "''") + "'" for url in sorted(urls))
         hive = "hive_partitioning = false"
         if partitioned:
             hive = f"hive_partitioning = true, hive_types = {{'{PARTITION}': varchar}}"
-        read = READ_BEFORE if name == "attempts" and version <= MESSAGES_UNTIL else "*"
-        selects.append(f"select {read} from read_parquet([{files}], {hive})")
+        selects.append(f"select * from read_parquet([{files}], {hive})")
     table = ""
     if set(parts) != {(SCHEMA_VERSION, PARTITION in COLUMNS[name])}:
         # An empty table with the current columns provides those that older parts lack, and the

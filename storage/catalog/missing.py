@@ -15,7 +15,6 @@ from pathlib import PurePosixPath
 
 import sqlalchemy as sa
 
-from tutti.storage.catalog import revisions
 from tutti.storage.catalog.boundary import store_boundary
 from tutti.storage.errors import CatalogMissing
 from tutti.storage.files import files_of
@@ -30,14 +29,11 @@ def refuse_missing_file(home: Home) -> None:
         raise CatalogMissing(_message(home, f"{file} is missing"))
 
 
-def refuse_empty(home: Home, connection: sa.Connection, had_parts: bool) -> None:
-    """Raise CatalogMissing if the database has no catalog, inside the transaction that would create
-    it; `had_parts` is the earlier result of `holds_parts`."""
-    if had_parts and revisions.revision(connection) is None:
-        url = connection.engine.url  # of the store's own file it names none
-        # without the password
-        place = url.render_as_string() if url.database else home.catalog_file
-        raise CatalogMissing(_message(home, f"the database {place} holds no catalog"))
+def refuse_empty(home: Home, connection: sa.Connection) -> None:
+    """Raise CatalogMissing: the store had parts, and its database has no catalog."""
+    url = connection.engine.url  # of the store's own file it names none
+    place = url.render_as_string() if url.database else home.catalog_file  # without the password
+    raise CatalogMissing(_message(home, f"the database {place} holds no catalog"))
 
 
 def holds_parts(home: Home) -> bool:

@@ -1,68 +1,52 @@
-"""Migrates a catalog to the current revision, and refuses one that a newer tutti made.
+"""Creates a catalog's tables, and refuses a catalog of another revision than this code's.
 
-A new catalog is created at the current revision. An older one is migrated by `migrations/` under
-the write lock: of several processes that open it at once, one migrates and the others wait.
+Release 0.2.0 begins with the revision below. The next change of the tables brings a migration from
+it, run under the write lock.
 """
-
-from importlib import resources
-from typing import Any
 
 import sqlalchemy as sa
 
 from tutti.storage.catalog.tables import metadata
 from tutti.storage.errors import StoreError
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
-"""Every revision, oldest first; a new one is a file in `migrations/versions` and an entry here."""
+REVISION = "0006"
 
-alembic_version = sa.Table(
+stored_revision = sa.Table(
     "alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True)
 )
 
 
-def revision(connection: sa.Connection) -> str | None:
-    """The catalog's revision; None for an empty database.
+def is_current(connection: sa.Connection) -> bool:
+    """Whether the catalog is at this code's revision; False for an empty database.
 
-    Raises StoreError for a revision this code does not know.
+    Raises StoreError for another revision.
     """
     names = set(sa.inspect(connection).get_table_names())
-    if "alembic_version" not in names:
-        return "0001" if "parts" in names else None  # the first release stored no revision
-    found = connection.execute(sa.select(alembic_version.c.version_num)).scalar_one()
-    if found not in REVISIONS:
+    if stored_revision.name not in names:
+        if "parts" in names:
+            raise StoreError(_older("one without a number"))
+        return False
+    found = connection.execute(sa.select(stored_revision.c.version_num)).scalar_one()
+    if found > REVISION:
         raise StoreError(
             f"the catalog is at revision {found!r}, made by a newer tutti than this one, which "
-            f"knows {REVISIONS[0]} to {REVISIONS[-1]}; upgrade tutti"
+            f"knows {REVISION}; upgrade tutti"
         )
-    return str(found)
+    if found < REVISION:
+        raise StoreError(_older(repr(found)))
+    return True
 
 
-def bring_up_to_date(connection: sa.Connection) -> None:
-    """Create or migrate the catalog inside the caller's transaction, which holds the write lock."""
-    found = revision(connection)
-    if found is None:
-        metadata.create_all(connection)
-        alembic_version.create(connection)
-        connection.execute(sa.insert(alembic_version).values(version_num=REVISIONS[-1]))
-    elif found != REVISIONS[-1]:
-        _migrate(connection, found)
+def create(connection: sa.Connection) -> None:
+    """Create the tables inside the caller's transaction, which holds the write lock."""
+    metadata.create_all(connection)
+    stored_revision.create(connection)
+    connection.execute(sa.insert(stored_revision).values(version_num=REVISION))
 
 
-def _migrate(connection: sa.Connection, found: str) -> None:
-    from alembic import command
-
-    config = alembic_config()
-    config.attributes["connection"] = connection
-    if not sa.inspect(connection).has_table("alembic_version"):
-        command.stamp(config, found)
-    command.upgrade(config, REVISIONS[-1])
-
-
-def alembic_config() -> Any:
-    """Alembic's configuration for this catalog; ``attributes["connection"]`` is for the caller."""
-    from alembic.config import Config
-
-    config = Config()
-    folder = resources.files("tutti.storage.catalog").joinpath("migrations")
-    config.set_main_option("script_location", str(folder))
-    return config
+def _older(found: str) -> str:
+    return (
+        f"the catalog is at revision {found}, of a tutti from before {REVISION}, which this one "
+        "does not read; export its sweeps with the tutti that made it (`tutti export`) and import "
+        "them into a new store"
+    )

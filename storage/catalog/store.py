@@ -25,7 +25,7 @@ from tutti.storage.errors import StoreError
 from tutti.storage.files import RemoteFiles, files_of
 from tutti.storage.home import Home, current_home
 
-MIGRATION_LOCK = 7_011_741_441  # any number, but the same in all versions
+CREATION_LOCK = 7_011_741_441  # any number, but the same in all versions
 WAL_RETRY_S = 0.01
 MOST_COMPILED = 500  # statements, as SQLAlchemy keeps of each engine
 POSTGRESQL_TIMEOUTS = {
@@ -44,25 +44,27 @@ class Catalog:
         self.engine = _engine(home)
         self._sweeps: dict[str, str | None] = {}
         try:
-            self._bring_up_to_date()
+            self._create_if_empty()
         except BaseException:
             self.close()
             raise
 
-    def _bring_up_to_date(self) -> None:
+    def _create_if_empty(self) -> None:
         home = self.home
         with store_boundary(home), self.engine.connect() as connection:
-            found = revisions.revision(connection)
-        if found != revisions.REVISIONS[-1]:
-            had_parts = found is None and holds_parts(home)
-            # Under the write lock, because several processes may open a new store at once; readers
-            # of an up-to-date store take no lock.
-            with self.transaction() as connection:
-                if connection.dialect.name == "postgresql":
-                    lock = sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)
-                    connection.execute(sa.select(lock))
-                refuse_empty(home, connection, had_parts)
-                revisions.bring_up_to_date(connection)
+            if revisions.is_current(connection):
+                return
+        had_parts = holds_parts(home)
+        # Under the write lock, because several processes may open a new store at once; readers of
+        # a store that exists take no lock.
+        with self.transaction() as connection:
+            if connection.dialect.name == "postgresql":
+                lock = sa.func.pg_advisory_xact_lock(CREATION_LOCK)
+                connection.execute(sa.select(lock))
+            if not revisions.is_current(connection):
+                if had_parts:
+                    refuse_empty(home, connection)
+                revisions.create(connection)
 
     def close(self) -> None:
         """Close pooled connections."""

@@ -14,13 +14,11 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
 from tutti.storage.columns import PARTITION, SCHEMA_VERSION, SORTED_BY
-from tutti.storage.error_types import KIND_PATTERN, MESSAGES_UNTIL, ErrorType
 from tutti.storage.errors import PartDamaged, StoreError
 from tutti.storage.files import LocalFiles, files_of
 from tutti.storage.home import Home
@@ -202,10 +200,7 @@ def _loads_of_group(
 
 
 def read_part(home: Home, part: Part) -> pa.Table:
-    """A part's rows in the current schema; missing columns are null. Raises PartDamaged.
-
-    A message in the `error_type` of older attempts becomes their `error_message`.
-    """
+    """A part's rows in the current schema; missing columns are null. Raises PartDamaged."""
     with cat.store_boundary(home):
         data, problem = read_whole(home, part)
         if problem:
@@ -214,8 +209,6 @@ def read_part(home: Home, part: Part) -> pa.Table:
     if PARTITION in TABLES[part["table_name"]].names and PARTITION not in table.column_names:
         sweeps = pa.repeat(pa.scalar(part["sweep_id"], pa.string()), table.num_rows)
         table = table.append_column(PARTITION, sweeps)
-    if part["table_name"] == "attempts" and part["schema_version"] <= MESSAGES_UNTIL:
-        table = _split_messages(table)
     schema = TABLES[part["table_name"]]
     columns = [
         table[field.name].cast(field.type)
@@ -224,17 +217,6 @@ def read_part(home: Home, part: Part) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _split_messages(table: pa.Table) -> pa.Table:
-    """Split kind and message in the way `READ_BEFORE` selects them."""
-    texts = table["error_type"].cast(pa.string())
-    known = pc.fill_null(pc.match_substring_regex(texts, KIND_PATTERN), True)
-    kinds = pc.if_else(known, texts, str(ErrorType.OTHER))
-    messages = pc.if_else(known, pa.scalar(None, pa.string()), texts)
-    place = table.column_names.index("error_type")
-    table = table.set_column(place, "error_type", kinds)
-    return table.append_column("error_message", messages)
 
 
 def _count(report: CompactionReport, sources: list[Part], entered: list[Part]) -> None:

@@ -14,10 +14,9 @@ import sqlalchemy as sa
 
 from tutti.storage import catalog as cat
 from tutti.storage.clock import aware
-from tutti.storage.columns import PARTITIONED, SCHEMA_VERSION
 from tutti.storage.errors import StoreBusy, StoreError
 from tutti.storage.leases import check_lease, held
-from tutti.storage.maintenance.compaction import compact, set_replaced_aside
+from tutti.storage.maintenance.compaction import set_replaced_aside
 
 SPAN = ("started_at", "ended_at")
 
@@ -51,8 +50,6 @@ def expire(
     """
     if older_than is None and not sweeps:
         raise StoreError("no sweep was selected; select by age, by name or both")
-    if not dry_run:
-        _bring_to_partitions(catalog)
     chosen = [
         found
         for found in _sweeps(catalog)
@@ -116,21 +113,6 @@ def _sweeps(catalog: cat.Catalog) -> list[ExpiredSweep]:
         counts = (len(cells), own["n"], int(own["rows"]), int(own["bytes"]))
         found.append(ExpiredSweep(sweep["sweep_id"], sweep["name"], last_used, *counts))
     return found
-
-
-def _bring_to_partitions(catalog: cat.Catalog) -> None:
-    """Rewrite parts of the first release, which hold rows of several sweeps, into one part per
-    sweep."""
-    parts = cat.parts
-    old = catalog.rows(
-        sa.select(parts.c.part_id).where(
-            parts.c.schema_version < SCHEMA_VERSION,
-            parts.c.removed_at.is_(None),
-            parts.c.table_name.in_(PARTITIONED),
-        )
-    )
-    if old:
-        compact(catalog)
 
 
 def _older(last_used: datetime | None, age: timedelta) -> bool:

@@ -35,7 +35,7 @@ def lose_catalog(catalog: storage.Catalog) -> None:
     if os.environ.get("TUTTI_CATALOG_URL"):
         with catalog.engine.begin() as connection:
             cat.metadata.drop_all(connection)
-            revisions.alembic_version.drop(connection)
+            revisions.stored_revision.drop(connection)
     catalog.close()
     for file in catalog.home.root.glob("catalog.db*"):
         file.unlink()

@@ -1,6 +1,5 @@
 """The tables' folders as other programs read them, without tutti."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from tutti import storage
 from tutti.storage.maintenance import compact
 
-STORES = Path(__file__).parent / "stores"
 Read = Callable[[Path], set[tuple[str, str]]]
 
 
@@ -59,17 +57,3 @@ def test_a_tables_folder_is_readable_and_has_each_row_once(
     compact(catalog)
     assert read(folder) == set(rows)
     assert len(pq.read_table(folder)) == len(rows)
-
-
-@READERS
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_a_compaction_makes_an_older_stores_folders_readable(
-    read: Read, database: str, tmp_path: Path
-) -> None:
-    """Parts before version 5 have the sweep in the file and in the folder's name."""
-    shutil.copytree(STORES / "v4", tmp_path / "old")
-    home = storage.Home(tmp_path / "old")
-    expected = storage.query("select sweep_id, attempt_id from attempts", home)
-    with storage.open_catalog(home) as catalog:
-        compact(catalog)
-    assert read(home.tables / "attempts") == {tuple(row.values()) for row in expected}

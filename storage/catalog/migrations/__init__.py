@@ -1,1 +1,0 @@
-"""Alembic's scripts for the catalog; `tutti.storage.catalog.revisions` runs them."""

@@ -28,12 +28,10 @@ from tutti import storage
 from tutti.storage import Catalog, artifact_id, commit, held
 from tutti.storage import catalog as cat
 from tutti.tasks.project import PROJECT
-from tutti.tasks.scoring import SCORERS
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.missing import finished_samples, missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, plan_of
 from tutti.tasks.sweeps.plan.preview import outlook
-from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.plan.task_set import TaskSet, read_set
 from tutti.tasks.sweeps.spec.suite import read_suite
 
@@ -129,13 +127,13 @@ def planning(url: str, sizes: Sizes) -> dict[str, float]:
         found["plan_verb_1000_cells_s"] = seconds_of(
             lambda: shop.type("sweep", "plan", str(suite), "--json")
         )
-        plan, problems = planned(shop, suite)
+        plan, tasks = planned(shop, suite)
         assert len(plan.cells) == 25 * sizes.levels
         with storage.open_catalog(shop.home) as catalog:
             with _clocks("plan_1000_cells", found):
-                enter_plan(again(plan, problems), catalog)
+                enter_plan(again(plan, tasks), catalog)
             with _clocks("plan_known_1000_cells", found):
-                enter_plan(again(plan, problems), catalog)
+                enter_plan(again(plan, tasks), catalog)
         found["plan_verb_known_1000_cells_s"] = seconds_of(
             lambda: shop.type("sweep", "plan", str(suite), "--json")
         )
@@ -147,7 +145,7 @@ def resuming(url: str, sizes: Sizes) -> dict[str, float]:
     with workshop(url, sizes.done_tasks) as shop:
         levels = [*range(8, 8 + sizes.done_levels)]
         suite = shop.suite("done", sizes.done_tasks, policies=POLICIES, concurrency=levels)
-        plan, problems = planned(shop, suite)
+        plan, tasks = planned(shop, suite)
         last = plan.cells[-1].samples[-1]
         found: dict[str, float] = {}
         with storage.open_catalog(shop.home) as catalog:
@@ -155,7 +153,7 @@ def resuming(url: str, sizes: Sizes) -> dict[str, float]:
             for cell in plan.cells:
                 finish(plan, cell, [each for each in cell.samples if each is not last], catalog)
             with _clocks("resume_100k_decides", found):
-                missing = decide(plan, problems, catalog)
+                missing = decide(plan, tasks, catalog)
         assert [each.sample_id for each in missing] == [last.sample_id], (
             f"{len(missing)} are missing"
         )
@@ -180,12 +178,12 @@ def _clocks(name: str, found: dict[str, float]) -> Iterator[None]:
     found[f"{name}_cpu_s"] = time.process_time() - spent
 
 
-def planned(shop: SweepBench, file: Path) -> tuple[Plan, Sequence[Problem]]:
-    """The plan that the verbs make of a suite file, and the problems it is made of."""
+def planned(shop: SweepBench, file: Path) -> tuple[Plan, TaskSet]:
+    """The plan that the verbs make of a suite file, and the tasks it is made of."""
     suite = read_suite(file)
     with _environment(TUTTI_HOME=str(shop.home.root)):
         (found,) = outlook(suite, shop.models)
-    return found.plan, read_set(suite).problems
+    return found.plan, read_set(suite)
 
 
 @contextlib.contextmanager
@@ -200,18 +198,18 @@ def _environment(**values: str) -> Iterator[None]:
         os.environ.update({name: before[name] for name in values if name in before})
 
 
-def again(plan: Plan, problems: Sequence[Problem]) -> Plan:
+def again(plan: Plan, tasks: TaskSet) -> Plan:
     """Plan again from scratch: every id is computed."""
-    task_set = TaskSet(plan.set_up.task_set.task_set_id, tuple(problems))
+    task_set = replace(tasks, task_set_id=plan.set_up.task_set.task_set_id)
     made = plan_of(plan.suite, replace(plan.set_up, task_set=task_set))
     assert made.sweep_id == plan.sweep_id, "the same inputs give the same plan"
     return made
 
 
-def decide(plan: Plan, problems: Sequence[Problem], catalog: Catalog) -> list[Sample]:
+def decide(plan: Plan, tasks: TaskSet, catalog: Catalog) -> list[Sample]:
     """The steps of a run before its first attempt: plan, enter, lease, and query; returns what is
     missing."""
-    plan = again(plan, problems)
+    plan = again(plan, tasks)
     enter_plan(plan, catalog)
     with held(catalog, plan.sweep_id):
         missing = []
@@ -242,7 +240,7 @@ def finish(plan: Plan, cell: Cell, samples: Sequence[Sample], catalog: Catalog) 
         | {"ended_at": at, "answer": "7", "score": 1.0, "correct": True, "calls": 1, "steps": 1}
         for state in states
     ]
-    scorer = SCORERS[samples[0].problem.scorer]
+    scorer = plan.set_up.task_set.benchmark.scoring
     named = {"scorer": scorer.name, "scorer_version": scorer.version, "value": 1.0}
     named |= {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id, "correct": True, "scored_at": at}
     scores = [named | {"attempt_id": state["attempt_id"]} for state in states]
@@ -262,7 +260,7 @@ def _state(cell: Cell, sample: Sample, at: datetime) -> dict[str, Any]:
         "attempt_id": artifact_id("attempt", [sample.sample_id, 1]),
         "cell_id": cell.cell_id,
         "sample_id": sample.sample_id,
-        "task_id": sample.problem.task_id,
+        "task_id": sample.task.task_id,
         "trial": sample.trial,
         "attempt": 1,
         "run_id": "run:bench",

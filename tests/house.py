@@ -54,6 +54,7 @@ STAGES = (
     "progress",
     "retrieval",
     "leaks",
+    "task_sets",
     "benchmarks",
     "synthesis",
     "reporting",

@@ -12,12 +12,12 @@ from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
-from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
 
 LEFT_OUT = ("ToolSearcher", "Dictionary", "Translate", "SearchEngine")
-Case = tuple[str, Item, list[dict[str, Any]], dict[str, Any]]
-"""The kind of an answer, its item, the calls, and what the official program is asked."""
+Case = tuple[str, Task, list[dict[str, Any]], dict[str, Any]]
+"""The kind of an answer, its task, the calls, and what the official program is asked."""
 FOLDERS = {1: "level-1-given-desc", 2: "level-2-toolsearcher"}
 
 
@@ -26,23 +26,23 @@ def calls(
 ) -> Agreement:
     """Every gold call of levels 1 and 2, or one in `every`, and its perturbations."""
     asked, ours = [], []
-    for kind, item, made, one in _cases(checkout, every):
+    for kind, task, made, one in _cases(checkout, every):
         asked.append(one)
-        ours.append((kind, item, _score(item, made, scorer)))
+        ours.append((kind, task, _score(task, made, scorer)))
     found, said = Agreement(), official(python, "api_bank.py", [str(checkout)], asked)
-    for one, verdict, (kind, item, score) in zip(asked, said, ours, strict=True):
-        what = f"{item.id} {one['text'][:160]} ({verdict['why'][:100]})"
+    for one, verdict, (kind, task, score) in zip(asked, said, ours, strict=True):
+        what = f"{task.key} {one['text'][:160]} ({verdict['why'][:100]})"
         found.add(kind, score, verdict["correct"], what)
     return found
 
 
 def _cases(checkout: Path, every: int) -> Iterator[Case]:
     for level in FOLDERS:
-        for item in _items(f"api-bank-{level}", checkout)[::every]:
-            for kind in KINDS if item.attributes["api"] not in LEFT_OUT else ():
-                made = perturbed(item.target["calls"], kind, item.id)
+        for task in _tasks(f"api-bank-{level}", checkout)[::every]:
+            for kind in KINDS if task.attributes["api"] not in LEFT_OUT else ():
+                made = perturbed(task.target["calls"], kind, task.key)
                 text = " ".join(map(_written, made))
-                yield kind, item, made, _place(item, level) | {"text": text, "kind": kind}
+                yield kind, task, made, _place(task, level) | {"text": text, "kind": kind}
 
 
 def executed(python: str, checkout: Path, every: int = 1) -> Agreement:
@@ -56,8 +56,8 @@ def errors(python: str, checkout: Path, every: int = 1) -> Agreement:
     at which that program stops are left out."""
     os.environ |= {"TUTTI_HARNESS_API_BANK": python, "TUTTI_API_BANK": str(checkout)}
     asked, ours = [], []
-    for _, item, made, one in _cases(checkout, every):
-        error = asyncio.run(_scored(item, made, "api_bank")).detail["error"]
+    for _, task, made, one in _cases(checkout, every):
+        error = asyncio.run(_scored(task, made, "api_bank")).detail["error"]
         if error != "OTHER":
             asked.append(one)
             ours.append(error)
@@ -71,8 +71,8 @@ def replies(python: str, checkout: Path) -> Agreement:
     """ROUGE-L of the gold reply, of a part of it, and of it in lower case."""
     asked, ours = [], []
     for level in FOLDERS:
-        for item in _items(f"api-bank-{level}-response", checkout):
-            gold = item.target["response"]
+        for task in _tasks(f"api-bank-{level}-response", checkout):
+            gold = task.target["response"]
             words = gold.split()
             texts = {
                 "gold": gold,
@@ -83,14 +83,14 @@ def replies(python: str, checkout: Path) -> Agreement:
                 "none": "",
             }
             for kind, text in texts.items():
-                asked.append(_place(item, level) | {"text": text})
+                asked.append(_place(task, level) | {"text": text})
                 score = SCORERS["rouge_l"].score(
-                    item.target, Submission(text, text), ScoringResources()
+                    task.target, Submission(text, text), ScoringResources()
                 )
-                ours.append((kind, item, asyncio.run(_value(score))))
+                ours.append((kind, task, asyncio.run(_value(score))))
     found, said = Agreement(), official(python, "api_bank.py", [str(checkout)], asked)
-    for verdict, (kind, item, value) in zip(said, ours, strict=True):
-        found.add(kind, value, verdict["score"], item.id)
+    for verdict, (kind, task, value) in zip(said, ours, strict=True):
+        found.add(kind, value, verdict["score"], task.key)
     return found
 
 
@@ -98,12 +98,12 @@ async def _value(score: Any) -> float:
     return float((await score).value)
 
 
-def _items(name: str, checkout: Path) -> list[Item]:
+def _tasks(name: str, checkout: Path) -> list[Task]:
     return list(benchmark_named(name).load(Source(checkout), []))
 
 
-def _place(item: Item, level: int) -> dict[str, Any]:
-    name, _, line = item.id.rpartition("#")
+def _place(task: Task, level: int) -> dict[str, Any]:
+    name, _, line = task.key.rpartition("#")
     return {"file": f"lv1-lv2-samples/{FOLDERS[level]}/{name}.jsonl", "line": int(line)}
 
 
@@ -113,11 +113,11 @@ def _written(call: dict[str, Any]) -> str:
     return f"[{call['name']}({inside})]"
 
 
-def _score(item: Item, made: list[dict[str, Any]], scorer: str) -> bool:
-    return bool(asyncio.run(_scored(item, made, scorer)).correct)
+def _score(task: Task, made: list[dict[str, Any]], scorer: str) -> bool:
+    return bool(asyncio.run(_scored(task, made, scorer)).correct)
 
 
-async def _scored(item: Item, made: list[dict[str, Any]], scorer: str) -> Score:
+async def _scored(task: Task, made: list[dict[str, Any]], scorer: str) -> Score:
     message = {"role": "assistant", "content": None, "tool_calls": made}
     attempt = Submission(None, "", [message])
-    return await SCORERS[scorer].score(item.target, attempt, ScoringResources())
+    return await SCORERS[scorer].score(task.target, attempt, ScoringResources())

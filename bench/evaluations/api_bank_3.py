@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
-from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
 
 PROGRAM = "api_bank_3.py"
@@ -24,20 +24,20 @@ def calls(
 ) -> Agreement:
     """The calls of every sample, or of one in `every`, and their perturbations."""
     os.environ |= {"TUTTI_HARNESS_API_BANK": python, "TUTTI_API_BANK": str(checkout)}
-    items = _items("api-bank-3-call", checkout)
-    items = [item for item in items if int(item.attributes["sample"]) % every == 0]
+    tasks = _tasks("api-bank-3-call", checkout)
+    tasks = [task for task in tasks if int(task.attributes["sample"]) % every == 0]
     asked, ours = [], []
     for kind in KINDS:
-        for item in items:
-            made = perturbed(item.target["calls"], kind, item.id)
-            sample, _, call = item.id.partition("#")
+        for task in tasks:
+            made = perturbed(task.target["calls"], kind, task.key)
+            sample, _, call = task.key.partition("#")
             text = " ".join(map(_written, made))
             one: dict[str, Any] = {"kind": kind, "pred": f"API-Request: {text}"}
             asked.append(one | {"sample_id": int(sample), "api_id": int(call)})
-            ours.append((kind, item, asyncio.run(_scored(item, made, scorer))))
+            ours.append((kind, task, asyncio.run(_scored(task, made, scorer))))
     found, said = Agreement(), official(python, PROGRAM, _given(checkout), asked)
-    for one, verdict, (kind, item, score) in zip(asked, said, ours, strict=True):
-        what = f"{item.id} {one['pred'][13:160]} ({verdict['why'][:100]})"
+    for one, verdict, (kind, task, score) in zip(asked, said, ours, strict=True):
+        what = f"{task.key} {one['pred'][13:160]} ({verdict['why'][:100]})"
         found.add(kind, bool(score.correct), verdict["correct"], what)
     return found
 
@@ -50,8 +50,8 @@ def recorded(python: str, checkout: Path) -> Agreement:
 def replies(python: str, checkout: Path) -> Agreement:
     """ROUGE-L of the gold reply, of a part of it, and of it in lower case."""
     asked, ours = [], []
-    for item in _items("api-bank-3-response", checkout):
-        gold = item.target["response"]
+    for task in _tasks("api-bank-3-response", checkout):
+        gold = task.target["response"]
         words = gold.split()
         texts = {
             "gold": gold,
@@ -63,12 +63,12 @@ def replies(python: str, checkout: Path) -> Agreement:
         for kind, text in texts.items():
             asked.append({"output": gold, "pred": text})
             score = SCORERS["rouge_l"].score(
-                item.target, Submission(text, text), ScoringResources()
+                task.target, Submission(text, text), ScoringResources()
             )
-            ours.append((kind, item, asyncio.run(_value(score))))
+            ours.append((kind, task, asyncio.run(_value(score))))
     found, said = Agreement(), official(python, PROGRAM, _given(checkout), asked)
-    for verdict, (kind, item, value) in zip(said, ours, strict=True):
-        found.add(kind, value, verdict["score"], item.id)
+    for verdict, (kind, task, value) in zip(said, ours, strict=True):
+        found.add(kind, value, verdict["score"], task.key)
     return found
 
 
@@ -81,7 +81,7 @@ async def _value(score: Any) -> float:
     return float((await score).value)
 
 
-def _items(name: str, checkout: Path) -> list[Item]:
+def _tasks(name: str, checkout: Path) -> list[Task]:
     return list(benchmark_named(name).load(Source(checkout), []))
 
 
@@ -91,7 +91,7 @@ def _written(call: dict[str, Any]) -> str:
     return f"[{call['name']}({inside})]"
 
 
-async def _scored(item: Item, made: list[dict[str, Any]], scorer: str) -> Score:
+async def _scored(task: Task, made: list[dict[str, Any]], scorer: str) -> Score:
     message = {"role": "assistant", "content": None, "tool_calls": made}
     attempt = Submission(None, "", [message])
-    return await SCORERS[scorer].score(item.target, attempt, ScoringResources())
+    return await SCORERS[scorer].score(task.target, attempt, ScoringResources())

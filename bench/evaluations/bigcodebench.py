@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.evaluations.agreement import Agreement, official
-from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.sandbox import CODE_PYTHON, Sandbox, level_for_models
 from tutti.tasks.scoring import Score, ScoringResources, Submission
 from tutti.tasks.scoring.published.bigcodebench import LIMITS, BigCodeBench
@@ -65,24 +65,26 @@ def verdicts(python: str, data: Path) -> Agreement:
     """The verdict on every reply, and the code that is kept of it."""
     if CODE_PYTHON not in os.environ:
         raise RuntimeError(f"{CODE_PYTHON} names no Python with the tasks' libraries")
-    items = list(benchmark_named("bigcodebench").load(Source(data), []))
-    replies = [(item, *reply) for place, item in enumerate(items) for reply in _all(item, place)]
-    asked = [{"id": item.id, "text": text} for item, _, _, text in replies]
+    tasks = list(benchmark_named("bigcodebench").load(Source(data), []))
+    replies = [(task, *reply) for place, task in enumerate(tasks) for reply in _all(task, place)]
+    asked = [{"id": task.key, "text": text} for task, _, _, text in replies]
     said = official(python, "bigcodebench.py", [str(data / FILE), str(OFFICIAL_S)], asked)
     sandbox, found = Sandbox(level_for_models()), Agreement()
-    for verdict, (item, kind, name, text) in zip(said, replies, strict=True):
-        score = asyncio.run(_score(item, text, sandbox))
-        what = f"{item.id} {name} ({verdict['why']}; {score.detail})"
+    for verdict, (task, kind, name, text) in zip(said, replies, strict=True):
+        score = asyncio.run(_score(task, text, sandbox))
+        what = f"{task.key} {name} ({verdict['why']}; {score.detail})"
         found.add(kind, score.correct, verdict["correct"], what)
         if score.answer is not None:
             kept = score.answer.strip() == verdict["code"].strip()
-            found.add("code", kept, True, f"{item.id} {name}: {score.answer!r} {verdict['code']!r}")
+            found.add(
+                "code", kept, True, f"{task.key} {name}: {score.answer!r} {verdict['code']!r}"
+            )
     return found
 
 
-def _all(item: Item, place: int) -> Iterator[tuple[str, str, str]]:
+def _all(task: Task, place: int) -> Iterator[tuple[str, str, str]]:
     """The kind, a name and the text of every reply."""
-    gold = str(item.target["answer"])
+    gold = str(task.target["answer"])
     for name, text in _forms(gold).items():
         yield "gold", name, text
     head = gold[: gold.index("def task_func")]
@@ -128,6 +130,6 @@ def _forms(gold: str) -> dict[str, str]:
     }
 
 
-async def _score(item: Item, text: str, sandbox: Sandbox) -> Score:
+async def _score(task: Task, text: str, sandbox: Sandbox) -> Score:
     scorer = BigCodeBench(replace(LIMITS, seconds=OUR_S))
-    return await scorer.score(item.target, Submission(text, text), ScoringResources(sandbox))
+    return await scorer.score(task.target, Submission(text, text), ScoringResources(sandbox))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.evaluations.agreement import Agreement, official
-from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
@@ -34,18 +34,18 @@ def _compared(python: str, data: Path, name: str, split: str) -> Agreement:
     (file,) = benchmark.splits[split]
     asked, ours = [], []
     sandbox = Sandbox(level_for_models())
-    for item in benchmark.load(Source(data, split), []):
-        for kind, code in _solutions(item):
-            asked.append({"id": item.id, "code": code})
-            ours.append((kind, item, asyncio.run(_score(item, code, sandbox))))
+    for task in benchmark.load(Source(data, split), []):
+        for kind, code in _solutions(task):
+            asked.append({"id": task.key, "code": code})
+            ours.append((kind, task, asyncio.run(_score(task, code, sandbox))))
     found, said = Agreement(), official(python, "evalplus.py", [str(data / file)], asked)
-    for verdict, (kind, item, score) in zip(said, ours, strict=True):
-        found.add(kind, score, verdict["correct"], f"{item.id} ({verdict['why']})")
+    for verdict, (kind, task, score) in zip(said, ours, strict=True):
+        found.add(kind, score, verdict["correct"], f"{task.key} ({verdict['why']})")
     return found
 
 
-def _solutions(item: Item) -> Iterator[tuple[str, str]]:
-    gold, prompt = item.target["answer"], item.target.get("prompt", "")
+def _solutions(task: Task) -> Iterator[tuple[str, str]]:
+    gold, prompt = task.target["answer"], task.target.get("prompt", "")
     yield "gold", gold
     body = gold.removeprefix(prompt)
     changed = (re.sub(old, new, body, count=1) for old, new in CHANGES)
@@ -54,8 +54,8 @@ def _solutions(item: Item) -> Iterator[tuple[str, str]]:
         yield "changed", prompt + code
 
 
-async def _score(item: Item, code: str, sandbox: Sandbox) -> bool:
+async def _score(task: Task, code: str, sandbox: Sandbox) -> bool:
     answer = f"```python\n{code}\n```"
     submission = Submission(answer, answer)
-    score = await SCORERS["code"].score(item.target, submission, ScoringResources(sandbox))
+    score = await SCORERS["code"].score(task.target, submission, ScoringResources(sandbox))
     return bool(score.correct)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
-from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.scoring.ifbench import INSTRUCTIONS
 from tutti.tasks.scoring.ifeval import follows, versions
 
@@ -64,23 +64,23 @@ TEXTS = {
 def checks(python: str, checkout: Path) -> Agreement:
     """Every prompt with each response."""
     data = checkout / "data" / "IFBench_test.jsonl"
-    items = list(benchmark_named("ifbench").load(Source(data), []))
+    tasks = list(benchmark_named("ifbench").load(Source(data), []))
     rows = [json.loads(line) for line in data.read_text("utf-8").splitlines()]
     asked: list[dict[str, Any]] = []
-    made: list[tuple[str, Item, str]] = []
-    for place, (item, row) in enumerate(zip(items, rows, strict=True)):
-        for kind, text in _responses(item, place):
+    made: list[tuple[str, Task, str]] = []
+    for place, (task, row) in enumerate(zip(tasks, rows, strict=True)):
+        for kind, text in _responses(task, place):
             asked.append({"row": row, "response": text})
-            made.append((kind, item, text))
+            made.append((kind, task, text))
     found, said = Agreement(), official(python, "ifbench.py", [str(checkout)], asked)
-    for verdict, (kind, item, text) in zip(said, made, strict=True):
-        _compare(found, verdict, item, (kind, text))
+    for verdict, (kind, task, text) in zip(said, made, strict=True):
+        _compare(found, verdict, task, (kind, text))
     return found
 
 
-def _compare(found: Agreement, verdict: Any, item: Item, response: tuple[str, str]) -> None:
+def _compare(found: Agreement, verdict: Any, task: Task, response: tuple[str, str]) -> None:
     kind, text = response
-    names, options = item.target["instruction_id_list"], item.target["kwargs"]
+    names, options = task.target["instruction_id_list"], task.target["kwargs"]
     for place, (name, given) in enumerate(zip(names, options, strict=True)):
         for rule in ("strict", "loose"):
             its = verdict[rule][place]
@@ -88,13 +88,13 @@ def _compare(found: Agreement, verdict: Any, item: Item, response: tuple[str, st
                 continue
             texts = [text] if rule == "strict" else list(versions(text))
             ours = any(follows(name, given, each, INSTRUCTIONS, "ifbench") for each in texts)
-            found.add(rule, ours, its, f"{item.id} {name} ({kind})")
+            found.add(rule, ours, its, f"{task.key} {name} ({kind})")
 
 
-def _responses(item: Item, place: int) -> Iterator[tuple[str, str]]:
+def _responses(task: Task, place: int) -> Iterator[tuple[str, str]]:
     yield from TEXTS.items()
-    yield "prompt", item.fields["question"]
-    for given in item.target["kwargs"]:
+    yield "prompt", task.inputs["question"]
+    for given in task.target["kwargs"]:
         yield from _made_for(given)
     yield "intro", f"Here you are:\n{list(TEXTS.values())[place % len(TEXTS)]}\nBye."
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
-from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
 
 FORMS = (
@@ -23,20 +23,20 @@ FORMS = (
 
 def checks(python: str, data: Path) -> Agreement:
     """Every prompt with each response."""
-    items = list(benchmark_named("ifeval").load(Source(data), []))
+    tasks = list(benchmark_named("ifeval").load(Source(data), []))
     rows = [json.loads(line) for line in _file(data).read_text("utf-8").splitlines()]
     asked, ours = [], []
-    for place, (item, row) in enumerate(zip(items, rows, strict=True)):
-        for kind, text in _responses(item, items[place - 1]):
+    for place, (task, row) in enumerate(zip(tasks, rows, strict=True)):
+        for kind, text in _responses(task, tasks[place - 1]):
             asked.append({"row": row, "response": text})
-            ours.append((kind, item, asyncio.run(_score(item, text))))
+            ours.append((kind, task, asyncio.run(_score(task, text))))
     found, said = Agreement(), official(python, "ifeval.py", [], asked)
-    for verdict, (kind, item, score) in zip(said, ours, strict=True):
+    for verdict, (kind, task, score) in zip(said, ours, strict=True):
         for rule in ("strict", "loose"):
             for name, mine, its in zip(
-                item.target["instruction_id_list"], score.detail[rule], verdict[rule], strict=True
+                task.target["instruction_id_list"], score.detail[rule], verdict[rule], strict=True
             ):
-                found.add(f"{kind}/{rule}", bool(mine), bool(its), f"{item.id} {name}")
+                found.add(f"{kind}/{rule}", bool(mine), bool(its), f"{task.key} {name}")
     return found
 
 
@@ -44,8 +44,8 @@ def _file(data: Path) -> Path:
     return data if data.is_file() else data / "input_data.jsonl"
 
 
-def _responses(item: Item, other: Item) -> Iterator[tuple[str, str]]:
-    prompt, its = item.fields["question"], other.fields["question"]
+def _responses(task: Task, other: Task) -> Iterator[tuple[str, str]]:
+    prompt, its = task.inputs["question"], other.inputs["question"]
     yield "prompt", f"{prompt}\n\n{its}"
     yield "lower", its.lower()
     yield "upper", its.upper()
@@ -55,7 +55,7 @@ def _responses(item: Item, other: Item) -> Iterator[tuple[str, str]]:
     yield "none", ""
 
 
-async def _score(item: Item, text: str) -> Score:
+async def _score(task: Task, text: str) -> Score:
     scorer = SCORERS["ifeval"]
     submission: Any = Submission(text, text)
-    return await scorer.score(item.target, submission, ScoringResources())
+    return await scorer.score(task.target, submission, ScoringResources())

@@ -15,7 +15,7 @@ from typing import Any
 from bench.evaluations import bfcl
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
-from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.scoring import (
     LETTERS,
     SCORERS,
@@ -65,7 +65,7 @@ HLE_FIELDS = ("extracted_final_answer", "reasoning")
 
 def gsm8k(python: str, data: Path) -> Agreement:
     """`numeric` over every question of GSM8K."""
-    golds = [str(item.target["answer"]) for item in _items("gsm8k", data)]
+    golds = [str(task.target["answer"]) for task in _tasks("gsm8k", data)]
     return _numbers(python, "gsm8k", "numeric", golds)
 
 
@@ -87,19 +87,19 @@ def choice(python: str, data: Path) -> Agreement:
 
 
 def calls(python: str, data: Path) -> Agreement:
-    """`bfcl_ast` over every item of the single-turn categories."""
+    """`bfcl_ast` over every task of the single-turn categories."""
     found = Agreement()
     for category in bfcl.CATEGORIES:
         rows = _rows(data / f"BFCL_v4_{category}.json")
         gold = _rows(data / "possible_answer" / f"BFCL_v4_{category}.json")
         asked, ours = [], []
-        for item in benchmark_named("bfcl").load(Source(data, category), []):
+        for task in benchmark_named("bfcl").load(Source(data, category), []):
             for kind in KINDS:
-                made = perturbed([bfcl.gold_call(c) for c in item.target["calls"]], kind, item.id)
-                what = {"category": category, "functions": rows[item.id]["function"]}
-                what["ground_truth"] = gold[item.id]["ground_truth"]
+                made = perturbed([bfcl.gold_call(c) for c in task.target["calls"]], kind, task.key)
+                what = {"category": category, "functions": rows[task.key]["function"]}
+                what["ground_truth"] = gold[task.key]["ground_truth"]
                 asked.append(what | {"calls": made})
-                ours.append((kind, asyncio.run(bfcl.score(item, made))))
+                ours.append((kind, asyncio.run(bfcl.score(task, made))))
         found.join(_compared(python, "bfcl", asked, ours))
     return found
 
@@ -190,7 +190,7 @@ def _verdict(scorer: str, target: dict[str, Any], text: str) -> bool:
     return asyncio.run(score())
 
 
-def _items(name: str, data: Path) -> list[Item]:
+def _tasks(name: str, data: Path) -> list[Task]:
     return list(benchmark_named(name).load(Source(data), []))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
-from tutti.tasks.benchmarks import Item, Source, benchmark_named
+from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.benchmarks.mnms.tools import TOOLS
 from tutti.tasks.reporting.scores.plans import plan_measures
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission, code_of
@@ -211,16 +211,16 @@ def _figures(
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "test_human_verified_filtered.json"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-        items = list(benchmark_named("mnms" if form == "json" else "mnms-code").load(Source(path)))
+        tasks = list(benchmark_named("mnms" if form == "json" else "mnms-code").load(Source(path)))
     scorer = "mnms_best_match" if what == "nearest" else "mnms"
-    return figures_of(asyncio.run(_scored(scorer, items, answers)))
+    return figures_of(asyncio.run(_scored(scorer, tasks, answers)))
 
 
-async def _scored(scorer: str, items: list[Item], answers: list[str]) -> list[Mapping[str, Any]]:
+async def _scored(scorer: str, tasks: list[Task], answers: list[str]) -> list[Mapping[str, Any]]:
     found = []
-    for item, answer in zip(items, answers, strict=True):
+    for task, answer in zip(tasks, answers, strict=True):
         score = await SCORERS[scorer].score(
-            item.target, Submission(None, answer), ScoringResources()
+            task.target, Submission(None, answer), ScoringResources()
         )
         right = {"plan_tools": score.correct}
         found.append(score.detail["plan_figures"] | right)

@@ -1,6 +1,6 @@
 """Answers to score by two programs: the gold one, and gold ones with one thing changed.
 
-Calls are in tutti's form, ``{"name": …, "arguments": {…}}``. The same item gives the same answers.
+Calls are in tutti's form, ``{"name": …, "arguments": {…}}``. The same task gives the same answers.
 """
 
 import random

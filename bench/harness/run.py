@@ -30,6 +30,7 @@ from tutti import storage
 from tutti.storage import Catalog, leases
 from tutti.storage import catalog as cat
 from tutti.tasks.agents.prompts import opening
+from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.external_endpoint import ExternalEndpoint
 from tutti.tasks.serving.process import Child, answers, claim_port
@@ -37,13 +38,13 @@ from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.services import open_gateway
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import plan_of
-from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.plan.task_set import TaskSet
+from tutti.tasks.sweeps.plan.task_set import LIBRARY, TaskSet
 from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.runner import Execution, run_cell
 from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.task_sets import Task
 
 START_S = 30.0
 PEER_S = 600.0
@@ -73,16 +74,12 @@ class Run:
     """Memory growth since the cell began: its plan existed before."""
 
 
-def problems(count: int, tools: bool) -> list[Problem]:
+def task_set(count: int, tools: bool) -> TaskSet:
     """Synthetic tasks that the endpoint answers correctly: immediately, or after four searches."""
-    if tools:
-        messages = tuple(opening(QUESTION))
-        return [
-            Problem(f"task:{n}", messages, "exact", {"answer": "7"}, searches=True)
-            for n in range(count)
-        ]
-    asked = ({"role": "user", "content": QUESTION},)
-    return [Problem(f"task:{n}", asked, "numeric", {"answer": "7"}) for n in range(count)]
+    asked = tuple(opening(QUESTION)) if tools else ({"role": "user", "content": QUESTION},)
+    made = (Task(str(n), {}, {"answer": "7"}, messages=asked) for n in range(count))
+    benchmark = LIBRARY if tools else benchmark_named("gsm8k")
+    return TaskSet("task_set:bench", benchmark, tuple(made))
 
 
 @contextmanager
@@ -110,9 +107,9 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
     suite = Suite(
         name="harness", benchmark="gsm8k", policies=("passthrough",), concurrency=(sessions,)
     )
-    task_set = TaskSet("task_set:bench", tuple(problems(count, tools)))
+    tasks = task_set(count, tools)
     ids = (served.engine_id, "checkpoint:bench", "mock", "index:bench")
-    plan = plan_of(suite, SetUp(task_set, *ids))
+    plan = plan_of(suite, SetUp(tasks, *ids))
     enter_plan(plan, catalog)
     with open_gateway(served, catalog) as client:
         services = Services(served, client, url)

@@ -21,7 +21,7 @@ from tutti.tasks.agents import (
     run_attempt,
 )
 from tutti.tasks.agents.models.model import Reply
-from tutti.tasks.benchmarks import Benchmark, Item, Source, load_prompt
+from tutti.tasks.benchmarks import Benchmark, Source, Task, load_prompt
 from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.synthesis import PROGRAMS
 from tutti.tasks.synthesis.domains import DomainTask, domain_benchmark
@@ -60,41 +60,41 @@ class Parrot:
 async def score_by_loop(program: str, folder: Path, limit: int) -> LoopScores:
     """The first `limit` tasks of a set, solo."""
     slots = asyncio.Semaphore(AT_ONCE)
-    found = [_scores(program, benchmark, item, slots) for benchmark, item in _items(folder, limit)]
+    found = [_scores(program, benchmark, task, slots) for benchmark, task in _tasks(folder, limit)]
     scores = await asyncio.gather(*found)
     return LoopScores(len(scores), *(sum(column) for column in zip(*scores, strict=True)))
 
 
-def _items(folder: Path, limit: int) -> Iterator[tuple[Benchmark, Item]]:
+def _tasks(folder: Path, limit: int) -> Iterator[tuple[Benchmark, Task]]:
     left = limit
     for split in SPLITS:
         benchmark = domain_benchmark("domain", folder, split, solo=True)
-        for item in benchmark.load(Source(split=split)):
+        for task in benchmark.load(Source(split=split)):
             if left == 0:
                 return
             left -= 1
-            yield benchmark, item
+            yield benchmark, task
 
 
 async def _scores(
-    program: str, benchmark: Benchmark, item: Item, slots: asyncio.Semaphore
+    program: str, benchmark: Benchmark, task: Task, slots: asyncio.Semaphore
 ) -> tuple[bool, bool, bool]:
-    task = DomainTask.model_validate(item.target["task"])
-    oracle = OracleModel(PROGRAMS[program].solve(task), "ANSWER")
+    domain_task = DomainTask.model_validate(task.target["task"])
+    oracle = OracleModel(PROGRAMS[program].solve(domain_task), "ANSWER")
     async with slots:
-        made = [await _attempt(benchmark, item, each) for each in (oracle, NoOpModel(), Parrot())]
+        made = [await _attempt(benchmark, task, each) for each in (oracle, NoOpModel(), Parrot())]
     return made[0], made[1], made[2]
 
 
-async def _attempt(benchmark: Benchmark, item: Item, model: ChatModel) -> bool:
+async def _attempt(benchmark: Benchmark, task: Task, model: ChatModel) -> bool:
     assert benchmark.world is not None, "a domain has one"
-    world = benchmark.world(item, None)
+    world = benchmark.world(task, None)
     try:
-        prompt = load_prompt(benchmark.prompt).render(item)
+        prompt = load_prompt(benchmark.prompt).render(task)
         done = await run_attempt(prompt, model, Environment(world, world), LIMITS)
         state = world.outcome()
     finally:
         await world.close()
     given = Submission(done.answer, done.text, done.messages[len(prompt) :], state)
-    score = await benchmark.scoring.score(item.target, given, ScoringResources())
+    score = await benchmark.scoring.score(task.target, given, ScoringResources())
     return score.value == 1.0

@@ -9,11 +9,12 @@ from random import Random
 from bench.synthesis.defects import DefectReport, count_caught, seed_defects
 from bench.synthesis.task_defects import BENCHMARK_TEXTS
 from tutti.tasks.synthesis import DomainRequest
-from tutti.tasks.synthesis.domains import Toolkit
+from tutti.tasks.synthesis.domains import DomainTask, Toolkit
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.gate import GateBench
 from tutti.tasks.synthesis.gating.seen import Seen
-from tutti.tasks.synthesis.making.instance import Judged, judge, proposed
+from tutti.tasks.synthesis.making.instance import judge, proposed
+from tutti.tasks.task_sets import Judged
 
 PER_GATE = 20
 
@@ -72,7 +73,9 @@ async def _plant(request: DomainRequest, seed: int) -> PlantedResult:
     return PlantedResult(reports[0], shown, drops + reports[0].false_drops)
 
 
-async def _with_defects(bench: GateBench, judged: Sequence[Judged], seed: int) -> DefectReport:
+async def _with_defects(
+    bench: GateBench, judged: Sequence[Judged[DomainTask]], seed: int
+) -> DefectReport:
     # What they lead to is not stated, as with candidates: the gates have only themselves.
     passed = [each.task for each in judged if each.reason is None]
     tasks = [task.model_copy(update={"expected": ""}) for task in passed]

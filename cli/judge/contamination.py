@@ -14,11 +14,11 @@ from tutti.cli.failures import ExitCode, UsageError, conclude
 from tutti.cli.options import AsJson, ExitZero, ModelsFile
 
 if TYPE_CHECKING:
-    from tutti.tasks.benchmarks import Item
+    from tutti.tasks.benchmarks import Task
     from tutti.tasks.scoring import JudgeClient
     from tutti.tasks.sweeps.judge import Contaminated
 
-SHOWN = 5  # items printed as text
+SHOWN = 5  # tasks printed as text
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +43,7 @@ def contamination(
     both_ways: Annotated[
         bool, typer.Option("--both-ways", help="the judge is asked twice, with the two swapped")
     ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="only the first N items")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="only the first N tasks")] = None,
     out: Annotated[Path | None, typer.Option(help="write a line of JSON for each item")] = None,
     *,
     models: ModelsFile,
@@ -52,9 +52,9 @@ def contamination(
 ) -> None:
     """Look for a benchmark's questions in texts, for example of a training set.
 
-    Without a judge an item counts where its question copies a text or a text copies it: as it is,
+    Without a judge a task counts where its question copies a text or a text copies it: as it is,
     in part, or with few words changed. With one, where it is one of the texts, or the judge says so
-    of one of the three most similar. Exit code 5 if the judge failed to decide an item.
+    of one of the three most similar. Exit code 5 if the judge failed to decide a task.
     """
 
     def work() -> ExitCode:
@@ -67,10 +67,10 @@ def contamination(
         from tutti.tasks.sweeps.judge import read_texts, serve_judge
 
         with storage.open_catalog() as catalog:
-            items = _items(benchmark, source, limit)
+            tasks = _tasks(benchmark, source, limit)
             texts = [text for place in against for text in read_texts(place, catalog)]
             served = None if judge is None else partial(serve_judge, judge, models, catalog)
-            found = asyncio.run(_checked(items, texts, served, both_ways, as_json))
+            found = asyncio.run(_checked(tasks, texts, served, both_ways, as_json))
         if out is not None:
             out.write_text("".join(f"{json.dumps(each.row())}\n" for each in found), "utf-8")
         told = _summary(found, len(texts))
@@ -80,7 +80,7 @@ def contamination(
     conclude(work, exit_zero)
 
 
-def _items(benchmark: str, source: Path | None, limit: int | None) -> "list[Item]":
+def _tasks(benchmark: str, source: Path | None, limit: int | None) -> "list[Task]":
     from itertools import islice
 
     from tutti.tasks.benchmarks import Source, open_benchmark, parse_benchmark
@@ -90,7 +90,7 @@ def _items(benchmark: str, source: Path | None, limit: int | None) -> "list[Item
 
 
 async def _checked(
-    items: "Sequence[Item]",
+    tasks: "Sequence[Task]",
     texts: Sequence[str],
     served: "Callable[[], AbstractAsyncContextManager[Callable[[str], JudgeClient]]] | None",
     both_ways: bool,
@@ -107,7 +107,7 @@ async def _checked(
             judge_of = await stack.enter_async_context(served())
             asked = judge_of("contamination")
         with StageProgress("contamination", Console(stderr=True, quiet=quiet)) as shown:
-            return await check_contamination(items, texts, asked, shown.show, both_ways)
+            return await check_contamination(tasks, texts, asked, shown.show, both_ways)
 
 
 def _summary(found: "Sequence[Contaminated]", texts: int) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _summary(found: "Sequence[Contaminated]", texts: int) -> dict[str, Any]:
 
 
 def _as_text(told: dict[str, Any], found: "Sequence[Contaminated]", out: Path | None) -> str:
-    lines = [f"{told['contaminated']} of {told['items']} items, among {told['texts']:,} texts"]
+    lines = [f"{told['contaminated']} of {told['items']} tasks, among {told['texts']:,} texts"]
     if told["share_low"] is not None:
         ends = f"{told['share_low']:.1%} to {told['share_high']:.1%}"
         lines[0] += f": {told['share']:.1%} (95 %: {ends})"

@@ -30,7 +30,7 @@ FIRST = {
     "concurrency": "Sessions at once. Each level is measured by itself",
     "policies": "The gateway's scheduling rules to compare. With options: a list as "
     '`["passthrough", {"name": "cap", "limit": 8}]`',
-    "limit": "Measure only the first N items of the benchmark; empty: all. `stdlib` takes none: it "
+    "limit": "Measure only the first N tasks of the benchmark; empty: all. `stdlib` takes none: it "
     "has Tasks, Test per family",
 }
 """The fields of a suite that most sweeps set, in the form's order, with their help there."""
@@ -82,6 +82,7 @@ def shaped(schema: Mapping[str, Any], choices: FormChoices) -> Schema:
             fields = groups[group_name]["properties"]
             fields[name] = _with_choices(fields[name], getattr(choices, kind))
     if "Suite" in groups:
+        groups["Suite"].pop("additionalProperties")  # the server would refuse what is hidden
         _shape_suite(groups["Suite"]["properties"], groups["Policy"])
     return form
 

@@ -3,7 +3,7 @@
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,20 +16,6 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec import Suite
 
 
-DEPRECATED = {
-    "--find": "`tutti sweep search`",
-    "--latency": "`sweep search --max-p95-s`",
-    "--accuracy": "`sweep search --min-accuracy`",
-    "--lowest": "`sweep search --lowest`",
-    "--highest": "`sweep search --highest`",
-    "--minutes": "--budget-minutes",
-    "--usd": "--budget-usd",
-}
-"""Old flags of `sweep run`, which still work, and what replaces each."""
-
-
-SOUGHT = ("step_latency_p95", "accuracy", "lowest", "highest")
-"""What the flags --latency, --accuracy, --lowest and --highest set."""
 Night = Annotated[
     datetime | None,
     typer.Option(
@@ -68,13 +54,6 @@ def run(
     prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
     exit_zero: ExitZero = False,
     as_json: AsJson = False,
-    find: Annotated[bool, typer.Option("--find", hidden=True)] = False,
-    latency: Annotated[float | None, typer.Option(hidden=True)] = None,
-    accuracy: Annotated[float | None, typer.Option(hidden=True)] = None,
-    lowest: Annotated[int | None, typer.Option(hidden=True)] = None,
-    highest: Annotated[int | None, typer.Option(hidden=True)] = None,
-    minutes: Annotated[float | None, typer.Option(hidden=True)] = None,
-    usd: Annotated[float | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Measure the missing cells of a suite and report all of them.
 
@@ -83,67 +62,34 @@ def run(
     chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where, "model": model}
     chosen |= {"judge": judge, "user": user, "agent": agent, "unsafe_sandbox": unsafe_sandbox}
     chosen |= {"temperature": temperature, "max_tokens": max_tokens, "reasoning": reasoning}
-    sought = dict(zip(SOUGHT, (latency, accuracy, lowest, highest), strict=True))
-    budget = _first(budget_minutes, minutes), _first(budget_usd, usd)
-    how = RunOptions(models, prefect, as_json, dry_run)
-    _warn_of_deprecated((find or None, latency, accuracy, lowest, highest, minutes, usd))
+    budget = budget_minutes, budget_usd
 
     def work() -> ExitCode:
         path = suites.path_of(suite)
         chosen.update(policies=suites.names_in(policies), concurrency=suites.levels_in(concurrency))
-        given = [*chosen.values(), *sought.values(), *budget, ids, expert, dry_run, find]
+        given = [*chosen.values(), *budget, ids, expert, dry_run]
         if suites.is_night_file(path, given):
             from tutti.cli.sweep.night import run_night
 
             return run_night(path, models, prefect, as_json, night and night.date())
-        _check_of_suite(path, night, None if find else sought)
+        if night is not None:
+            raise UsageError(f"--night: {path} is a suite; only a night file has nights")
         with suites.about(path):
             wanted = suites.suite_of(suite, ids, expert, **chosen)
-            return _suite(suites.within_budget(wanted, *budget), sought if find else None, how)
+            wanted = suites.within_budget(wanted, *budget)
+            return _shown(wanted) if dry_run else measured(wanted, models, prefect, as_json)
 
     conclude(work, exit_zero)
 
 
-def _check_of_suite(path: Path, night: datetime | None, sought: dict[str, Any] | None) -> None:
-    """Raise UsageError for flags that are a night file's, or of a search that was not asked for."""
-    if night is not None:
-        raise UsageError(f"--night: {path} is a suite; only a night file has nights")
-    if sought is not None and any(value is not None for value in sought.values()):
-        raise UsageError("limits belong to `tutti sweep search`, not to `sweep run`")
+def _shown(suite: "Suite") -> ExitCode:
+    """Print the first prompt of each benchmark."""
+    from tutti.tasks.sweeps.plan import dry_run
+    from tutti.tasks.sweeps.spec import parts
 
-
-def _first(new: float | None, old: float | None) -> float | None:
-    return old if new is None else new
-
-
-def _warn_of_deprecated(values: tuple[float | None, ...]) -> None:
-    """Name the replacement of each old flag that was given. `values` are in DEPRECATED's order."""
-    given = [flag for flag, value in zip(DEPRECATED, values, strict=True) if value is not None]
-    if given:
-        renamed = "; ".join(f"{flag} is now {DEPRECATED[flag]}" for flag in given)
-        typer.echo(f"tutti: deprecated: {renamed}", err=True)
-
-
-class RunOptions(NamedTuple):
-    models: Path
-    prefect: bool
-    as_json: bool
-    dry_run: bool
-
-
-def _suite(wanted: "Suite", sought: dict[str, Any] | None, how: RunOptions) -> ExitCode:
-    if how.dry_run:
-        from tutti.tasks.sweeps.plan import dry_run as shown
-        from tutti.tasks.sweeps.spec import parts
-
-        for part in {each.benchmark: each for each in parts(wanted)}.values():
-            typer.echo(shown(part))
-        return ExitCode.DONE
-    if sought is not None:
-        from tutti.cli.sweep.search import run_search
-
-        return run_search(wanted, sought, how.models, how.prefect, how.as_json)
-    return measured(wanted, how.models, how.prefect, how.as_json)
+    for part in {each.benchmark: each for each in parts(suite)}.values():
+        typer.echo(dry_run(part))
+    return ExitCode.DONE
 
 
 def measured(suite: "Suite", models: Path, prefect: bool, as_json: bool) -> ExitCode:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 SuiteName = Annotated[str, typer.Argument(help="a suite file, or its name in deployments/suites")]
 Source = Annotated[Path | None, typer.Option(help="the benchmark's data: a file or folder")]
-Limit = Annotated[int | None, typer.Option(min=1, help="only the first N items")]
-Ids = Annotated[str, typer.Option(help="only these items, separated by commas")]
+Limit = Annotated[int | None, typer.Option(min=1, help="only the first N tasks")]
+Ids = Annotated[str, typer.Option(help="only these tasks, separated by commas")]
 Where = Annotated[
-    str | None, typer.Option(help="SQL filter on the items' attributes: subject = 'physics'")
+    str | None, typer.Option(help="SQL filter on the tasks' attributes: subject = 'physics'")
 ]
 Judge = Annotated[str | None, typer.Option(help="the model that judges answers")]
 User = Annotated[str | None, typer.Option(help="the model that simulates the user")]

@@ -1,4 +1,4 @@
-"""Benchmarks: their items, prompts and scorers. To add one: a file here and a line below."""
+"""Benchmarks: their tasks, prompts and scorers. To add one: a file here and a line below."""
 
 from difflib import get_close_matches
 
@@ -29,7 +29,6 @@ from tutti.tasks.benchmarks.games.text_games import TEXT_GAMES
 from tutti.tasks.benchmarks.games.webshop import WEBSHOP
 from tutti.tasks.benchmarks.harness import HARNESS
 from tutti.tasks.benchmarks.headline import MEAN_SCORE, SHARE_RIGHT, Headline
-from tutti.tasks.benchmarks.item import EXPERTS, ExcludedRow, Item
 from tutti.tasks.benchmarks.lean.theorems import LEAN_THEOREMS
 from tutti.tasks.benchmarks.long_context.mrcr import MRCR
 from tutti.tasks.benchmarks.mnms.benchmark import MNMS
@@ -75,7 +74,8 @@ from tutti.tasks.benchmarks.select import BenchmarkChoice, parse_benchmark, sele
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.tau2.benchmark import TAU2
 from tutti.tasks.benchmarks.user import CUSTOMER, SimulatedUser
-from tutti.tasks.benchmarks.world import CallRefused, World, carry_out
+from tutti.tasks.benchmarks.world import CallRefused, MakeWorld, World, carry_out
+from tutti.tasks.task_sets import EXPERTS, ExcludedRow, Task
 
 BENCHMARKS: dict[str, Benchmark] = {
     benchmark.name: benchmark
@@ -178,13 +178,14 @@ __all__ = [
     "Files",
     "Headline",
     "Hub",
-    "Item",
+    "MakeWorld",
     "OwnBenchmark",
     "OwnReading",
     "Prompt",
     "SimulatedUser",
     "Source",
     "SourceMissing",
+    "Task",
     "UnknownBenchmark",
     "World",
     "benchmark_named",

@@ -1,6 +1,6 @@
-"""The definition of a benchmark: where its data are, how rows become items, its prompt, its scorer.
+"""The definition of a benchmark: where its data are, how rows become tasks, its prompt, its scorer.
 
-In: a `Source`. Out: `Item`s. A benchmark is one file in this package and one line in `BENCHMARKS`.
+In: a `Source`. Out: `Task`s. A benchmark is one file in this package and one line in `BENCHMARKS`.
 """
 
 import json
@@ -13,13 +13,13 @@ from typing import Any
 
 from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
 from tutti.tasks.benchmarks.headline import MEAN_SCORE, SHARE_RIGHT, Headline
-from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.world import MakeWorld
-from tutti.tasks.scoring import GRADED, SCORERS, WHOLE, Scorer, Submission
+from tutti.tasks.scoring import GRADED, SCORERS, UNSCORED, WHOLE, Scorer, Submission
+from tutti.tasks.task_sets import ExcludedRow, Task
 
-Read = Callable[[Files], Iterator[Item | ExcludedRow]]
-Gold = Callable[[Item], str | None]
+Read = Callable[[Files], Iterator[Task | ExcludedRow]]
+Gold = Callable[[Task], str | None]
 
 PUBLISHED = "published"
 """The default rule of a benchmark that has several: its publisher's."""
@@ -27,14 +27,14 @@ PUBLISHED = "published"
 log = logging.getLogger(__name__)
 
 
-def answer_of(item: Item) -> str:
+def answer_of(task: Task) -> str:
     """The gold answer, if the target has it as text, as most do."""
-    answer = item.target["answer"]
-    assert isinstance(answer, str), f"{item.id}: the target's answer is {answer!r}, not text"
+    answer = task.target["answer"]
+    assert isinstance(answer, str), f"{task.key}: the target's answer is {answer!r}, not text"
     return answer
 
 
-def no_gold(item: Item) -> None:
+def no_gold(task: Task) -> None:
     """For benchmarks without an answer that must score 1.0."""
     return None
 
@@ -46,7 +46,7 @@ class Benchmark:
     name: str
     """As users write it: ``gsm8k``."""
     read: Read
-    """Makes items of files; yields `ExcludedRow` for a row that it excludes by rule."""
+    """Makes tasks of files; yields `ExcludedRow` for a row that it excludes by rule."""
     splits: Mapping[str, Sequence[str]]
     """Per split the patterns of its files below a folder; the first that matches is read. The first
     split is the default."""
@@ -79,9 +79,13 @@ class Benchmark:
     command: str | None = None
     """The harness of tutti's that makes its attempts, as a suite's `harness.command` names it."""
     command_needs: Sequence[str] = ()
-    """Files beside the items, of which `command` needs one."""
+    """Files beside the tasks, of which `command` needs one."""
     search_index: str | None = None
     """The id of the index that its agent searches, if its questions are about one."""
+    platform_tools: frozenset[str] = frozenset()
+    """Tools of tutti's that its agent has, over the index of its tasks: ``search``, ``python``."""
+    is_boxed: bool = False
+    """Whether the last box of a message is the answer, not the whole message."""
     rules: Mapping[str, str] = field(default_factory=dict)
     """Other rules that a suite can choose (`data.rule`), each with its scorer's name."""
     own_scorer: Scorer | None = None
@@ -92,7 +96,7 @@ class Benchmark:
     """Its headline measure; None: a mean score where the scorer gives degrees, else the share of
     right answers."""
     subsets: str | None = None
-    """The attribute of its items by which scores are reported too, such as ``subject``."""
+    """The attribute of its tasks by which scores are reported too, such as ``subject``."""
 
     @property
     def headline(self) -> Headline | None:
@@ -102,6 +106,11 @@ class Benchmark:
         if self.scorer in GRADED:
             return MEAN_SCORE
         return SHARE_RIGHT if self.scorer in WHOLE else None
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether its attempts get a score."""
+        return self.own_scorer is not UNSCORED
 
     @property
     def scoring(self) -> Scorer:
@@ -125,8 +134,8 @@ class Benchmark:
             raise BenchmarkError(f"data.rule: {self.name} has no rule {rule!r}; it has {known}")
         return replace(self, scorer=self.rules[rule])
 
-    def load(self, source: Source, left_out: list[ExcludedRow] | None = None) -> Iterator[Item]:
-        """Every item of `source`, in the files' order.
+    def load(self, source: Source, left_out: list[ExcludedRow] | None = None) -> Iterator[Task]:
+        """Every task of `source`, in the files' order.
 
         Excluded rows are added to `left_out`, and their number is logged. Raises SourceMissing,
         BadRow (also for a duplicate id).
@@ -139,9 +148,9 @@ class Benchmark:
             if isinstance(made, ExcludedRow):
                 dropped.append(made)
                 continue
-            if made.id in seen:
-                raise BadRow(files.paths[0], None, "id", f"{made.id} is a duplicate id")
-            seen.add(made.id)
+            if made.key in seen:
+                raise BadRow(files.paths[0], None, "id", f"{made.key} is a duplicate id")
+            seen.add(made.key)
             yield made
         for reason, count in Counter(one.reason for one in dropped[before:]).items():
             log.warning("%s: %d left out: %s", self.name, count, reason)
@@ -156,41 +165,41 @@ class Benchmark:
             source = replace(source, path=self.own)
         return source.files(self.name, self.hub, self.splits[split], self.also)
 
-    def gold_attempt(self, item: Item) -> Submission:
+    def gold_attempt(self, task: Task) -> Submission:
         """The submission that must score 1.0. Raises BenchmarkError if the benchmark has no gold
         answer."""
-        messages, answer = self.gold_messages(item), self.gold(item)
-        return Submission(answer, answer or "", messages, item.target.get("state"))
+        messages, answer = self.gold_messages(task), self.gold(task)
+        return Submission(answer, answer or "", messages, task.target.get("state"))
 
-    def gold_messages(self, item: Item) -> list[dict[str, Any]]:
+    def gold_messages(self, task: Task) -> list[dict[str, Any]]:
         """The messages that an attempt must add to score 1.0: for a target of tool calls one
         assistant message that makes them, else one with the gold answer.
 
-        The item's own messages are not included: their calls are not the attempt's. Raises
+        The task's own messages are not included: their calls are not the attempt's. Raises
         BenchmarkError if the benchmark has no gold answer.
         """
-        answer = self.gold(item)
+        answer = self.gold(task)
         if answer is None:
-            raise BenchmarkError(f"{self.name} comes without a gold answer ({item.id})")
-        if "calls" not in item.target:
+            raise BenchmarkError(f"{self.name} comes without a gold answer ({task.key})")
+        if "calls" not in task.target:
             return [{"role": "assistant", "content": answer}]
-        calls = gold_calls(item)
+        calls = gold_calls(task)
         if not calls:
-            return [{"role": "assistant", "content": item.target.get("response", "")}]
+            return [{"role": "assistant", "content": task.target.get("response", "")}]
         return [{"role": "assistant", "content": None, "tool_calls": calls}]
 
 
-def gold_calls(item: Item) -> list[dict[str, Any]]:
+def gold_calls(task: Task) -> list[dict[str, Any]]:
     """The target's calls in OpenAI's format; of several accepted values the first."""
     return [
         tool_call(f"gold-{place}", call["name"], _arguments(call))
-        for place, call in enumerate(item.target["calls"])
+        for place, call in enumerate(task.target["calls"])
     ]
 
 
-def calls_of(item: Item) -> str:
+def calls_of(task: Task) -> str:
     """The target's calls as JSON text: the gold answer of a tool-call benchmark."""
-    calls = item.target["calls"]
+    calls = task.target["calls"]
     return json.dumps([{"name": call["name"], "arguments": _arguments(call)} for call in calls])
 
 

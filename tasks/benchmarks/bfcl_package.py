@@ -2,7 +2,7 @@
 JavaScript.
 
 The splits are the categories, read from the package's own data (its folder ``bfcl_eval/data``).
-The attempt is the package's (`deployments/harnesses/bfcl_episode.py`), and so is the score. An item
+The attempt is the package's (`deployments/harnesses/bfcl_episode.py`), and so is the score. A task
 of a memory category is a scenario, with all of its questions, because they share the memory that
 its conversations filled.
 
@@ -17,9 +17,9 @@ from functools import partial
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.headline import MEAN_SCORE, SHARE_RIGHT, Headline
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import Task
 
 COMMAND = "{bfcl}"
 """Runs an attempt in the package (`deployments/harnesses/bfcl_episode.py`)."""
@@ -28,24 +28,24 @@ LANGUAGES = ("java", "javascript")
 MEMORIES = ("kv", "rec_sum")
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item per task. Raises BadRow."""
+def read(files: Files) -> Iterator[Task]:
+    """One task per question. Raises BadRow."""
     for row in files.rows():
         name = row.text("id")
         category = name.rpartition("_")[0]
         attributes = {"category": category, "turns": str(len(row.array("question")))}
         if row.name_of("involved_classes") is not None:
             attributes["classes"] = "+".join(sorted(row.texts("involved_classes")))
-        yield Item(name, {"question": _asked(row)}, {}, attributes)
+        yield Task(name, {"question": _asked(row)}, {}, attributes)
 
 
-def read_scenarios(files: Files, category: str) -> Iterator[Item]:
-    """One item per scenario of a memory. Raises BadRow."""
+def read_scenarios(files: Files, category: str) -> Iterator[Task]:
+    """One task per scenario of a memory. Raises BadRow."""
     rows = list(files.rows())
     for scenario, number in sorted(Counter(row.text("scenario") for row in rows).items()):
         question = f"{number} questions about what the user of scenario {scenario} said before."
         attributes = {"category": category, "questions": str(number)}
-        yield Item(f"{category}_{scenario}", {"question": question}, {}, attributes)
+        yield Task(f"{category}_{scenario}", {"question": question}, {}, attributes)
 
 
 def _asked(row: Row) -> str:

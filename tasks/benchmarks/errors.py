@@ -5,7 +5,7 @@ BenchmarkError
 ├── BadBenchmarkFile  a Python file of the user's own that cannot be used
 ├── SourceMissing     the data were not found; the message says what to do
 ├── BadRow            an invalid row; the message names file, line and field
-├── BadPrompt         a prompt file that cannot be used, or a field that an item does not have
+├── BadPrompt         a prompt file that cannot be used, or a field that a task does not have
 └── BadSelection      an invalid selection, or one that names unknown ids
 """
 

@@ -7,12 +7,12 @@ other text field of a row can be selected by (``--where``). The harness scores i
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import Task
 
 
-def read(files: Files) -> Iterator[Item]:
-    """Read one item per row."""
+def read(files: Files) -> Iterator[Task]:
+    """Read one task per row."""
     for row in files.rows():
         name = row.name("id")
         attributes = {
@@ -20,7 +20,7 @@ def read(files: Files) -> Iterator[Item]:
             for key, value in row.data.items()
             if key not in ("id", "question") and isinstance(value, str)
         }
-        yield Item(name, {"question": row.text_or(name, "question")}, {}, attributes)
+        yield Task(name, {"question": row.text_or(name, "question")}, {}, attributes)
 
 
 HARNESS = Benchmark(

@@ -1,7 +1,7 @@
 """Paced programs: agents that only generate load, for the comparison of schedulers.
 
 In: rows with the number of calls of a program, the length of its prompts and the durations of its
-tools; tutti ships some. Out: one item per row. The program ignores what the model says: after each
+tools; tutti ships some. Out: one task per row. The program ignores what the model says: after each
 answer a tool runs for the stated seconds, and its result is appended to the prompt. An attempt is
 correct when it made all its calls. Texts are drawn words, seeded by row and call, so that attempts
 at one row have equal texts and no two rows share a prefix.
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from tutti.storage import now
 from tutti.tasks.agents import ToolResult, refused
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import World
+from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
@@ -74,8 +74,8 @@ def text(seed: str, words: int) -> str:
     return " ".join(Random(seed).choices(WORDS, k=words))
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item per row. Raises BadRow."""
+def read(files: Files) -> Iterator[Task]:
+    """One task per row. Raises BadRow."""
     for row in files.rows():
         name = row.name("id")
         first, added = (_whole(row, each) for each in ("first_words", "added_words"))
@@ -85,7 +85,7 @@ def read(files: Files) -> Iterator[Item]:
         ):
             row.bad("pauses_s", f"{pauses!r} is no list of seconds")
         target = {"state": {"calls": len(pauses) + 1}, "added_words": added, "pauses_s": pauses}
-        yield Item(name, {"question": text(name, first)}, target)
+        yield Task(name, {"question": text(name, first)}, target)
 
 
 def _whole(row: "Row", name: str) -> int:
@@ -95,9 +95,9 @@ def _whole(row: "Row", name: str) -> int:
     return value
 
 
-def world(item: Item, user: "ChatModel | None") -> World:
+def world(task: Task, user: "ChatModel | None") -> World:
     """The world of one attempt."""
-    return PacedWorld(item.id, item.target["added_words"], item.target["pauses_s"])
+    return PacedWorld(task.key, task.target["added_words"], task.target["pauses_s"])
 
 
 PACED = Benchmark(

@@ -1,9 +1,9 @@
-"""Prompts: a YAML file and an item in, OpenAI messages out.
+"""Prompts: a YAML file and a task in, OpenAI messages out.
 
-A file has ``system`` and ``user``, texts with ``{field}`` for an item's field (``{{`` and ``}}``
+A file has ``system`` and ``user``, texts with ``{field}`` for a task's field (``{{`` and ``}}``
 are braces), and ``examples``: either ``given``, a list of ``{field: text}``, or ``retrieve`` with
 ``from`` (a JSONL file of such objects, beside the prompt's file), ``by`` (the field to compare) and
-``count``: those nearest to the item by BM25, nearest last, never the item's own text. An example is
+``count``: those nearest to the task by BM25, nearest last, never the task's own text. An example is
 a turn rendered from ``user`` and one from ``assistant``. Inserted text is not expanded again, so a
 question that contains braces is unchanged.
 """
@@ -19,10 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tutti.storage import artifact_id
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.errors import BadPrompt
-from tutti.tasks.benchmarks.item import IMAGE, Item
 from tutti.tasks.benchmarks.rows import read_rows
 from tutti.tasks.config import read_document
 from tutti.tasks.retrieval import WordIndex
+from tutti.tasks.task_sets import IMAGE, Task
 
 FOLDER = Path(__file__).parent / "prompts"
 _PART = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}|[{}]")
@@ -55,7 +55,7 @@ class Template:
                 return match[0][0]
             if match[1] not in fields:
                 known = ", ".join(fields) or "none"
-                raise BadPrompt(f"no field {match[1]!r}; the item's fields are {known}")
+                raise BadPrompt(f"no field {match[1]!r}; the task's fields are {known}")
             return fields[match[1]]
 
         return _PART.sub(put, self.text)
@@ -89,7 +89,7 @@ class PromptFile(_Strict):
 
     system: str | None = None
     user: str | None = None
-    """None if the item itself has the conversation."""
+    """None if the task itself has the conversation."""
     examples: Examples | None = None
 
 
@@ -118,7 +118,7 @@ class Prompt:
 
     @property
     def fields(self) -> list[str]:
-        """The names of the item's fields that it inserts, without duplicates."""
+        """The names of the task's fields that it inserts, without duplicates."""
         parts = (part for part in (self._system, self._user) if part is not None)
         return list(dict.fromkeys(name for part in parts for name in part.fields))
 
@@ -128,29 +128,29 @@ class Prompt:
         except BadPrompt as error:
             raise BadPrompt(f"prompt {self.name}: {part}: {error}") from error
 
-    def render(self, item: Item) -> list[Message]:
-        """The first messages of an attempt at `item`.
+    def render(self, task: Task) -> list[Message]:
+        """The first messages of an attempt at `task`.
 
-        An item's own conversation is kept; the system text is put before it, joined with the item's
-        own. Raises BadPrompt for a field that the item does not have.
+        A task's own conversation is kept; the system text is put before it, joined with the task's
+        own. Raises BadPrompt for a field that the task does not have.
         """
         try:
-            return self._render(item)
+            return self._render(task)
         except BadPrompt as error:
-            raise BadPrompt(f"prompt {self.name}, item {item.id}: {error}") from error
+            raise BadPrompt(f"prompt {self.name}, task {task.key}: {error}") from error
 
-    def _render(self, item: Item) -> list[Message]:
-        system = self._system.render(item.fields).strip() if self._system else ""
-        given = [dict(message) for message in item.messages]
+    def _render(self, task: Task) -> list[Message]:
+        system = self._system.render(task.inputs).strip() if self._system else ""
+        given = [dict(message) for message in task.given]
         if given and given[0]["role"] == "system":
             system = "\n\n".join(text for text in (given.pop(0)["content"], system) if text)
         messages: list[Message] = [{"role": "system", "content": system}] if system else []
         if given or self._user is None:
             return messages + given
-        for example in self._examples(item):
+        for example in self._examples(task):
             messages += self._turns(self._user, example)
-        question = self._user.render(item.fields).strip()
-        return [*messages, {"role": "user", "content": _with_image(question, item)}]
+        question = self._user.render(task.inputs).strip()
+        return [*messages, {"role": "user", "content": _with_image(question, task)}]
 
     def _turns(self, user: Template, example: Mapping[str, str]) -> list[Message]:
         assert self._assistant is not None, f"prompt {self.name} has no examples"
@@ -159,17 +159,17 @@ class Prompt:
             {"role": "assistant", "content": self._assistant.render(example).strip()},
         ]
 
-    def _examples(self, item: Item) -> Sequence[Mapping[str, str]]:
+    def _examples(self, task: Task) -> Sequence[Mapping[str, str]]:
         examples = self.file.examples
         if examples is None:
             return []
-        own = item.fields.get(examples.by)
+        own = task.inputs.get(examples.by)
         if examples.given:
             return [one for one in examples.given if own is None or one.get(examples.by) != own]
         if own is None:
             raise BadPrompt(f"no field {examples.by!r} to find examples by")
         rows, index = self._pool
-        # One more than needed: the nearest may be the item itself, which would reveal its answer.
+        # One more than needed: the nearest may be the task itself, which would reveal its answer.
         found = [rows[place] for place, _ in index.best(own, len(rows))]
         others = [one for one in found if one[examples.by].split() != own.split()]
         return others[: examples.count][::-1]
@@ -190,8 +190,8 @@ class Prompt:
         return rows, WordIndex.of([row[examples.by] for row in rows])
 
 
-def _with_image(text: str, item: Item) -> str | list[dict[str, Any]]:
-    url = item.fields.get(IMAGE)
+def _with_image(text: str, task: Task) -> str | list[dict[str, Any]]:
+    url = task.inputs.get(IMAGE)
     if url is None:
         return text
     return [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}]
@@ -217,19 +217,19 @@ def load_prompt(name: str | Path) -> Prompt:
     return Prompt(file.stem, parsed, file.parent)
 
 
-def first_prompt(benchmark: Benchmark, items: Sequence[Item], prompt: Prompt | None = None) -> str:
-    """The output of ``--dry-run``: the first item's rendered prompt, and its tools.
+def first_prompt(benchmark: Benchmark, tasks: Sequence[Task], prompt: Prompt | None = None) -> str:
+    """The output of ``--dry-run``: the first task's rendered prompt, and its tools.
 
-    Raises BadPrompt if there is no item.
+    Raises BadPrompt if there is no task.
     """
-    if not items:
-        raise BadPrompt(f"{benchmark.name}: no item is selected, so there is no prompt to show")
-    item = items[0]
-    messages = (prompt or load_prompt(benchmark.prompt)).render(item)
-    shown = [f"# {benchmark.name}, item {item.id}, scorer {benchmark.scorer}"]
+    if not tasks:
+        raise BadPrompt(f"{benchmark.name}: no task is selected, so there is no prompt to show")
+    task = tasks[0]
+    messages = (prompt or load_prompt(benchmark.prompt)).render(task)
+    shown = [f"# {benchmark.name}, task {task.key}, scorer {benchmark.scorer}"]
     shown += [f"## {message['role']}\n{_shown(message)}" for message in messages]
-    if item.tools:
-        names = ", ".join(one["function"]["name"] for one in item.tools)
+    if task.tools:
+        names = ", ".join(one["function"]["name"] for one in task.tools)
         shown.append(f"## tools\n{names}")
     return "\n\n".join(shown)
 

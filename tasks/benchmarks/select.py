@@ -1,8 +1,8 @@
-"""Selects a benchmark (``gsm8k@revision:4``, ``my.jsonl:4``) and its items (``--limit``,
+"""Selects a benchmark (``gsm8k@revision:4``, ``my.jsonl:4``) and its tasks (``--limit``,
 ``--ids``, ``--where``).
 
-In: the user's text, and items. Out: a `BenchmarkChoice`, and the chosen items in the order of the
-source: the same selection gives the same items in the same order.
+In: the user's text, and tasks. Out: a `BenchmarkChoice`, and the chosen tasks in the order of the
+source: the same selection gives the same tasks in the same order.
 """
 
 import re
@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from tutti.tasks.benchmarks.errors import BadSelection
-from tutti.tasks.benchmarks.item import Item
+from tutti.tasks.task_sets import Task
 
 MAX_TRIALS = 10_000  # more is a typing error
 NAMED_IDS = 5  # ids shown in an error
@@ -37,7 +37,7 @@ class BenchmarkChoice:
     revision: str | None = None
     """Revision on the hub; None for the pinned one."""
     trials: int = 1
-    """Samples per item, each with its own seed."""
+    """Samples per task, each with its own seed."""
     path: Path | None = None
     """The file of a benchmark of the user's own, or the folder of a synthesized domain; its name is
     then made from the file's or the folder's."""
@@ -83,20 +83,20 @@ def _name_of(file: str) -> str:
 
 
 def select(
-    items: Iterable[Item],
+    tasks: Iterable[Task],
     limit: int | None = None,
     ids: Sequence[str] | None = None,
     where: str | None = None,
-) -> list[Item]:
-    """The items whose id is among `ids` and whose attributes match `where`, the first `limit`.
+) -> list[Task]:
+    """The tasks whose id is among `ids` and whose attributes match `where`, the first `limit`.
 
-    None selects all. `where` is one SQL expression over the items' attributes and ``id``, all text
-    (``subject = 'physics' and level::int > 3``); an attribute that an item lacks is NULL. Raises
+    None selects all. `where` is one SQL expression over the tasks' attributes and ``id``, all text
+    (``subject = 'physics' and level::int > 3``); an attribute that a task lacks is NULL. Raises
     BadSelection for unknown ids, an invalid expression, a limit below 1.
     """
     if limit is not None and limit < 1:
-        raise BadSelection(f"the limit must be at least 1 item, not {limit}")
-    chosen = list(items)
+        raise BadSelection(f"the limit must be at least 1 task, not {limit}")
+    chosen = list(tasks)
     if ids is not None:
         chosen = _with_ids(chosen, ids)
     if where is not None:
@@ -104,25 +104,25 @@ def select(
     return chosen if limit is None else chosen[:limit]
 
 
-def _with_ids(items: list[Item], ids: Sequence[str]) -> list[Item]:
-    unknown = sorted(set(ids) - {item.id for item in items})
+def _with_ids(tasks: list[Task], ids: Sequence[str]) -> list[Task]:
+    unknown = sorted(set(ids) - {task.key for task in tasks})
     if unknown:
-        some = ", ".join(item.id for item in items[:NAMED_IDS]) or "none"
-        raise BadSelection(f"no items {', '.join(unknown[:NAMED_IDS])}; the ids begin {some}")
+        some = ", ".join(task.key for task in tasks[:NAMED_IDS]) or "none"
+        raise BadSelection(f"no tasks {', '.join(unknown[:NAMED_IDS])}; the ids begin {some}")
     wanted = set(ids)
-    return [item for item in items if item.id in wanted]
+    return [task for task in tasks if task.key in wanted]
 
 
-def _fitting(items: list[Item], where: str) -> list[Item]:
-    """The items that match the expression. It is evaluated as an expression, never as a statement,
+def _fitting(tasks: list[Task], where: str) -> list[Task]:
+    """The tasks that match the expression. It is evaluated as an expression, never as a statement,
     in a separate database that cannot read files, load extensions or change settings."""
-    names = sorted({name for item in items for name in item.attributes} - {"id"})
+    names = sorted({name for task in tasks for name in task.attributes} - {"id"})
     columns: dict[str, pa.Array] = {
-        "id": pa.array([item.id for item in items], pa.string()),
-        **{n: pa.array([item.attributes.get(n) for item in items], pa.string()) for n in names},
+        "id": pa.array([task.key for task in tasks], pa.string()),
+        **{n: pa.array([task.attributes.get(n) for task in tasks], pa.string()) for n in names},
     }
     # A column name that cannot occur in an expression by accident.
-    table = pa.table({**columns, "\x01place": pa.array(range(len(items)), pa.int64())})
+    table = pa.table({**columns, "\x01place": pa.array(range(len(tasks)), pa.int64())})
     settings = {"enable_external_access": "false", "lock_configuration": "true", "threads": "1"}
     with duckdb.connect(":memory:", config=dict(settings)) as connection:
         try:
@@ -132,4 +132,4 @@ def _fitting(items: list[Item], where: str) -> list[Item]:
             first = str(error).splitlines()[0].rstrip(".!")
             known = ", ".join(["id", *names])
             raise BadSelection(f"--where {where!r}: {first}. The attributes are {known}") from error
-    return [items[place] for place in sorted(places)]
+    return [tasks[place] for place in sorted(places)]

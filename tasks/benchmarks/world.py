@@ -1,6 +1,6 @@
 """The environment of an attempt in an interactive benchmark: its tools and the agent's partner.
 
-In: an item, and a model if a person is simulated. Out: a `World`, one per attempt, which holds
+In: a task, and a model if a person is simulated. Out: a `World`, one per attempt, which holds
 all state that the attempt changes and is discarded with it.
 """
 
@@ -12,7 +12,7 @@ from tutti.tasks.agents import ToolResult, Tools, arguments_of, refused
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
-    from tutti.tasks.benchmarks.item import Item
+    from tutti.tasks.task_sets import Task
 
 
 class World(Tools, Protocol):
@@ -44,7 +44,7 @@ class World(Tools, Protocol):
         ...
 
 
-MakeWorld = Callable[["Item", "ChatModel | None"], World]
+MakeWorld = Callable[["Task", "ChatModel | None"], World]
 """Makes one attempt's world. The model plays the user, if the benchmark needs one."""
 
 Act = Callable[[str, dict[str, Any]], Awaitable[str]]

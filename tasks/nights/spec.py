@@ -21,7 +21,6 @@ from tutti.tasks.sweeps.spec import (
     Suite,
     check_cron,
     read_suite,
-    with_new_places,
 )
 
 SMOKE = "smoke"  # a stage of this name that fails ends the night, unless the file says otherwise
@@ -133,13 +132,12 @@ class Night:
 
 
 def read_night(path: Path) -> NightFile:
-    """Read and validate a night file, or a suite as a night of one stage; old keys of suites are
-    named on stderr.
+    """Read and validate a night file, or a suite as a night of one stage.
 
     Raises SuiteError with file, line, field and value.
     """
     if is_night(path):
-        document = _with_new_places(read_document(path, SuiteError))
+        document = read_document(path, SuiteError)
     else:
         document = Document(path, _of_one(read_suite(path)), {}, SuiteError)
     return document.check(NightFile, {"folder": path.parent})
@@ -152,12 +150,6 @@ def is_night(path: Path) -> bool:
     except (FileNotFoundError, SuiteError):
         return False  # which `read_suite` tells best
     return isinstance(content, dict) and "stages" in content
-
-
-def _with_new_places(document: Document) -> Document:
-    stages = document.content["stages"]
-    names = [each for each in stages if isinstance(each, str)] if isinstance(stages, dict) else []
-    return with_new_places(document, Suite, [("stages", name, "suite") for name in names])
 
 
 def _of_one(suite: Suite) -> dict[str, Any]:

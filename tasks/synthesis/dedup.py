@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from tutti.tasks.synthesis.task import Task
+from tutti.tasks.task_sets import Task
 
 WORD = re.compile(r"[A-Za-z0-9_.']+|[^\sA-Za-z0-9_.']")
 
@@ -20,10 +20,13 @@ def duplicate_reasons(tasks: Iterable[Task]) -> list[str]:
     near: set[tuple[str, ...]] = set()
     reasons = []
     for task in tasks:
-        words = tuple(word.lower() for word in WORD.findall(task.question))
+        words = tuple(word.lower() for word in WORD.findall(task.inputs["question"]))
         slots = tuple(f"{key}={value}" for key, value in sorted(task.slots.items()))
         aliased = tuple(slot.rsplit(".", 1)[-1] for slot in slots)
-        keys = {(task.family, "slots", *slots), (task.family, "alias", task.answer, *aliased)}
+        keys = {
+            (task.family, "slots", *slots),
+            (task.family, "alias", task.target["answer"], *aliased),
+        }
         if words in exact:
             reasons.append("exact duplicate")
         elif near & keys:

@@ -1,11 +1,11 @@
-"""The gates: a candidate becomes a task only if the oracle solves it and the no-op agent does not.
+"""The gates of questions over the standard library: an oracle solves it, a no-op agent does not.
 
 Both run through the real agent loop with the real tools. Rejects are kept with their reason.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 from tutti.tasks.agents import (
     AttemptLimits,
@@ -20,62 +20,91 @@ from tutti.tasks.agents import (
     run_attempt,
 )
 from tutti.tasks.scoring import score_exact
+from tutti.tasks.synthesis.dedup import duplicate_reasons
 from tutti.tasks.synthesis.families import FAMILIES
-from tutti.tasks.synthesis.task import Task
+from tutti.tasks.task_sets import PASSED, Task, Verdict, verdict
 
 CONCURRENCY = 8
-DUPLICATES, ORACLE, NO_OP = "duplicates", "oracle", "no_op"
-LIBRARY_GATES = {name: place for place, name in enumerate((DUPLICATES, ORACLE, NO_OP), 1)}
-"""The gates of a set over the standard library, each with its place. The first is in `dedup`."""
 
 
-@dataclass(frozen=True)
-class GateResult:
-    """The gates' decision on a candidate."""
+@dataclass
+class LibraryBench:
+    """What the gates may use."""
 
-    task: Task
-    rejected_by: str
-    """A gate's name; empty if none rejected it."""
-    reason: str
-    oracle: Trajectory
-
-    @property
-    def accepted(self) -> bool:
-        """Whether it becomes a task."""
-        return not self.rejected_by
+    toolbox: Toolbox
+    on_progress: Callable[[int, int], None] = lambda done, total: None
+    """Of the gate that takes the time, the oracle's."""
+    solved: dict[str, Trajectory] = field(default_factory=dict)
+    """By task, what the oracle did."""
 
 
-async def gate(
-    candidates: Sequence[Task], toolbox: Toolbox, on_done: Callable[[], None] = lambda: None
-) -> list[GateResult]:
-    """Judge every candidate, in order. `on_done` is called after each.
+class Duplicates:
+    """Compares with the candidates before."""
 
-    Raises ToolUnavailable if a tool's service fails: no verdict is better than a wrong one.
-    """
+    name = "duplicates"
+
+    async def judge(self, tasks: Sequence[Task], bench: LibraryBench) -> list[Verdict]:
+        """The later of two is rejected."""
+        return [verdict(reason) for reason in duplicate_reasons(tasks)]
+
+
+class Oracle:
+    """Solves tasks with the tools alone."""
+
+    name = "oracle"
+
+    async def judge(self, tasks: Sequence[Task], bench: LibraryBench) -> list[Verdict]:
+        """Raises ToolUnavailable if a tool's service fails: no verdict is better than a wrong
+        one."""
+
+        async def one(task: Task) -> Verdict:
+            found = await _solved(task, bench)
+            bench.on_progress(len(bench.solved), len(tasks))
+            return found
+
+        return await _each(tasks, one)
+
+
+class NoOp:
+    """Answers without tools."""
+
+    name = "no_op"
+
+    async def judge(self, tasks: Sequence[Task], bench: LibraryBench) -> list[Verdict]:
+        """A task that needs no tools is rejected."""
+
+        async def one(task: Task) -> Verdict:
+            question, environment = opening(task.inputs["question"]), Environment(bench.toolbox)
+            idle = await run_attempt(question, NoOpModel(), environment, AttemptLimits())
+            is_solved = score_exact(idle.answer, task.target["answer"]).correct
+            return verdict("solved without tools" if is_solved else "")
+
+        return await _each(tasks, one)
+
+
+LIBRARY_GATES = {gate.name: gate for gate in (Duplicates(), Oracle(), NoOp())}
+
+
+async def _each(tasks: Sequence[Task], one: Callable[[Task], Awaitable[Verdict]]) -> list[Verdict]:
     slots = asyncio.Semaphore(CONCURRENCY)
 
-    async def judge(task: Task) -> GateResult:
+    async def in_turn(task: Task) -> Verdict:
         async with slots:
-            verdict = await _judge(task, toolbox)
-            on_done()
-            return verdict
+            return await one(task)
 
-    return list(await asyncio.gather(*(judge(task) for task in candidates)))
+    return list(await asyncio.gather(*(in_turn(task) for task in tasks)))
 
 
-async def _judge(task: Task, toolbox: Toolbox) -> GateResult:
-    limits = AttemptLimits()
+async def _solved(task: Task, bench: LibraryBench) -> Verdict:
     oracle = OracleModel(FAMILIES[task.family].solve(task.slots), boxed("ANSWER"))
-    environment = Environment(toolbox)
-    solved = await run_attempt(opening(task.question), oracle, environment, limits)
+    question, environment = opening(task.inputs["question"]), Environment(bench.toolbox)
+    solved = await run_attempt(question, oracle, environment, AttemptLimits())
     if solved.status == "infra_error":
         raise ToolUnavailable(solved.error_message or "a tool failed")
-    if not score_exact(solved.answer, task.answer).correct:
-        reason = f"answered {solved.answer!r}"
-        if solved.answer is None:
-            reason = str(solved.messages[-1]["content"] or solved.stop_reason)
-        return GateResult(task, ORACLE, reason[:200], solved)
-    idle = await run_attempt(opening(task.question), NoOpModel(), environment, limits)
-    if score_exact(idle.answer, task.answer).correct:
-        return GateResult(task, NO_OP, "solved without tools", solved)
-    return GateResult(task, "", "", solved)
+    bench.solved[task.task_id] = solved
+    if score_exact(solved.answer, task.target["answer"]).correct:
+        return PASSED
+    reason = f"answered {solved.answer!r}"
+    if solved.answer is None:
+        reason = str(solved.messages[-1]["content"] or solved.stop_reason)
+    return Verdict(False, reason[:200])

@@ -18,13 +18,14 @@ from tutti.storage import catalog as cat
 from tutti.tasks.agents import Toolbox
 from tutti.tasks.retrieval import Document, corpus_id
 from tutti.tasks.sandbox import Sandbox, level_for_models
-from tutti.tasks.synthesis.dedup import duplicate_reasons
 from tutti.tasks.synthesis.families import FAMILIES
-from tutti.tasks.synthesis.gates import DUPLICATES, LIBRARY_GATES, GateResult, gate
+from tutti.tasks.synthesis.gates import LIBRARY_GATES, Duplicates, LibraryBench
 from tutti.tasks.synthesis.making.rows import verdicts_of
-from tutti.tasks.synthesis.task import Task
+from tutti.tasks.synthesis.task import row_of, task_of_row
+from tutti.tasks.task_sets import Judged, Task, run_gates
 
 GENERATOR_VERSION = "2"
+POSITIONS = {name: place for place, name in enumerate(LIBRARY_GATES, 1)}
 POCKET_FAMILIES = ("module", "parameter", "default", "expression", "arithmetic", "count_sum")
 
 
@@ -81,43 +82,24 @@ async def synthesize(
     known = find_task_set(catalog, request_hash)
     if known is not None:
         return known
-    candidates = propose(documents, request)
-    reasons = duplicate_reasons(candidates)
-    unique = [task for task, reason in zip(candidates, reasons, strict=True) if not reason]
-    gated = await _gate_all(unique, search_url, on_progress)
-    accepted = [verdict.task for verdict in gated if verdict.accepted]
+    judged = [Judged(task) for task in propose(documents, request)]
+    async with aiohttp.ClientSession() as session:
+        toolbox = Toolbox(session, search_url, Sandbox(level_for_models()))
+        bench = LibraryBench(toolbox, on_progress)
+        await run_gates(judged, LIBRARY_GATES.values(), bench)
+    accepted = sorted(each.task.task_id for each in judged if each.reason is None)
     if not accepted:
         raise ValueError("no candidate passed the gates; the table `tasks` has the reasons")
-    task_set_id = artifact_id("task_set", sorted(t.task_id for t in accepted), [index_id])
-    repeated = [each for each in zip(candidates, reasons, strict=True) if each[1]]
-    rows = [
-        _row(task_set_id, task, "duplicate", f"{DUPLICATES}: {reason}") for task, reason in repeated
-    ]
-    rows += [_gated_row(task_set_id, verdict) for verdict in gated]
+    task_set_id = artifact_id("task_set", accepted, [index_id])
     detail = {"request": request_hash, "asked": request.model_dump(), "accepted": len(accepted)}
-    detail |= {"candidates": len(candidates), "corpus_id": corpus_id(documents)}
+    detail |= {"candidates": len(judged), "corpus_id": corpus_id(documents)}
     if catalog.artifact(task_set_id) is None:  # another request may have produced the same tasks
-        judged = [(task.task_id, DUPLICATES, reason) for task, reason in repeated]
-        judged += [(each.task.task_id, each.rejected_by, each.reason) for each in gated]
-        verdicts = _verdicts(task_set_id, judged)
+        known_set = {"task_set_id": task_set_id}
+        rows = [_row(each, bench) | known_set for each in judged]
+        verdicts = [row | known_set for e in judged for row in verdicts_of(e.as_row(), POSITIONS)]
         commit(catalog, {"tasks": rows, "gate_verdicts": verdicts})
     catalog.enter_artifact(task_set_id, detail, [index_id])
     return task_set_id
-
-
-async def _gate_all(
-    candidates: list[Task], search_url: str, on_progress: Callable[[int, int], None]
-) -> list[GateResult]:
-    done = 0
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        on_progress(done, len(candidates))
-
-    async with aiohttp.ClientSession() as session:
-        toolbox = Toolbox(session, search_url, Sandbox(level_for_models()))
-        return await gate(candidates, toolbox, count)
 
 
 def find_task_set(catalog: Catalog, request_hash: str) -> str | None:
@@ -155,7 +137,7 @@ def read_tasks(catalog: Catalog, task_set_id: str, split: str) -> list[Task]:
         f"and task_set_id = '{task_set_id}' and split = '{split}' order by task_id",
         catalog.home,
     )
-    return [Task.from_row(row | {"slots": json.loads(row["slots"])}) for row in rows]
+    return [task_of_row(row | {"slots": json.loads(row["slots"])}) for row in rows]
 
 
 def read_conversations(catalog: Catalog, task_set_id: str, split: str) -> list[dict[str, Any]]:
@@ -175,26 +157,15 @@ def read_conversations(catalog: Catalog, task_set_id: str, split: str) -> list[d
     ]
 
 
-def _gated_row(task_set_id: str, verdict: GateResult) -> dict[str, Any]:
-    status = "accepted" if verdict.accepted else "rejected"
-    messages = json.dumps(verdict.oracle.messages, ensure_ascii=False)
-    reason = "" if verdict.accepted else f"{verdict.rejected_by}: {verdict.reason}"
-    return _row(task_set_id, verdict.task, status, reason) | {"oracle_messages": messages}
-
-
-def _verdicts(task_set_id: str, judged: Sequence[tuple[str, str, str]]) -> list[dict[str, Any]]:
-    """What each gate said of candidates: (task id, the gate that rejected it or none, reason).
-    The gates before that one passed it."""
-    names, found = list(LIBRARY_GATES), []
-    for task_id, rejected_by, reason in judged:
-        shown = names[: LIBRARY_GATES.get(rejected_by, len(names))]
-        row = {"task_id": task_id, "accepted": not rejected_by, "reason": reason}
-        row |= {"gates": shown, "measured": [None] * len(shown)}
-        found += [each | {"task_set_id": task_set_id} for each in verdicts_of(row, LIBRARY_GATES)]
-    return found
-
-
-def _row(task_set_id: str, task: Task, status: str, reason: str) -> dict[str, Any]:
-    row = task.as_row() | {"slots": json.dumps(task.slots, sort_keys=True)}
-    row |= {"sources": list(task.sources), "task_set_id": task_set_id, "gated_at": cat.now()}
+def _row(judged: Judged[Task], bench: LibraryBench) -> dict[str, Any]:
+    task, status, reason = judged.task, "accepted", ""
+    if judged.reason is not None:
+        gate = judged.gates[-1]
+        status = "duplicate" if gate == Duplicates.name else "rejected"
+        reason = f"{gate}: {judged.reason}"
+    row = row_of(task) | {"slots": json.dumps(task.slots, sort_keys=True)}
+    row |= {"sources": list(task.sources), "gated_at": cat.now()}
+    if status != "duplicate":  # of one with the same id, which the oracle may have solved
+        messages = bench.solved[task.task_id].messages
+        row["oracle_messages"] = json.dumps(messages, ensure_ascii=False)
     return row | {"status": status, "reason": reason}

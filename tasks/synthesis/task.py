@@ -1,52 +1,50 @@
-"""A task: a question, its verified answer, and the documents it is based on."""
+"""Made questions over documents: how a family proposes and solves them.
+
+Its tasks have a question, a verified answer, and the documents the answer depends on.
+"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, Protocol
 
-from tutti.storage import artifact_id
 from tutti.tasks.agents import Oracle, ToolUse
 from tutti.tasks.retrieval import Document
+from tutti.tasks.task_sets import Slots, Task
 
-Slots = dict[str, str]
+
+def question_task(
+    family: str, question: str, answer: str, slots: Slots, sources: Sequence[str], split: str
+) -> Task:
+    """A made task; `answer` is what a correct agent puts in the box, character for character."""
+    return Task(
+        "",
+        {"question": question},
+        {"answer": answer},
+        family=family,
+        split=split,
+        sources=tuple(sources),
+        slots=slots,
+    )
 
 
-@dataclass(frozen=True)
-class Task:
-    """One question with a verifiable answer."""
+def row_of(task: Task) -> dict[str, Any]:
+    """Plain JSON-able form with its id; `task_of_row` reads it back."""
+    return {
+        "task_id": task.task_id,
+        "family": task.family,
+        "question": task.inputs["question"],
+        "answer": task.target["answer"],
+        "slots": task.slots,
+        "sources": task.sources,
+        "split": task.split,
+    }
 
-    family: str
-    question: str
-    answer: str
-    """What a correct agent puts in the box, character for character."""
-    slots: Slots
-    """The subject of the question; the oracle agent solves the task from these, never from
-    `answer`."""
-    sources: tuple[str, ...]
-    """Names of the documents the answer depends on."""
-    split: str
 
-    @property
-    def task_id(self) -> str:
-        """Content hash: the same question with the same answer is the same task."""
-        return artifact_id("task", [self.family, self.question, self.answer])
-
-    def as_row(self) -> dict[str, Any]:
-        """Plain JSON-able form with its id; `Task.from_row` reads it back."""
-        return {"task_id": self.task_id, **asdict(self)}
-
-    @classmethod
-    def from_row(cls, row: dict[str, Any]) -> "Task":
-        """The inverse of `as_row`. Raises KeyError for a missing field."""
-        return cls(
-            family=row["family"],
-            question=row["question"],
-            answer=row["answer"],
-            slots=dict(row["slots"]),
-            sources=tuple(row["sources"]),
-            split=row["split"],
-        )
+def task_of_row(row: dict[str, Any]) -> Task:
+    """The inverse of `row_of`. Raises KeyError for a missing field."""
+    names = ("family", "question", "answer")
+    family, question, answer = (row[name] for name in names)
+    return question_task(family, question, answer, dict(row["slots"]), row["sources"], row["split"])
 
 
 class Family(Protocol):

@@ -17,7 +17,7 @@ from tutti.storage import Catalog, Home, query
 from tutti.storage import catalog as cat
 from tutti.tasks.benchmarks import SourceMissing, parse_benchmark
 from tutti.tasks.serving import weights_id
-from tutti.tasks.sweeps.plan import Problem, made_tasks, read_set
+from tutti.tasks.sweeps.plan import TaskSet, made_tasks, read_set
 from tutti.tasks.sweeps.spec import STDLIB, Suite, open_named
 from tutti.tasks.synthesis import find_made
 from tutti.tasks.training.checkpoints import settings_of
@@ -87,53 +87,53 @@ def planned_tasks(job: PolicyJob, catalog: Catalog | None) -> PlannedData:
     found = PlannedData()
     counts, sides = [], []
     for suite in (rollout_suite(job), held_out_suite(job)):
-        count, problems, missing = _count(suite, catalog)
+        count, tasks, missing = _count(suite, catalog)
         counts.append(count)
-        sides.append(problems)
+        sides.append(tasks)
         found.missing += [each for each in missing if each not in found.missing]
     train = counts[0]
     few = "" if train.exact else "at most "
     text = "unknown before the data are here" if train.most is None else f"{few}{train.most:,}"
     found.facts.append(PlanFact("rollouts", "tasks", train.most, text))
-    if all(sides):
+    train_tasks, test_tasks = sides
+    if train_tasks is not None and test_tasks is not None:
         home = None if catalog is None else catalog.home
-        tasks = keep_apart(sides[0], sides[1], job, home)
-        found.facts.append(left_out_fact("rollouts", Counter(tasks.left_out.values())))
+        apart = keep_apart(train_tasks, test_tasks, job, home)
+        found.facts.append(left_out_fact("rollouts", Counter(apart.left_out.values())))
     found.facts += held_out_facts(job, counts[1])
     return found
 
 
-Problems = tuple[Problem, ...]
-
-
-def _count(suite: Suite, catalog: Catalog | None) -> tuple[TaskCount, Problems, list[MissingThing]]:
+def _count(
+    suite: Suite, catalog: Catalog | None
+) -> tuple[TaskCount, TaskSet | None, list[MissingThing]]:
     """How many tasks a suite has, the tasks as far as they are here, and what is missing."""
     if suite.benchmark == STDLIB:
         made = None if catalog is None else find_made(catalog, suite.tasks)
         if made is not None and catalog is not None:
-            problems = made_tasks(made[0], catalog, suite.data.split).problems
-            return TaskCount(len(problems)), problems, []
+            tasks = made_tasks(made[0], catalog, suite.data.split)
+            return TaskCount(len(tasks.tasks)), tasks, []
         asked = suite.tasks
         is_train = suite.data.split == "train"
         each = asked.train_per_family if is_train else asked.test_per_family
-        return TaskCount(each * len(asked.families), exact=False), (), []
+        return TaskCount(each * len(asked.families), exact=False), None, []
     benchmark, source = open_named(suite.benchmark, suite.data), suite.data.source
     own = source or benchmark.own or parse_benchmark(suite.benchmark).path
     if own is None:
         todo = "give the data's folder with `suite.data.source`"
         if benchmark.hub is None:
-            return TaskCount(None), (), [MissingThing(f"no data of {benchmark.name}", todo)]
+            return TaskCount(None), None, [MissingThing(f"no data of {benchmark.name}", todo)]
         if find_spec(HUB) is None:
             what = f"no data: {benchmark.name} is on the hub, and {HUB} is not installed"
-            return TaskCount(None), (), [MissingThing(what, f"install it, or {todo}")]
-        return TaskCount(None), (), []
+            return TaskCount(None), None, [MissingThing(what, f"install it, or {todo}")]
+        return TaskCount(None), None, []
     try:
-        problems = read_set(suite).problems
-        return TaskCount(len(problems)), problems, []
+        tasks = read_set(suite)
+        return TaskCount(len(tasks.tasks)), tasks, []
     except SourceMissing as error:
         repository = "" if benchmark.hub is None else f" (hub: {benchmark.hub.repository})"
         todo = f"put the benchmark's files there{repository}, or change `suite.data.source`"
-        return TaskCount(None), (), [MissingThing(f"no data: {error}", todo)]
+        return TaskCount(None), None, [MissingThing(f"no data: {error}", todo)]
 
 
 def reused_facts(job: AnyJob, base: PlannedBase, catalog: Catalog | None) -> list[PlanFact]:

@@ -46,7 +46,7 @@ def test_tasks_that_only_a_harness_knows(tmp_path: Path) -> None:
     """A row needs no more than its id; what else is text can be selected by."""
     file = tmp_path / "test.jsonl"
     file.write_text('{"id": 7}\n{"id": "b", "question": "q", "repo": "x", "n": 1}\n')
-    items = list(benchmark_named("harness").load(Source(file)))
-    assert [item.id for item in items] == ["7", "b"]
-    assert [item.fields["question"] for item in items] == ["7", "q"]
-    assert items[1].attributes == {"repo": "x"}
+    tasks = list(benchmark_named("harness").load(Source(file)))
+    assert [task.key for task in tasks] == ["7", "b"]
+    assert [task.inputs["question"] for task in tasks] == ["7", "q"]
+    assert tasks[1].attributes == {"repo": "x"}

@@ -11,31 +11,34 @@ from tests.conftest import NewCatalog
 from tests.sweeps.conftest import set_up_of
 from tutti import storage
 from tutti.storage import catalog as cat
+from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import plan_of
-from tutti.tasks.sweeps.plan.problem import Problem
+from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec.suite import Suite
+from tutti.tasks.task_sets import Task
 
 SUITE = Suite(name="done", benchmark="gsm8k", policies=("passthrough", "cap"), concurrency=(2, 4))
 IDS = ("task_set:1", None, "engine:1", "checkpoint:1", "mock")
 
 
 @pytest.fixture
-def problems() -> list[Problem]:
+def tasks() -> TaskSet:
     """Five tasks."""
     asked = ({"role": "user", "content": "3 + 4"},)
-    return [Problem(f"task:{n}", asked, "numeric", {"answer": "7"}) for n in range(5)]
+    made = (Task(str(n), {}, {"answer": "7"}, messages=asked) for n in range(5))
+    return TaskSet("task_set:1", benchmark_named("gsm8k"), tuple(made))
 
 
 def test_the_one_missing_sample_is_found_in_few_questions(
-    tmp_path: Path, new_catalog: NewCatalog, problems: list[Problem]
+    tmp_path: Path, new_catalog: NewCatalog, tasks: TaskSet
 ) -> None:
     """As many statements for twelve cells as for four, but for those of a cell that is not done."""
     with new_catalog(storage.Home(tmp_path)) as catalog:
         counts = []
         for levels in ((2, 4), (2, 4, 6, 8, 10, 12)):
             suite = SUITE.model_copy(update={"concurrency": levels, "name": f"done-{len(levels)}"})
-            plan = plan_of(suite, set_up_of(problems))
+            plan = plan_of(suite, set_up_of(tasks))
             last = plan.cells[-1].samples[-1]
             enter_plan(plan, catalog)
             for cell in plan.cells:
@@ -49,7 +52,7 @@ def test_the_one_missing_sample_is_found_in_few_questions(
                 to.append(sql)
 
             sa.event.listen(catalog.engine, "before_cursor_execute", count)
-            missing = sweeps.decide(plan, problems, catalog)
+            missing = sweeps.decide(plan, tasks, catalog)
             sa.event.remove(catalog.engine, "before_cursor_execute", count)
             assert [each.sample_id for each in missing] == [last.sample_id]
             counts.append(len(sent))

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tutti.tasks.agents.models.model import Message, Reply
-from tutti.tasks.benchmarks import ExcludedRow, Item, Source, benchmark_named
+from tutti.tasks.benchmarks import ExcludedRow, Source, Task, benchmark_named
 from tutti.tasks.benchmarks.benchmark import tool_call
 from tutti.tasks.project import PROJECT
 
-Load = Callable[..., list[Item]]
+Load = Callable[..., list[Task]]
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +34,8 @@ def write_lines(path: Path, rows: Sequence[Any]) -> Path:
 
 def load(
     name: str, path: Path, left_out: list[ExcludedRow] | None = None, **asked: Any
-) -> list[Item]:
-    """Every item of benchmark `name` under `path`."""
+) -> list[Task]:
+    """Every task of benchmark `name` under `path`."""
     return list(benchmark_named(name).load(Source(path, **asked), left_out))
 
 

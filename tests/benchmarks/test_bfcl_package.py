@@ -1,4 +1,4 @@
-"""BFCL's categories that its package runs: which items, and what a suite of them needs."""
+"""BFCL's categories that its package runs: which tasks, and what a suite of them needs."""
 
 import json
 from pathlib import Path
@@ -25,10 +25,10 @@ def write(folder: Path, category: str, *rows: dict[str, Any]) -> None:
 def test_turns_are_items(tmp_path: Path) -> None:
     """With the number of turns and the classes to select by."""
     write(tmp_path, "multi_turn_base", TASK)
-    (item,) = benchmark_named("bfcl-multi-turn").load(Source(tmp_path), [])
-    assert item.fields == {"question": "Add 1."}
+    (task,) = benchmark_named("bfcl-multi-turn").load(Source(tmp_path), [])
+    assert task.inputs == {"question": "Add 1."}
     classes = "GorillaFileSystem+MathAPI"
-    assert item.attributes == {"category": "multi_turn_base", "turns": "2", "classes": classes}
+    assert task.attributes == {"category": "multi_turn_base", "turns": "2", "classes": classes}
     write(tmp_path, "multi_turn_base", TASK | {"question": []})
     with pytest.raises(BadRow, match="the first turn has no message"):
         list(benchmark_named("bfcl-multi-turn").load(Source(tmp_path), []))
@@ -38,8 +38,8 @@ def test_scenarios_are_items(tmp_path: Path) -> None:
     """One for all of its questions."""
     rows = [{"id": f"memory_{n}-{name}-0", "scenario": name} for n, name in enumerate("aab")]
     write(tmp_path, "memory", *rows)
-    items = list(benchmark_named("bfcl-memory-rec-sum").load(Source(tmp_path), []))
-    found = [(item.id, item.attributes["questions"]) for item in items]
+    tasks = list(benchmark_named("bfcl-memory-rec-sum").load(Source(tmp_path), []))
+    found = [(task.key, task.attributes["questions"]) for task in tasks]
     assert found == [("memory_rec_sum_a", "2"), ("memory_rec_sum_b", "1")]
 
 
@@ -58,7 +58,7 @@ def test_what_nobody_asks_is_refused(
     write(tmp_path, "multi_turn_base", TASK)
     monkeypatch.setenv("TUTTI_HARNESS_BFCL", str(install_into(tmp_path / "environment")))
     data = {"source": tmp_path}
-    assert len(read_set(Suite(benchmark="bfcl-multi-turn", data=data)).problems) == 1
+    assert len(read_set(Suite(benchmark="bfcl-multi-turn", data=data)).tasks) == 1
     with pytest.raises(SuiteError, match=words):
         read_set(Suite(benchmark="bfcl-multi-turn", data=data, roles=roles))
 

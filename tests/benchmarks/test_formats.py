@@ -24,9 +24,9 @@ def test_math_500(tmp_path: Path) -> None:
     """problem, answer, subject, level, unique_id."""
     row = {"problem": "p", "answer": r"\frac{1}{2}", "subject": "Algebra", "level": 3}
     write_lines(tmp_path / "test.jsonl", [row | {"unique_id": "test/a/1.json", "solution": "s"}])
-    (item,) = load("math-500", tmp_path)
-    assert item.id == "test/a/1.json" and item.target == {"answer": r"\frac{1}{2}"}
-    assert item.attributes == {"subject": "Algebra", "level": "3"}
+    (task,) = load("math-500", tmp_path)
+    assert task.key == "test/a/1.json" and task.target == {"answer": r"\frac{1}{2}"}
+    assert task.attributes == {"subject": "Algebra", "level": "3"}
 
 
 @pytest.mark.parametrize("answer", ["016", 16, "16"])
@@ -49,8 +49,8 @@ def test_aime_24_is_parquet(tmp_path: Path) -> None:
     rows = [{"id": 60, "problem": "p", "solution": "s", "answer": "204", "year": "2024"}]
     (tmp_path / "data").mkdir()
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "data/train-00000-of-00001.parquet")
-    (item,) = load("aime-24", tmp_path)
-    assert (item.id, item.target["answer"]) == ("60", "204")
+    (task,) = load("aime-24", tmp_path)
+    assert (task.key, task.target["answer"]) == ("60", "204")
 
 
 GPQA_COLUMNS = (
@@ -64,14 +64,14 @@ def test_gpqa_shuffles_by_the_item_s_id(tmp_path: Path) -> None:
     repeats."""
     lines = [f"rec{n},q{n},right,w1,w2,w3,Physics,Optics" for n in range(40)]
     (tmp_path / "gpqa_diamond.csv").write_text("\n".join([GPQA_COLUMNS, *lines]) + "\n")
-    items = load("gpqa", tmp_path)
-    for item in items:
-        place = int(item.attributes["gold_position"])
-        assert item.target["choices"][place] == "right"
-        assert item.target["answer"] == "ABCD"[place]
-        assert f"{item.target['answer']}) right" in item.fields["choices"]
-    assert {item.attributes["gold_position"] for item in items} == set("0123")
-    assert [item.target for item in load("gpqa", tmp_path)] == [item.target for item in items]
+    tasks = load("gpqa", tmp_path)
+    for task in tasks:
+        place = int(task.attributes["gold_position"])
+        assert task.target["choices"][place] == "right"
+        assert task.target["answer"] == "ABCD"[place]
+        assert f"{task.target['answer']}) right" in task.inputs["choices"]
+    assert {task.attributes["gold_position"] for task in tasks} == set("0123")
+    assert [task.target for task in load("gpqa", tmp_path)] == [task.target for task in tasks]
     # Pinned: another order would make old results incomparable without anyone seeing it.
     assert shuffled(4, "rec0") == [2, 1, 0, 3]
 
@@ -94,9 +94,9 @@ def test_mmlu_pro_drops_filler_options(tmp_path: Path) -> None:
         "src": "ori",
     }
     write_lines(tmp_path / "test.jsonl", [row])
-    (item,) = load("mmlu-pro", tmp_path)
-    assert item.target == {"answer": "B", "choices": ["w", "right"]}
-    assert item.attributes["subject"] == "physics" and item.fields["choices"] == "A) w\nB) right"
+    (task,) = load("mmlu-pro", tmp_path)
+    assert task.target == {"answer": "B", "choices": ["w", "right"]}
+    assert task.attributes["subject"] == "physics" and task.inputs["choices"] == "A) w\nB) right"
     for wrong in ({"answer_index": 1}, {"answer": "E"}, {"answer": "cc"}, {"options": ["w", 2]}):
         write_lines(tmp_path / "test.jsonl", [row | wrong])
         with pytest.raises(BadRow, match=r"test\.jsonl:1: (answer|options)"):
@@ -112,11 +112,11 @@ def test_hle_says_what_it_leaves_out(tmp_path: Path, caplog: pytest.LogCaptureFi
     rows = [HLE | {"id": "t", "image": ""}, HLE | {"id": "i", "image": image}]
     write_lines(tmp_path / "test.jsonl", rows)
     left: list[ExcludedRow] = []
-    assert [item.id for item in load("hle", tmp_path, left)] == ["t"]
+    assert [task.key for task in load("hle", tmp_path, left)] == ["t"]
     assert [one.id for one in left] == ["i"]
     assert "hle: 1 left out: the question has an image" in caplog.text
     both = load("hle-images", tmp_path)
-    assert [item.id for item in both] == ["t", "i"] and both[1].fields["image"] == image
+    assert [task.key for task in both] == ["t", "i"] and both[1].inputs["image"] == image
     write_lines(tmp_path / "test.jsonl", [HLE | {"id": "x", "image": "/etc/passwd"}])
     with pytest.raises(BadRow, match="image: is neither"):
         load("hle-images", tmp_path)
@@ -127,9 +127,9 @@ def test_simpleqa_reads_its_metadata(tmp_path: Path) -> None:
     meta = "\"{'topic': 'Art', 'answer_type': 'Date', 'urls': []}\""
     file = tmp_path / "simple_qa_test_set.csv"
     file.write_text(f"metadata,problem,answer\n{meta},q,1999\n")
-    (item,) = load("simpleqa", tmp_path)
-    assert item.attributes == {"subject": "Art", "answer_type": "Date"}
-    assert item.target == {"answer": "1999", "question": "q"}
+    (task,) = load("simpleqa", tmp_path)
+    assert task.attributes == {"subject": "Art", "answer_type": "Date"}
+    assert task.target == {"answer": "1999", "question": "q"}
     file.write_text("metadata,problem,answer\n\"__import__('os').abort()\",q,1\n")
     with pytest.raises(BadRow, match=r"csv:2: metadata: .* is no literal"):
         load("simpleqa", tmp_path)
@@ -139,8 +139,8 @@ def test_frames_as_its_publisher_s_table(tmp_path: Path) -> None:
     """Prompt, Answer, reasoning_types, wiki_links."""
     heading = "\tPrompt\tAnswer\treasoning_types\twiki_links"
     (tmp_path / "test.tsv").write_text(f"{heading}\n0\tq\ta\tTabular\t['https://w/1']\n")
-    (item,) = load("frames", tmp_path)
-    assert item.target["documents"] == ["https://w/1"] and item.attributes["reasoning"] == "Tabular"
+    (task,) = load("frames", tmp_path)
+    assert task.target["documents"] == ["https://w/1"] and task.attributes["reasoning"] == "Tabular"
 
 
 def test_ifeval_pairs_instructions_with_arguments(tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_livecodebench_unpacks_hidden_tests(tmp_path: Path) -> None:
         {"input": "2\n", "output": "4\n"},
     ]
     assert "entry_point" not in first.target and first.attributes["month"] == "2024-08"
-    assert [item.id for item in load("livecodebench", tmp_path, split="v1")] == ["abc_a"]
-    assert second.id == "abc_b"
+    assert [task.key for task in load("livecodebench", tmp_path, split="v1")] == ["abc_a"]
+    assert second.key == "abc_b"
 
 
 def test_livecodebench_functions_have_an_entry_point(tmp_path: Path) -> None:
@@ -200,8 +200,8 @@ def test_livecodebench_functions_have_an_entry_point(tmp_path: Path) -> None:
         metadata='{"func_name": "twice"}',
     )
     write_lines(tmp_path / "test.jsonl", [row])
-    (item,) = load("livecodebench", tmp_path)
-    assert item.target["entry_point"] == "twice" and "class Solution:" in item.fields["starter"]
+    (task,) = load("livecodebench", tmp_path)
+    assert task.target["entry_point"] == "twice" and "class Solution:" in task.inputs["starter"]
 
 
 class Hostile:
@@ -254,14 +254,14 @@ def test_bird_finds_each_database(tmp_path: Path) -> None:
         write_bird(folder)
     (one,), (two,) = load("bird", tmp_path / "a"), load("bird", tmp_path / "b")
     assert Path(one.target["database"]).name == "zoo.sqlite"
-    assert one.fields["schema"] == "CREATE TABLE animal (name TEXT, legs INTEGER)"
+    assert one.inputs["schema"] == "CREATE TABLE animal (name TEXT, legs INTEGER)"
     assert one.target != two.target and one.task_id == two.task_id
     assert one.attributes == {"database": "zoo", "difficulty": "simple"}
 
 
 @pytest.mark.parametrize("name", ["bus", "../zoo", ""])
 def test_bird_without_the_database(tmp_path: Path, name: str) -> None:
-    """A database that is not there is an error when the items load, not when they are scored."""
+    """A database that is not there is an error when the tasks load, not when they are scored."""
     write_bird(tmp_path, db_id=name)
     with pytest.raises(BadRow, match=r"dev\.json:1: db_id: "):
         load("bird", tmp_path)
@@ -304,33 +304,33 @@ def test_bfcl_writes_out_every_right_value(tmp_path: Path) -> None:
     named."""
     truth = [{"geo.find": {"at": [{"lat": [1.5, 2], "lon": [3, ""]}], "unit": ["km", ""]}}]
     write_bfcl(tmp_path, "simple", truth)
-    (item,) = load("bfcl", tmp_path)
-    (call,) = item.target["calls"]
+    (task,) = load("bfcl", tmp_path)
+    (call,) = task.target["calls"]
     wanted = [{"lat": 1.5, "lon": 3}, {"lat": 1.5}, {"lat": 2, "lon": 3}, {"lat": 2}]
     assert call["accepted"] == {"at": wanted, "unit": ["km", ""]}
     assert call["name"] == "geo_find" and call["optional"] == ["unit"]
-    function = item.tools[0]["function"]
+    function = task.tools[0]["function"]
     assert function["name"] == "geo_find" and function["parameters"]["type"] == "object"
     assert function["parameters"]["properties"]["at"]["type"] == "object"
-    assert item.messages == [{"role": "user", "content": "find it"}]
+    assert task.given == [{"role": "user", "content": "find it"}]
 
 
 def test_bfcl_irrelevance_wants_no_call(tmp_path: Path) -> None:
     """No answers' file is needed, and the target has no call."""
     write_bfcl(tmp_path, "irrelevance", None)
-    (item,) = load("bfcl", tmp_path, split="irrelevance")
-    assert item.target["calls"] == [] and item.attributes["category"] == "irrelevance"
+    (task,) = load("bfcl", tmp_path, split="irrelevance")
+    assert task.target["calls"] == [] and task.attributes["category"] == "irrelevance"
 
 
 def test_bfcl_targets_have_what_the_published_rule_needs(tmp_path: Path) -> None:
     """Answers as written, types and required arguments in BFCL's words; a key with one value."""
     write_bfcl(tmp_path, "simple", [{"geo.find": {"at": [{"lat": 3}], "unit": ["km", ""]}}])
-    (item,) = load("bfcl", tmp_path)
-    (call,) = item.target["calls"]
+    (task,) = load("bfcl", tmp_path)
+    (call,) = task.target["calls"]
     assert call["possible"] == {"at": [{"lat": 3}], "unit": ["km", ""]}
     assert call["accepted"]["at"] == [{"lat": 3}]
     types = {"at": ["dict", None], "unit": ["string", None]}
-    assert item.target["functions"] == {"geo_find": {"required": ["at"], "types": types}}
+    assert task.target["functions"] == {"geo_find": {"required": ["at"], "types": types}}
 
 
 def test_bfcl_answers_that_do_not_fit(tmp_path: Path) -> None:
@@ -381,12 +381,12 @@ def test_flowbench_in_each_form(tmp_path: Path, form: str) -> None:
     """The same turns with the workflow as text, code or flowchart; braces of code stay."""
     write_flowbench(tmp_path)
     call, reply = load(f"flowbench-{form}", tmp_path)
-    assert call.fields["workflow"] == FORMS[form]
+    assert call.inputs["workflow"] == FORMS[form]
     assert call.target["calls"] == [{"name": "price", "arguments": {"of": "tea"}}]
     assert reply.target == {"calls": [], "response": "It is 3."}
     assert call.tools[0]["function"]["parameters"]["properties"] == {"of": {"type": "string"}}
     write_flowbench(tmp_path, {"shop": FORMS})
-    assert load(f"flowbench-{form}", tmp_path)[0].fields["workflow"] == FORMS[form]
+    assert load(f"flowbench-{form}", tmp_path)[0].inputs["workflow"] == FORMS[form]
 
 
 def test_flowbench_without_the_form(tmp_path: Path) -> None:
@@ -400,7 +400,7 @@ def test_flowbench_without_the_form(tmp_path: Path) -> None:
 
 
 def test_an_id_that_comes_twice_is_an_error(tmp_path: Path) -> None:
-    """Two items of one id would be one task to the store."""
+    """Two tasks of one id would be one task to the store."""
     write_lines(tmp_path / "test.jsonl", [{"id": 1, "problem": "p", "answer": "2"}] * 2)
     with pytest.raises(BadRow, match="id: 1 is a duplicate id"):
         load("aime-25", tmp_path)

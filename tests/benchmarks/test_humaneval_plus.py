@@ -1,4 +1,4 @@
-"""HumanEval+: EvalPlus's release as items, and its comparison with the reference solution."""
+"""HumanEval+: EvalPlus's release as tasks, and its comparison with the reference solution."""
 
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,10 @@ def test_humaneval_plus_compares_with_its_reference(
 ) -> None:
     """All base and plus inputs, with EvalPlus's tolerance for floats."""
     write_plus(tmp_path)
-    (item,) = load("humaneval-plus", tmp_path)
+    (task,) = load("humaneval-plus", tmp_path)
     names: dict[str, Any] = {}
     exec(f"def half(x):\n    {body}\n", names)
-    exec(item.target["tests"], names)
+    exec(task.target["tests"], names)
     try:
         names["check"](names["half"])
     except AssertionError:
@@ -61,9 +61,9 @@ def test_humaneval_plus_rows(tmp_path: Path) -> None:
 def test_nothing_finite_is_near_infinity(tmp_path: Path) -> None:
     """As in EvalPlus: a relative tolerance of an infinite value would allow any other."""
     write_plus(tmp_path, canonical_solution="    return x * 1e308\n", plus_input=[[1e9]])
-    (item,) = load("humaneval-plus", tmp_path)
+    (task,) = load("humaneval-plus", tmp_path)
     names: dict[str, Any] = {}
-    exec(item.target["tests"], names)
+    exec(task.target["tests"], names)
     names["check"](lambda x: x * 1e308)
     with pytest.raises(AssertionError):
         names["check"](lambda x: min(x * 1e308, 1e308))

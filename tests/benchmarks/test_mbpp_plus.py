@@ -1,4 +1,4 @@
-"""MBPP+: EvalPlus's release as items, its conversion of inputs, and its rules of comparison."""
+"""MBPP+: EvalPlus's release as tasks, its conversion of inputs, and its rules of comparison."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.benchmarks.conftest import load, write_lines
-from tutti.tasks.benchmarks import BadRow, Item, benchmark_named, load_prompt
+from tutti.tasks.benchmarks import BadRow, Task, benchmark_named, load_prompt
 from tutti.tasks.benchmarks.evalplus.comparison import compare, converted, is_near
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
@@ -28,13 +28,13 @@ HALVES = {
 }
 
 
-def items(folder: Path, **changed: Any) -> list[Item]:
-    """The items of one task, as the release has it."""
+def items(folder: Path, **changed: Any) -> list[Task]:
+    """The tasks of one task, as the release has it."""
     write_lines(folder / "MbppPlus.jsonl", [HALVES | changed])
     return load("mbpp-plus", folder)
 
 
-async def scored(item: Item, code: str) -> Score:
+async def scored(item: Task, code: str) -> Score:
     """The scorer's verdict on a reply with this code."""
     reply = f"```python\n{code}\n```"
     resources = ScoringResources(Sandbox(level_for_models()))
@@ -210,4 +210,4 @@ def test_the_release() -> None:
     folder = os.environ.get("TUTTI_EVALPLUS")
     if not folder or not (Path(folder) / "MbppPlus.jsonl").is_file():
         pytest.skip("no MbppPlus.jsonl (TUTTI_EVALPLUS)")
-    assert len({item.id for item in load("mbpp-plus", Path(folder))}) == 378
+    assert len({item.key for item in load("mbpp-plus", Path(folder))}) == 378

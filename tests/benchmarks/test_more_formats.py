@@ -27,9 +27,9 @@ def test_mmlu(tmp_path: Path) -> None:
     (tmp_path / "all").mkdir()
     file = tmp_path / "all/test-00000-of-00001.parquet"
     pq.write_table(pa.Table.from_pylist([MMLU]), file)
-    (item,) = load("mmlu", tmp_path)
-    assert item.target == {"answer": "C", "choices": ["a", "b", "c", "d"]}
-    assert item.attributes["subject"] == "anatomy"
+    (task,) = load("mmlu", tmp_path)
+    assert task.target == {"answer": "C", "choices": ["a", "b", "c", "d"]}
+    assert task.attributes["subject"] == "anatomy"
     pq.write_table(pa.Table.from_pylist([MMLU | {"answer": 4}]), file)
     with pytest.raises(BadRow, match=r"parquet:1: answer: 4 is no place of 4 choices"):
         load("mmlu", tmp_path)
@@ -52,9 +52,9 @@ def test_mmlu_redux_leaves_out_what_its_publisher_found_faulty(tmp_path: Path) -
     ]
     write_arrow(tmp_path / "virology/data-00000-of-00001.arrow", rows)
     left_out: list[ExcludedRow] = []
-    items = load("mmlu-redux", tmp_path, left_out)
-    assert [item.target["answer"] for item in items] == ["C", "D", "A"]
-    assert {item.attributes["subject"] for item in items} == {"virology"}
+    tasks = load("mmlu-redux", tmp_path, left_out)
+    assert [task.target["answer"] for task in tasks] == ["C", "D", "A"]
+    assert {task.attributes["subject"] for task in tasks} == {"virology"}
     assert [row.reason.rsplit(" ", 1)[-1] for row in left_out] == [
         "wrong_groundtruth",
         "no_correct_answer",
@@ -68,9 +68,9 @@ def test_mmmlu_is_a_file_a_language(tmp_path: Path) -> None:
     for language in ("DE-DE", "JA-JP"):
         line = "0,Frage,1,2,3,4,B,anatomy\n"
         (tmp_path / f"mmlu_{language}.csv").write_text(heading + line)
-    items = load("mmmlu", tmp_path)
-    assert [item.attributes["language"] for item in items] == ["DE-DE", "JA-JP"]
-    assert items[0].target == {"answer": "B", "choices": ["1", "2", "3", "4"]}
+    tasks = load("mmmlu", tmp_path)
+    assert [task.attributes["language"] for task in tasks] == ["DE-DE", "JA-JP"]
+    assert tasks[0].target == {"answer": "B", "choices": ["1", "2", "3", "4"]}
     (tmp_path / "mmlu_DE-DE.csv").write_text(heading + "0,Frage,1,2,3,4,E,anatomy\n")
     with pytest.raises(BadRow, match=r"mmlu_DE-DE.csv:2: Answer: 'E' is none of"):
         load("mmmlu", tmp_path)
@@ -90,8 +90,8 @@ def test_supergpqa(tmp_path: Path) -> None:
         "difficulty": "hard",
     }
     write_lines(tmp_path / "SuperGPQA-all.jsonl", [row])
-    (item,) = load("supergpqa", tmp_path)
-    assert item.target["answer"] == "B" and item.attributes["level"] == "hard"
+    (task,) = load("supergpqa", tmp_path)
+    assert task.target["answer"] == "B" and task.attributes["level"] == "hard"
     write_lines(tmp_path / "SuperGPQA-all.jsonl", [row | {"answer_letter": "A"}])
     with pytest.raises(BadRow, match=r"answer: is not option A"):
         load("supergpqa", tmp_path)
@@ -101,8 +101,8 @@ def test_competitions(tmp_path: Path) -> None:
     """HMMT, AIME 2026 and Omni-MATH in their publishers' columns."""
     row = {"problem_idx": 7, "problem": "p", "answer": "103", "problem_type": ["Algebra"]}
     write_lines(tmp_path / "hmmt/a.jsonl", [row])
-    (item,) = load("hmmt-feb-25", tmp_path / "hmmt")
-    assert (item.id, item.target["answer"], item.attributes["subject"]) == ("7", "103", "Algebra")
+    (task,) = load("hmmt-feb-25", tmp_path / "hmmt")
+    assert (task.key, task.target["answer"], task.attributes["subject"]) == ("7", "103", "Algebra")
     write_lines(tmp_path / "aime/test.jsonl", [{"id": 1, "problem": "p", "answer": "070"}])
     assert load("aime-26", tmp_path / "aime")[0].target == {"answer": "70"}
     row = {
@@ -114,8 +114,8 @@ def test_competitions(tmp_path: Path) -> None:
         "source": "imo",
     }
     write_lines(tmp_path / "omni/test.jsonl", [row])
-    (item,) = load("omni-math", tmp_path / "omni")
-    assert item.attributes == {"subject": "Algebra", "level": "8", "source": "imo"}
+    (task,) = load("omni-math", tmp_path / "omni")
+    assert task.attributes == {"subject": "Algebra", "level": "8", "source": "imo"}
     write_lines(tmp_path / "omni/test.jsonl", [row | {"difficulty": "hard"}])
     with pytest.raises(BadRow, match=r"difficulty: 'hard' is not a number"):
         load("omni-math", tmp_path / "omni")
@@ -124,9 +124,9 @@ def test_competitions(tmp_path: Path) -> None:
 def test_mgsm_has_no_heading(tmp_path: Path) -> None:
     """Two fields a line; quotes are text."""
     (tmp_path / "mgsm_de.tsv").write_text('Janet hat "16" Eier.\t18\nDrei?\t1,000\n')
-    items = load("mgsm", tmp_path)
-    assert [item.target["answer"] for item in items] == ["18", "1000"]
-    assert items[0].fields["question"] == 'Janet hat "16" Eier.'
+    tasks = load("mgsm", tmp_path)
+    assert [task.target["answer"] for task in tasks] == ["18", "1000"]
+    assert tasks[0].inputs["question"] == 'Janet hat "16" Eier.'
     (tmp_path / "mgsm_de.tsv").write_text("Nur eine Frage\n")
     with pytest.raises(BadRow, match=r"mgsm_de.tsv:1: 1 fields, not question, answer"):
         load("mgsm", tmp_path)
@@ -144,8 +144,8 @@ def test_mrcr_gives_the_conversation(tmp_path: Path) -> None:
         "desired_msg_index": 1,
     }
     write_lines(tmp_path / "all.jsonl", [row])
-    (item,) = load("mrcr", tmp_path)
-    assert len(item.messages) == 3 and item.attributes == {"needles": "2", "tokens": "4096"}
+    (task,) = load("mrcr", tmp_path)
+    assert len(task.given) == 3 and task.attributes == {"needles": "2", "tokens": "4096"}
     write_lines(tmp_path / "all.jsonl", [row | {"answer": "a poem"}])
     with pytest.raises(BadRow, match="answer: does not begin with random_string_to_prepend"):
         load("mrcr", tmp_path)
@@ -171,8 +171,8 @@ def test_arena_hard_has_the_baseline_of_its_category(tmp_path: Path) -> None:
         load("arena-hard", tmp_path)
     plain = [{"role": "assistant", "content": "a tale"}]
     write_lines(answers / "gemini-2.0-flash-001.jsonl", [{"uid": "u2", "messages": plain}])
-    items = load("arena-hard", tmp_path)
-    assert [item.target["baseline"] for item in items] == ["hard", "a tale"]
+    tasks = load("arena-hard", tmp_path)
+    assert [task.target["baseline"] for task in tasks] == ["hard", "a tale"]
     write_lines(answers / "gemini-2.0-flash-001.jsonl", [{"uid": "u9", "messages": plain}])
     with pytest.raises(BadRow, match=r"question.jsonl:2: uid: .* has no answer to u2"):
         load("arena-hard", tmp_path)
@@ -187,8 +187,8 @@ def test_ifbench_rows(tmp_path: Path) -> None:
         "kwargs": [{"N": 2.0, "word": None}],
     }
     write_lines(tmp_path / "IFBench_test.jsonl", [row])
-    (item,) = load("ifbench", tmp_path)
-    assert item.id == "7" and item.target["kwargs"] == [{"N": 2.0}]
+    (task,) = load("ifbench", tmp_path)
+    assert task.key == "7" and task.target["kwargs"] == [{"N": 2.0}]
     write_lines(tmp_path / "IFBench_test.jsonl", [row | {"kwargs": []}])
     with pytest.raises(BadRow, match=r"kwargs: 0 for 1 instructions"):
         load("ifbench", tmp_path)
@@ -205,14 +205,14 @@ def test_math_odyssey_rows(tmp_path: Path) -> None:
     }
     file = tmp_path / "final-odyssey-math-with-levels.jsonl"
     write_lines(file, [{"Problem_7": problem}])
-    (item,) = load("math-odyssey", tmp_path)
-    assert (item.id, item.fields["question"]) == ("7", "What is $n$?")
-    assert item.target == {"answer": "\\frac{1}{2}"}
-    assert item.attributes == {"subject": "Algebra", "level": "college math"}
+    (task,) = load("math-odyssey", tmp_path)
+    assert (task.key, task.inputs["question"]) == ("7", "What is $n$?")
+    assert task.target == {"answer": "\\frac{1}{2}"}
+    assert task.attributes == {"subject": "Algebra", "level": "college math"}
     left_out: list[ExcludedRow] = []
     words = [{"Problem_8": problem | {"answer": "Yes."}}, {"Problem_9": problem}]
     write_lines(file, words)
-    assert [item.id for item in load("math-odyssey", tmp_path, left_out)] == ["9"]
+    assert [task.key for task in load("math-odyssey", tmp_path, left_out)] == ["9"]
     assert [row.id for row in left_out] == ["Problem_8"]
     for bad, said in (
         ({"Problem_7": problem | {"answer": "\\noindent"}}, "answer: is empty"),

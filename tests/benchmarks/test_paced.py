@@ -30,9 +30,9 @@ class Talker:
 async def test_a_program_makes_its_calls_and_grows_as_its_row_says(tmp_path: Path) -> None:
     """First prompt, growth and number of calls; it is right when all are made."""
     row = {"id": "p", "first_words": 40, "added_words": 7, "pauses_s": [0.0, 0.01, 0]}
-    (item,) = PACED.load(Source(write_lines(tmp_path / "test.jsonl", [row])))
+    (task,) = PACED.load(Source(write_lines(tmp_path / "test.jsonl", [row])))
     model = Talker()
-    done, score = await attempted("paced", item, model)
+    done, score = await attempted("paced", task, model)
     assert model.words == [40, 50, 60, 70]
     assert (done.steps, done.status, score.value) == (4, "ok", 1.0)
     assert done.partner_s >= 0.01
@@ -43,9 +43,9 @@ async def test_a_program_makes_its_calls_and_grows_as_its_row_says(tmp_path: Pat
 
 def test_tutti_brings_programs_of_its_own() -> None:
     """Without a source; no two say the same, and a row always says the same."""
-    items = list(PACED.load(Source()))
-    assert len({item.fields["question"] for item in items}) == len(items) == 96
-    assert items[0].fields == next(iter(PACED.load(Source(DATA)))).fields
+    tasks = list(PACED.load(Source()))
+    assert len({task.inputs["question"] for task in tasks}) == len(tasks) == 96
+    assert tasks[0].inputs == next(iter(PACED.load(Source(DATA)))).inputs
 
 
 def test_its_words_are_the_random_models() -> None:

@@ -115,11 +115,11 @@ def test_a_prepared_file_is_read(name: str, tmp_path: Path) -> None:
     """The question without its options, and the published target."""
     file, row, target = CASES[name]
     write_lines(tmp_path / f"{file}.jsonl", [row])
-    (item,) = load(name, tmp_path)
-    assert {key: item.target[key] for key in target} == target
-    assert item.fields.get("question", "2+2?") == "2+2?"
+    (task,) = load(name, tmp_path)
+    assert {key: task.target[key] for key in target} == target
+    assert task.inputs.get("question", "2+2?") == "2+2?"
     if "options" in row:
-        assert item.fields["choices"] == row["options"]
+        assert task.inputs["choices"] == row["options"]
 
 
 def test_a_choice_is_what_its_publishers_row_gives(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from tutti.tasks.benchmarks import (
     BENCHMARKS,
     BadPrompt,
     BadRow,
-    Item,
     Prompt,
+    Task,
     first_prompt,
     load_prompt,
 )
@@ -23,9 +23,9 @@ from tutti.tasks.benchmarks.prompt import FOLDER, PromptFile, Template
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
 
 
-def item(**fields: str) -> Item:
-    """An item with these fields."""
-    return Item("i", fields, {"answer": "a"})
+def task(**fields: str) -> Task:
+    """A task with these fields."""
+    return Task("i", fields, {"answer": "a"})
 
 
 def prompt(**parts: object) -> Prompt:
@@ -65,7 +65,7 @@ def test_a_lone_brace_is_an_error(text: str) -> None:
 def test_text_put_in_is_not_a_template() -> None:
     """A question about {question} and \\boxed{} comes through as it is."""
     asked = "What does {answer} and {{x}} and \\boxed{} do?"
-    assert load_prompt("math").render(item(question=asked))[0]["content"].startswith(asked)
+    assert load_prompt("math").render(task(question=asked))[0]["content"].startswith(asked)
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.yaml")), ids=lambda path: path.stem)
@@ -74,7 +74,7 @@ def test_every_prompt_renders(path: Path) -> None:
     loaded = load_prompt(path.stem)
     texts = [text for text in (loaded.file.system, loaded.file.user) if text]
     fields = {name: f"<{name}>" for text in texts for name in Template(text).fields}
-    for message in loaded.render(item(**fields)):
+    for message in loaded.render(task(**fields)):
         assert not re.search(r"\{[A-Za-z_]\w*\}", message["content"])
     assert loaded.prompt_id.startswith("prompt:")
 
@@ -96,16 +96,16 @@ def test_an_unknown_prompt_lists_the_known_ones(tmp_path: Path) -> None:
 
 
 def test_given_examples_are_turns_before_the_question() -> None:
-    """system, then a turn each, then the question; the item itself is never an example."""
+    """system, then a turn each, then the question; the task itself is never an example."""
     examples = {
         "assistant": "A: {answer}",
         "given": [{"question": "1?", "answer": "1"}, {"question": "2?", "answer": "2"}],
     }
     made = prompt(system="s", user="Q: {question}", examples=examples)
-    messages = made.render(item(question="3?"))
+    messages = made.render(task(question="3?"))
     assert [m["content"] for m in messages] == ["s", "Q: 1?", "A: 1", "Q: 2?", "A: 2", "Q: 3?"]
     assert [m["role"] for m in messages[1:3]] == ["user", "assistant"]
-    assert [m["content"] for m in made.render(item(question="2?"))[1:]] == [
+    assert [m["content"] for m in made.render(task(question="2?"))[1:]] == [
         "Q: 1?",
         "A: 1",
         "Q: 2?",
@@ -130,15 +130,15 @@ def write_retrieving(folder: Path, count: int = 2) -> Prompt:
 def test_retrieved_examples_are_the_nearest(tmp_path: Path) -> None:
     """Nearest last, and the same every time."""
     made = write_retrieving(tmp_path)
-    messages = made.render(item(question="How many apples are small and red?"))
+    messages = made.render(task(question="How many apples are small and red?"))
     assert [m["content"] for m in messages[1::2]] == ["3", "1"]
-    assert messages == made.render(item(question="How many apples are small and red?"))
+    assert messages == made.render(task(question="How many apples are small and red?"))
 
 
 def test_an_item_is_never_its_own_example(tmp_path: Path) -> None:
     """A training file that holds the question does not give its answer away."""
     made = write_retrieving(tmp_path, count=4)
-    messages = made.render(item(question="How many apples  are green?"))
+    messages = made.render(task(question="How many apples  are green?"))
     assert [m["content"] for m in messages[1::2]] == ["2", "1"]
 
 
@@ -147,10 +147,10 @@ def test_examples_that_cannot_be_read(tmp_path: Path) -> None:
     made = write_retrieving(tmp_path)
     (tmp_path / "train.jsonl").unlink()
     with pytest.raises(BadPrompt, match="the examples cannot be read"):
-        made.render(item(question="q"))
+        made.render(task(question="q"))
     write_lines(tmp_path / "train.jsonl", [{"answer": "1"}])
     with pytest.raises(BadRow, match=r"train.jsonl:1: question"):
-        load_prompt(tmp_path / "p.yaml").render(item(question="q"))
+        load_prompt(tmp_path / "p.yaml").render(task(question="q"))
 
 
 def test_a_changed_example_changes_the_prompt_s_id(tmp_path: Path) -> None:
@@ -161,16 +161,16 @@ def test_a_changed_example_changes_the_prompt_s_id(tmp_path: Path) -> None:
 
 
 def test_a_given_conversation_is_kept() -> None:
-    """The prompt's system text joins the item's own; nothing is added after the last message."""
+    """The prompt's system text joins the task's own; nothing is added after the last message."""
     talk = [{"role": "system", "content": "own"}, {"role": "user", "content": "hi {x}"}]
-    given = Item("i", {}, {}, messages=talk)
+    given = Task("i", {}, {}, given=talk)
     messages = prompt(system="also", user="{question}").render(given)
     assert messages == [{"role": "system", "content": "own\n\nalso"}, talk[1]]
 
 
 def test_an_image_is_a_part_of_its_own() -> None:
-    """An item with an image gets content parts, and the dry run does not print the bytes."""
-    with_image = item(question="q", image="data:image/png;base64,AAAA")
+    """A task with an image gets content parts, and the dry run does not print the bytes."""
+    with_image = task(question="q", image="data:image/png;base64,AAAA")
     content = prompt(user="{question}").render(with_image)[0]["content"]
     assert [part["type"] for part in content] == ["text", "image_url"]
     assert content[1]["image_url"]["url"] == "data:image/png;base64,AAAA"
@@ -179,10 +179,10 @@ def test_an_image_is_a_part_of_its_own() -> None:
 
 
 def test_the_first_prompt_names_benchmark_item_and_tools() -> None:
-    """What the dry run prints; without an item it is an error."""
+    """What the dry run prints; without a task it is an error."""
     tool = {"type": "function", "function": {"name": "add", "parameters": {}}}
-    one = Item("7", {"question": "q"}, {"answer": "a"}, tools=[tool])
+    one = Task("7", {"question": "q"}, {"answer": "a"}, tools=[tool])
     shown = first_prompt(BENCHMARKS["gsm8k"], [one])
-    assert "gsm8k, item 7, scorer numeric" in shown and "## user\nq" in shown and "add" in shown
-    with pytest.raises(BadPrompt, match="no item is selected"):
+    assert "gsm8k, task 7, scorer numeric" in shown and "## user\nq" in shown and "add" in shown
+    with pytest.raises(BadPrompt, match="no task is selected"):
         first_prompt(BENCHMARKS["gsm8k"], [])

@@ -1,4 +1,4 @@
-"""Selections: what users write is read strictly, and the same words choose the same items."""
+"""Selections: what users write is read strictly, and the same words choose the same tasks."""
 
 from pathlib import Path
 
@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.benchmarks import BadSelection, BenchmarkChoice, Item, parse_benchmark, select
+from tutti.tasks.benchmarks import BadSelection, BenchmarkChoice, Task, parse_benchmark, select
 
 
-def items(count: int = 6) -> list[Item]:
-    """Items 0 … of two subjects; the last has no level."""
+def tasks(count: int = 6) -> list[Task]:
+    """Tasks 0 … of two subjects; the last has no level."""
     made = []
     for n in range(count):
         attributes = {"subject": "physics" if n % 2 else "chemistry"}
         if n < count - 1:
             attributes["level"] = str(n)
-        made.append(Item(str(n), {"question": f"q{n}"}, {"answer": "a"}, attributes))
+        made.append(Task(str(n), {"question": f"q{n}"}, {"answer": "a"}, attributes))
     return made
 
 
-def ids(found: list[Item]) -> list[str]:
-    """The items' ids."""
-    return [item.id for item in found]
+def ids(found: list[Task]) -> list[str]:
+    """The tasks' ids."""
+    return [task.key for task in found]
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_asked_wrongly(text: str) -> None:
 
 def test_selection_keeps_the_source_s_order() -> None:
     """ids in any order, where, then limit; always as the source has them."""
-    assert ids(select(items())) == ["0", "1", "2", "3", "4", "5"]
-    assert ids(select(items(), ids=["4", "1", "1"])) == ["1", "4"]
-    assert ids(select(items(), where="subject='physics'")) == ["1", "3", "5"]
-    assert ids(select(items(), where="subject = 'physics' and level::int >= 1", limit=1)) == ["1"]
-    assert ids(select(items(), where="level IS NULL")) == ["5"]
-    assert ids(select(items(), where="id in ('2', '0')")) == ["0", "2"]
-    assert ids(select(items(), limit=2)) == ["0", "1"]
+    assert ids(select(tasks())) == ["0", "1", "2", "3", "4", "5"]
+    assert ids(select(tasks(), ids=["4", "1", "1"])) == ["1", "4"]
+    assert ids(select(tasks(), where="subject='physics'")) == ["1", "3", "5"]
+    assert ids(select(tasks(), where="subject = 'physics' and level::int >= 1", limit=1)) == ["1"]
+    assert ids(select(tasks(), where="level IS NULL")) == ["5"]
+    assert ids(select(tasks(), where="id in ('2', '0')")) == ["0", "2"]
+    assert ids(select(tasks(), limit=2)) == ["0", "1"]
     assert select([], where="id = '1'") == []
 
 
@@ -80,22 +80,22 @@ def test_selection_keeps_the_source_s_order() -> None:
     ],
 )
 def test_where_is_one_expression_over_the_attributes(where: str) -> None:
-    """Unknown names, statements, and expressions that reach beyond the items are errors that name
+    """Unknown names, statements, and expressions that reach beyond the tasks are errors that name
     the attributes."""
     with pytest.raises(BadSelection, match="The attributes are id, level, subject"):
-        select(items(), where=where)
+        select(tasks(), where=where)
 
 
 def test_ids_and_limits_that_make_no_sense() -> None:
     """Unknown ids and a limit below one are errors."""
-    with pytest.raises(BadSelection, match="no items 9; the ids begin 0, 1"):
-        select(items(), ids=["9", "1"])
+    with pytest.raises(BadSelection, match="no tasks 9; the ids begin 0, 1"):
+        select(tasks(), ids=["9", "1"])
     with pytest.raises(BadSelection, match="at least 1"):
-        select(items(), limit=0)
+        select(tasks(), limit=0)
 
 
 @given(st.sets(st.integers(0, 5)), st.integers(1, 8))
 def test_a_limit_is_a_prefix(wanted: set[int], limit: int) -> None:
     """A limit takes the first of what the rest of the selection chose."""
     chosen = [str(n) for n in sorted(wanted)]
-    assert ids(select(items(), ids=chosen, limit=limit)) == chosen[:limit]
+    assert ids(select(tasks(), ids=chosen, limit=limit)) == chosen[:limit]

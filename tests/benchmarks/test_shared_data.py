@@ -1,4 +1,4 @@
-"""Every item of the public data at hand loads, and renders."""
+"""Every task of the public data at hand loads, and renders."""
 
 from pathlib import Path
 
@@ -23,14 +23,14 @@ COUNTS = {
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_every_item_loads_and_renders(data: Path, name: str) -> None:
-    """As many items as the data have, each its own task, each with a prompt."""
+    """As many tasks as the data have, each its own task, each with a prompt."""
     folder, count = COUNTS[name]
-    items = load(name, data / folder, [])
-    assert len(items) == count
-    assert len({item.task_id for item in items}) == count
+    tasks = load(name, data / folder, [])
+    assert len(tasks) == count
+    assert len({task.task_id for task in tasks}) == count
     prompt = load_prompt(benchmark_named(name).prompt)
-    for item in items:
-        messages = prompt.render(item)
+    for task in tasks:
+        messages = prompt.render(task)
         assert messages and all(
             message["content"] or message.get("tool_calls") for message in messages
         )
@@ -38,9 +38,9 @@ def test_every_item_loads_and_renders(data: Path, name: str) -> None:
 
 def test_what_is_selected(data: Path) -> None:
     """Attributes of real data can be selected by."""
-    items = load("tau2-retail", data / "tau2")
-    assert len(select(items, where="split = 'test'")) == 40
-    assert len(select(items, where="actions::int > 5 and rewards like 'DB%'", limit=3)) == 3
+    tasks = load("tau2-retail", data / "tau2")
+    assert len(select(tasks, where="split = 'test'")) == 40
+    assert len(select(tasks, where="actions::int > 5 and rewards like 'DB%'", limit=3)) == 3
 
 
 def test_what_is_left_out(data: Path) -> None:

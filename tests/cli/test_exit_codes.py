@@ -89,7 +89,7 @@ def contaminated(failed: str) -> Patch:
     async def checked(*_: Any) -> list[Any]:
         return [SimpleNamespace(contaminated=False, how=(), failed=failed)]
 
-    return replacing((contamination, "_items", lambda *_: []), (contamination, "_checked", checked))
+    return replacing((contamination, "_tasks", lambda *_: []), (contamination, "_checked", checked))
 
 
 def scored(failed: dict[str, str]) -> Patch:
@@ -139,7 +139,7 @@ CONTAMINATION = ("contamination", "gsm8k", "--against", "texts.jsonl")
 SCORE, PROGRAMS = ("score", "mine", "--lost"), ("score", "mine", "--from", "labels.jsonl")
 RUN = ("run", "gsm8k", "--model", "pocket")
 SWEEP, NIGHT = ("sweep", "run", "smoke"), ("sweep", "run", "nightly")
-SEARCH, OLD_SEARCH = ("sweep", "search", "smoke"), ("sweep", "run", "smoke", "--find")
+SEARCH = ("sweep", "search", "smoke")
 GENERATE = ("generate", "rows.jsonl", "--model", "pocket")
 PATHS: list[tuple[tuple[str, ...], Patch, ExitCode]] = [
     (COMPARE, compared("better", "same"), DONE),
@@ -172,7 +172,6 @@ PATHS: list[tuple[tuple[str, ...], Patch, ExitCode]] = [
     (SEARCH, sought(sure=False), INCONCLUSIVE),
     (SEARCH, sought(concurrency=None), INCONCLUSIVE),
     (SEARCH, sought(concurrency=None, whole=False), INCOMPLETE),
-    (OLD_SEARCH, sought(sure=False), INCONCLUSIVE),
     (GENERATE, generated(), DONE),
     (GENERATE, generated(Path("output-rs0.jsonl")), INCOMPLETE),
 ]

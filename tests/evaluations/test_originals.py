@@ -15,7 +15,7 @@ from tests.benchmarks.conftest import data as data  # the fixture
 from tests.benchmarks.conftest import load
 from tests.evaluations.scripted import FACT, lines, players, solve, sweep, text_of, tutti
 from tests.toolorchestra_service import toolorchestra_service
-from tutti.tasks.benchmarks import Item
+from tutti.tasks.benchmarks import Task
 from tutti.tasks.project import PROJECT
 
 pytestmark = pytest.mark.slow
@@ -192,7 +192,7 @@ def test_api_bank_levels_1_to_3(data: Path, tmp_path: Path) -> None:
         asked = suite(
             name,
             name,
-            data={"source": str(data / "api-bank"), "ids": [item.id for item in items]},
+            data={"source": str(data / "api-bank"), "ids": [item.key for item in items]},
         )
         with players(tmp_path, solver=_gold_of_every_second(items)) as registry:
             rows = sweep(tmp_path, registry, asked)
@@ -200,23 +200,23 @@ def test_api_bank_levels_1_to_3(data: Path, tmp_path: Path) -> None:
         assert sum(bool(row["correct"]) for row in rows) == 4, name
 
 
-def _sound(item: Item) -> bool:
+def _sound(item: Task) -> bool:
     return item.attributes["known_bad"] == "no"
 
 
-def _gold_of_every_second(items: list[Item]) -> Any:
+def _gold_of_every_second(items: list[Task]) -> Any:
     """A solver that makes the gold call of every second item, and none of the others."""
     from tutti.tasks.benchmarks.benchmark import gold_calls
 
-    known = {"\n".join(str(m.get("content") or "") for m in i.messages): i for i in items}
-    right = {item.id for item in items[::2]}
+    known = {"\n".join(str(m.get("content") or "") for m in i.given): i for i in items}
+    right = {item.key for item in items[::2]}
 
     def reply(body: dict[str, Any]) -> dict[str, Any]:
         said = text_of(body)
         item = next((item for text, item in known.items() if said.endswith(text)), None)
         if item is None:  # the first call of a run
             return {"content": "yes"}
-        if item.id not in right:
+        if item.key not in right:
             return {"content": "I do not know."}
         calls = gold_calls(item)
         return {"content": None, "tool_calls": calls, "finish_reason": "tool_calls"}

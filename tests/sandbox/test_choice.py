@@ -9,9 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
+from tests.conftest import NewCatalog
+from tutti.storage import Home
 from tutti.tasks.sandbox import (
     NO_WALLS,
     NoSandbox,
@@ -23,7 +26,7 @@ from tutti.tasks.sandbox import (
 from tutti.tasks.sandbox.choice import AS_ROOT, _hide_environment
 from tutti.tasks.synthesis.domains import Toolkit
 from tutti.tasks.synthesis.gating.example import EXAMPLE
-from tutti.tasks.synthesis.generate import _gate_all
+from tutti.tasks.synthesis.generate import TaskRequest, synthesize
 
 
 @pytest.fixture
@@ -61,15 +64,15 @@ def test_the_operator_may_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.usefixtures("no_walls")
 @pytest.mark.parametrize("user", [0, 1000])
 async def test_a_teachers_toolkit_is_no_exception(
-    monkeypatch: pytest.MonkeyPatch, user: int
+    monkeypatch: pytest.MonkeyPatch, user: int, new_catalog: NewCatalog, tmp_path: Path
 ) -> None:
     """Nor are the programs of a task set's gates. Found by an attack: they took the strongest level
     that works, which was limits, as root too."""
     monkeypatch.setattr(os, "geteuid", lambda: user)
     with pytest.raises(SandboxUnavailable, match="bubblewrap"):
         Toolkit(EXAMPLE)
-    with pytest.raises(SandboxUnavailable, match="bubblewrap"):
-        await _gate_all([], "", lambda done, total: None)
+    with new_catalog(Home(tmp_path)) as catalog, pytest.raises(SandboxUnavailable, match="bubbl"):
+        await synthesize([], TaskRequest(), "index:1", "", catalog)
     monkeypatch.setenv("TUTTI_SANDBOX", "limits")
     with pytest.raises(SandboxUnavailable, match="as root") if not user else nullcontext():
         Toolkit(EXAMPLE)

@@ -5,6 +5,7 @@ The engine is two of the gateway's: of the model `pocket`, and, dearer, of `othe
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.serving.conftest import ADMIN, running
 from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
 from tutti.storage import leases
+from tutti.tasks.agents import opening
 from tutti.tasks.serving import EngineFailed, GatewayClient
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import Settings
@@ -23,36 +25,43 @@ from tutti.tasks.serving.registry import Prices
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.problem import Problem, problem_of_task
 from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.plan.task_set import TaskSet
+from tutti.tasks.sweeps.plan.task_set import LIBRARY, TaskSet
 from tutti.tasks.sweeps.run import runner
 from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import Spending
 from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
 from tutti.tasks.sweeps.spec import Budget
 from tutti.tasks.sweeps.spec.suite import Suite
-from tutti.tasks.synthesis.task import Task
+from tutti.tasks.synthesis.task import question_task
+from tutti.tasks.task_sets import Task
 
 SUITE = Suite(policies=("passthrough",), concurrency=(2,))
 
 
+def made_task(question: str, answer: str, slots: dict[str, str], split: str = "test") -> Task:
+    """A task over the standard library, with its prompt."""
+    made = question_task("sum", question, answer, slots, (), split)
+    return replace(made, messages=tuple(opening(question)))
+
+
 def make_tasks(count: int) -> list[Task]:
     """Tasks whose answer the scripted agent knows: what is 0 + 1, what is 1 + 1, ..."""
-    return [
-        Task("sum", f"what is {i} + 1", str(i + 1), {"i": str(i)}, (), "test") for i in range(count)
-    ]
+    return [made_task(f"what is {i} + 1", str(i + 1), {"i": str(i)}) for i in range(count)]
 
 
-def set_up_of(problems: Sequence[Problem], index_id: str | None = "index:1", **more: Any) -> SetUp:
+def set_up_of(
+    tasks: Sequence[Task] | TaskSet, index_id: str | None = "index:1", **more: Any
+) -> SetUp:
     """A set-up of made-up parents; `more` are fields of `SetUp`."""
     given = {"engine_id": "engine:1", "model_id": "checkpoint:1", "served_name": "pocket"} | more
-    return SetUp(TaskSet("task_set:1", tuple(problems)), index_id=index_id, **given)
+    task_set = tasks if isinstance(tasks, TaskSet) else TaskSet("", LIBRARY, tuple(tasks))
+    return SetUp(replace(task_set, task_set_id="task_set:1"), index_id=index_id, **given)
 
 
 def plan_of(suite: Suite = SUITE, count: int = 6) -> Plan:
     """A plan over made-up parents."""
-    return make_plan(suite, set_up_of([problem_of_task(t) for t in make_tasks(count)]))
+    return make_plan(suite, set_up_of(make_tasks(count)))
 
 
 class WatchedEngine:

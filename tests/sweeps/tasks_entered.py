@@ -6,7 +6,7 @@ from tutti.tasks.sweeps.plan.plan import Plan
 
 def enter_tasks(catalog: Catalog, plan: Plan) -> None:
     """Rows of `tasks`, and the task set's artifact."""
-    problems = [sample.problem for sample in plan.cells[0].samples]
+    tasks = [sample.task for sample in plan.cells[0].samples]
     rows = [
         {
             "task_set_id": plan.set_up.task_set.task_set_id,
@@ -17,7 +17,7 @@ def enter_tasks(catalog: Catalog, plan: Plan) -> None:
             "answer": each.target["answer"],
             "status": "accepted",
         }
-        for each in problems
+        for each in tasks
     ]
     commit(catalog, {"tasks": rows})
     catalog.enter_artifact(plan.set_up.task_set.task_set_id, {"request": "r"}, [])

@@ -9,7 +9,8 @@ from tutti.tasks.agents import ToolUse
 from tutti.tasks.retrieval.corpus import Document, Parameter, load_stdlib_corpus
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.families.expression import program_for
-from tutti.tasks.synthesis.task import Task, entry_lines, labelled
+from tutti.tasks.synthesis.task import entry_lines, labelled, row_of, task_of_row
+from tutti.tasks.task_sets import Task
 
 DOCUMENTS = [
     Document("heapq.nlargest", "heapq", "function",
@@ -49,8 +50,8 @@ def test_the_oracle_solves_what_its_family_asks(name: str) -> None:
     tasks = [t for seed in range(20) for t in FAMILIES[name].propose(DOCUMENTS, Random(seed))]
     assert tasks, f"{name} asks nothing about these documents"
     for task in tasks:
-        assert solve(task) == task.answer, task
-        assert not any(str(task.answer) == slot for slot in task.slots.values())
+        assert solve(task) == task.target["answer"], task
+        assert not any(str(task.target["answer"]) == slot for slot in task.slots.values())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -63,7 +64,7 @@ def test_the_same_seed_asks_the_same(name: str) -> None:
 def test_long_signatures_are_not_asked_about() -> None:
     for name in ("parameter", "default", "arithmetic", "last_parameter"):
         for task in FAMILIES[name].propose(DOCUMENTS, Random(0)):
-            assert "JSONEncoder" not in task.question
+            assert "JSONEncoder" not in task.inputs["question"]
 
 
 def test_a_result_without_the_document_is_an_error_not_a_guess() -> None:
@@ -80,7 +81,7 @@ def test_programs_import_what_the_expression_names() -> None:
 
 def test_a_task_survives_its_row() -> None:
     task = next(iter(FAMILIES["arithmetic"].propose(DOCUMENTS, Random(0))))
-    assert Task.from_row(task.as_row()) == task
+    assert task_of_row(row_of(task)) == task
 
 
 def test_expressions_do_not_depend_on_where_they_are_made(

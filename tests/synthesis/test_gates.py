@@ -11,15 +11,16 @@ from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.sandbox import Sandbox
 from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.synthesis.dedup import duplicate_reasons
-from tutti.tasks.synthesis.gates import gate
-from tutti.tasks.synthesis.task import Task
+from tutti.tasks.synthesis.gates import LIBRARY_GATES, LibraryBench
+from tutti.tasks.synthesis.task import question_task
+from tutti.tasks.task_sets import Judged, Task, run_gates
 
 TEXT = "heapq.nlargest\nmodule heapq\nkind function\ntakes 2\n1 n\n2 iterable"
 
 
 def parameter_task(answer: str, position: str = "2", name: str = "heapq.nlargest") -> Task:
     question = f"What is parameter {position} of {name}?"
-    return Task(
+    return question_task(
         "parameter", question, answer, {"name": name, "position": position}, (name,), "test"
     )
 
@@ -43,7 +44,9 @@ async def judged(tasks: list[Task], status: int = 200) -> list[tuple[bool, str]]
     try:
         async with aiohttp.ClientSession() as session:
             toolbox = Toolbox(session, url, Sandbox(strongest_level()))
-            return [(g.accepted, g.reason) for g in await gate(tasks, toolbox)]
+            found = [Judged(task) for task in tasks]
+            await run_gates(found, LIBRARY_GATES.values(), LibraryBench(toolbox))
+            return [(each.reason is None, each.reason or "") for each in found]
     finally:
         await runner.cleanup()
 
@@ -64,7 +67,7 @@ async def test_what_search_does_not_find_is_rejected() -> None:
 
 async def test_a_task_without_content_is_solved_without_tools() -> None:
     """An empty answer needs no agent: the no-op gate catches it."""
-    task = Task("expression", "What does '' print?", "", {"expression": "''"}, (), "test")
+    task = question_task("expression", "What does '' print?", "", {"expression": "''"}, (), "test")
     assert await judged([task]) == [(False, "solved without tools")]
 
 
@@ -79,7 +82,7 @@ def duplicates() -> Iterator[tuple[Task, str]]:
     yield parameter_task("iterable"), "exact duplicate"
     reworded = parameter_task("iterable")
     yield (
-        Task("parameter", "Name parameter 2 of heapq.nlargest.", *_rest(reworded)),
+        question_task("parameter", "Name parameter 2 of heapq.nlargest.", *_rest(reworded)),
         "near duplicate",
     )
     yield parameter_task("iterable", name="alias.nlargest"), "near duplicate"
@@ -87,7 +90,7 @@ def duplicates() -> Iterator[tuple[Task, str]]:
 
 
 def _rest(task: Task) -> tuple[str, dict[str, str], tuple[str, ...], str]:
-    return task.answer, task.slots, task.sources, task.split
+    return task.target["answer"], task.slots, task.sources, task.split
 
 
 def test_duplicates_exact_and_near() -> None:

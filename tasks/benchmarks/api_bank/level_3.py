@@ -1,6 +1,6 @@
 """API-Bank's level 3 by its published protocol: each call after the gold calls before it.
 
-``api-bank-3-call``: an item for each of the 245 calls of the 50 samples, also for the 114 searches
+``api-bank-3-call``: a task for each of the 245 calls of the 50 samples, also for the 114 searches
 for tools. The model gets the request, the gold calls so far with their results, and on offer the
 tool searcher and what it has found. ``api-bank-3-response``: the final reply after all gold calls.
 The publisher's accuracy is the share of right calls; its sample accuracy is the share of samples
@@ -24,15 +24,15 @@ from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT
 from tutti.tasks.benchmarks.api_bank.session import LEVEL_3
 from tutti.tasks.benchmarks.api_bank.single_call import Turn, messages_of, parameters_of
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import Task
 
 UNREAD_LIST = "an argument is a list, which the publisher's parser reads as text"
 
 
-def read_calls(files: Files) -> Iterator[Item]:
-    """One item per call. Raises BadRow."""
+def read_calls(files: Files) -> Iterator[Task]:
+    """One task per call. Raises BadRow."""
     for number, row in enumerate(files.rows()):
         turns, found = [_request(row)], {SEARCHER: SEARCHER_TOOL}
         for place, call in enumerate(_calls(row)):
@@ -43,9 +43,9 @@ def read_calls(files: Files) -> Iterator[Item]:
             if unread:
                 gold["fails"] = fault
             tools = list(found.values())
-            yield Item(
-                id=f"{number}#{place}",
-                fields={},
+            yield Task(
+                key=f"{number}#{place}",
+                inputs={},
                 target={
                     "calls": [gold],
                     "known": parameters_of(tools),
@@ -57,7 +57,7 @@ def read_calls(files: Files) -> Iterator[Item]:
                     "known_bad": fault,
                     "on_offer": "yes" if turn.name in found else "no",
                 },
-                messages=messages_of(turns),
+                given=messages_of(turns),
                 tools=tools,
             )
             if turn.name == SEARCHER:
@@ -66,17 +66,17 @@ def read_calls(files: Files) -> Iterator[Item]:
             turns.append(turn)
 
 
-def read_responses(files: Files) -> Iterator[Item]:
-    """One item per sample: its reply. Raises BadRow."""
+def read_responses(files: Files) -> Iterator[Task]:
+    """One task per sample: its reply. Raises BadRow."""
     for number, row in enumerate(files.rows()):
         turns = [_request(row)]
         turns += [_turn(call, place) for place, call in enumerate(_calls(row), 1)]
-        yield Item(
-            id=str(number),
-            fields={},
+        yield Task(
+            key=str(number),
+            inputs={},
             target={"response": row.text("response")},
             attributes={"calls": str(len(turns) - 1)},
-            messages=messages_of(turns),
+            given=messages_of(turns),
         )
 
 
@@ -121,6 +121,6 @@ RESPONSES = replace(
     read=read_responses,
     scorer="rouge_l",
     rules={},
-    gold=lambda item: str(item.target["response"]),
+    gold=lambda task: str(task.target["response"]),
 )
 API_BANK_3 = (CALLS, RESPONSES)

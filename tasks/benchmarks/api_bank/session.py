@@ -35,16 +35,16 @@ from tutti.tasks.benchmarks.api_bank.single_call import (
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
 from tutti.tasks.benchmarks.api_bank.world import RecordedWorld, session_target
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of
-from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import ExcludedRow, Task
 
 Step = dict[str, Any]
 """``{"says": text}`` of the user, or a call: ``name``, ``arguments``, ``result``."""
 
 
-def read(files: Files, level: int) -> Iterator[Item | ExcludedRow]:
-    """One item per dialogue of level 1 or 2. Raises BadRow."""
+def read(files: Files, level: int) -> Iterator[Task | ExcludedRow]:
+    """One task per dialogue of level 1 or 2. Raises BadRow."""
     home = repository(files.paths[0])
     dialogues = {path: read_dialogue(path) for path in files.paths}
     descriptions, library = _descriptions(files, level)
@@ -56,15 +56,15 @@ def read(files: Files, level: int) -> Iterator[Item | ExcludedRow]:
             continue
         first = next(nth for nth, turn in enumerate(dialogue.turns) if turn.role != "User")
         script = _script(dialogue, first)
-        yield Item(
-            id=path.stem,
-            fields={},
+        yield Task(
+            key=path.stem,
+            inputs={},
             target=session_target(script, library),
             attributes={
                 "calls": str(len(calls)),
                 "known_bad": str(_faults(dialogue, databases)),
             },
-            messages=messages_of(dialogue.turns[:first]),
+            given=messages_of(dialogue.turns[:first]),
             tools=documented(dialogue, descriptions) if level == 1 else [SEARCHER_TOOL],
         )
 
@@ -108,8 +108,8 @@ def _faults(dialogue: Dialogue, databases: Databases) -> int:
     return faults
 
 
-def read_level_3(files: Files) -> Iterator[Item]:
-    """One item per sample: its request, and its calls in order. Raises BadRow."""
+def read_level_3(files: Files) -> Iterator[Task]:
+    """One task per sample: its request, and its calls in order. Raises BadRow."""
     rows = list(files.rows())
     scripts = [[_step(call) for call in row.objects("apis")] for row in rows]
     library = _library(rows, scripts)
@@ -117,9 +117,9 @@ def read_level_3(files: Files) -> Iterator[Item]:
         target = session_target(script, library)
         if not target["calls"]:
             row.bad("apis", "holds no call")
-        yield Item(
-            id=str(number),
-            fields={"question": row.text("requirement").strip()},
+        yield Task(
+            key=str(number),
+            inputs={"question": row.text("requirement").strip()},
             target=target,
             attributes={"calls": str(len(target["calls"]))},
             tools=[SEARCHER_TOOL],

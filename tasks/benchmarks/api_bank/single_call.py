@@ -1,12 +1,12 @@
 """API-Bank, levels 1 and 2: dialogues in which an assistant calls APIs.
 
 Levels 1 and 2 are the repository's dialogues, one file each: 214 (one of them empty) and 50, with
-389 and 119 calls. Each call is one item: the model gets the dialogue up to there, with the earlier
+389 and 119 calls. Each call is one task: the model gets the dialogue up to there, with the earlier
 calls and their gold results (one session: what an earlier call changed shows), and its next message
-must make the gold call. Where two calls follow each other the second is an item of its own and not
+must make the gold call. Where two calls follow each other the second is a task of its own and not
 also a "response" of the first: the reference counts 399 and 135 that way.
 
-What the assistant says before a call belongs to the message that makes the call, so an item's
+What the assistant says before a call belongs to the message that makes the call, so a task's
 dialogue ends with the user or with a result. A dialogue without a call is left out, and counted.
 
 Level 1 gives the documentation of the APIs that its dialogue calls; level 2 the tool searcher and
@@ -30,9 +30,9 @@ from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, Databases, replay_not
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
 from tutti.tasks.benchmarks.api_bank.world import text_of
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool_call
-from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import ExcludedRow, Task
 
 ROLES = ("User", "AI", "API")
 
@@ -84,8 +84,8 @@ def _turn(row: Row) -> Turn:
     return Turn(row.line, role, name=row.text("api_name"), arguments=arguments, result=output)
 
 
-def read(files: Files, level: int) -> Iterator[Item | ExcludedRow]:
-    """One item per call of level 1 or 2. Raises BadRow."""
+def read(files: Files, level: int) -> Iterator[Task | ExcludedRow]:
+    """One task per call of level 1 or 2. Raises BadRow."""
     dialogues = [read_dialogue(path) for path in files.paths]
     calls = [turn for dialogue in dialogues for turn in dialogue.calls]
     home = repository(files.paths[0])
@@ -100,11 +100,11 @@ def read(files: Files, level: int) -> Iterator[Item | ExcludedRow]:
                 continue
             before = dialogue.turns[:place]
             tools = documented(dialogue, descriptions) if level == 1 else _found(dialogue, before)
-            yield _item(dialogue, turn, before, tools, databases)
+            yield _task(dialogue, turn, before, tools, databases)
 
 
-def read_responses(files: Files) -> Iterator[Item | ExcludedRow]:
-    """One item per reply that follows a call at once. Raises BadRow."""
+def read_responses(files: Files) -> Iterator[Task | ExcludedRow]:
+    """One task per reply that follows a call at once. Raises BadRow."""
     dialogues = [read_dialogue(path) for path in files.paths]
     for dialogue in dialogues:
         replies = 0
@@ -112,36 +112,36 @@ def read_responses(files: Files) -> Iterator[Item | ExcludedRow]:
             if turn.role != "AI" or place == 0 or dialogue.turns[place - 1].role != "API":
                 continue
             replies += 1
-            yield Item(
-                id=f"{dialogue.file.stem}#{turn.line}",
-                fields={},
+            yield Task(
+                key=f"{dialogue.file.stem}#{turn.line}",
+                inputs={},
                 target={"response": turn.text},
                 attributes={
                     "api": dialogue.turns[place - 1].name,
                     "dialogue": dialogue.file.stem,
                 },
-                messages=messages_of(dialogue.turns[:place]),
+                given=messages_of(dialogue.turns[:place]),
             )
         if not replies:
             yield ExcludedRow(dialogue.file.name, "no reply follows a call")
 
 
-def _item(
+def _task(
     dialogue: Dialogue,
     turn: Turn,
     before: Sequence[Turn],
     tools: list[dict[str, Any]],
     databases: Databases,
-) -> Item:
+) -> Task:
     call: dict[str, Any] = {"name": turn.name, "arguments": turn.arguments}
     earlier = [(t.name, t.arguments or {}) for t in before if t.role == "API"]
     offered = {one["function"]["name"] for one in tools}
     note = replay_note(turn.name, turn.arguments or {}, earlier, databases)
     if note.fault != NO_FAULT or note.needs_session:  # the reference runs it on fresh databases
         call["fails"] = note.fault if note.fault != NO_FAULT else "needs an earlier call"
-    return Item(
-        id=f"{dialogue.file.stem}#{turn.line}",
-        fields={},
+    return Task(
+        key=f"{dialogue.file.stem}#{turn.line}",
+        inputs={},
         target={"calls": [call], "known": parameters_of(tools)},
         attributes={
             "api": turn.name,
@@ -150,7 +150,7 @@ def _item(
             "needs_session": "yes" if note.needs_session else "no",
             "on_offer": "yes" if turn.name in offered else "no",
         },
-        messages=messages_of(before),
+        given=messages_of(before),
         tools=tools,
     )
 
@@ -230,7 +230,7 @@ def _responses(level: Benchmark) -> Benchmark:
         read=read_responses,
         scorer="rouge_l",
         rules={},
-        gold=lambda item: str(item.target["response"]),
+        gold=lambda task: str(task.target["response"]),
     )
 
 

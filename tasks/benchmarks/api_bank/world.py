@@ -1,6 +1,6 @@
 """The world of an API-Bank dialogue: a scripted user, and tools that return recorded results.
 
-In: an item of `api_bank.session`, whose target has the script and the library. Out: a `World`. The
+In: a task of `api_bank.session`, whose target has the script and the library. Out: a `World`. The
 data do not include the APIs' code, so nothing is run: a call without a recorded result is refused,
 and its result's error type is ``not_recorded``.
 
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.agents import ToolResult
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, spaced
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.world import CallRefused, carry_out
 from tutti.tasks.retrieval import WordIndex
 from tutti.tasks.scoring import same
+from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
@@ -31,13 +31,13 @@ NOT_RECORDED = "not_recorded"
 class RecordedWorld:
     """One dialogue: the user's lines in turn, and recorded results for calls."""
 
-    def __init__(self, item: Item, user: "ChatModel | None" = None) -> None:
-        """`item` is an item of `api_bank.session`; no model takes part."""
-        self._steps: Sequence[Mapping[str, Any]] = item.target["script"]
+    def __init__(self, task: Task, user: "ChatModel | None" = None) -> None:
+        """`task` is a task of `api_bank.session`; no model takes part."""
+        self._steps: Sequence[Mapping[str, Any]] = task.target["script"]
         self._at = 0
         """Index of the current step of the dialogue."""
-        self._library = {each["function"]["name"]: each for each in item.target["library"]}
-        self._offered = {each["function"]["name"]: each for each in item.tools}
+        self._library = {each["function"]["name"]: each for each in task.target["library"]}
+        self._offered = {each["function"]["name"]: each for each in task.tools}
 
     @property
     def schemas(self) -> list[Mapping[str, Any]]:

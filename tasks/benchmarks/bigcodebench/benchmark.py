@@ -11,20 +11,20 @@ import re
 from collections.abc import Callable, Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 from tutti.tasks.scoring import modules_of
+from tutti.tasks.task_sets import Task
 
 _BODY = "\n    pass\n"
 _SUITE = "TestCases"
 
 
-def _reader(prompt: str) -> Callable[[Files], Iterator[Item]]:
-    """Reads one item a row with ``task_id``, `prompt`, ``complete_prompt``, ``code_prompt``,
+def _reader(prompt: str) -> Callable[[Files], Iterator[Task]]:
+    """Reads one task a row with ``task_id``, `prompt`, ``complete_prompt``, ``code_prompt``,
     ``canonical_solution``, ``test``, ``entry_point`` and ``libs`` (a list, or its text)."""
 
-    def read(files: Files) -> Iterator[Item]:
+    def read(files: Files) -> Iterator[Task]:
         for row in files.rows():
             entry_point = row.text("entry_point")
             if not entry_point.isidentifier():
@@ -38,9 +38,9 @@ def _reader(prompt: str) -> Callable[[Files], Iterator[Item]]:
                 "libraries": _libraries(row),
                 "answer": f"{complete}\n{row.text('canonical_solution')}",
             }
-            yield Item(
-                id=row.text("task_id"),
-                fields={"question": row.text(prompt)},
+            yield Task(
+                key=row.text("task_id"),
+                inputs={"question": row.text(prompt)},
                 target=target,
                 attributes={"modules": " ".join(sorted(modules_of(target)))},
             )

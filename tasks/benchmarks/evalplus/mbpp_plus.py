@@ -15,17 +15,17 @@ from typing import Any
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.evalplus import comparison
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import Task
 
 _PROMPT = re.compile(r'\s*"""\s*(.+?)\n(assert .+?)\s*"""\s*', re.DOTALL)
 # In a namespace of its own: some entry points have names that the comparison uses (convert, sum).
 _TESTS = 'exec({source!r}, {{"solution": {entry_point}, "case": {case!r}}})\n'
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``task_id``, ``prompt`` (a docstring: a sentence and an assertion),
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``task_id``, ``prompt`` (a docstring: a sentence and an assertion),
     ``canonical_solution``, ``entry_point``, ``base_input``, ``plus_input`` and ``atol``."""
     source = f"{inspect.getsource(comparison)}\ncompare(solution, case)\n"
     rows = (read_rows(path, infinity=True) for path in files.paths)  # Mbpp/404 has -Infinity
@@ -35,9 +35,9 @@ def read(files: Files) -> Iterator[Item]:
             row.bad("prompt", "is no docstring of a question and an assertion")
         case = _case(row)
         tests = _TESTS.format(source=source, entry_point=case["entry_point"], case=case)
-        yield Item(
-            id=row.text("task_id"),
-            fields={"question": found[1], "tests": found[2]},
+        yield Task(
+            key=row.text("task_id"),
+            inputs={"question": found[1], "tests": found[2]},
             target={
                 "tests": tests,
                 "entry_point": case["entry_point"],

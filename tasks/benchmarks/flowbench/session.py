@@ -22,12 +22,12 @@ from tutti.tasks.agents import ToolResult
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of
 from tutti.tasks.benchmarks.errors import BenchmarkError
 from tutti.tasks.benchmarks.flowbench.turn import FORMS, described, workflow_of
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.user import DONE, SimulatedUser
 from tutti.tasks.benchmarks.world import CallRefused, carry_out
 from tutti.tasks.scoring import same
+from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
@@ -51,8 +51,8 @@ _ANSWER = (
 )
 
 
-def read(files: Files, form: str) -> Iterator[Item]:
-    """One item a session. Raises BadRow, also where the workflow is missing in `form`."""
+def read(files: Files, form: str) -> Iterator[Task]:
+    """One task a session. Raises BadRow, also where the workflow is missing in `form`."""
     for path in files.paths:
         workflow = workflow_of(path, form)
         for number, row in enumerate(read_rows(path)):
@@ -63,9 +63,9 @@ def read(files: Files, form: str) -> Iterator[Item]:
             persona += [f"Your aim: {row.text('user_target')}", f"It is {now}." if now else ""]
             calls = _actions(row, "gt_actions_string")
             answers = _actions(function, "function_prompt")
-            yield Item(
-                id=f"{path.stem}/{row.name('id') if row.name_of('id') else number}",
-                fields={"workflow": f"{workflow}\n\nIt is {now}." if now else workflow},
+            yield Task(
+                key=f"{path.stem}/{row.name('id') if row.name_of('id') else number}",
+                inputs={"workflow": f"{workflow}\n\nIt is {now}." if now else workflow},
                 target={
                     "calls": [{n: one[n] for n in ("name", "arguments")} for one in calls],
                     "persona": "\n".join(filter(None, persona)),
@@ -105,14 +105,14 @@ def _responses(function: Row) -> dict[str, str]:
 class FlowSession:
     """One attempt at one session."""
 
-    def __init__(self, item: Item, user: "ChatModel | None") -> None:
+    def __init__(self, task: Task, user: "ChatModel | None") -> None:
         """Raises BenchmarkError without a model."""
         if user is None:
             raise BenchmarkError("a simulated user needs a model: the suite names none for it")
-        self.schemas = item.tools
-        self._target, self._model = item.target, user
-        self._user = SimulatedUser(user, _PART + item.target["persona"])
-        self._answers: list[Mapping[str, Any]] = list(item.target["answers"])
+        self.schemas = task.tools
+        self._target, self._model = task.target, user
+        self._user = SimulatedUser(user, _PART + task.target["persona"])
+        self._answers: list[Mapping[str, Any]] = list(task.target["answers"])
         self._invented = self._calls = self._messages = 0
 
     async def begin(self) -> str | None:

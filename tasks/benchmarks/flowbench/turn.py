@@ -1,7 +1,7 @@
 """FlowBench's turn level: the next step of a dialogue that follows a workflow.
 
 One benchmark for each form that the workflow is written in: ``flowbench-text``,
-``flowbench-code``, ``flowbench-flowchart``. The item is one turn: the dialogue so far, the APIs,
+``flowbench-code``, ``flowbench-flowchart``. The task is one turn: the dialogue so far, the APIs,
 and as the target the call that the gold thought makes, or none where the gold turn is a reply.
 Replies themselves are not scored here. Scorer ``flowbench_turn`` needs a judge for texts that
 differ; rules ``without_judge`` and ``strict`` (exact JSON) do not. Whole sessions are
@@ -21,16 +21,16 @@ from typing import Any
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool
 from tutti.tasks.benchmarks.errors import BadRow
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row, read_json, read_rows
 from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import Task
 
 FORMS = ("text", "code", "flowchart")
 KNOWLEDGE = "knowledge.json"
 
 
-def read(files: Files, form: str) -> Iterator[Item]:
-    """One item per row. Raises BadRow, also if the workflow is missing in `form`."""
+def read(files: Files, form: str) -> Iterator[Task]:
+    """One task per row. Raises BadRow, also if the workflow is missing in `form`."""
     for path in files.paths:
         workflow = workflow_of(path, form)
         for row in read_rows(path):
@@ -38,16 +38,16 @@ def read(files: Files, form: str) -> Iterator[Item]:
             response = row.text_or("", "gt_response")
             if call is None and not response.strip():
                 row.bad("gt_response", "is empty, and gt_thought makes no call")
-            yield Item(
-                id=f"{path.stem}/{row.name('id')}",
-                fields={"workflow": workflow},
+            yield Task(
+                key=f"{path.stem}/{row.name('id')}",
+                inputs={"workflow": workflow},
                 target={"calls": [] if call is None else [call], "response": response},
                 attributes={
                     "scenario": path.stem,
                     "form": form,
                     "step": "reply" if call is None else "call",
                 },
-                messages=_messages(row),
+                given=_messages(row),
                 tools=[described(api) for api in row.objects("apis")],
             )
 

@@ -1,7 +1,7 @@
 """Sotopia: two people with goals of their own talk; a judge rates one of them in seven dimensions.
 
 In: a folder with ``env_agent_combo_storages.jsonl``, ``environment_profiles.jsonl`` and
-``agent_profiles.jsonl``, the files that Sotopia's own programs write (no Redis). Out: two items a
+``agent_profiles.jsonl``, the files that Sotopia's own programs write (no Redis). Out: two tasks a
 combination, one for each seat: the agent plays one person, the user's model the other.
 
 What a person knows of the other depends on how they stand: nothing of a stranger, the name, then
@@ -21,10 +21,10 @@ from tutti.tasks.agents import ToolResult, refused
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.errors import SourceMissing
 from tutti.tasks.benchmarks.headline import Headline
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.user import BEGIN, DONE, SimulatedUser
+from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
@@ -77,8 +77,8 @@ class Person:
         return " ".join(filter(None, [f"{self.name}.", self.public, self.character, secret]))
 
 
-def read(files: Files) -> Iterator[Item]:
-    """Two items per combination. Raises BadRow, SourceMissing."""
+def read(files: Files) -> Iterator[Task]:
+    """Two tasks per combination. Raises BadRow, SourceMissing."""
     people = {row.name("pk"): _person(row) for row in _beside(files, AGENTS)}
     scenes = {row.name("pk"): row for row in _beside(files, ENVIRONMENTS)}
     for row in files.rows():
@@ -89,7 +89,7 @@ def read(files: Files) -> Iterator[Item]:
         if len(ids) != 2 or not set(ids) <= people.keys():
             row.bad("agent_ids", f"not two of {AGENTS}")
         for seat in (0, 1):
-            yield _item(row, scene, (people[ids[0]], people[ids[1]]), seat)
+            yield _task(row, scene, (people[ids[0]], people[ids[1]]), seat)
 
 
 def _beside(files: Files, name: str) -> Iterator[Row]:
@@ -113,7 +113,7 @@ def _person(row: Row) -> Person:
     )
 
 
-def _item(row: Row, scene: Row, people: tuple[Person, Person], seat: int) -> Item:
+def _task(row: Row, scene: Row, people: tuple[Person, Person], seat: int) -> Task:
     goals = [_TAG.sub(" ", goal).strip() for goal in scene.texts("agent_goals")]
     standing = scene.whole("relationship")
     if len(goals) != 2:
@@ -136,9 +136,9 @@ def _item(row: Row, scene: Row, people: tuple[Person, Person], seat: int) -> Ite
         for name, (lowest, highest, what) in DIMENSIONS.items()
     ]
     target = {"question": asked, "criteria": criteria, "whole": True}
-    return Item(
-        id=f"{row.name('pk')}/{seat}",
-        fields={"part": parts[seat]},
+    return Task(
+        key=f"{row.name('pk')}/{seat}",
+        inputs={"part": parts[seat]},
         target=target | {"partner": parts[1 - seat], "seat": seat},
         attributes={
             "environment": row.name("env_id"),
@@ -153,10 +153,10 @@ class Conversation:
 
     schemas: tuple[Mapping[str, Any], ...] = ()
 
-    def __init__(self, item: Item, user: "ChatModel | None") -> None:
+    def __init__(self, task: Task, user: "ChatModel | None") -> None:
         """Raises BenchmarkError without a model."""
-        self._partner = SimulatedUser(user, item.target["partner"])
-        self._first = item.target["seat"] == 0
+        self._partner = SimulatedUser(user, task.target["partner"])
+        self._first = task.target["seat"] == 0
         self._words = 0
 
     async def begin(self) -> str | None:

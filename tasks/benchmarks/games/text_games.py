@@ -2,7 +2,7 @@
 
 In: a folder of games. For ``textworld`` those that its ``tw-make`` wrote (``*.z8``, ``*.ulx``, each
 with its ``.json``); for ``alfworld`` the folder ``json_2.1.1`` of ``alfworld-download``, its splits
-``valid_unseen`` (134 games), ``valid_seen`` (140) and ``train``. Out: one item a game. Both
+``valid_unseen`` (134 games), ``valid_seen`` (140) and ``train``. Out: one task a game. Both
 packages are the user's to install, beside tutti: ``pip install textworld``, ``pip install
 alfworld``.
 
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold, tool
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
 from tutti.tasks.benchmarks.headline import SHARE_RIGHT
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import CallRefused, World
+from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
@@ -93,16 +93,16 @@ class TextGame:
         return {"won": bool(state["won"]), "lost": bool(state.get("lost"))}
 
 
-def read(files: Files, household: bool) -> Iterator[Item]:
-    """One item per game file. Raises SourceMissing if the package is not installed."""
+def read(files: Files, household: bool) -> Iterator[Task]:
+    """One task per game file. Raises SourceMissing if the package is not installed."""
     package("textworld", TEXTWORLD)
     if household:
         package(_WRAPPERS, ALFWORLD)
     for path in files.paths:
         name = path.relative_to(files.root).with_suffix("").as_posix()
-        yield Item(
-            id=name,
-            fields={},
+        yield Task(
+            key=name,
+            inputs={},
             target={"game": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
             attributes={"kind": _kind(path) if household else path.stem},
             tools=(COMMAND,),
@@ -114,9 +114,9 @@ def _kind(path: Path) -> str:
     return path.parent.parent.name.partition("-")[0]
 
 
-def world(item: Item, user: "ChatModel | None", household: bool) -> World:
-    """One attempt at the item's game."""
-    return GameWorld(TextGame(Path(item.target["game"]), household))
+def world(task: Task, user: "ChatModel | None", household: bool) -> World:
+    """One attempt at the task's game."""
+    return GameWorld(TextGame(Path(task.target["game"]), household))
 
 
 def _benchmark(name: str, splits: Mapping[str, tuple[str, ...]], licence: str) -> Benchmark:

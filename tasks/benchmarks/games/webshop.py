@@ -2,7 +2,7 @@
 
 In: a JSON list of the goals' numbers (``*.json``), as the shop counts them; the shop itself, with
 its products and search index, is the package ``web_agent_site`` of WebShop's repository, which the
-user installs with its data. Out: one item a number. The goals are those that people wrote.
+user installs with its data. Out: one task a number. The goals are those that people wrote.
 
 The reward is the shop's own for what was bought, 0 to 1: attributes, options and price that fit,
 times a factor for the kind of product. To have bought something is no success: only a reward of 1
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold, tool
 from tutti.tasks.benchmarks.errors import BadRow
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import read_json
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import CallRefused, World
+from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
@@ -87,20 +87,20 @@ def _server() -> Any:
     return environment(observation_mode="text", human_goals=True).server
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item per goal number. Raises BadRow, SourceMissing if the shop is not installed."""
+def read(files: Files) -> Iterator[Task]:
+    """One task per goal number. Raises BadRow, SourceMissing if the shop is not installed."""
     package(PACKAGE, INSTALL)
     for path in files.paths:
         goals = read_json(path)
         if not isinstance(goals, list) or not all(type(goal) is int for goal in goals):
             raise BadRow(path, None, "", "not a list of whole numbers")
         for goal in goals:
-            yield Item(str(goal), {}, {"goal": goal}, tools=(SEARCH, CLICK))
+            yield Task(str(goal), {}, {"goal": goal}, tools=(SEARCH, CLICK))
 
 
-def world(item: Item, user: "ChatModel | None") -> World:
-    """One attempt at the item's goal."""
-    return GameWorld(Shop(item.target["goal"]))
+def world(task: Task, user: "ChatModel | None") -> World:
+    """One attempt at the task's goal."""
+    return GameWorld(Shop(task.target["goal"]))
 
 
 WEBSHOP = Benchmark(

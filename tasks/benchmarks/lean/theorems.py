@@ -14,27 +14,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.scoring import declaration
+from tutti.tasks.task_sets import Task
 
 _COMMENT = re.compile(r"/-[-!](?:(?!-/).)*-/\s*\Z", re.S)
 _BY = re.compile(r":=\s*by\b")
 _OPEN_END = re.compile(r"\s*:=\s*(?:by\b)?\s*(?:sorry)?\s*\Z")
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row. A name that comes again gets a number."""
+def read(files: Files) -> Iterator[Task]:
+    """One task a row. A name that comes again gets a number."""
     names: Counter[str] = Counter()
     for row in files.rows():
         header, statement = _parts(row)
         name = row.text("name")
         names[name] += 1
         informal = row.text_or("", "informal_prefix").strip()
-        yield Item(
-            id=name if names[name] == 1 else f"{name}#{names[name]}",
-            fields={
+        yield Task(
+            key=name if names[name] == 1 else f"{name}#{names[name]}",
+            inputs={
                 "header": f"{header.strip()}\n\n",
                 "informal": f"{informal}\n" if informal else "",
                 "statement": statement,

@@ -1,23 +1,23 @@
 """MRCR: 2,400 long conversations that ask for the same thing 2, 4 or 8 times; the model must
 repeat the answer that was given at one of these times.
 
-The rule is the publisher's: the response must begin with the item's random string, and its value
+The rule is the publisher's: the response must begin with the task's random string, and its value
 is the ratio of `difflib.SequenceMatcher` between what follows and the answer.
 """
 
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 BINS = (4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576)
 CHARS_A_TOKEN = 4  # for the attribute alone: the publisher's bins are by tokens of its own model
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``prompt`` (messages as JSON text), ``answer``,
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``prompt`` (messages as JSON text), ``answer``,
     ``random_string_to_prepend``, ``n_needles`` and ``desired_msg_index``."""
     for number, row in enumerate(files.published()):
         messages = [dict(message.data) for message in row.objects("prompt")]
@@ -27,12 +27,12 @@ def read(files: Files) -> Iterator[Item]:
         if not answer.startswith(prefix):
             row.bad("answer", "does not begin with random_string_to_prepend")
         chars = sum(len(str(message.get("content", ""))) for message in messages)
-        yield Item(
-            id=str(number),
-            fields={"question": str(messages[-1].get("content", ""))},
+        yield Task(
+            key=str(number),
+            inputs={"question": str(messages[-1].get("content", ""))},
             target={"answer": answer, "prefix": prefix},
             attributes={"needles": str(row.whole("n_needles")), "tokens": _bin(row, chars)},
-            messages=messages,
+            given=messages,
         )
 
 

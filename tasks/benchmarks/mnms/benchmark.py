@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.headline import Headline
-from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.mnms.tools import FUNCTIONS, TOOLS
 from tutti.tasks.benchmarks.rows import Row, shown
 from tutti.tasks.benchmarks.source import Files, Hub
 from tutti.tasks.scoring import PlanUnreadable, code_of, steps_of
+from tutti.tasks.task_sets import ExcludedRow, Task
 
 Format = Literal["json", "code"]
 SPLITS = ("test_human_verified_filtered", "test_human_verified", "test_raw")
@@ -41,8 +41,8 @@ Each step is one line: a call of one tool, with all of its arguments by name, as
 output1 and so on. A result is taken by its name, output0['text']."""
 
 
-def read(files: Files, form: Format) -> Iterator[Item | ExcludedRow]:
-    """One item a row; a row whose gold plan the publisher's program cannot read is left out.
+def read(files: Files, form: Format) -> Iterator[Task | ExcludedRow]:
+    """One task a row; a row whose gold plan the publisher's program cannot read is left out.
     Raises BadRow."""
     tools = "\n".join(_described(form))
     for row in files.rows():
@@ -56,9 +56,9 @@ def read(files: Files, form: Format) -> Iterator[Item | ExcludedRow]:
         target |= {"format": form, "tools": FUNCTIONS}
         if form == "code":
             target["code"] = row.text("code_str")
-        yield Item(
-            id=row.name("id"),
-            fields={
+        yield Task(
+            key=row.name("id"),
+            inputs={
                 "question": row.text("user_request"),
                 "tools": tools,
                 "form": JSON_FORM if form == "json" else CODE_FORM,
@@ -72,11 +72,11 @@ def read(files: Files, form: Format) -> Iterator[Item | ExcludedRow]:
         )
 
 
-def gold(item: Item) -> str:
+def gold(task: Task) -> str:
     """The gold plan as an answer has it."""
-    if item.target["format"] == "code":
-        return f"```python\n{item.target['code']}\n```"
-    return json.dumps({"nodes": item.target["plan"]}, ensure_ascii=False)
+    if task.target["format"] == "code":
+        return f"```python\n{task.target['code']}\n```"
+    return json.dumps({"nodes": task.target["plan"]}, ensure_ascii=False)
 
 
 def _described(form: Format) -> Iterator[str]:

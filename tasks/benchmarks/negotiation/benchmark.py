@@ -1,4 +1,4 @@
-"""The benchmarks ``negotiation`` and ``negotiation-self-play``: rows in, items out.
+"""The benchmarks ``negotiation`` and ``negotiation-self-play``: rows in, tasks out.
 
 Each row is a `Scenario`; tutti ships four splits. The score is the share of the surplus that the
 measured party wins (scorer ``reward``), by the recorded deal. Counterparts are programs, or
@@ -10,13 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.negotiation.counterpart import KNOWN_KINDS
 from tutti.tasks.benchmarks.negotiation.scenario import SIDES, Scenario
 from tutti.tasks.benchmarks.negotiation.view import facts
 from tutti.tasks.benchmarks.negotiation.world import world
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import Task
 
 DATA = Path(__file__).parents[1] / "data" / "negotiation"
 PASS = 0.75
@@ -26,13 +26,13 @@ SPLITS = ("test", "train", "validation", "unseen")
 NUMBERS = ("limit", "other_limit", "low", "high", "opening", "rounds")
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item per row. Raises BadRow."""
+def read(files: Files) -> Iterator[Task]:
+    """One task per row. Raises BadRow."""
     for row in files.rows():
         made = _scenario(row)
-        yield Item(
-            id=made.id,
-            fields={"part": facts(made.own, made)},
+        yield Task(
+            key=made.id,
+            inputs={"part": facts(made.own, made)},
             target={"pass": PASS, "scenario": asdict(made)},
             attributes={"side": made.side, "kind": made.kind, "rounds": str(made.rounds)},
         )

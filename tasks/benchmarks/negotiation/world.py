@@ -1,6 +1,6 @@
 """The world of one negotiation: the measured party's moves in, the counterpart's answers out.
 
-In: an item, and a model where one plays the counterpart. Out: a `World`. Without an agent the
+In: a task, and a model where one plays the counterpart. Out: a `World`. Without an agent the
 measured model writes the moves; with an agent that has an actor (`act`), it writes strategies, and
 the actor makes the moves that they allow.
 """
@@ -20,7 +20,7 @@ from tutti.tasks.benchmarks.negotiation.view import ALONE, View
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
-    from tutti.tasks.benchmarks.item import Item
+    from tutti.tasks.task_sets import Task
 
 
 class NegotiationWorld:
@@ -105,6 +105,6 @@ class NegotiationWorld:
             self.bargain.play("other", answer(self.bargain.scenario, self.bargain.offers).move)
 
 
-def world(item: "Item", user: "ChatModel | None") -> NegotiationWorld:
+def world(task: "Task", user: "ChatModel | None") -> NegotiationWorld:
     """The world of one attempt."""
-    return NegotiationWorld(Scenario(**item.target["scenario"]), user)
+    return NegotiationWorld(Scenario(**task.target["scenario"]), user)

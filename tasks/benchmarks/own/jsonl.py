@@ -1,4 +1,4 @@
-"""The user's own benchmark as a JSONL file: one item a line.
+"""The user's own benchmark as a JSONL file: one task a line.
 
 In: the file, and which of its fields hold question and answer. Out: a `Benchmark`. The fields of a
 row that are neither question nor answer can be used in a prompt and in ``--where``.
@@ -12,12 +12,12 @@ from typing import Any
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.errors import BenchmarkError, SourceMissing
-from tutti.tasks.benchmarks.item import IMAGE, Item
 from tutti.tasks.benchmarks.own.reading import OwnReading
 from tutti.tasks.benchmarks.questions.choices import options_text
 from tutti.tasks.benchmarks.rows import Row, shown
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.scoring import LETTERS, UNSCORED, numbers
+from tutti.tasks.task_sets import IMAGE, Task
 
 QUESTION_FIELDS = ("question", "prompt", "problem")
 ANSWER_FIELDS = ("answer", "target", "expected_answer")
@@ -68,22 +68,22 @@ def generated_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class JsonlReader:
-    """Makes items of rows."""
+    """Makes tasks of rows."""
 
     scorer: str
     reading: OwnReading
 
-    def read(self, files: Files) -> Iterator[Item]:
-        """One item a row. Raises BadRow."""
+    def read(self, files: Files) -> Iterator[Task]:
+        """One task a row. Raises BadRow."""
         lines: dict[str, int] = {}
         for number, row in enumerate(files.rows()):
-            item = self._item(number, row)
-            if item.id in lines:
-                row.bad(ID, f"{item.id!r} is also the id of line {lines[item.id]}")
-            lines[item.id] = row.line
-            yield item
+            task = self._task(number, row)
+            if task.key in lines:
+                row.bad(ID, f"{task.key!r} is also the id of line {lines[task.key]}")
+            lines[task.key] = row.line
+            yield task
 
-    def _item(self, number: int, row: Row) -> Item:
+    def _task(self, number: int, row: Row) -> Task:
         if self.scorer == UNSCORED.name:
             return self._unscored(number, row)
         question_names = _names(self.reading.question_field, QUESTION_FIELDS)
@@ -103,9 +103,9 @@ class JsonlReader:
         item_id = row.name(ID) if row.name_of(ID) else str(number)
         asked = row.name_of(*question_names)
         attributes = {key: text for key, text in others.items() if key != asked}
-        return Item(item_id, fields, target, attributes)
+        return Task(item_id, fields, target, attributes)
 
-    def _unscored(self, number: int, row: Row) -> Item:
+    def _unscored(self, number: int, row: Row) -> Task:
         """A row whose reply is not scored: every field can be used in a prompt, an answer is kept
         for a later `tutti score`, and ids may repeat, because a row is known by its number."""
         names = _names(self.reading.question_field, (*QUESTION_FIELDS, MESSAGES))
@@ -122,7 +122,7 @@ class JsonlReader:
         field = row.name_of(*_names(self.reading.answer_field, ANSWER_FIELDS))
         target = {} if field is None else {"answer": fields[field]}
         attributes = {key: text for key, text in fields.items() if key not in (given, ID)}
-        return Item(str(number), fields, target, attributes, messages)
+        return Task(str(number), fields, target, attributes, messages)
 
     @property
     def _has_own_prompt(self) -> bool:
@@ -204,6 +204,6 @@ def _texts_of(row: Row) -> dict[str, str]:
     }
 
 
-def _first_answer(item: Item) -> str:
-    answer = item.target["answer"]
+def _first_answer(task: Task) -> str:
+    answer = task.target["answer"]
     return answer if isinstance(answer, str) else str(answer[0])

@@ -19,7 +19,6 @@ from typing import Any
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.errors import BadBenchmarkFile, SourceMissing
 from tutti.tasks.benchmarks.headline import MEAN_SCORE
-from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.scoring import (
     SCORERS,
@@ -29,6 +28,7 @@ from tutti.tasks.scoring import (
     ScoringResources,
     Submission,
 )
+from tutti.tasks.task_sets import ExcludedRow, Task
 
 VERSION_CHARS = 12  # of the file's hash
 
@@ -48,14 +48,14 @@ class OwnBenchmark:
     graded: bool = False
     """Whether the mean of the scores is reported, rather than the share of answers that score 1."""
 
-    def load(self, source: Path | None) -> Iterable[Item | ExcludedRow]:
-        """The items, in an order that does not change. `source` is the suite's `data.source`."""
+    def load(self, source: Path | None) -> Iterable[Task | ExcludedRow]:
+        """The tasks, in an order that does not change. `source` is the suite's `data.source`."""
         raise NotImplementedError("the class has no method `load`")
 
     def score(self, target: Mapping[str, Any], answer: str) -> bool | float:
         """Score an answer: True or False, or 0 to 1, where only 1 counts as correct.
 
-        `target` is the item's. It may be called in several threads at a time.
+        `target` is the task's. It may be called in several threads at a time.
         """
         raise NotImplementedError("the class has no method `score`")
 
@@ -110,7 +110,7 @@ def python_benchmark(name: str, path: Path, source: Path | None = None) -> Bench
     version = hashlib.sha256(content).hexdigest()[:VERSION_CHARS]
     return Benchmark(
         name=name,
-        read=partial(_items, own, path, source),
+        read=partial(_tasks, own, path, source),
         splits={"test": ("*.py",)},
         scorer=own.scorer or name,
         prompt=_prompt(own, path),
@@ -128,18 +128,18 @@ def _prompt(own: OwnBenchmark, path: Path) -> str:
     return str(path.parent / own.prompt) if is_file else own.prompt
 
 
-def _items(
+def _tasks(
     own: OwnBenchmark, path: Path, source: Path | None, _: Files
-) -> Iterator[Item | ExcludedRow]:
-    """The items of `load`. Raises BadBenchmarkFile for its errors and for what is no item."""
-    for place, item in enumerate(_guarded(path, lambda: own.load(source))):
-        if isinstance(item, ExcludedRow):
-            yield item
+) -> Iterator[Task | ExcludedRow]:
+    """The tasks of `load`. Raises BadBenchmarkFile for its errors and for what is no task."""
+    for place, task in enumerate(_guarded(path, lambda: own.load(source))):
+        if isinstance(task, ExcludedRow):
+            yield task
             continue
-        if not isinstance(item, Item):
-            raise BadBenchmarkFile(f"{path}: load: item {place} is {item!r:.80}, not an Item")
-        _check(item, path)
-        yield item
+        if not isinstance(task, Task):
+            raise BadBenchmarkFile(f"{path}: load: task {place} is {task!r:.80}, not a Task")
+        _check(task, path)
+        yield task
 
 
 def _guarded(path: Path, load: Callable[[], Iterable[Any]]) -> Iterator[Any]:
@@ -149,16 +149,16 @@ def _guarded(path: Path, load: Callable[[], Iterable[Any]]) -> Iterator[Any]:
         raise BadBenchmarkFile(_flaw(path, "load", error)) from error
 
 
-def _check(item: Item, path: Path) -> None:
-    """See that an item can be stored. Raises BadBenchmarkFile."""
-    texts = {"id": item.id, **item.fields, **item.attributes}
+def _check(task: Task, path: Path) -> None:
+    """See that a task can be stored. Raises BadBenchmarkFile."""
+    texts = {"id": task.key, **task.inputs, **task.attributes}
     if wrong := [name for name, value in texts.items() if not isinstance(value, str)]:
         value = texts[wrong[0]]
-        raise BadBenchmarkFile(f"{path}: item {item.id}: {wrong[0]}: {value!r:.80} is not text")
+        raise BadBenchmarkFile(f"{path}: task {task.key}: {wrong[0]}: {value!r:.80} is not text")
     try:
-        json.dumps([dict(item.target), list(item.messages), list(item.tools)])
+        json.dumps([dict(task.target), list(task.given), list(task.tools)])
     except (TypeError, ValueError) as error:
-        raise BadBenchmarkFile(f"{path}: item {item.id}: target: {error}") from error
+        raise BadBenchmarkFile(f"{path}: task {task.key}: target: {error}") from error
 
 
 @lru_cache(maxsize=64)

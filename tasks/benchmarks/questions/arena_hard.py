@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.errors import BadRow
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 BASELINES = {
     "hard_prompt": "o3-mini-2025-01-31",
@@ -20,8 +20,8 @@ BASELINES = {
 """The baseline of each category."""
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``uid``, ``category`` and ``prompt``; the baseline's answer is that of
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``uid``, ``category`` and ``prompt``; the baseline's answer is that of
     the same ``uid``."""
     known: dict[str, dict[str, str]] = {}
     for row in files.rows():
@@ -34,9 +34,9 @@ def read(files: Files) -> Iterator[Item]:
         if name not in known[baseline]:
             row.bad("uid", f"{baseline} has no answer to {name}")
         question = row.text("prompt")
-        yield Item(
-            id=name,
-            fields={"question": question},
+        yield Task(
+            key=name,
+            inputs={"question": question},
             target={"question": question, "baseline": known[baseline][name]},
             attributes={"category": category, "subject": row.text_or("", "subcategory")},
         )

@@ -13,9 +13,9 @@ from typing import Any
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool
 from tutti.tasks.benchmarks.errors import SourceMissing
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 MAX_VALUES = 4096  # values of one argument, written out; the largest in the data has a few dozen
 LEAVE_OUT = ""  # among an argument's values: it may be omitted
@@ -47,8 +47,8 @@ CATEGORIES = (
 )
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item per question with ``id``, ``question`` and ``function``. Raises BadRow."""
+def read(files: Files) -> Iterator[Task]:
+    """One task per question with ``id``, ``question`` and ``function``. Raises BadRow."""
     for path in files.paths:
         category = path.stem.split("_", 2)[-1]
         answers = {} if category in WITHOUT_ANSWERS else _answers(files, path.name)
@@ -58,12 +58,12 @@ def read(files: Files) -> Iterator[Item]:
             free = category in WITHOUT_ANSWERS
             calls = [] if free else _right_calls(row, answers, names)
             functions = dict(map(_declared, row.objects("function")))
-            yield Item(
-                id=item_id,
-                fields={},
+            yield Task(
+                key=item_id,
+                inputs={},
                 target={"calls": calls, "category": category, "functions": functions},
                 attributes={"category": category, "tools": str(len(names))},
-                messages=_messages(row),
+                given=_messages(row),
                 tools=list(names.values()),
             )
 
@@ -76,8 +76,8 @@ def _declared(row: Row) -> tuple[str, dict[str, Any]]:
     types: dict[str, list[str | None]] = {}
     for name in properties.data if properties else ():
         inner = properties.object(name) if properties else parameters
-        items = inner.object("items") if inner.name_of("items") else None
-        types[name] = [inner.text("type"), items.text_or("", "type") if items else None]
+        tasks = inner.object("items") if inner.name_of("items") else None
+        types[name] = [inner.text("type"), tasks.text_or("", "type") if tasks else None]
     required = parameters.texts("required") if parameters.name_of("required") else []
     return _openai_name(row.text("name")), {"required": required, "types": types}
 

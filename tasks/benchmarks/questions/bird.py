@@ -1,6 +1,6 @@
 """BIRD: questions in words to SQL over real SQLite databases.
 
-The folder is the publisher's: ``dev.json`` beside ``dev_databases/<db>/<db>.sqlite``. Each item
+The folder is the publisher's: ``dev.json`` beside ``dev_databases/<db>/<db>.sqlite``. Each task
 carries its database's path and, in the prompt, its ``CREATE TABLE`` statements.
 
 Scored by BIRD's EX; rules ``soft_f1``, ``r_ves`` (BIRD's too) and ``strict`` (ours: the order of
@@ -13,24 +13,24 @@ from functools import cache
 from pathlib import Path
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import Task
 
 FOLDERS = ("dev_databases", "train_databases", "databases")
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``db_id``, ``question``, ``evidence``, ``SQL`` and ``difficulty``."""
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``db_id``, ``question``, ``evidence``, ``SQL`` and ``difficulty``."""
     for number, row in enumerate(files.rows()):
         database = _database(files.root, row)
         try:
             schema = _schema(database)
         except sqlite3.DatabaseError as error:
             row.bad("db_id", f"{database}: {error}")
-        yield Item(
-            id=row.name("question_id") if row.name_of("question_id") else str(number),
-            fields={
+        yield Task(
+            key=row.name("question_id") if row.name_of("question_id") else str(number),
+            inputs={
                 "question": row.text("question"),
                 "evidence": row.text_or("", "evidence"),
                 "schema": schema,
@@ -47,9 +47,9 @@ def read(files: Files) -> Iterator[Item]:
         )
 
 
-def gold(item: Item) -> str:
+def gold(task: Task) -> str:
     """The gold query."""
-    return str(item.target["sql"])
+    return str(task.target["sql"])
 
 
 def _database(root: Path, row: Row) -> Path:

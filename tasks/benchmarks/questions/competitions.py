@@ -1,7 +1,7 @@
 """Competition mathematics: AIME 2024 to 2026 (30 problems each), HMMT February 2025 (30),
 Omni-MATH (4,428 of olympiads) and MathOdyssey (387 from school to university).
 
-AIME's answers are whole numbers, 0 to 999. Thirty items: one is worth 3.3 points, so run many
+AIME's answers are whole numbers, 0 to 999. Thirty tasks: one is worth 3.3 points, so run many
 trials (``aime-25:16``). The others' answers are compared as expressions. Omni-MATH's publisher has
 a model judge them, and so does MathOdyssey's: some of their answers are words, which no program
 compares (MathOdyssey's are excluded). Their numbers here are by the scorer `math`, and the report
@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.prepared import ANSWER as PREPARED
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import ExcludedRow, Task
 
 LARGEST = 999
 _LAYOUT = re.compile(r"(?:\\\\|\\noindent|\\end\{problem\}|\s)+$")
@@ -23,45 +23,45 @@ _LAYOUT = re.compile(r"(?:\\\\|\\noindent|\\end\{problem\}|\s)+$")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
-def read_aime(files: Files) -> Iterator[Item]:
-    """One item a row with ``problem`` and ``answer`` ("016" and 16 are both 16)."""
+def read_aime(files: Files) -> Iterator[Task]:
+    """One task a row with ``problem`` and ``answer`` ("016" and 16 are both 16)."""
     for number, row in enumerate(files.published()):
         answer = row.name("answer", "Answer").strip()
         if not answer.isascii() or not answer.isdigit() or int(answer) > LARGEST:
             row.bad(
                 row.name_of("answer", "Answer") or "answer", f"{answer!r} is not 0 to {LARGEST}"
             )
-        yield Item(
-            id=row.name("id", "ID", "problem_idx")
+        yield Task(
+            key=row.name("id", "ID", "problem_idx")
             if row.name_of("id", "ID", "problem_idx")
             else str(number),
-            fields={"question": row.text("problem", "question", "Problem")},
+            inputs={"question": row.text("problem", "question", "Problem")},
             target={"answer": str(int(answer))},
         )
 
 
-def read_hmmt(files: Files) -> Iterator[Item]:
-    """One item a row with ``problem`` and ``answer``; ``problem_type`` is a list of fields."""
+def read_hmmt(files: Files) -> Iterator[Task]:
+    """One task a row with ``problem`` and ``answer``; ``problem_type`` is a list of fields."""
     for number, row in enumerate(files.published()):
-        yield Item(
-            id=row.name("problem_idx", "id") if row.name_of("problem_idx", "id") else str(number),
-            fields={"question": row.text("problem")},
+        yield Task(
+            key=row.name("problem_idx", "id") if row.name_of("problem_idx", "id") else str(number),
+            inputs={"question": row.text("problem")},
             target={"answer": row.name("answer")},
             attributes={"subject": _joined(row, "problem_type")},
         )
 
 
-def read_omni(files: Files) -> Iterator[Item]:
-    """One item a row with ``problem``, ``answer``, ``domain``, ``difficulty`` (1 to 10) and
+def read_omni(files: Files) -> Iterator[Task]:
+    """One task a row with ``problem``, ``answer``, ``domain``, ``difficulty`` (1 to 10) and
     ``source``."""
     for number, row in enumerate(files.published()):
         level = row.value("difficulty")
         if isinstance(level, bool) or not isinstance(level, int | float):
             row.wrong(("difficulty",), level, "a number")
         domains = row.texts("domain") if row.name_of("domain") else []
-        yield Item(
-            id=str(number),
-            fields={"question": row.text("problem")},
+        yield Task(
+            key=str(number),
+            inputs={"question": row.text("problem")},
             target={"answer": row.name("answer")},
             attributes={
                 "subject": _field(domains[0]) if domains else "",
@@ -71,8 +71,8 @@ def read_omni(files: Files) -> Iterator[Item]:
         )
 
 
-def read_odyssey(files: Files) -> Iterator[Item | ExcludedRow]:
-    """One item a row ``{"Problem_1": {…}}`` with ``question``, ``answer``, ``label`` and
+def read_odyssey(files: Files) -> Iterator[Task | ExcludedRow]:
+    """One task a row ``{"Problem_1": {…}}`` with ``question``, ``answer``, ``label`` and
     ``level``, or a row of NeMo-Skills'. A full stop and dollar signs around an answer are left
     out. A problem whose answer is a word ("Yes", 15 of 387) is excluded."""
     for number, row in enumerate(files.published(), 1):
@@ -91,9 +91,9 @@ def read_odyssey(files: Files) -> Iterator[Item | ExcludedRow]:
         if _WORD.fullmatch(answer):
             yield ExcludedRow(name, "the answer is a word, which no program compares")
             continue
-        yield Item(
-            id=name.removeprefix("Problem_"),
-            fields={"question": _LAYOUT.sub("", problem.text("question"))},
+        yield Task(
+            key=name.removeprefix("Problem_"),
+            inputs={"question": _LAYOUT.sub("", problem.text("question"))},
             target={"answer": answer},
             attributes={"subject": problem.text("label"), "level": problem.text("level")},
         )

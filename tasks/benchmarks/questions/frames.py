@@ -6,21 +6,21 @@ Scored by one vote by its autorater's rule; rules ``three_votes`` (ours) and ``t
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row: the publisher's table (``Prompt``, ``Answer``, ``reasoning_types``,
+def read(files: Files) -> Iterator[Task]:
+    """One task a row: the publisher's table (``Prompt``, ``Answer``, ``reasoning_types``,
     ``wiki_links``) or JSON lines with ``id``, ``question``, ``answer``."""
     for number, row in enumerate(files.rows()):
         question, answer = row.text("question", "Prompt"), row.name("answer", "Answer")
         target = {"answer": answer, "question": question}
         reasoning = row.text_or("", "reasoning_types")
-        yield Item(
-            id=row.name("id") if row.name_of("id") else str(number),
-            fields={"question": question},
+        yield Task(
+            key=row.name("id") if row.name_of("id") else str(number),
+            inputs={"question": question},
             target=target | ({"documents": _links(row)} if row.name_of("wiki_links") else {}),
             attributes={"reasoning": reasoning} if reasoning else {},
         )

@@ -1,6 +1,6 @@
 """GPQA diamond: 198 questions of graduate physics, chemistry and biology, four options each.
 
-The data give the right answer first; the options are shuffled by a hash of the item's id, and the
+The data give the right answer first; the options are shuffled by a hash of the task's id, and the
 right one's place is the attribute ``gold_position`` (0 to 3), so that a preference for one letter
 shows in SQL. The publisher asks not to reveal the data: do not publish prompts that contain them.
 """
@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.prepared import ANSWER as PREPARED
 from tutti.tasks.benchmarks.questions.choices import (
     LETTERS,
@@ -19,12 +18,13 @@ from tutti.tasks.benchmarks.questions.choices import (
 )
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``Question``, ``Correct Answer`` and three incorrect ones; or, as
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``Question``, ``Correct Answer`` and three incorrect ones; or, as
     NeMo-Skills shuffled them, with ``options`` and the letter as ``answer``."""
     for row in files.published():
         if row.name_of("Question") is None and row.name_of(PREPARED):
@@ -36,20 +36,20 @@ def read(files: Files) -> Iterator[Item]:
         order = shuffled(len(answers), item_id)
         options = [answers[place] for place in order]
         gold = order.index(0)
-        yield Item(
-            id=item_id,
-            fields={"question": question, "choices": options_text(options)},
+        yield Task(
+            key=item_id,
+            inputs={"question": question, "choices": options_text(options)},
             target={"answer": LETTERS[gold], "choices": options},
             attributes=_attributes(row) | {"gold_position": str(gold)},
         )
 
 
-def _as_shuffled(row: Row) -> Item:
+def _as_shuffled(row: Row) -> Task:
     question, options = row.text("question").strip(), row.texts("options")
     gold = place_of(row, "answer", len(options))
-    return Item(
-        id=_hash(question),
-        fields={"question": question, "choices": options_text(options)},
+    return Task(
+        key=_hash(question),
+        inputs={"question": question, "choices": options_text(options)},
         target={"answer": LETTERS[gold], "choices": options},
         attributes={"subdomain": row.text("category"), "gold_position": str(gold)},
     )

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.errors import BadRow
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 NUMBER = re.compile(r"-?[\d,]*\.?\d+")
 # A solution's last line: "#### 1,234".
 ANSWER = re.compile(r"####\s*(-?[\d,]*\.?\d+)\.?\s*$")
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``question`` and ``answer`` (a solution that ends in ``#### number``; or
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``question`` and ``answer`` (a solution that ends in ``#### number``; or
     the number, with the solution beside)."""
     for number, row in enumerate(files.published()):
         given = row.value("answer")
@@ -32,7 +32,7 @@ def read(files: Files) -> Iterator[Item]:
             solution = row.text("answer")
             answer = _last_number(row, solution)
         fields = {"question": row.text("question"), "solution": solution}
-        yield Item(str(number), fields, {"answer": answer})
+        yield Task(str(number), fields, {"answer": answer})
 
 
 def _last_number(row: Row, solution: str) -> str:
@@ -42,8 +42,8 @@ def _last_number(row: Row, solution: str) -> str:
     return found[1].replace(",", "")
 
 
-def read_languages(files: Files) -> Iterator[Item]:
-    """One item a line; its id is the language and the line."""
+def read_languages(files: Files) -> Iterator[Task]:
+    """One task a line; its id is the language and the line."""
     for path in files.paths:
         try:
             yield from _of_language(path)
@@ -51,7 +51,7 @@ def read_languages(files: Files) -> Iterator[Item]:
             raise BadRow(path, None, "", f"not a table: {error}") from error
 
 
-def _of_language(path: Path) -> Iterator[Item]:
+def _of_language(path: Path) -> Iterator[Task]:
     language = path.stem.removeprefix("mgsm_")
     with path.open(encoding="utf-8-sig", newline="") as lines:
         rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -62,7 +62,7 @@ def _of_language(path: Path) -> Iterator[Item]:
                 raise BadRow(path, number, "answer", f"{row[1]!r} is no number")
             target = {"answer": row[1].strip().replace(",", "")}
             name = f"{language}-{number}"
-            yield Item(name, {"question": row[0]}, target, {"language": language})
+            yield Task(name, {"question": row[0]}, target, {"language": language})
 
 
 GSM8K = Benchmark(

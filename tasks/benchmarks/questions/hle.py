@@ -12,15 +12,15 @@ from functools import partial
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.headline import Headline
-from tutti.tasks.benchmarks.item import IMAGE, ExcludedRow, Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import IMAGE, ExcludedRow, Task
 
 IMAGE_STARTS = ("data:image/", "https://", "http://")
 
 
-def read(files: Files, images: bool) -> Iterator[Item | ExcludedRow]:
-    """One item a row with ``id``, ``question``, ``answer``, ``answer_type``, ``image``."""
+def read(files: Files, images: bool) -> Iterator[Task | ExcludedRow]:
+    """One task a row with ``id``, ``question``, ``answer``, ``answer_type``, ``image``."""
     for row in files.published():
         image = _image(row)
         item_id = row.name("id")
@@ -29,9 +29,9 @@ def read(files: Files, images: bool) -> Iterator[Item | ExcludedRow]:
             continue
         question, answer = row.text("question", "problem"), row.name("answer")
         kind = row.text_or("", "answer_type")
-        yield Item(
-            id=item_id,
-            fields={"question": question} | ({IMAGE: image} if image else {}),
+        yield Task(
+            key=item_id,
+            inputs={"question": question} | ({IMAGE: image} if image else {}),
             target={"answer": answer, "question": question, "answer_type": kind},
             attributes={
                 "answer_type": kind,

@@ -7,18 +7,18 @@
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``task_id``, ``prompt``, ``canonical_solution``, ``test``,
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``task_id``, ``prompt``, ``canonical_solution``, ``test``,
     ``entry_point``."""
     for row in files.rows():
         prompt, entry = row.text("prompt"), row.text("entry_point")
-        yield Item(
-            id=row.text("task_id"),
-            fields={"question": prompt},
+        yield Task(
+            key=row.text("task_id"),
+            inputs={"question": prompt},
             target={
                 "prompt": prompt,
                 "tests": row.text("test"),

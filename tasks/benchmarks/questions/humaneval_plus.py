@@ -13,9 +13,9 @@ import json
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import Task
 
 _TESTS = """
 import copy
@@ -61,14 +61,14 @@ def check(candidate):
 """
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``task_id``, ``prompt``, ``canonical_solution``, ``entry_point``,
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``task_id``, ``prompt``, ``canonical_solution``, ``entry_point``,
     ``base_input``, ``plus_input`` and ``atol``."""
     for row in files.rows():
         prompt = row.text("prompt")
-        yield Item(
-            id=row.text("task_id"),
-            fields={"question": prompt},
+        yield Task(
+            key=row.text("task_id"),
+            inputs={"question": prompt},
             target={
                 "prompt": prompt,
                 "tests": _tests(row),

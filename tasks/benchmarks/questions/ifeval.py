@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.headline import SHARE_RIGHT
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``key``, ``prompt``, ``instruction_id_list`` and ``kwargs``, of which
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``key``, ``prompt``, ``instruction_id_list`` and ``kwargs``, of which
     the last two are lists of one length. Arguments that are null are left out: some copies of the
     data fill in every name that any instruction has."""
     for row in files.rows():
@@ -19,9 +19,9 @@ def read(files: Files) -> Iterator[Item]:
             row.bad("kwargs", f"{len(arguments)} for {len(kinds)} instructions")
         prompt = row.text("prompt")
         given = [{k: v for k, v in one.items() if v is not None} for one in arguments]
-        yield Item(
-            id=row.name("key"),
-            fields={"question": prompt},
+        yield Task(
+            key=row.name("key"),
+            inputs={"question": prompt},
             target={"prompt": prompt, "instruction_id_list": kinds, "kwargs": given},
             attributes={
                 "instructions": str(len(kinds)),

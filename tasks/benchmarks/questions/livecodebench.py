@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 MAX_TESTS_BYTES = 2**29  # unpacked size; the largest problem has about a third of it
 FUNCTION = "functional"
@@ -34,8 +34,8 @@ class _OnlyText(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is not allowed in hidden tests")
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``question_id``, ``question_content``, ``starter_code``,
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``question_id``, ``question_content``, ``starter_code``,
     ``public_test_cases``, ``private_test_cases``, ``metadata``, ``difficulty``, ``platform``,
     ``contest_date``."""
     for row in files.rows():
@@ -51,9 +51,9 @@ def read(files: Files) -> Iterator[Item]:
             for case in cases
         ]
         starter = row.text_or("", "starter_code")
-        yield Item(
-            id=row.name("question_id"),
-            fields={"question": row.text("question_content"), "starter": _shown(starter)},
+        yield Task(
+            key=row.name("question_id"),
+            inputs={"question": row.text("question_content"), "starter": _shown(starter)},
             target=target,
             attributes={
                 "difficulty": row.text("difficulty"),

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``problem``, ``answer``, ``subject``, ``level`` and ``unique_id``."""
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``problem``, ``answer``, ``subject``, ``level`` and ``unique_id``."""
     for number, row in enumerate(files.published()):
-        yield Item(
-            id=row.text("unique_id") if row.name_of("unique_id") else str(number),
-            fields={"question": row.text("problem")},
+        yield Task(
+            key=row.text("unique_id") if row.name_of("unique_id") else str(number),
+            inputs={"question": row.text("problem")},
             target={"answer": row.name("answer")},
             attributes={"subject": row.text("subject"), "level": row.name("level")},
         )

@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``task_id``, ``prompt`` (``text`` in the full set), ``code``,
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``task_id``, ``prompt`` (``text`` in the full set), ``code``,
     ``test_list`` and ``test_imports`` (``test_setup_code`` in the full set)."""
     for row in files.rows():
         tests = row.texts("test_list")
@@ -18,9 +18,9 @@ def read(files: Files) -> Iterator[Item]:
             row.bad("test_list", "is empty")
         before = row.texts("test_imports") if row.name_of("test_imports") else []
         before.append(row.text_or("", "test_setup_code"))
-        yield Item(
-            id=row.name("task_id"),
-            fields={"question": row.text("prompt", "text"), "tests": "\n".join(tests)},
+        yield Task(
+            key=row.name("task_id"),
+            inputs={"question": row.text("prompt", "text"), "tests": "\n".join(tests)},
             target={
                 "tests": "\n".join([*(line for line in before if line), *tests]) + "\n",
                 "answer": row.text("code"),

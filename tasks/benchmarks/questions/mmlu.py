@@ -10,26 +10,26 @@ all: select by the attribute ``error_type`` to compare.
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import ExcludedRow, Item
 from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text, place_of
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import ExcludedRow, Task
 
 SOUND, WRONG_KEY = "ok", "wrong_groundtruth"
 LOST_KEY = "correct_answer"  # NeMo-Skills writes the field's name where it means its value
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``question``, ``subject``, ``choices`` and ``answer`` (a place
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``question``, ``subject``, ``choices`` and ``answer`` (a place
     or a letter)."""
     for number, row in enumerate(files.published()):
         options = row.texts("choices")
         gold = _place(row, len(options))
         attributes = {"subject": row.text("subject")}
-        yield _item(str(number), row.text("question"), options, gold, attributes)
+        yield _task(str(number), row.text("question"), options, gold, attributes)
 
 
-def read_redux(files: Files) -> Iterator[Item | ExcludedRow]:
+def read_redux(files: Files) -> Iterator[Task | ExcludedRow]:
     """As `read`, with ``error_type`` and ``correct_answer``; the folder is the subject."""
     for number, row in enumerate(files.published()):
         options = row.texts("choices")
@@ -44,13 +44,13 @@ def read_redux(files: Files) -> Iterator[Item | ExcludedRow]:
         if fault == SOUND or corrected is not None:
             right = gold if corrected is None else corrected
             attributes = {"subject": subject, "error_type": fault}
-            yield _item(name, row.text("question"), options, right, attributes)
+            yield _task(name, row.text("question"), options, right, attributes)
         else:
             yield ExcludedRow(name, f"its publisher found a fault: {fault}")
 
 
-def read_mmmlu(files: Files) -> Iterator[Item]:
-    """One item a row with ``Question``, ``A`` to ``D``, ``Answer`` (a letter) and ``Subject``; the
+def read_mmmlu(files: Files) -> Iterator[Task]:
+    """One task a row with ``Question``, ``A`` to ``D``, ``Answer`` (a letter) and ``Subject``; the
     file's name ends in the language (``mmlu_DE-DE.csv``)."""
     for number, row in enumerate(files.rows()):
         options = [row.name(letter) for letter in LETTERS[:4]]
@@ -60,15 +60,15 @@ def read_mmmlu(files: Files) -> Iterator[Item]:
         language = row.file.stem.removeprefix("mmlu_")
         attributes = {"subject": row.text("Subject"), "language": language}
         name = f"{language}-{number}"
-        yield _item(name, row.text("Question"), options, LETTERS.index(letter), attributes)
+        yield _task(name, row.text("Question"), options, LETTERS.index(letter), attributes)
 
 
-def _item(
+def _task(
     name: str, question: str, options: list[str], gold: int, attributes: dict[str, str]
-) -> Item:
+) -> Task:
     fields = {"question": question, "choices": options_text(options)}
     target = {"answer": LETTERS[gold], "choices": options}
-    return Item(name, fields, target, attributes | {"gold_position": str(gold)})
+    return Task(name, fields, target, attributes | {"gold_position": str(gold)})
 
 
 def _place(row: Row, count: int) -> int:

@@ -3,26 +3,26 @@
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text, place_of
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 IDS = ("question_id", "id")
 FILLER = "N/A"  # the data pad some questions' options with it; it is not shown to models
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``question``, ``options``, ``answer`` (a letter) and ``category``."""
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``question``, ``options``, ``answer`` (a letter) and ``category``."""
     for number, row in enumerate(files.published()):
         options = row.texts("options")
         gold = _gold(row, len(options))
         kept = [place for place, text in enumerate(options) if text != FILLER or place == gold]
         answer = LETTERS[kept.index(gold)]
         shown = [options[place] for place in kept]
-        yield Item(
-            id=row.name(*IDS) if row.name_of(*IDS) else str(number),
-            fields={"question": row.text("question"), "choices": options_text(shown)},
+        yield Task(
+            key=row.name(*IDS) if row.name_of(*IDS) else str(number),
+            inputs={"question": row.text("question"), "choices": options_text(shown)},
             target={"answer": answer, "choices": shown},
             attributes={
                 "subject": row.text("category"),

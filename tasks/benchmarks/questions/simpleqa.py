@@ -5,18 +5,18 @@ from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.headline import Headline
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``problem``, ``answer`` and ``metadata`` (topic, answer_type, urls)."""
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``problem``, ``answer`` and ``metadata`` (topic, answer_type, urls)."""
     for number, row in enumerate(files.published()):
         question, answer = row.text("problem", "question"), row.name("answer")
-        yield Item(
-            id=str(number),
-            fields={"question": question},
+        yield Task(
+            key=str(number),
+            inputs={"question": question},
             target={"answer": answer, "question": question},
             attributes=_attributes(row),
         )

@@ -3,24 +3,24 @@
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.questions.choices import LETTERS, options_text, place_of
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.task_sets import Task
 
 ATTRIBUTES = {"subject": "discipline", "field": "field", "subfield": "subfield"}
 
 
-def read(files: Files) -> Iterator[Item]:
-    """One item a row with ``question``, ``options``, ``answer_letter`` (or the letter as
+def read(files: Files) -> Iterator[Task]:
+    """One task a row with ``question``, ``options``, ``answer_letter`` (or the letter as
     ``answer``) and ``discipline``."""
     for row in files.published():
         options = row.texts("options")
         letter = _letter(row, options)
         attributes = {name: row.text(column) for name, column in ATTRIBUTES.items()}
-        yield Item(
-            id=row.name("uuid", "id"),
-            fields={"question": row.text("question"), "choices": options_text(options)},
+        yield Task(
+            key=row.name("uuid", "id"),
+            inputs={"question": row.text("question"), "choices": options_text(options)},
             target={"answer": letter, "choices": options},
             attributes=attributes | {"level": row.text_or("", "difficulty")},
         )

@@ -18,10 +18,10 @@ from pathlib import Path
 from random import Random
 
 from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.ruler.tasks import TASKS, Question, RulerTask
 from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import Task
 
 DATA = Path(__file__).parents[1] / "data" / "ruler"
 FIELDS = frozenset({"task", "length", "items", "seed", "tokenizer"})
@@ -38,7 +38,7 @@ def count_words(text: str) -> int:
     return len(text.split())
 
 
-def read(files: Files) -> Iterator[Item]:
+def read(files: Files) -> Iterator[Task]:
     """`items` items per row. Raises BadRow."""
     for row in files.rows():
         if unknown := sorted(set(row.data) - FIELDS):
@@ -52,9 +52,9 @@ def read(files: Files) -> Iterator[Item]:
             made = generate(TASKS[name], f"{seed}/{name}/{length}/{number}", length, count)
             if made is None:
                 row.bad("length", f"{length} {unit} do not hold the shortest question of {name}")
-            yield Item(
-                id=f"{name}-{length}-{seed}-{number}",
-                fields={"question": made.text},
+            yield Task(
+                key=f"{name}-{length}-{seed}-{number}",
+                inputs={"question": made.text},
                 target={"references": list(made.references), "match": "all"},
                 attributes={"task": name, "length": str(length), "unit": unit},
             )
@@ -115,9 +115,9 @@ def _counter(row: Row) -> Count:
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def gold(item: Item) -> str:
+def gold(task: Task) -> str:
     """All references."""
-    return ", ".join(item.target["references"])
+    return ", ".join(task.target["references"])
 
 
 RULER = Benchmark(

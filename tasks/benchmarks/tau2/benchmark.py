@@ -1,6 +1,6 @@
 """tau2-bench: an agent serves a simulated customer under a policy, with a domain's tools.
 
-The items of five domains, read from a checkout of the publisher's repository, or from the folder
+The tasks of five domains, read from a checkout of the publisher's repository, or from the folder
 that holds them (its ``data/tau2/domains``): ``tau2-airline``, ``tau2-retail``, ``tau2-telecom``,
 ``tau2-banking``, ``tau2-mock``. The target holds all that decides a reward; ``calls`` are the
 agent's actions of the gold trajectory.
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool_call
-from tutti.tasks.benchmarks.item import Item
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.tau2.dialogue import ENDED, tau2_world
-from tutti.tasks.benchmarks.tau2.domain import SIDES, TASKS, Domain, Task, read_domain
+from tutti.tasks.benchmarks.tau2.domain import SIDES, TASKS, Domain, Tau2Task, read_domain
 from tutti.tasks.benchmarks.tau2.mock import MOCK
 from tutti.tasks.benchmarks.tau2.world import Toolset, gold_outcome
+from tutti.tasks.task_sets import Task
 
 COMMAND = "{tau2}"
 """Runs an episode in tau2's package (`deployments/harnesses/tau2_episode.py`)."""
@@ -35,33 +35,33 @@ TOOLSETS: dict[str, Toolset] = {"mock": MOCK}
 """The domains whose tools are available here, by folder."""
 
 
-def read(files: Files, folder: str) -> Iterator[Item]:
-    """One item per task of the domain in `folder`. Raises BadRow."""
+def read(files: Files, folder: str) -> Iterator[Task]:
+    """Every task of the domain in `folder`. Raises BadRow."""
     place = files.paths[0].parent
     domain, toolset = read_domain(place), TOOLSETS.get(folder)
     for task in domain.tasks:
-        yield Item(
-            id=task.id,
-            fields={
+        yield Task(
+            key=task.id,
+            inputs={
                 "policy": "\n\n".join([domain.policy, *domain.manuals.values()]).strip(),
                 "scenario": task.scenario,
                 "ticket": task.ticket,
             },
             target=_target(task) | (_acted(place, domain, toolset, task) if toolset else {}),
             attributes=_attributes(task, domain),
-            messages=_history(task),
+            given=_history(task),
             tools=toolset.schemas(SIDES[0]) if toolset else (),
         )
 
 
-def _acted(folder: Path, domain: Domain, toolset: Toolset, task: Task) -> dict[str, Any]:
+def _acted(folder: Path, domain: Domain, toolset: Toolset, task: Tau2Task) -> dict[str, Any]:
     """The data needed to act out a task here: its expected outcome and the location of its
     databases."""
     gold = gold_outcome(domain, toolset, task) | {ENDED: True}
     return {"state": gold, "database": str(folder)}
 
 
-def _history(task: Task) -> list[dict[str, Any]]:
+def _history(task: Tau2Task) -> list[dict[str, Any]]:
     """The dialogue before the task, as OpenAI messages."""
     messages = []
     for message in task.initial_state.get("message_history") or ():
@@ -77,7 +77,7 @@ def _history(task: Task) -> list[dict[str, Any]]:
     return messages
 
 
-def _target(task: Task) -> dict[str, Any]:
+def _target(task: Tau2Task) -> dict[str, Any]:
     calls = [
         {"name": action["name"], "arguments": action["arguments"]}
         for action in task.actions
@@ -96,7 +96,7 @@ def _target(task: Task) -> dict[str, Any]:
     }
 
 
-def _attributes(task: Task, domain: Domain) -> dict[str, str]:
+def _attributes(task: Tau2Task, domain: Domain) -> dict[str, str]:
     splits = [name for name, ids in domain.splits.items() if task.id in ids and name != "base"]
     return {
         "domain": domain.name,

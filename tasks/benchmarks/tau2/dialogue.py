@@ -1,6 +1,6 @@
 """A task of tau2 acted out: the domain's tools for the agent, a model as the customer.
 
-In: an item of a domain whose tools are at hand, and the customer's model. Out: a `World` whose
+In: a task of a domain whose tools are at hand, and the customer's model. Out: a `World` whose
 outcome is what the task's reward asks for. The customer speaks first, where the task does not begin
 in the middle of a dialogue, and has the domain's tools of its own side.
 """
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.agents import ToolResult
-from tutti.tasks.benchmarks.item import Item
-from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Task, read_domain
+from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Tau2Task, read_domain
 from tutti.tasks.benchmarks.tau2.world import Session, ToolRefused, Toolset
 from tutti.tasks.benchmarks.user import CUSTOMER, SimulatedUser
 from tutti.tasks.benchmarks.world import CallRefused, World, carry_out
+from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
@@ -29,14 +29,14 @@ domain_at = functools.cache(read_domain)
 class Tau2World:
     """One attempt at one task."""
 
-    def __init__(self, domain: Domain, toolset: Toolset, item: Item, user: "ChatModel | None"):
-        task: Task = next(task for task in domain.tasks if task.id == item.id)
+    def __init__(self, domain: Domain, toolset: Toolset, task: Task, user: "ChatModel | None"):
+        own: Tau2Task = next(each for each in domain.tasks if each.id == task.key)
         self.schemas: Sequence[Mapping[str, Any]] = toolset.schemas(SIDES[0])
-        self._session = Session(domain, toolset, task)
-        self._past = item.messages
+        self._session = Session(domain, toolset, own)
+        self._past = task.given
         self._said: list[str] = []
         self._customer = SimulatedUser(
-            user, CUSTOMER + task.scenario, item.messages, toolset.schemas(SIDES[1]), self._for_user
+            user, CUSTOMER + own.scenario, task.given, toolset.schemas(SIDES[1]), self._for_user
         )
 
     async def use(self, name: str, arguments: str) -> ToolResult:
@@ -78,9 +78,9 @@ class Tau2World:
             raise CallRefused(str(refused)) from refused
 
 
-def tau2_world(toolset: Toolset, item: Item, user: "ChatModel | None") -> World:
-    """The world of `item`, whose domain's folder the target names.
+def tau2_world(toolset: Toolset, task: Task, user: "ChatModel | None") -> World:
+    """The world of `task`, whose domain's folder the target names.
 
     Raises BadRow, BenchmarkError.
     """
-    return Tau2World(domain_at(Path(item.target["database"])), toolset, item, user)
+    return Tau2World(domain_at(Path(task.target["database"])), toolset, task, user)

@@ -32,7 +32,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Task:
+class Tau2Task:
     """One task: the caller and the reason, the initial state, and what must be true at the end."""
 
     id: str
@@ -58,7 +58,7 @@ class Domain:
     """One domain."""
 
     name: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[Tau2Task, ...]
     policy: str
     """The agent's policy; empty if the folder has none."""
     manuals: Mapping[str, str]
@@ -111,14 +111,14 @@ def read_domain(folder: Path) -> Domain:
     )
 
 
-def _task(row: Row) -> Task:
+def _task(row: Row) -> Tau2Task:
     task_id = row.name("id")
     criteria = _object(row, "evaluation_criteria")
     rewards = criteria.texts("reward_basis") if criteria.name_of("reward_basis") else []
     for reward in rewards:
         if reward not in REWARDS:
             criteria.bad("reward_basis", f"{reward!r} is none of {', '.join(REWARDS)}")
-    return Task(
+    return Tau2Task(
         id=task_id,
         scenario=_scenario(row.object("user_scenario")),
         ticket=row.text_or("", "ticket"),

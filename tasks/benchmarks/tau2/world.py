@@ -18,7 +18,7 @@ from typing import Any, get_type_hints
 
 from tutti.tasks.benchmarks.benchmark import tool
 from tutti.tasks.benchmarks.errors import BenchmarkError
-from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Task
+from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Tau2Task
 
 JSON_TYPES: dict[Any, str] = {
     str: "string",
@@ -70,7 +70,7 @@ class Toolset:
 class Session:
     """One attempt at a task, from the task's initial state."""
 
-    def __init__(self, domain: Domain, toolset: Toolset, task: Task) -> None:
+    def __init__(self, domain: Domain, toolset: Toolset, task: Tau2Task) -> None:
         """Set up the databases as the task says: its data, its actions, the calls of its history.
         Raises BenchmarkError if a tool refuses: then data and tools do not match."""
         self.toolset = toolset
@@ -153,7 +153,7 @@ class Session:
             raise
 
 
-def gold_outcome(domain: Domain, toolset: Toolset, task: Task) -> dict[str, Any]:
+def gold_outcome(domain: Domain, toolset: Toolset, task: Tau2Task) -> dict[str, Any]:
     """The outcome of a correct attempt: the state after the gold actions, and everything else true.
     Raises BenchmarkError if a gold action is refused."""
     session = Session(domain, toolset, task)

@@ -255,9 +255,6 @@ def stored_policy(name: str | None, spec: Mapping[str, Any]) -> str:
     """The cell's policy with the limit set by its sweep."""
     given = [each for each in spec.get("policies", ()) if isinstance(each, dict)]
     own = [each["limit"] for each in given if each.get("name") == "cap" and "limit" in each]
-    if name == "cap" and own:
-        return f"cap:{own[0]}"
-    if name == "cap" and ("cap" in spec or "policies" in spec):
-        # Older suites have one limit at the top.
-        return f"cap:{spec.get('cap', DEFAULT_CAP)}"
+    if name == "cap" and "policies" in spec:  # an import says no limit
+        return f"cap:{own[0] if own else DEFAULT_CAP}"
     return name or "passthrough"

@@ -24,13 +24,13 @@ class RunSettings(TypedDict, total=False):
     policies: Sequence[str] | None
     """The gateway's scheduling policies; default: ``passthrough``."""
     limit: int | None
-    """Only the first N items."""
+    """Only the first N tasks."""
     source: Path | str | None
     """The benchmark's data: a file or folder; default: download from the hub."""
     ids: Sequence[str] | None
-    """Only these items."""
+    """Only these tasks."""
     where: str | None
-    """SQL filter on the items' attributes."""
+    """SQL filter on the tasks' attributes."""
     split: str | None
     """The split of the benchmark; default: its own."""
     rule: str | None

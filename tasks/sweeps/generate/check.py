@@ -14,10 +14,10 @@ from typing import Any
 from tutti.errors import UsageError
 from tutti.tasks.benchmarks import (
     BadRow,
-    Item,
     OwnReading,
     Prompt,
     Source,
+    Task,
     load_prompt,
     open_benchmark,
     parse_benchmark,
@@ -44,11 +44,11 @@ def check_file(request: GenerateRequest) -> CheckedFile:
     """
     if not request.file.is_file():
         raise UsageError(f"{request.file} does not exist")
-    prompt, items = _read(request)
+    prompt, tasks = _read(request)
     ids = []
-    for number, item in enumerate(items):
-        _check_row(request, prompt, number, item)
-        ids.append(item.task_id)
+    for number, task in enumerate(tasks):
+        _check_row(request, prompt, number, task)
+        ids.append(task.task_id)
     if not ids:
         raise UsageError(f"{request.file}: has no rows")
     if request.chunks > len(ids):
@@ -59,13 +59,13 @@ def check_file(request: GenerateRequest) -> CheckedFile:
     return CheckedFile(tuple(ids), digest.hexdigest()[:16])
 
 
-def prompts_in(request: GenerateRequest) -> Iterator[tuple[Item, list[dict[str, Any]]]]:
+def prompts_in(request: GenerateRequest) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
     """Each row with the messages that it asks. Raises as `check_file`."""
-    prompt, items = _read(request)
-    return ((item, prompt.render(item)) for item in items)
+    prompt, tasks = _read(request)
+    return ((task, prompt.render(task)) for task in tasks)
 
 
-def _read(request: GenerateRequest) -> tuple[Prompt, Iterator[Item]]:
+def _read(request: GenerateRequest) -> tuple[Prompt, Iterator[Task]]:
     settings = request.settings
     field, prompt_name = settings.get("question_field"), settings.get("prompt")
     reading = OwnReading(UNSCORED.name, field, None, prompt_name)
@@ -74,17 +74,17 @@ def _read(request: GenerateRequest) -> tuple[Prompt, Iterator[Item]]:
     return prompt, islice(benchmark.load(Source(request.file)), request.limit)
 
 
-def _check_row(request: GenerateRequest, prompt: Prompt, number: int, item: Item) -> None:
+def _check_row(request: GenerateRequest, prompt: Prompt, number: int, task: Task) -> None:
     file, line = request.file, number + 1
-    if request.key in item.fields:
+    if request.key in task.inputs:
         reason = "the row has this field already; name another for the reply with --key"
         raise BadRow(file, line, request.key, reason)
-    if not item.messages:
+    if not task.given:
         for name in prompt.fields:
-            if name not in item.fields:
-                known = ", ".join(item.fields) or "nothing"
+            if name not in task.inputs:
+                known = ", ".join(task.inputs) or "nothing"
                 raise BadRow(file, line, name, f"is missing; the prompt has it, the row {known}")
-    messages = prompt.render(item)
+    messages = prompt.render(task)
     _check_text(file, line, json.dumps(messages, ensure_ascii=False))
 
 

@@ -1,7 +1,7 @@
 """Whether texts, such as a training set, hold a benchmark's questions.
 
-In: items of a benchmark, texts, and a judge where one is asked. Out: a `Contaminated` for each
-item. Without a judge an item counts where its question copies a text or a text copies it, by the
+In: tasks of a benchmark, texts, and a judge where one is asked. Out: a `Contaminated` for each
+task. Without a judge a task counts where its question copies a text or a text copies it, by the
 rules of `leaks.index`. With a judge, where it is one of the texts, or the judge says of one of the
 three most similar that it is the same problem: the rule of NeMo-Skills' ``check_contamination``,
 with other prompts.
@@ -16,12 +16,12 @@ from typing import Any
 from tutti.errors import UsageError
 from tutti.storage import Catalog
 from tutti.tasks.agents import ContextExceeded, ModelCallFailed, fenced
-from tutti.tasks.benchmarks import Item
+from tutti.tasks.benchmarks import Task
 from tutti.tasks.leaks import LeakIndex, texts_of_lines
 from tutti.tasks.retrieval import NearnessIndex, PassageStore, open_documents
 from tutti.tasks.scoring import JudgeClient
 
-SIMILAR = 3  # texts that a judge sees of an item
+SIMILAR = 3  # texts that a judge sees of a task
 AT_ONCE = 16
 HOW = ("same", "words", "near")
 SAME = "True"
@@ -33,7 +33,7 @@ _ASKED = (
 
 @dataclass(frozen=True)
 class Contaminated:
-    """What was found of one item."""
+    """What was found of one task."""
 
     item_id: str
     contaminated: bool
@@ -46,7 +46,7 @@ class Contaminated:
     said: tuple[str, ...] = ()
     """The judge's replies, in the order of `similar`; asked both ways, two of each."""
     failed: str = ""
-    """Why the judge did not decide; the item then counts by the rule without one."""
+    """Why the judge did not decide; the task then counts by the rule without one."""
 
     def row(self) -> dict[str, Any]:
         """A line of the output; `contaminated` and `all_generations` as NeMo-Skills names them."""
@@ -86,13 +86,13 @@ def _artifact_folder(name: str, catalog: Catalog) -> Path:
 
 
 async def check_contamination(
-    items: Iterable[Item],
+    tasks: Iterable[Task],
     texts: Sequence[str],
     judge: JudgeClient | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     both_ways: bool = False,
 ) -> list[Contaminated]:
-    """Compare each item's question with the texts. Raises UsageError without a text.
+    """Compare each task's question with the texts. Raises UsageError without a text.
 
     `both_ways`: the judge is asked of each similar text a second time, with the two swapped.
     """
@@ -101,17 +101,17 @@ async def check_contamination(
     index = await asyncio.to_thread(LeakIndex, texts)
     nearness = await asyncio.to_thread(NearnessIndex, [text.lower() for text in texts])
     same = {_plain(text) for text in texts}
-    every, found, slots = list(items), dict[int, Contaminated](), asyncio.Semaphore(AT_ONCE)
+    every, found, slots = list(tasks), dict[int, Contaminated](), asyncio.Semaphore(AT_ONCE)
 
-    async def one(place: int, item: Item) -> None:
+    async def one(place: int, task: Task) -> None:
         async with slots:
-            looked = await asyncio.to_thread(_looked, item, index, nearness, same)
+            looked = await asyncio.to_thread(_looked, task, index, nearness, same)
             found[place] = (
-                looked if judge is None else await _judged(item, looked, judge, both_ways)
+                looked if judge is None else await _judged(task, looked, judge, both_ways)
             )
             on_progress(len(found), len(every))
 
-    await asyncio.gather(*(one(place, item) for place, item in enumerate(every)))
+    await asyncio.gather(*(one(place, task) for place, task in enumerate(every)))
     return [found[place] for place in range(len(every))]
 
 
@@ -119,24 +119,24 @@ def _plain(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _looked(item: Item, index: LeakIndex, nearness: NearnessIndex, same: set[str]) -> Contaminated:
-    question = item.fields["question"]
+def _looked(task: Task, index: LeakIndex, nearness: NearnessIndex, same: set[str]) -> Contaminated:
+    question = task.inputs["question"]
     found = index.find(question)
     how = () if found is None else HOW[HOW.index(found.how) :]
     how = tuple(each for each in how if each != "same" or _plain(question) in same)
     near = nearness.nearest(question.lower(), SIMILAR)
     similar = tuple((index.texts[place], cosine) for place, cosine in near)
-    return Contaminated(item.id, bool(how), how, similar)
+    return Contaminated(task.key, bool(how), how, similar)
 
 
 async def _judged(
-    item: Item, looked: Contaminated, judge: JudgeClient, both_ways: bool
+    task: Task, looked: Contaminated, judge: JudgeClient, both_ways: bool
 ) -> Contaminated:
     """By the judge's word; equal texts need none."""
     if "same" in looked.how:
         return looked
     said: list[str] = []
-    question = item.fields["question"]
+    question = task.inputs["question"]
     pairs = [(question, text) for text, _ in looked.similar]
     if both_ways:
         pairs = [each for pair in pairs for each in (pair, pair[::-1])]
@@ -147,9 +147,9 @@ async def _judged(
             reply, _ = await judge.ask(prompt, 0)
         except (ModelCallFailed, ContextExceeded) as error:
             return Contaminated(
-                item.id, looked.contaminated, looked.how, looked.similar, tuple(said), str(error)
+                task.key, looked.contaminated, looked.how, looked.similar, tuple(said), str(error)
             )
         said.append(reply.strip())
     agreed = SAME in said
     how = (*looked.how, "judge") if agreed else looked.how
-    return Contaminated(item.id, agreed, how, looked.similar, tuple(said))
+    return Contaminated(task.key, agreed, how, looked.similar, tuple(said))

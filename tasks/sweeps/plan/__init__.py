@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.plan import sandbox_level as sandbox_level
     from tutti.tasks.sweeps.plan.preview import engines_of as engines_of
     from tutti.tasks.sweeps.plan.preview import outlook as outlook
-    from tutti.tasks.sweeps.plan.problem import Problem as Problem
-    from tutti.tasks.sweeps.plan.problem import attempted as attempted
-    from tutti.tasks.sweeps.plan.problem import reply_in as reply_in
     from tutti.tasks.sweeps.plan.reasons import NO_REASON as NO_REASON
     from tutti.tasks.sweeps.plan.reasons import EndReason as EndReason
     from tutti.tasks.sweeps.plan.reasons import asked_reasons as asked_reasons
@@ -50,6 +47,9 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.set_up import SetUp as SetUp
     from tutti.tasks.sweeps.plan.set_up import check_models as check_models
     from tutti.tasks.sweeps.plan.set_up import serving_of as serving_of
+    from tutti.tasks.sweeps.plan.submission import attempted as attempted
+    from tutti.tasks.sweeps.plan.submission import reply_in as reply_in
+    from tutti.tasks.sweeps.plan.task_set import LIBRARY as LIBRARY
     from tutti.tasks.sweeps.plan.task_set import TaskSet as TaskSet
     from tutti.tasks.sweeps.plan.task_set import dry_run as dry_run
     from tutti.tasks.sweeps.plan.task_set import made_tasks as made_tasks

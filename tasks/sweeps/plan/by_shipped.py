@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tutti.tasks.agents import shipped_harness
-from tutti.tasks.benchmarks import Benchmark, Item
+from tutti.tasks.benchmarks import Benchmark, Task
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.scoring import EXECUTED, ScorerFailed, check_modules, checkout, lean_set_up
 from tutti.tasks.sweeps.spec import Suite, SuiteError
@@ -43,7 +43,7 @@ def check_shipped(suite: Suite, benchmark: Benchmark) -> None:
         )
 
 
-def check_executed(benchmark: Benchmark, items: Sequence[Item]) -> None:
+def check_executed(benchmark: Benchmark, tasks: Sequence[Task]) -> None:
     """See that a scorer that executes programs has what they need: a checkout, Lean, a Python with
     libraries. Raises SuiteError."""
     if benchmark.own_scorer is not None:
@@ -57,22 +57,22 @@ def check_executed(benchmark: Benchmark, items: Sequence[Item]) -> None:
             lean_set_up()
         elif benchmark.scorer == "bigcodebench":
             field = f"benchmark: {benchmark.name}"
-            check_modules([item.target for item in items])
+            check_modules([task.target for task in tasks])
     except (ScorerFailed, SandboxUnavailable) as error:
         raise SuiteError(f"{field}: {error}") from error
 
 
-def check_shipped_items(
-    suite: Suite, benchmark: Benchmark, items: Sequence[Item], folder: Path
+def check_shipped_tasks(
+    suite: Suite, benchmark: Benchmark, tasks: Sequence[Task], folder: Path
 ) -> None:
     """See that the harness finds its database in `folder`, and a judge where one decides. Raises
     SuiteError."""
     needed = benchmark.command_needs
     if needed and not any((folder / name).is_file() for name in needed):
         raise SuiteError(f"data.source: {folder} holds none of {', '.join(needed)}")
-    judged = sum(item.attributes.get("judged") == "true" for item in items)
+    judged = sum(task.attributes.get("judged") == "true" for task in tasks)
     if judged and suite.roles.judge is None:
         raise SuiteError(
-            f"roles.judge: a judge decides a part of the reward of {judged} of {len(items)} tasks; "
+            f"roles.judge: a judge decides a part of the reward of {judged} of {len(tasks)} tasks; "
             "name a model of models.yaml, or leave them out: --where \"judged = 'false'\""
         )

@@ -135,7 +135,7 @@ def _sample_rows(cell: Cell) -> list[dict[str, Any]]:
         {
             "sample_id": sample.sample_id,
             "cell_id": cell.cell_id,
-            "task_id": sample.problem.task_id,
+            "task_id": sample.task.task_id,
             "trial": sample.trial,
             "position": position,
         }

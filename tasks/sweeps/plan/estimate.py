@@ -179,7 +179,7 @@ def _expected(past: Sequence[Mapping[str, Any]]) -> float | None:
 def _detectable(plan: Plan, before: float | None) -> float | None:
     """Of the cells with the fewest trials."""
     fewest = min(plan.cells, key=lambda cell: len(cell.samples))
-    tasks = len({sample.problem.task_id for sample in fewest.samples})
+    tasks = len({sample.task.task_id for sample in fewest.samples})
     if tasks < 2:
         return None
     # All right before is not always right: half a task may be wrong, or the spread would be none.
@@ -260,10 +260,10 @@ def _elsewise(plan: Plan, catalog: Catalog) -> set[Point]:
 def _stale(plan: Plan, catalog: Catalog, lost: Mapping[str, int]) -> dict[str, str]:
     """Cells with attempts that today's scorer has not scored, or that it failed on, where the store
     has what it needs; each with the reason."""
-    problem = plan.cells[0].samples[0].problem
-    if not problem.is_scored or shipped_harness(plan.suite.command) is not None:
+    benchmark = plan.set_up.task_set.benchmark
+    if not benchmark.is_scored or shipped_harness(plan.suite.command) is not None:
         return {}
-    scorer = problem.scoring
+    scorer = benchmark.scoring
     if scorer == SCORERS["imported"]:
         return {}
     wanted: dict[str, Any] = {"cells": [cell.cell_id for cell in plan.cells]}

@@ -62,7 +62,7 @@ def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
     content |= set_up.roles.content
     if (harness := shipped_harness(suite.command)) is not None:
         content["harness"] = [suite.command, harness.version]
-    tasks = [problem.task_id for problem in set_up.task_set.problems]
+    tasks = [task.task_id for task in set_up.task_set.tasks]
     return content | {"loop": LOOP_VERSION, "model": set_up.served_name, "tasks": tasks}
 
 

@@ -19,7 +19,7 @@ from tutti.tasks.retrieval import (
 )
 from tutti.tasks.sandbox import unsafe_sandbox
 from tutti.tasks.serving import reap_stale, retrieval_service
-from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_items, made_tasks
+from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set, made_tasks
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, index_of
 from tutti.tasks.synthesis import TaskRequest, synthesize
 
@@ -132,5 +132,5 @@ async def task_set_of(
 
 @stage(name="tasks")
 async def enter_benchmark(_: StageProgress, suite: Suite, catalog: Catalog) -> TaskSet:
-    """Read a benchmark's items and enter them as a task set."""
-    return await asyncio.to_thread(enter_items, suite, catalog)
+    """Read a benchmark's tasks and enter them as a task set."""
+    return await asyncio.to_thread(enter_task_set, suite, catalog)

@@ -7,10 +7,10 @@ from random import Random
 from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models, unsafe_sandbox
 from tutti.tasks.sweeps.plan.honoured import check_honoured
 from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of, sample_id_of, sweep_id_of
-from tutti.tasks.sweeps.plan.problem import Problem
 from tutti.tasks.sweeps.plan.roles import check_agent, check_search
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec import Policy, Suite, due_times, with_reply_tokens
+from tutti.tasks.task_sets import Task
 
 A_A = -1  # the repeat of a cell that measures the first policy again, with the first repeat's seeds
 
@@ -20,7 +20,7 @@ class Sample:
     """One task at one trial within a cell."""
 
     sample_id: str
-    problem: Problem
+    task: Task
     trial: int
 
 
@@ -67,12 +67,11 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
     """
     model = set_up.model
     suite = with_reply_tokens(suite, None if model is None else model.context_tokens)
-    problems = set_up.task_set.problems
     searches = bool(set_up.index_id or suite.roles.search_url)
-    check_agent(suite, set_up.roles, problems, searches)
-    check_search(suite, problems)
+    check_agent(suite, set_up.roles, set_up.task_set, searches)
+    check_search(suite, set_up.task_set)
     check_honoured(suite, set_up, whole)
-    order = list(problems)
+    order = list(set_up.task_set.tasks)
     Random(suite.tasks.seed).shuffle(order)
     grid_id = None if whole is None else grid_id_of(whole)
     ids, policies, cells = CellIds(suite, set_up, grid_id), suite.each_policy, []
@@ -125,14 +124,11 @@ def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
 
 def runs_programs(plan: Plan) -> bool:
     """Whether its agents, its scorers or its domains' tools run what a model wrote."""
-    problems = {s.problem.task_id: s.problem for cell in plan.cells for s in cell.samples}
-    if plan.suite.command is not None:
-        return any(each.scoring.needs == "sandbox" for each in problems.values())
-    python = plan.suite.harness.python is not None
-    tools = python or any(each.searches for each in problems.values())
-    scored = any(each.scoring.needs == "sandbox" for each in problems.values())
-    toolkits = any(each.has_toolkit for each in problems.values())
-    return tools or scored or toolkits or plan.set_up.roles.agent is not None
+    benchmark = plan.set_up.task_set.benchmark
+    if benchmark.scoring.needs == "sandbox" or plan.suite.command is not None:
+        return benchmark.scoring.needs == "sandbox"
+    python = plan.suite.harness.python is not None or "python" in benchmark.platform_tools
+    return python or benchmark.has_toolkit or plan.set_up.roles.agent is not None
 
 
 def sandbox_level(plan: Plan) -> str | None:

@@ -25,7 +25,7 @@ from tutti.tasks.agents import (
 from tutti.tasks.agents.orchestrator import AgentFile, AgentFileError, Expert, Experts, read_agent
 from tutti.tasks.scoring import JudgeSettings
 from tutti.tasks.serving import Dialect, Model
-from tutti.tasks.sweeps.plan.problem import Problem
+from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 JUDGE, USER, EXPERT = "judge", "user", "expert"
@@ -103,21 +103,22 @@ def roles_of(suite: Suite, served: Mapping[str, ServedModel]) -> Roles:
     )
 
 
-def check_agent(suite: Suite, roles: Roles, problems: Sequence[Problem], searches: bool) -> None:
-    """See that the suite's agent is made for its problems. Raises SuiteError."""
+def check_agent(suite: Suite, roles: Roles, task_set: TaskSet, searches: bool) -> None:
+    """See that the suite's agent is made for its tasks. Raises SuiteError."""
     if roles.agent is None:
         return
     tools, start = roles.agent.tools, f"roles.agent: {suite.roles.agent}"
     by_harness = suite.command is not None
-    dialogues = by_harness or any(problem.world is not None for problem in problems)
+    has_world = task_set.benchmark.world is not None
+    dialogues = by_harness or has_world
     if dialogues and tools.act is not None:
-        if not all(problem.has_strategies for problem in problems):
+        if not task_set.benchmark.has_strategies:
             raise SuiteError(f"{start} names strategies, and {suite.benchmark_name} has none")
     elif dialogues and tools.call_expert is None:
         raise SuiteError(f"{start} has no tool `call_expert`, so it is for no dialogues")
     if not dialogues and tools.answer is None:
         raise SuiteError(f"{start} has no tool `answer`, so it is for no questions")
-    if any(problem.offered and problem.world is None for problem in problems):
+    if not has_world and any(task.tools for task in task_set.tasks):
         raise SuiteError(f"{start} answers questions; here calls of given tools are the answer")
     if not dialogues and tools.search is not None and not searches:
         raise SuiteError(
@@ -126,10 +127,11 @@ def check_agent(suite: Suite, roles: Roles, problems: Sequence[Problem], searche
         )
 
 
-def check_search(suite: Suite, problems: Sequence[Problem]) -> None:
+def check_search(suite: Suite, task_set: TaskSet) -> None:
     """See that `harness.search_index`, `python` and `parallel` are for questions without tools, and
     no MCP server where questions bring the tool search. Raises SuiteError."""
-    if suite.harness.mcp is not None and any(problem.searches_index for problem in problems):
+    benchmark = task_set.benchmark
+    if suite.harness.mcp is not None and benchmark.search_index is not None:
         raise SuiteError(
             f"harness.mcp: the agent of {suite.benchmark_name} has the tool search over the index "
             "that its questions are about; leave it out"
@@ -137,7 +139,8 @@ def check_search(suite: Suite, problems: Sequence[Problem]) -> None:
     named = [
         name for name in ("search_index", "python", "parallel") if getattr(suite.harness, name)
     ]
-    if named and any(problem.offered or problem.world is not None for problem in problems):
+    has_world = benchmark.world is not None
+    if named and (has_world or any(task.tools for task in task_set.tasks)):
         raise SuiteError(
             f"harness.{named[0]}: {suite.benchmark_name} has tools or a dialogue of its own; "
             "leave it out"

@@ -1,21 +1,20 @@
-"""The task set that a suite measures: tutti's own, or a benchmark's items with their prompts.
+"""The task set that a suite measures: tutti's own, or a benchmark's tasks with their prompts.
 
-A benchmark's items are read and selected each time, and entered in `tasks` once; a task set's id is
+A benchmark's tasks are read and selected each time, and entered in `tasks` once; a task set's id is
 the content of its tasks, of the prompt that they are rendered with, and of how they are scored.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from tutti.storage import Catalog, artifact_id, commit, content_hash
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import shipped_harness
+from tutti.tasks.agents import Agent, opening, shipped_harness
 from tutti.tasks.benchmarks import (
     Benchmark,
-    Item,
     Prompt,
     Source,
     first_prompt,
@@ -23,11 +22,23 @@ from tutti.tasks.benchmarks import (
     parse_benchmark,
     select,
 )
-from tutti.tasks.scoring import UNSCORED
-from tutti.tasks.sweeps.plan.by_shipped import check_executed, check_shipped, check_shipped_items
-from tutti.tasks.sweeps.plan.problem import Problem, problem_of_item, problem_of_task
+from tutti.tasks.scoring import EXACT, UNSCORED
+from tutti.tasks.sweeps.plan.by_shipped import check_executed, check_shipped, check_shipped_tasks
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, open_named
 from tutti.tasks.synthesis import read_tasks
+from tutti.tasks.task_sets import Task
+
+LIBRARY = Benchmark(
+    name=STDLIB,
+    read=lambda files: iter(()),  # its tasks are made, and read from the store
+    splits={"test": (), "train": ()},
+    scorer=EXACT,
+    prompt="",
+    licence="",
+    platform_tools=frozenset({"search", "python"}),
+    is_boxed=True,
+)
+"""What tasks over the standard library have in common."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +46,21 @@ class TaskSet:
     """What a suite measures."""
 
     task_set_id: str
-    problems: tuple[Problem, ...]
+    benchmark: Benchmark
+    """How its tasks are scored, and what surrounds an attempt."""
+    tasks: tuple[Task, ...]
+    """With the messages that attempts begin with."""
+
+    def agent(self, task: Task) -> Agent:
+        """How an attempt ends: the scorers of benchmarks find the answer in the text."""
+        if self.benchmark.is_boxed:
+            return Agent()
+        calls_answer = bool(task.tools) and self.benchmark.world is None
+        return Agent(read_answer=lambda text: text or None, calls_answer=calls_answer)
 
 
-def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
-    """The suite's benchmark, its prompt, and the items it selects.
+def select_tasks(suite: Suite) -> tuple[Benchmark, Prompt, list[Task]]:
+    """The suite's benchmark, its prompt, and the tasks it selects.
 
     Raises BenchmarkError (no such data, a bad row, a bad selection), SuiteError where none fits.
     """
@@ -47,13 +68,13 @@ def read_items(suite: Suite) -> tuple[Benchmark, Prompt, list[Item]]:
     data = suite.data
     benchmark = open_named(suite.benchmark, data)
     source = Source(asked.path or data.source, data.split, asked.revision)
-    items = select(benchmark.load(source), suite.limit, data.ids, data.where)
-    if not items:
-        raise SuiteError(f"{benchmark.name}: no item fits the selection")
-    check_executed(benchmark, items)
+    tasks = select(benchmark.load(source), suite.limit, data.ids, data.where)
+    if not tasks:
+        raise SuiteError(f"{benchmark.name}: no task fits the selection")
+    check_executed(benchmark, tasks)
     if shipped_harness(suite.command) is not None:
-        check_shipped_items(suite, benchmark, items, benchmark.files(source).paths[0].parent)
-    return benchmark, load_prompt(data.prompt or benchmark.prompt), items
+        check_shipped_tasks(suite, benchmark, tasks, benchmark.files(source).paths[0].parent)
+    return benchmark, load_prompt(data.prompt or benchmark.prompt), tasks
 
 
 def check_roles(suite: Suite) -> None:
@@ -89,25 +110,22 @@ def check_roles(suite: Suite) -> None:
 
 
 def read_set(suite: Suite) -> TaskSet:
-    """A benchmark's task set; nothing is entered. Raises as `read_items` and `check_roles`."""
+    """A benchmark's task set; nothing is entered. Raises as `select_tasks` and `check_roles`."""
     check_roles(suite)
-    benchmark, prompt, items = read_items(suite)
-    return _task_set(benchmark, prompt, items)
+    benchmark, prompt, tasks = select_tasks(suite)
+    return _task_set(benchmark, prompt, tasks)
 
 
-def enter_items(suite: Suite, catalog: Catalog) -> TaskSet:
-    """Enter a benchmark's task set. Raises as `read_items` and `check_roles`."""
+def enter_task_set(suite: Suite, catalog: Catalog) -> TaskSet:
+    """Enter a benchmark's task set. Raises as `select_tasks` and `check_roles`."""
     check_roles(suite)
-    benchmark, prompt, items = read_items(suite)
-    made = _task_set(benchmark, prompt, items)
-    task_set_id, problems = made.task_set_id, made.problems
+    benchmark, prompt, tasks = select_tasks(suite)
+    made = _task_set(benchmark, prompt, tasks)
+    task_set_id = made.task_set_id
     if catalog.artifact(task_set_id) is None:
-        rows = [
-            _row(task_set_id, benchmark, item, each) | {"split": suite.data.split or "test"}
-            for item, each in zip(items, problems, strict=True)
-        ]
+        rows = [_row(made, each) | {"split": suite.data.split or "test"} for each in made.tasks]
         commit(catalog, {"tasks": rows})
-        detail = {"benchmark": benchmark.name, "prompt": prompt.name, "accepted": len(items)}
+        detail = {"benchmark": benchmark.name, "prompt": prompt.name, "accepted": len(tasks)}
         detail |= {"request": None, "licence": benchmark.licence, "scorer": benchmark.scorer}
         detail |= _reported(benchmark)
         if benchmark.own_scorer not in (None, UNSCORED):
@@ -128,36 +146,38 @@ def _reported(benchmark: Benchmark) -> dict[str, Any]:
     return found
 
 
-def _task_set(benchmark: Benchmark, prompt: Prompt, items: Sequence[Item]) -> TaskSet:
-    problems = tuple(problem_of_item(benchmark, prompt, item) for item in items)
-    said = [[each.task_id, content_hash(list(each.messages))] for each in problems]
-    return TaskSet(artifact_id("task_set", [benchmark.name, benchmark.scorer, said]), problems)
+def _task_set(benchmark: Benchmark, prompt: Prompt, selected: Sequence[Task]) -> TaskSet:
+    """Raises BadPrompt."""
+    tasks = tuple(replace(each, messages=tuple(prompt.render(each))) for each in selected)
+    said = [[each.task_id, content_hash(list(each.messages))] for each in tasks]
+    task_set_id = artifact_id("task_set", [benchmark.name, benchmark.scorer, said])
+    return TaskSet(task_set_id, benchmark, tasks)
 
 
 def made_tasks(task_set_id: str, catalog: Catalog, split: str | None = None) -> TaskSet:
     """A split of a task set that tutti made; the test split if not named."""
     tasks = read_tasks(catalog, task_set_id, split or "test")
-    return TaskSet(task_set_id, tuple(problem_of_task(task) for task in tasks))
+    asked = (replace(each, messages=tuple(opening(each.inputs["question"]))) for each in tasks)
+    return TaskSet(task_set_id, LIBRARY, tuple(asked))
 
 
 def dry_run(suite: Suite) -> str:
-    """The first prompt as a model would get it. Raises as `read_items`."""
+    """The first prompt as a model would get it. Raises as `select_tasks`."""
     if suite.benchmark == STDLIB:
         raise SuiteError("stdlib's tasks are made, not read: `tutti synth` shows them")
-    benchmark, prompt, items = read_items(suite)
-    return first_prompt(benchmark, items, prompt)
+    benchmark, prompt, tasks = select_tasks(suite)
+    return first_prompt(benchmark, tasks, prompt)
 
 
-def _row(task_set_id: str, benchmark: Benchmark, item: Item, problem: Problem) -> dict[str, Any]:
-    asked = problem.messages[-1].get("content")
+def _row(made: TaskSet, task: Task) -> dict[str, Any]:
+    asked = task.messages[-1].get("content")
     return {
-        "task_set_id": task_set_id,
-        "task_id": problem.task_id,
-        "family": benchmark.name,
-        "split": "test",
+        "task_set_id": made.task_set_id,
+        "task_id": task.task_id,
+        "family": made.benchmark.name,
         "question": asked if isinstance(asked, str) else orjson.dumps(asked).decode(),
-        "answer": orjson.dumps(dict(item.target)).decode(),
-        "slots": orjson.dumps({"id": item.id, **item.attributes}).decode(),
+        "answer": orjson.dumps(dict(task.target)).decode(),
+        "slots": orjson.dumps({"id": task.key, **task.attributes}).decode(),
         "sources": [],
         "status": "accepted",
         "reason": "",

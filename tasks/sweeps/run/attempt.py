@@ -55,7 +55,7 @@ from tutti.tasks.agents.orchestrator import (
     drawn,
     offered_by_task,
 )
-from tutti.tasks.benchmarks import EXPERTS
+from tutti.tasks.benchmarks import MakeWorld
 from tutti.tasks.sandbox import (
     NO_WALLS,
     CodeRunner,
@@ -70,13 +70,13 @@ from tutti.tasks.sweeps.plan import (
     Cell,
     OtherModels,
     Plan,
-    Problem,
     Sample,
     attempted,
     sandbox_level,
 )
 from tutti.tasks.sweeps.run.command_task import command_task, take_spent
 from tutti.tasks.sweeps.spec import ParallelThinking, sessions_of
+from tutti.tasks.task_sets import EXPERTS, Task
 
 
 class Attempts:
@@ -96,6 +96,8 @@ class Attempts:
         self.aside = Cost()
         """The cost of judges and users so far, which is in no attempt's."""
         self.plan, self.cell = plan, cell
+        self._task_set = plan.set_up.task_set
+        self._benchmark = self._task_set.benchmark
         self._command = plan.suite.command
         self._url, self._search_url = url, search_url
         limits = plan.suite.limits
@@ -152,15 +154,15 @@ class Attempts:
         model = self._model(sample, attempt_id)
         if self._command is not None:
             done: Trajectory = await self._run_command(sample, attempt_id, model)
-        elif sample.problem.world is not None:
-            done = await self._in_world(sample, model, others)
+        elif self._benchmark.world is not None:
+            done = await self._in_world(self._benchmark.world, sample, model, others)
         elif self.plan.set_up.roles.agent is not None:
             done = await self._orchestrated(sample, model, others)
         else:
             done = await self._alone(sample, attempt_id, model)
         settle(done)
         try:
-            done.score = await self._score(sample.problem, done, others)
+            done.score = await self._score(sample.task, done, others)
         finally:
             self.aside.include(others.aside)
         return done
@@ -179,9 +181,7 @@ class Attempts:
         sampling = Sampling(*asked) if entry is None else sampling_of(entry, *asked)
         sampling = replace(sampling, reasoning=suite.sampling.reasoning)
         file = self.plan.set_up.roles.agent
-        if (
-            file is not None and sample.problem.world is None
-        ):  # in a dialogue it must be free to speak
+        if file is not None and self._benchmark.world is None:  # in a dialogue it may speak freely
             more = {**sampling.more, **file.request}
             sampling = replace(sampling, more=more)
         origin = CallOrigin(attempt_id, self.cell.cell_id, role)
@@ -189,7 +189,7 @@ class Attempts:
         return GatewayModel(self._client, name, origin, sampling)
 
     def _seed(self, sample: Sample) -> int:
-        return seed_of(self.cell.seed, sample.trial, sample.problem.task_id)
+        return seed_of(self.cell.seed, sample.trial, sample.task.task_id)
 
     async def _run(
         self,
@@ -203,19 +203,19 @@ class Attempts:
         return await run_attempt(prompt, model, environment, self._limits, agent, self._on_step)
 
     async def _alone(self, sample: Sample, attempt_id: str, model: GatewayModel) -> Trajectory:
-        prompt, agent = sample.problem.messages, self._agent(sample.problem)
+        prompt, agent = sample.task.messages, self._agent(sample.task)
         if self.plan.suite.harness.parallel is not None:
             thinker = self._thinker(sample, attempt_id, self.plan.suite.harness.parallel)
             return await self._run(prompt, thinker, DescribedTools(), agent)
-        async with self._tools(sample.problem, attempt_id) as tools:
+        async with self._tools(sample.task, attempt_id) as tools:
             return await self._run(prompt, model, tools, agent)
 
     def _thinker(self, sample: Sample, attempt_id: str, asked: ParallelThinking) -> ParallelThinker:
         """The measured model, several times. The first solution is the one it gives alone."""
         own = self._seed(sample)
-        task = sample.problem.task_id
+        task_id = sample.task.task_id
         seeds = [
-            seed_of(self.cell.seed, sample.trial, f"{task} solution {number}")
+            seed_of(self.cell.seed, sample.trial, f"{task_id} solution {number}")
             for number in range(1, asked.solutions)
         ]
         solvers = [self._model(sample, attempt_id, seed) for seed in (own, *seeds)]
@@ -228,27 +228,26 @@ class Attempts:
     ) -> Trajectory:
         """A question, which experts answer that the model picks."""
         assert self.plan.set_up.roles.agent is not None, "asked for by the suite"
-        problem, seed = sample.problem, self._seed(sample)
-        file = drawn(self.plan.set_up.roles.agent, seed, problem.task_id)
-        search = service_search(self._http, self._search_url or "", problem.item_id or None)
-        own, sandbox = self._agent(problem), self._experts_sandbox
-        asking = Orchestrator(file, problem.messages, own, others.experts(seed), search, sandbox)
+        task, seed = sample.task, self._seed(sample)
+        file = drawn(self.plan.set_up.roles.agent, seed, task.task_id)
+        search = service_search(self._http, self._search_url or "", task.key or None)
+        own, sandbox = self._agent(task), self._experts_sandbox
+        asking = Orchestrator(file, task.messages, own, others.experts(seed), search, sandbox)
         return await self._run(asking.opening, model, asking, asking.agent)
 
     async def _in_world(
-        self, sample: Sample, model: GatewayModel, others: OtherModels
+        self, open_world: MakeWorld, sample: Sample, model: GatewayModel, others: OtherModels
     ) -> Trajectory:
         """An attempt whose tools act in a world of its own, in which someone may speak."""
-        problem, seed = sample.problem, self._seed(sample)
-        assert problem.world is not None, problem.task_id
-        user, prompt, agent = others.user(seed), problem.messages, self._agent(problem)
-        world = problem.world(user)
+        task, seed = sample.task, self._seed(sample)
+        user, prompt, agent = others.user(seed), task.messages, self._agent(task)
+        world = open_world(task, user)
         asked: ChatModel = model
         tools: Tools = world
         partner: Partner = world
         if self.plan.set_up.roles.agent is not None:
-            offer = problem.target.get(EXPERTS, {})
-            file = drawn(self.plan.set_up.roles.agent, seed, problem.task_id)
+            offer = task.target.get(EXPERTS, {})
+            file = drawn(self.plan.set_up.roles.agent, seed, task.task_id)
             file = offered_by_task(file, offer)
             experts = at_task_prices(others.experts(seed), offer)
             if file.tools.act is not None:
@@ -269,11 +268,11 @@ class Attempts:
         finally:
             await world.close()
 
-    def _agent(self, problem: Problem) -> Agent:
-        entry = self.plan.set_up.model
+    def _agent(self, task: Task) -> Agent:
+        entry, own = self.plan.set_up.model, self._task_set.agent(task)
         if entry is None:
-            return problem.agent
-        return agent_of(entry, problem.agent, self.plan.suite.sampling.reply_tokens)
+            return own
+        return agent_of(entry, own, self.plan.suite.sampling.reply_tokens)
 
     def _built_in(self) -> list[Tools]:
         """The tools that the suite offers besides those of an MCP server, to see their names."""
@@ -283,14 +282,14 @@ class Attempts:
         return [DescribedTools(schemas)]
 
     @contextlib.asynccontextmanager
-    async def _tools(self, problem: Problem, attempt_id: str) -> AsyncIterator[Tools]:
-        if problem.searches:
+    async def _tools(self, task: Task, attempt_id: str) -> AsyncIterator[Tools]:
+        if self._benchmark.platform_tools:
             async with self._toolbox.of(attempt_id) as tools:
                 yield tools
             return
         harness, several = self.plan.suite.harness, list[Tools]()
         async with contextlib.AsyncExitStack() as stack:
-            if problem.searches_index or harness.search_index is not None:
+            if self._benchmark.search_index is not None or harness.search_index is not None:
                 several.append(SearchTool(self._toolbox))
             if harness.python is not None:
                 own = self._toolbox.python(attempt_id)
@@ -300,7 +299,7 @@ class Attempts:
             if len(several) > 1:
                 yield JoinedTools(several)
             else:
-                yield several[0] if several else DescribedTools(problem.offered)
+                yield several[0] if several else DescribedTools(task.tools)
 
     async def _run_command(
         self, sample: Sample, attempt_id: str, model: GatewayModel
@@ -319,18 +318,16 @@ class Attempts:
         self.aside.include(take_spent(done, spent))
         return done
 
-    async def _score(
-        self, problem: Problem, trajectory: Trajectory, others: OtherModels
-    ) -> Score | None:
-        if trajectory.status not in COUNTED or not problem.is_scored:
+    async def _score(self, task: Task, trajectory: Trajectory, others: OtherModels) -> Score | None:
+        if trajectory.status not in COUNTED or not self._benchmark.is_scored:
             return None
         # What tutti's own harness gives is the benchmark's published rule.
         shipped = shipped_harness(self._command) is not None
-        scorer = SCORERS["imported"] if shipped else problem.scoring
+        scorer = SCORERS["imported"] if shipped else self._benchmark.scoring
         means = ScoringResources(self._sandbox, others.judge(trajectory.steps))
         try:
             said = attempted(trajectory, self.plan.suite.sampling.reasoning)
-            return await scorer.score(problem.target, said, means)
+            return await scorer.score(task.target, said, means)
         except ScorerFailed as error:
             text = f"{scorer.name}: {error}"
             trajectory.fail("scorer_error", ErrorType.SCORER_FAILED, text)

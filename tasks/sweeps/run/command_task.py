@@ -30,11 +30,11 @@ SHARE = 4  # of a model's context: the most that a reply may take
 
 def command_task(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
     """The content of ``TUTTI_TASK``; `seed` is the sample's."""
-    suite, problem = plan.suite, sample.problem
+    suite, asked = plan.suite, sample.task
     source = suite.data.source
     temperature, most = suite.sampling.temperature, suite.sampling.reply_tokens
-    task: dict[str, Any] = {"task_id": problem.task_id, "id": problem.item_id}
-    task |= {"messages": problem.messages, "tools": problem.offered}
+    task: dict[str, Any] = {"task_id": asked.task_id, "id": asked.key}
+    task |= {"messages": asked.messages, "tools": tuple(asked.tools)}
     task |= {"max_tokens": most, "temperature": temperature, "benchmark": suite.benchmark_name}
     task |= {"source": None if source is None else str(source.absolute())}
     task |= {"seconds": suite.limits.command_s, "roles": _roles(plan, sample, seed)}
@@ -77,7 +77,7 @@ def _roles(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
     found = {role: _partner(each, seed) for role, each in served.items() if each is not None}
     if roles.agent is None or roles.agent.tools.call_expert is None:
         return found
-    file = drawn(roles.agent, seed, sample.problem.task_id)
+    file = drawn(roles.agent, seed, sample.task.task_id)
     tool = file.tools.call_expert
     assert tool is not None, "drawn of a file that has it"
     experts = {

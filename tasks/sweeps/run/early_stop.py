@@ -30,7 +30,7 @@ def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason
         limit = suite.stopping.saturation.step_latency_p95
         found.append((asked[CellReason.LATENCY_LIMIT], LatencyStop(limit, cell.concurrency)))
     if suite.stopping.stop_when_sure is not None and (reference := _reference(plan, cell, catalog)):
-        planned = [sample.problem.task_id for sample in cell.samples]
+        planned = [sample.task.task_id for sample in cell.samples]
         watch = AccuracyStop(reference, planned, suite.stopping.stop_when_sure.margin)
         for row in query(SCORES, catalog.home, {"cell": cell.cell_id}):
             watch.sample(row["task_id"], row["trial"], row["score"])

@@ -81,7 +81,7 @@ class AttemptEntry:
                     "cell_id": self._cell.cell_id,
                     "attempt": each.number,
                     "sample_id": each.sample.sample_id,
-                    "task_id": each.sample.problem.task_id,
+                    "task_id": each.sample.task.task_id,
                     "trial": each.sample.trial,
                     "run_id": self._run_id,
                     "state": "running",

@@ -25,7 +25,7 @@ def attempt_rows(
         "run_id": run_id,
         "sample_id": sample.sample_id,
         "attempt_id": entered.attempt_id,
-        "task_id": sample.problem.task_id,
+        "task_id": sample.task.task_id,
         "trial": sample.trial,
         "attempt": entered.number,
         "status": trajectory.status,

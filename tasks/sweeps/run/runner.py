@@ -266,12 +266,12 @@ class _CellRun:
             progress.infra += 1
         else:
             progress.done += 1
-            scored = trajectory.status in COUNTED and sample.problem.is_scored
+            scored = trajectory.status in COUNTED and self.plan.set_up.task_set.benchmark.is_scored
             progress.counted += scored
             progress.correct += score is not None and score.correct
             if scored:
                 value = 0.0 if score is None else score.value
-                self._tell(lambda watch: watch.sample(sample.problem.task_id, sample.trial, value))
+                self._tell(lambda watch: watch.sample(sample.task.task_id, sample.trial, value))
         self._close_if(self.spending.spent())
         self.on_progress(progress)
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.marks import set_fields as set_fields
     from tutti.tasks.sweeps.spec.marks import value_of as value_of
     from tutti.tasks.sweeps.spec.marks import without_groups as without_groups
-    from tutti.tasks.sweeps.spec.old_keys import with_new_places as with_new_places
     from tutti.tasks.sweeps.spec.own import index_of as index_of
     from tutti.tasks.sweeps.spec.own import is_domain as is_domain
     from tutti.tasks.sweeps.spec.own import open_named as open_named

@@ -66,7 +66,7 @@ class ParallelThinking(BaseModel):
 
 
 class DataSelection(Group):
-    """The items of a benchmark that are measured, their prompt, and how a file of one's own is
+    """The tasks of a benchmark that are measured, their prompt, and how a file of one's own is
     read."""
 
     source: Annotated[Path | None, TASKS] = Field(
@@ -75,9 +75,9 @@ class DataSelection(Group):
     split: Annotated[str | None, TASKS] = Field(
         None, description="the split, if not the benchmark's own"
     )
-    ids: Annotated[tuple[str, ...] | None, TASKS] = Field(None, description="only these items")
+    ids: Annotated[tuple[str, ...] | None, TASKS] = Field(None, description="only these tasks")
     where: Annotated[str | None, TASKS] = Field(
-        None, description="SQL filter on the items' attributes: subject = 'x'"
+        None, description="SQL filter on the tasks' attributes: subject = 'x'"
     )
     prompt: Annotated[str | None, TASKS] = Field(
         None,

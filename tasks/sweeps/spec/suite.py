@@ -9,10 +9,12 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from tutti.tasks.agents import shipped_harness
 from tutti.tasks.benchmarks import BenchmarkError, generated_name, parse_benchmark
@@ -46,7 +48,6 @@ from tutti.tasks.sweeps.spec.marks import (
     places_of,
     value_of,
 )
-from tutti.tasks.sweeps.spec.old_keys import lifted, with_new_places
 from tutti.tasks.sweeps.spec.own import (
     DOMAIN_FIELDS,
     JSONL_FIELDS,
@@ -80,18 +81,10 @@ __all__ = [
 ]
 
 
-def _allow_old_keys(schema: dict[str, Any]) -> None:
-    """Prefect's server checks parameters by the schema alone; old keys are for the model to judge,
-    which refuses all others."""
-    schema.pop("additionalProperties", None)
-
-
 class Suite(BaseModel):
     """A grid of cells: benchmark x model x policy x concurrency x repeat."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, json_schema_extra=_allow_old_keys
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: Annotated[str, DERIVED] = Field(
         "demo", pattern=r"^[a-z0-9][a-z0-9-]*$", description="the sweep's name"
@@ -116,7 +109,7 @@ class Suite(BaseModel):
         description="the gateway's scheduling rules to compare: adaptive, {name: cap, limit: 8}",
     )
     limit: Annotated[int | None, TASKS] = Field(
-        None, ge=1, description="of a public benchmark: only the first N items"
+        None, ge=1, description="of a public benchmark: only the first N tasks"
     )
     tasks: Annotated[TaskRequest, TASKS] = Field(
         default_factory=lambda: TaskRequest(),
@@ -126,7 +119,7 @@ class Suite(BaseModel):
     data: DataSelection = Field(
         DataSelection(),
         title="Data",
-        description="of a benchmark: its data, the items to measure and their prompt",
+        description="of a benchmark: its data, the tasks to measure and their prompt",
     )
     roles: RoleModels = Field(
         RoleModels(),
@@ -166,8 +159,19 @@ class Suite(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _lift_old_keys(cls, given: Any) -> Any:
-        return lifted(cls, given)
+    def _fields_are_in_their_groups(cls, given: Any) -> Any:
+        wrong = [
+            InitErrorDetails(
+                type=PydanticCustomError("place", "write `{place}`", {"place": ".".join(place)}),
+                loc=(name,),
+                input=value,
+            )
+            for name, value in (given.items() if isinstance(given, Mapping) else ())
+            if len(place := PLACES.get(name, ())) > 1
+        ]
+        if wrong:
+            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        return given
 
     @model_validator(mode="after")
     def _fields_agree(self) -> "Suite":
@@ -315,7 +319,7 @@ PLACES = places_of(Suite)
 
 
 def read_suite(path: Path) -> Suite:
-    """Read and validate a suite file; its old keys are named on stderr.
+    """Read and validate a suite file.
 
     Raises SuiteError with file, line, field and value.
     """
@@ -324,7 +328,7 @@ def read_suite(path: Path) -> Suite:
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
         raise SuiteError(f"{path}: no such suite; known there: {known}") from None
-    return with_new_places(document, Suite).check(Suite, {"folder": path.parent})
+    return document.check(Suite, {"folder": path.parent})
 
 
 def with_fields(suite: Suite, given: Mapping[str, Any]) -> Suite:

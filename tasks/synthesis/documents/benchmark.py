@@ -1,6 +1,6 @@
 """A set of questions about documents as a benchmark: the agent searches the index that it is of.
 
-In: a folder with ``questions.jsonl``. Out: a `Benchmark` whose items are the questions of a split.
+In: a folder with ``questions.jsonl``. Out: a `Benchmark` whose tasks are the questions of a split.
 The scorer ``short_answer`` compares a number as a number and anything else as a short text.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Files, Item
+from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Files, Task
 from tutti.tasks.synthesis.documents.question import QUESTIONS, SETTINGS, DocumentTask
 
 SPLITS = ("test", "validation", "train")
@@ -69,19 +69,19 @@ class _Reader:
     folder: Path
     split: str
 
-    def read(self, _: Files) -> Iterator[Item]:
+    def read(self, _: Files) -> Iterator[Task]:
         """The split's questions."""
-        return (_item(each) for each in read_questions(self.folder) if each.split == self.split)
+        return (_task(each) for each in read_questions(self.folder) if each.split == self.split)
 
 
-def _item(task: DocumentTask) -> Item:
-    return Item(
-        id=task.task_id,
-        fields={"question": task.question},
+def _task(task: DocumentTask) -> Task:
+    return Task(
+        key=task.task_id,
+        inputs={"question": task.question},
         target={"answer": task.answer},
         attributes={"kind": task.kind, "split": task.split, "source": task.source},
     )
 
 
-def _gold(item: Item) -> str:
-    return f"Answer: {item.target['answer']}"
+def _gold(task: Task) -> str:
+    return f"Answer: {task.target['answer']}"

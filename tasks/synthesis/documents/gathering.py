@@ -5,6 +5,7 @@ tasks, and rows of `tasks` and `gate_verdicts` for every candidate. A batch that
 in the work folder, so that a run that was killed goes on after it.
 """
 
+import asyncio
 import json
 import shutil
 from collections import Counter
@@ -21,6 +22,7 @@ from tutti.tasks.synthesis.gating.seen import hash64
 from tutti.tasks.synthesis.making.request import NothingMade
 from tutti.tasks.synthesis.making.rows import verdicts_of
 from tutti.tasks.synthesis.programs.program import split_of
+from tutti.tasks.task_sets import Judged, run_gates
 
 SPLITS = ("test", "train", "validation")
 """By how much one needs them: where documents are few, the last goes without."""
@@ -31,21 +33,13 @@ POSITIONS = {name: place for place, name in enumerate(DOCUMENT_GATES, 1)}
 def judge(tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[dict[str, Any]]:
     """Show questions to every gate in order; one that rejects a question is its last.
 
-    Out, for each: task, task_id, accepted, the gates' names, what each measured, the reason.
+    Out, for each: task, task_id, accepted, the gates' names, what each measured, the reason. Not
+    for a thread with an event loop: a search takes its time.
     """
-    rows: list[dict[str, Any]] = [
-        {"task_id": each.task_id, "accepted": True, "gates": [], "measured": [], "reason": ""}
-        for each in tasks
-    ]
-    for name, gate in DOCUMENT_GATES.items():
-        shown = [place for place, row in enumerate(rows) if row["accepted"]]
-        verdicts = gate.judge([tasks[place] for place in shown], bench)
-        for place, verdict in zip(shown, verdicts, strict=True):
-            rows[place]["gates"].append(name)
-            rows[place]["measured"].append(verdict.measured)
-            rows[place] |= {"accepted": verdict.passed, "reason": verdict.reason}
+    judged = [Judged(task) for task in tasks]
+    asyncio.run(run_gates(judged, DOCUMENT_GATES.values(), bench))
     bench.forget()
-    return [row | {"task": each.model_dump()} for row, each in zip(rows, tasks, strict=True)]
+    return [each.as_row() | {"task": each.task.model_dump()} for each in judged]
 
 
 class Gathering:
@@ -171,8 +165,8 @@ def _task_row(row: Mapping[str, Any], splits: Mapping[str, str]) -> dict[str, An
         "family": FAMILY,
         "template": each.kind,
         "split": splits.get(each.source, each.split),
-        "question": task.question,
-        "answer": task.answer,
+        "question": each.question,
+        "answer": each.answer,
         "slots": json.dumps(task.slots, sort_keys=True),
         "sources": list(task.sources),
         "status": "accepted" if row["accepted"] else "rejected",

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.sentences import plain_text
 from tutti.tasks.synthesis.programs.program import split_of
-from tutti.tasks.synthesis.task import Task
+from tutti.tasks.synthesis.task import question_task
+from tutti.tasks.task_sets import Task
 
 FAMILY, BY_TEACHER = "documents", "teacher"
 QUESTIONS, SETTINGS = "questions.jsonl", "set.json"
@@ -58,7 +59,9 @@ class DocumentTask(BaseModel):
     def task(self) -> Task:
         """As a task, whose id is of the question and the answer."""
         slots = {"document": self.document, "source": self.source, "quote": self.quote}
-        return Task(FAMILY, self.question, self.answer, slots, (self.document,), self.split)
+        return question_task(
+            FAMILY, self.question, self.answer, slots, (self.document,), self.split
+        )
 
     @property
     def task_id(self) -> str:

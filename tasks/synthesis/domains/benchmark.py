@@ -1,6 +1,6 @@
 """A domain's folder as a benchmark: the agent serves a simulated customer, or works alone.
 
-In: a folder of `write_domain_folder`. Out: a `Benchmark` whose items are the tasks of a split. The
+In: a folder of `write_domain_folder`. Out: a `Benchmark` whose tasks are the tasks of a split. The
 domain's code runs in the sandbox. The scorer ``dialogue`` asks for the state that a task expects
 and for what the agent must have said.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.errors import UsageError
-from tutti.tasks.benchmarks import EXPERTS, Benchmark, BenchmarkError, Files, Item, World
+from tutti.tasks.benchmarks import EXPERTS, Benchmark, BenchmarkError, Files, Task, World
 from tutti.tasks.synthesis.domains.domain import Domain, DomainTask
 from tutti.tasks.synthesis.domains.folder import TASKS, domain_folders, read_domain_folder
 from tutti.tasks.synthesis.domains.world import DomainWorld
@@ -60,7 +60,7 @@ class _Reader:
     split: str
     solo: bool
 
-    def read(self, _: Files) -> Iterator[Item]:
+    def read(self, _: Files) -> Iterator[Task]:
         """The split's tasks. Raises BenchmarkError for one that cannot be scored."""
         try:
             for folder in self.domains:
@@ -68,11 +68,11 @@ class _Reader:
         except UsageError as error:
             raise BenchmarkError(str(error)) from None
 
-    def _items(self, folder: Path) -> Iterator[Item]:
+    def _items(self, folder: Path) -> Iterator[Task]:
         tasks = read_domain_folder(folder)[1]
-        return (self._item(task, folder) for task in tasks if task.split == self.split)
+        return (self._task(task, folder) for task in tasks if task.split == self.split)
 
-    def _item(self, task: DomainTask, folder: Path) -> Item:
+    def _task(self, task: DomainTask, folder: Path) -> Task:
         domain = self.domains[folder]
         if not task.expected:
             raise BenchmarkError(
@@ -88,12 +88,12 @@ class _Reader:
         if task.offer is not None and task.offer.experts:
             target[EXPERTS] = {a: e.model_dump() for a, e in task.offer.experts.items()}
         asked = {"role": "user", "content": task.question}
-        return Item(
-            id=task.task_id,
-            fields={"policy": _policy(domain, task, self.solo), "scenario": task.scenario.text},
+        return Task(
+            key=task.task_id,
+            inputs={"policy": _policy(domain, task, self.solo), "scenario": task.scenario.text},
             target=target,
             attributes=_attributes(task),
-            messages=(asked,) if self.solo else (),
+            given=(asked,) if self.solo else (),
             tools=domain.schemas(task),
         )
 
@@ -111,14 +111,14 @@ def _attributes(task: DomainTask) -> dict[str, str]:
     return plain | knobs | task.found
 
 
-def _facts(item: Item) -> str:
+def _facts(task: Task) -> str:
     """A message that says all that must be said."""
-    return "; ".join(item.target["communicate"]) or "done"
+    return "; ".join(task.target["communicate"]) or "done"
 
 
 def _world(
-    domains: Mapping[str, Domain], solo: bool, item: Item, user: "ChatModel | None"
+    domains: Mapping[str, Domain], solo: bool, task: Task, user: "ChatModel | None"
 ) -> World:
-    """The world of one attempt at `item`. Raises BenchmarkError without a model for the user."""
-    domain = domains[item.target["domain"]]
-    return DomainWorld(domain, DomainTask.model_validate(item.target["task"]), user, solo)
+    """The world of one attempt at `task`. Raises BenchmarkError without a model for the user."""
+    domain = domains[task.target["domain"]]
+    return DomainWorld(domain, DomainTask.model_validate(task.target["task"]), user, solo)

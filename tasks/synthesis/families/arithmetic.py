@@ -7,7 +7,8 @@ from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.families.default import default_in
 from tutti.tasks.synthesis.families.parameter import MAX_PARAMETERS
-from tutti.tasks.synthesis.task import Slots, Task, entry_lines, run_python, search_for
+from tutti.tasks.synthesis.task import entry_lines, question_task, run_python, search_for
+from tutti.tasks.task_sets import Slots, Task
 
 OPERATIONS = {"plus": "+", "minus": "-", "times": "*"}
 QUESTIONS = (
@@ -37,7 +38,7 @@ class Arithmetic:
                 results = {"plus": value + number, "minus": value - number, "times": value * number}
                 slots = {"name": document.name, "parameter": chosen.name}
                 slots |= {"word": word, "number": str(number)}
-                yield Task(
+                yield question_task(
                     self.name,
                     rng.choice(QUESTIONS).format(**slots),
                     str(results[word]),

@@ -6,14 +6,8 @@ from random import Random
 from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.families.parameter import MAX_PARAMETERS
-from tutti.tasks.synthesis.task import (
-    Slots,
-    Task,
-    entry_lines,
-    labelled,
-    run_python,
-    search_for,
-)
+from tutti.tasks.synthesis.task import entry_lines, labelled, question_task, run_python, search_for
+from tutti.tasks.task_sets import Slots, Task
 
 QUESTIONS = (
     "How many parameters do {first} and {second} take together?",
@@ -42,7 +36,7 @@ class CountSum:
                 slots = {"first": first.name, "second": second.name}
                 question = rng.choice(QUESTIONS).format(**slots)
                 sources = (first.name, second.name)
-                yield Task(self.name, question, str(total), slots, sources, split)
+                yield question_task(self.name, question, str(total), slots, sources, split)
 
     def solve(self, slots: Slots) -> Oracle:
         """Search both, read their counts, let Python add."""

@@ -6,7 +6,8 @@ from random import Random
 from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.families.parameter import MAX_PARAMETERS
-from tutti.tasks.synthesis.task import Slots, Task, entry_lines, search_for
+from tutti.tasks.synthesis.task import entry_lines, question_task, search_for
+from tutti.tasks.task_sets import Slots, Task
 
 QUESTIONS = (
     "What is the default of {parameter} in {name}?",
@@ -35,7 +36,7 @@ class DefaultValue:
             share["False"] = KEEP_BOOLEAN_SHARE
             if rng.random() >= share.get(str(chosen.default), 1.0):
                 continue
-            yield Task(
+            yield question_task(
                 self.name,
                 rng.choice(QUESTIONS).format(parameter=chosen.name, name=document.name),
                 str(chosen.default),

@@ -7,7 +7,8 @@ from typing import Any
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
-from tutti.tasks.synthesis.task import Slots, Task, run_python
+from tutti.tasks.synthesis.task import question_task, run_python
+from tutti.tasks.task_sets import Slots, Task
 
 # Modules whose functions have no side effects, need no files and terminate quickly on small
 # arguments.
@@ -41,7 +42,7 @@ class Expression:
                 if expression is None:
                     break
                 text, printed = expression
-                yield Task(
+                yield question_task(
                     self.name,
                     rng.choice(QUESTIONS).format(expression=text),
                     printed,

@@ -6,7 +6,8 @@ from random import Random
 from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
 from tutti.tasks.synthesis.families.parameter import MAX_PARAMETERS
-from tutti.tasks.synthesis.task import Slots, Task, entry_lines, labelled, search_for
+from tutti.tasks.synthesis.task import entry_lines, labelled, question_task, search_for
+from tutti.tasks.task_sets import Slots, Task
 
 QUESTIONS = ("What is the last parameter of {name}?", "Which parameter comes last in {name}?")
 
@@ -22,7 +23,7 @@ class LastParameter:
             parameters = document.parameters or ()
             if not 2 <= len(parameters) <= MAX_PARAMETERS or parameters[-1].name.startswith("*"):
                 continue
-            yield Task(
+            yield question_task(
                 self.name,
                 rng.choice(QUESTIONS).format(name=document.name),
                 parameters[-1].name,

@@ -6,7 +6,8 @@ from random import Random
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
-from tutti.tasks.synthesis.task import Slots, Task, entry_lines, labelled, search_for
+from tutti.tasks.synthesis.task import entry_lines, labelled, question_task, search_for
+from tutti.tasks.task_sets import Slots, Task
 
 QUESTIONS = (
     "Which module defines {short}?",
@@ -27,7 +28,7 @@ class ModuleOf:
             if document.kind == "method" or owners[document.short_name] > 1:
                 continue
             short = document.short_name
-            yield Task(
+            yield question_task(
                 self.name,
                 rng.choice(QUESTIONS).format(short=short),
                 document.module,

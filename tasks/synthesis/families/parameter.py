@@ -5,7 +5,8 @@ from random import Random
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
-from tutti.tasks.synthesis.task import Slots, Task, entry_lines, labelled, search_for
+from tutti.tasks.synthesis.task import entry_lines, labelled, question_task, search_for
+from tutti.tasks.task_sets import Slots, Task
 
 QUESTIONS = (
     "What is parameter {position} of {name}?",
@@ -30,7 +31,7 @@ class NthParameter:
             parameter = parameters[position - 1].name
             if parameter.startswith("*"):
                 continue
-            yield Task(
+            yield question_task(
                 self.name,
                 rng.choice(QUESTIONS).format(position=position, name=document.name),
                 parameter,

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from tutti.tasks.synthesis.domains import DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import PASSED, Examples, GateBench, Verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
 from tutti.tasks.synthesis.gating.said import communicates
+from tutti.tasks.task_sets import PASSED, Verdict
 
 MOST_GUESSED = 0.34
 """Largest share of a template's tasks with one answer: more, and guessing it is a method."""

@@ -7,7 +7,8 @@ from tutti.storage import Home, query
 from tutti.tasks.leaks import LeakIndex, own_texts, texts_of_sets
 from tutti.tasks.synthesis.domains import DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import PASSED, Examples, GateBench, Verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.task_sets import PASSED, Verdict
 
 QUESTIONS = """
     with made as (select distinct task_id from tasks where template is not null)

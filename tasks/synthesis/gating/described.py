@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tutti.tasks.synthesis.domains import Domain, DomainTask, Result, ToolSpec
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, TOOLKIT, varied
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench, Verdict, verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.task_sets import Verdict, verdict
 
 LOOKS = frozenset(
     "look looks find finds get gets list lists show shows search searches read reads "

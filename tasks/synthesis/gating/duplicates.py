@@ -16,9 +16,10 @@ import numpy as np
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import PASSED, Examples, GateBench, Verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
 from tutti.tasks.synthesis.gating.seen import FACTS, WORDS, Fingerprint, Seen, hash64, min_hash
 from tutti.tasks.synthesis.gating.wording import spaced, words_of
+from tutti.tasks.task_sets import PASSED, Verdict
 
 
 class Duplicates:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from tutti.tasks.synthesis.domains import Action, DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench, Verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.task_sets import Verdict
 
 
 class Executes:

@@ -12,28 +12,10 @@ from typing import Any, Protocol, TypeVar
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask, Replay, Toolkit
 from tutti.tasks.synthesis.gating.seen import Seen
+from tutti.tasks.task_sets import Verdict
 
 Solver = Callable[[DomainTask], Oracle]
 Fact = TypeVar("Fact")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A gate's decision on a candidate."""
-
-    passed: bool
-    reason: str = ""
-    """Why not: for people, with the values that decided it."""
-    measured: float | None = None
-    """What was compared with the gate's threshold, where it has one."""
-
-
-PASSED = Verdict(True)
-
-
-def verdict(reason: str) -> Verdict:
-    """The verdict for the first thing found wrong; an empty reason passes."""
-    return Verdict(False, reason) if reason else PASSED
 
 
 @dataclass

@@ -11,7 +11,8 @@ from typing import Any
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
-from tutti.tasks.synthesis.gating.gate import PASSED, Examples, GateBench, Verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.task_sets import PASSED, Verdict
 
 PROGRAM, FIRST, BEFORE = "lasting", "lasting first", "lasting before"
 

@@ -24,8 +24,9 @@ from dataclasses import dataclass, field
 
 from tutti.tasks.synthesis.domains import Domain, DomainTask, TableSpec
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench, Verdict, verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
 from tutti.tasks.synthesis.gating.wording import NUMBER, leaves, spaced
+from tutti.tasks.task_sets import Verdict, verdict
 
 COMMON = frozenset("yes no true false none null unknown done success".split())
 LEAST_CHARS = 3

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from tutti.tasks.agents import Oracle, ToolUse
 from tutti.tasks.synthesis.domains import Act, Action, DomainTask, Result
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import PASSED, Examples, GateBench, Verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
 from tutti.tasks.synthesis.gating.said import communicates
+from tutti.tasks.task_sets import PASSED, Verdict
 
 MOST_CALLS = 100
 """Of one solver; one that makes more does not end."""

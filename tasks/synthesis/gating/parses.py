@@ -13,8 +13,9 @@ from tutti.tasks.synthesis.domains import (
     is_of_kind,
 )
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench, Verdict, verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
 from tutti.tasks.synthesis.gating.wording import leaves
+from tutti.tasks.task_sets import Verdict, verdict
 
 PLACEHOLDER = re.compile(
     r"\{\{.*?\}\}|\{[A-Za-z_]\w*\}|\$\{.*?\}|<[a-z]+(?:[_ ][a-z]+)*>|\[[A-Z]+(?:[_ ][A-Z]+)*\]"

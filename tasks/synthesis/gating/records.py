@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from tutti.tasks.synthesis.domains import DomainTask, RecordChecks
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench, Verdict, verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.task_sets import Verdict, verdict
 
 
 class Records:

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Replay
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench, Verdict, verdict
+from tutti.tasks.synthesis.gating.gate import Examples, GateBench
 from tutti.tasks.synthesis.gating.wording import NUMBER, leaves, spaced, words_of
+from tutti.tasks.task_sets import Verdict, verdict
 
 NUMERALS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "

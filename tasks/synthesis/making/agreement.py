@@ -27,10 +27,10 @@ from tutti.tasks.synthesis.domains import (
     end_state,
     stored_calls,
 )
-from tutti.tasks.synthesis.gating.gate import Verdict
 from tutti.tasks.synthesis.gating.said import communicates
 from tutti.tasks.synthesis.gating.wording import words_of
 from tutti.tasks.synthesis.making.kept import keep_passed, read_stored_set
+from tutti.tasks.task_sets import Verdict
 
 GATE = "agreement"
 REPLAYS_AT_ONCE = 4

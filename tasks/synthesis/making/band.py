@@ -11,8 +11,8 @@ from math import comb
 from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.storage import Catalog, query
-from tutti.tasks.synthesis.gating.gate import Verdict
 from tutti.tasks.synthesis.making.kept import keep_passed, read_stored_set
+from tutti.tasks.task_sets import Verdict
 
 GATE = "pass_at_k"
 # A benchmark's item is a task of its own in the store; its slots have the synthesized task's id.

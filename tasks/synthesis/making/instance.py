@@ -10,7 +10,6 @@ import itertools
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,6 +26,7 @@ from tutti.tasks.synthesis.domains import (
 from tutti.tasks.synthesis.gating import GATES, TOGETHER
 from tutti.tasks.synthesis.gating.gate import GateBench
 from tutti.tasks.synthesis.making.request import DomainRequest
+from tutti.tasks.task_sets import Judged, run_gates
 
 BATCH = 260
 """Candidates shown to a gate at once: an instance's 250 tasks, and some to be dropped."""
@@ -50,28 +50,6 @@ ROW = pa.schema(
 accepted."""
 
 
-@dataclass
-class Judged:
-    """A candidate and what the gates said."""
-
-    task: DomainTask
-    gates: list[str] = field(default_factory=list)
-    measured: list[float | None] = field(default_factory=list)
-    reason: str | None = None
-    """Of the gate that rejected it; None: it passed all so far."""
-
-    def as_row(self) -> dict[str, Any]:
-        """By the columns of `ROW`."""
-        return {
-            "task": self.task.model_dump_json(),
-            "task_id": self.task.task_id,
-            "accepted": self.reason is None,
-            "gates": self.gates,
-            "measured": self.measured,
-            "reason": self.reason or "",
-        }
-
-
 async def make_instance(
     request: DomainRequest, number: int, folder: Path, benchmarks: Sequence[str] = ()
 ) -> None:
@@ -82,7 +60,7 @@ async def make_instance(
     if (folder / JUDGED).is_file():
         return
     domain, candidates = proposed(request, number)
-    judged: list[Judged] = []
+    judged: list[Judged[DomainTask]] = []
     async with Toolkit(domain) as toolkit:
         bench = GateBench(domain, toolkit, request.program.solve, benchmarks)
         wanted = request.wanted(number)
@@ -105,7 +83,7 @@ def proposed(request: DomainRequest, number: int) -> tuple[Domain, Iterator[Doma
     return domain, program.propose(domain, rng, knobs)
 
 
-async def judge(tasks: Sequence[DomainTask], bench: GateBench) -> list[Judged]:
+async def judge(tasks: Sequence[DomainTask], bench: GateBench) -> list[Judged[DomainTask]]:
     """Show candidates to every gate in order; one that rejects a task is its last. Raises
     ToolkitFailed.
 
@@ -113,33 +91,21 @@ async def judge(tasks: Sequence[DomainTask], bench: GateBench) -> list[Judged]:
     part, this process works on another. The verdicts are the same.
     """
     judged = [Judged(task) for task in tasks]
-    names = list(GATES)
-    alone = min(names.index(name) for name in TOGETHER)
+    gates = list(GATES.values())
+    alone = min(place for place, gate in enumerate(gates) if gate.name in TOGETHER)
     try:
         async with asyncio.TaskGroup() as group:
             for first in range(0, len(judged), PART):
-                group.create_task(_show(judged[first : first + PART], names[:alone], bench))
+                part = judged[first : first + PART]
+                group.create_task(run_gates(part, gates[:alone], bench))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
-    await _show(judged, names[alone:], bench)
+    await run_gates(judged, gates[alone:], bench)
     for each in judged:
         replay = bench.forget(each.task)
         if each.reason is None and replay is not None:
             each.task = each.task.model_copy(update={"expected": replay.after})
     return judged
-
-
-async def _show(judged: Sequence[Judged], gates: Sequence[str], bench: GateBench) -> None:
-    for name in gates:
-        shown = [each for each in judged if each.reason is None]
-        if not shown:
-            break
-        verdicts = await GATES[name].judge([each.task for each in shown], bench)
-        for each, verdict in zip(shown, verdicts, strict=True):
-            each.gates.append(name)
-            each.measured.append(verdict.measured)
-            if not verdict.passed:
-                each.reason = verdict.reason
 
 
 def read_judged(folder: Path, accepted: int) -> Iterator[dict[str, Any]]:
@@ -154,14 +120,17 @@ def read_judged(folder: Path, accepted: int) -> Iterator[dict[str, Any]]:
 
 
 def write_instance(
-    folder: Path, domain: Domain, accepted: Sequence[DomainTask], judged: Sequence[Judged]
+    folder: Path,
+    domain: Domain,
+    accepted: Sequence[DomainTask],
+    judged: Sequence[Judged[DomainTask]],
 ) -> None:
     """Write an instance's folder, whole or not at all."""
     temporary = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     write_domain_folder(temporary, domain, accepted)
-    rows = [each.as_row() for each in judged]
+    rows = [each.as_row() | {"task": each.task.model_dump_json()} for each in judged]
     pq.write_table(pa.Table.from_pylist(rows, ROW), temporary / JUDGED)
     temporary.rename(folder)
 

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.storage import Catalog, content_hash, held
 from tutti.tasks.synthesis.domains import Domain, DomainTask, Replay, Toolkit
-from tutti.tasks.synthesis.gating.gate import Verdict
 from tutti.tasks.synthesis.generate import find_task_set
 from tutti.tasks.synthesis.making.kept import StoredSet, keep_passed, read_stored_set
 from tutti.tasks.synthesis.making.make import work_folder
@@ -34,6 +33,7 @@ from tutti.tasks.synthesis.teacher import (
     open_store,
     read_prompts,
 )
+from tutti.tasks.task_sets import Verdict
 
 GATE = "judged"
 PROMPT = "judge"

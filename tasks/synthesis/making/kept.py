@@ -21,8 +21,8 @@ from tutti.tasks.synthesis.domains import (
     read_domain_folder,
     write_domain_folder,
 )
-from tutti.tasks.synthesis.gating.gate import Verdict
 from tutti.tasks.synthesis.making.rows import task_rows, verdict_rows, with_task_set
+from tutti.tasks.task_sets import Verdict
 
 
 @dataclass(frozen=True)

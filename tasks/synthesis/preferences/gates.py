@@ -10,9 +10,10 @@ from tutti.tasks.synthesis.domains import Domain, DomainTask
 from tutti.tasks.synthesis.domains.offer import AIMS, Preference, TaskOffer
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
-from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateBench, Verdict, verdict
+from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateBench
 from tutti.tasks.synthesis.preferences.checker import preference_reason
 from tutti.tasks.synthesis.preferences.offering import needed_tools
+from tutti.tasks.task_sets import Verdict, verdict
 
 
 def offer_reason(domain: Domain, task: DomainTask) -> str:

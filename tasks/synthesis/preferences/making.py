@@ -24,10 +24,10 @@ from tutti.tasks.synthesis.domains import (
     read_domain_folder,
 )
 from tutti.tasks.synthesis.domains.offer import Preference, TaskOffer
-from tutti.tasks.synthesis.gating.gate import GateBench, Verdict
+from tutti.tasks.synthesis.gating.gate import GateBench
 from tutti.tasks.synthesis.generate import find_task_set
 from tutti.tasks.synthesis.making.collected import Collected
-from tutti.tasks.synthesis.making.instance import Judged, write_instance
+from tutti.tasks.synthesis.making.instance import write_instance
 from tutti.tasks.synthesis.making.make import work_folder
 from tutti.tasks.synthesis.making.request import NothingMade
 from tutti.tasks.synthesis.preferences.gates import (
@@ -48,6 +48,7 @@ from tutti.tasks.synthesis.preferences.request import PreferenceRequest
 from tutti.tasks.synthesis.preferences.weights import draw_weights, weights_split
 from tutti.tasks.synthesis.preferences.wordings import read_wordings, render
 from tutti.tasks.synthesis.programs import PROGRAMS
+from tutti.tasks.task_sets import PASSED, Judged, run_gates
 
 POSITIONS = {name: place for place, name in enumerate((SECOND_MODEL, *PREFERENCE_GATES), 1)}
 MOST_DRAWS = 500
@@ -161,7 +162,7 @@ async def _take(
     domain, tasks = read_domain_folder(folder)
     every = [making.candidate(domain, each) for each in tasks]
     program = PROGRAMS.get(str(domain.lineage.get("generator")))
-    judged: list[Judged] = []
+    judged: list[Judged[DomainTask]] = []
     async with Toolkit(domain) as toolkit:
         bench = GateBench(domain, toolkit, None if program is None else program.solve)
         for start in range(0, len(every), BATCH):
@@ -173,28 +174,14 @@ async def _take(
 
 async def _judge(
     tasks: Sequence[DomainTask], bench: GateBench, is_by_teacher: bool
-) -> list[Judged]:
+) -> list[Judged[DomainTask]]:
     """Show candidates to the gates; a teacher's pairs have passed the second model before."""
     judged = [Judged(task) for task in tasks]
-    if is_by_teacher:
-        for each in judged:
-            _note(each, SECOND_MODEL, Verdict(True))
-    for name, gate in PREFERENCE_GATES.items():
-        shown = [each for each in judged if each.reason is None]
-        if not shown:
-            break
-        verdicts = await gate.judge([each.task for each in shown], bench)
-        for each, verdict in zip(shown, verdicts, strict=True):
-            _note(each, name, verdict)
+    for each in judged if is_by_teacher else ():
+        each.note(SECOND_MODEL, PASSED)
+    await run_gates(judged, PREFERENCE_GATES.values(), bench)
     bench.replays.clear()
     return judged
-
-
-def _note(judged: Judged, gate: str, verdict: Verdict) -> None:
-    judged.gates.append(gate)
-    judged.measured.append(verdict.measured)
-    if not verdict.passed:
-        judged.reason = verdict.reason
 
 
 def _add_rejects(rejects: Sequence[Reject], collected: Collected) -> None:

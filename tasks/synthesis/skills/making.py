@@ -21,7 +21,7 @@ from tutti.tasks.synthesis.domains import (
 from tutti.tasks.synthesis.generate import find_task_set
 from tutti.tasks.synthesis.making.band import measured_rates
 from tutti.tasks.synthesis.making.collected import Collected
-from tutti.tasks.synthesis.making.instance import Judged, write_instance
+from tutti.tasks.synthesis.making.instance import write_instance
 from tutti.tasks.synthesis.making.make import work_folder
 from tutti.tasks.synthesis.making.teachers import TeacherDesk, open_teachers
 from tutti.tasks.synthesis.preferences.making import set_folder
@@ -31,6 +31,7 @@ from tutti.tasks.synthesis.skills.found import FoundSkills
 from tutti.tasks.synthesis.skills.levels import level_of
 from tutti.tasks.synthesis.skills.request import LabelRequest
 from tutti.tasks.synthesis.teacher import read_prompts
+from tutti.tasks.task_sets import Judged
 
 Instance = tuple[Domain, Sequence[DomainTask]]
 Labels = Mapping[str, Mapping[str, str]]

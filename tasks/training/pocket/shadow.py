@@ -18,9 +18,10 @@ from typing import Any
 
 from tutti.tasks.agents import SYSTEM_PROMPT, ToolUse, boxed
 from tutti.tasks.retrieval import Document, Parameter
-from tutti.tasks.synthesis import Task
+from tutti.tasks.synthesis import question_task
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.families import QUESTIONS as EXPRESSION_QUESTIONS
+from tutti.tasks.task_sets import Task
 
 WORLD_DOCUMENTS = 60
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -66,7 +67,7 @@ class ShadowWorld:
         if use.name == "search":
             return self._search(use.arguments["query"])
         if task.family == "expression":
-            return task.answer
+            return str(task.target["answer"])
         code = use.arguments["code"]
         return str(eval(code.removeprefix("print(").removesuffix(")"), {"__builtins__": {}}))
 
@@ -153,7 +154,7 @@ class ShadowWorld:
             )
         )
         question = rng.choice(EXPRESSION_QUESTIONS).format(expression=text)
-        return Task("expression", question, printed, {"expression": text}, (), "train")
+        return question_task("expression", question, printed, {"expression": text}, (), "train")
 
 
 def conversation(task: Task, use_tool: Callable[[ToolUse], str]) -> list[dict[str, Any]]:
@@ -163,7 +164,7 @@ def conversation(task: Task, use_tool: Callable[[ToolUse], str]) -> list[dict[st
     """
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": SYSTEM_PROMPT},
-        {"role": "user", "content": task.question},
+        {"role": "user", "content": task.inputs["question"]},
     ]
     oracle = FAMILIES[task.family].solve(task.slots)
     try:

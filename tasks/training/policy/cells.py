@@ -12,8 +12,9 @@ from random import Random
 from typing import Any
 
 from tutti.storage import Home, artifact_id
-from tutti.tasks.sweeps.plan import Cell, Plan, Problem, Sample, SetUp, sweep_content
+from tutti.tasks.sweeps.plan import Cell, Plan, Sample, SetUp, sweep_content
 from tutti.tasks.sweeps.spec import Suite, with_reply_tokens
+from tutti.tasks.task_sets import Task
 from tutti.tasks.training.policy.apart import keep_apart
 from tutti.tasks.training.policy.job import PolicyJob
 
@@ -42,18 +43,17 @@ def plan_policy(
 ) -> PolicyCells:
     """The cells of a job on its tasks, without those that copy a held-out one: see `apart`. Raises
     JobError for an empty split, or a shared task."""
-    test = evaluations.task_set.problems
-    tasks = keep_apart(rollouts.task_set.problems, test, job, home)
+    tasks = keep_apart(rollouts.task_set, evaluations.task_set, job, home)
     sides = ((rollout_suite(job), rollouts), (held_out_suite(job), evaluations))
     content: list[Any] = [job.content, *(sweep_content(suite, set_up) for suite, set_up in sides)]
     content += [sorted(tasks.left_out)] if tasks.left_out else []
     own = artifact_id("policy", content, rollouts.parents)
     at = tuple(evaluated_after(job))
-    limit, dynamic = job.evaluation.limit, job.rollouts.dynamic
+    measured, dynamic = evaluations.task_set.tasks[: job.evaluation.limit], job.rollouts.dynamic
     return PolicyCells(
         _plan(own, "rollouts", rollout_suite(job), rollouts, _rounds(job, tasks.kept)),
         1 if dynamic is None else dynamic.most_rounds,
-        _plan(own, "held-out", held_out_suite(job), evaluations, [list(test[:limit])] * len(at)),
+        _plan(own, "held-out", held_out_suite(job), evaluations, [measured] * len(at)),
         at,
         dict(Counter(tasks.left_out.values())),
     )
@@ -90,13 +90,13 @@ def evaluated_after(job: PolicyJob) -> Iterator[int]:
     yield job.steps
 
 
-def _rounds(job: PolicyJob, train: Sequence[Problem]) -> list[list[Problem]]:
+def _rounds(job: PolicyJob, train: Sequence[Task]) -> list[list[Task]]:
     """The tasks of each round: every task once before any comes again, each pass in a new order."""
     dynamic = job.rollouts.dynamic
     wanted = job.rollouts.groups if dynamic is None else dynamic.round_groups
     rounds = job.steps * (1 if dynamic is None else dynamic.most_rounds)
     size = min(wanted, len(train))  # a task is once in a round
-    drawn: list[Problem] = []
+    drawn: list[Task] = []
     epoch = 0
     while len(drawn) < rounds * size:
         order = list(train)
@@ -106,22 +106,22 @@ def _rounds(job: PolicyJob, train: Sequence[Problem]) -> list[list[Problem]]:
     return [_distinct(drawn[n * size : (n + 1) * size]) for n in range(rounds)]
 
 
-def _distinct(problems: Sequence[Problem]) -> list[Problem]:
-    return list({each.task_id: each for each in problems}.values())
+def _distinct(tasks: Sequence[Task]) -> list[Task]:
+    return list({each.task_id: each for each in tasks}.values())
 
 
 def _plan(
-    own: str, kind: str, suite: Suite, set_up: SetUp, steps: Sequence[Sequence[Problem]]
+    own: str, kind: str, suite: Suite, set_up: SetUp, steps: Sequence[Sequence[Task]]
 ) -> Plan:
     model = set_up.model
     suite = with_reply_tokens(suite, None if model is None else model.context_tokens)
     (policy,) = suite.each_policy.items()
     trials, cells = suite.repetition.trials, []
-    for number, problems in enumerate(steps):
+    for number, tasks in enumerate(steps):
         cell_id = artifact_id("cell", [own, kind, number], set_up.parents)
         samples = tuple(
             Sample(artifact_id("sample", [cell_id, each.task_id, trial]), each, trial)
-            for each in problems
+            for each in tasks
             for trial in range(trials)
         )
         made = Cell(cell_id, policy[0], policy[1], suite.concurrency[0], number, number, samples)

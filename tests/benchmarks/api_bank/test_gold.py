@@ -9,7 +9,7 @@ import pytest
 from tests.benchmarks.conftest import load, write_lines
 from tests.benchmarks.test_formats import lcb, write_bfcl, write_bird, write_flowbench
 from tests.scoring.conftest import ToldJudge
-from tutti.tasks.benchmarks import BENCHMARKS, BenchmarkError, Item, benchmark_named
+from tutti.tasks.benchmarks import BENCHMARKS, BenchmarkError, Task, benchmark_named
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
@@ -20,12 +20,12 @@ def test_every_scorer_exists() -> None:
     assert {benchmark.scorer for benchmark in BENCHMARKS.values()} <= SCORERS.keys()
 
 
-async def value(name: str, item: Item) -> float:
+async def value(name: str, task: Task) -> float:
     """What the gold answer of `item` scores."""
     benchmark = benchmark_named(name)
-    attempted = benchmark.gold_attempt(item)
+    attempted = benchmark.gold_attempt(task)
     means = ScoringResources(judge=ToldJudge([]))  # which a gold answer does not need
-    return (await SCORERS[benchmark.scorer].score(item.target, attempted, means)).value
+    return (await SCORERS[benchmark.scorer].score(task.target, attempted, means)).value
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ async def value(name: str, item: Item) -> float:
     ],
 )
 async def test_gold_of_the_shared_data(data: Path, name: str, folder: str, count: int) -> None:
-    """Every gold answer of every item scores 1.0; 61 calls of API-Bank do not pass by its own
+    """Every gold answer of every task scores 1.0; 61 calls of API-Bank do not pass by its own
     rule, which the target says."""
-    items = load(name, data / folder, [])
-    fail = [any("fails" in call for call in item.target.get("calls", ())) for item in items]
-    values = [await value(name, item) for item in items]
+    tasks = load(name, data / folder, [])
+    fail = [any("fails" in call for call in task.target.get("calls", ())) for task in tasks]
+    values = [await value(name, task) for task in tasks]
     assert values == [0.0 if fails else 1.0 for fails in fail] and len(values) == count
 
 
@@ -76,8 +76,8 @@ async def test_gold_of_the_formats(tmp_path: Path) -> None:
         ("aime-25", tmp_path / "aime.jsonl"),
         ("mmlu-pro", tmp_path / "pro.jsonl"),
     ):
-        for item in load(name, path):
-            assert await value(name, item) == 1.0, (name, item.id)
+        for task in load(name, path):
+            assert await value(name, task) == 1.0, (name, task.key)
 
 
 HUMANEVAL_ROW = {
@@ -117,20 +117,20 @@ async def test_gold_code_passes_its_tests(
     tmp_path: Path, means: ScoringResources, name: str, row: dict[str, Any]
 ) -> None:
     """The reference solution scores 1.0 in the sandbox, and one that is wrong 0.0."""
-    (item,) = load(name, write_lines(tmp_path / "rows.jsonl", [row]))
+    (task,) = load(name, write_lines(tmp_path / "rows.jsonl", [row]))
     benchmark, scorer = benchmark_named(name), SCORERS["code"]
-    gold = benchmark.gold_attempt(item)
-    assert (await scorer.score(item.target, gold, means)).value == 1.0
+    gold = benchmark.gold_attempt(task)
+    assert (await scorer.score(task.target, gold, means)).value == 1.0
     wrong = "def root(n):\n    return 3\n\ndef double(n):\n    return 4\n"
-    assert (await scorer.score(item.target, Submission(wrong, wrong), means)).value == 0.0
+    assert (await scorer.score(task.target, Submission(wrong, wrong), means)).value == 0.0
 
 
 async def test_contest_code_runs_on_every_case(tmp_path: Path, means: ScoringResources) -> None:
     """LiveCodeBench's cases as the scorer takes them: a program that reads and prints."""
-    (item,) = load("livecodebench", write_lines(tmp_path / "test.jsonl", [lcb()]))
+    (task,) = load("livecodebench", write_lines(tmp_path / "test.jsonl", [lcb()]))
     right, wrong = "print(2 * int(input()))", "print(1 + int(input()))"
     scored = [
-        (await SCORERS["code"].score(item.target, Submission(code, code), means)).value
+        (await SCORERS["code"].score(task.target, Submission(code, code), means)).value
         for code in (right, wrong)
     ]
     assert scored == [1.0, 0.0], "the second program is right on the public case only"
@@ -150,6 +150,6 @@ async def test_the_reference_s_empty_call_does_not_count(tmp_path: Path) -> None
 
 def test_benchmarks_without_a_gold_answer(data: Path) -> None:
     """IFEval has none: asking for one is an error that says so."""
-    item = load("ifeval", data / "ifeval")[0]
+    task = load("ifeval", data / "ifeval")[0]
     with pytest.raises(BenchmarkError, match="ifeval comes without a gold answer"):
-        benchmark_named("ifeval").gold_messages(item)
+        benchmark_named("ifeval").gold_messages(task)

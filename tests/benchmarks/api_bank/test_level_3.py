@@ -26,17 +26,17 @@ def test_each_call_follows_the_gold_ones(tmp_path: Path) -> None:
     first = [level_3_call(SEARCHER, found("A", x="d"), keywords="k"), level_3_call("A", 7, x="1")]
     second = [level_3_call(SEARCHER, found("B"), keywords="b"), level_3_call("A", "ok")]
     write(tmp_path, first, second)
-    items = load("api-bank-3-call", tmp_path)
-    assert [item.id for item in items] == ["0#0", "0#1", "1#0", "1#1"]
-    assert [item.attributes["sample"] for item in items] == ["0", "0", "1", "1"]
-    assert [item.attributes["on_offer"] for item in items] == ["yes", "yes", "yes", "no"]
-    offered = [[tool["function"]["name"] for tool in item.tools] for item in items]
+    tasks = load("api-bank-3-call", tmp_path)
+    assert [task.key for task in tasks] == ["0#0", "0#1", "1#0", "1#1"]
+    assert [task.attributes["sample"] for task in tasks] == ["0", "0", "1", "1"]
+    assert [task.attributes["on_offer"] for task in tasks] == ["yes", "yes", "yes", "no"]
+    offered = [[tool["function"]["name"] for tool in task.tools] for task in tasks]
     assert offered == [[SEARCHER], [SEARCHER, "A"], [SEARCHER], [SEARCHER, "B"]]
-    assert items[0].messages == [{"role": "user", "content": "do it"}]
-    _, call, result = items[1].messages
+    assert tasks[0].given == [{"role": "user", "content": "do it"}]
+    _, call, result = tasks[1].given
     assert call["tool_calls"][0]["function"]["name"] == SEARCHER
     assert json.loads(result["content"])["name"] == "A"
-    target = items[1].target
+    target = tasks[1].target
     assert target["calls"] == [{"name": "A", "arguments": {"x": "1"}}]
     assert target["known"]["A"] == ["x"] and target["result"] == first[1]["output"]
 
@@ -54,9 +54,9 @@ def test_a_list_is_never_read(tmp_path: Path) -> None:
 def test_the_reply_follows_all_calls(tmp_path: Path) -> None:
     """One for each sample."""
     write(tmp_path, [level_3_call("A", 7, x="1")], [level_3_call("A", 8, x="2")])
-    items = load("api-bank-3-response", tmp_path)
-    assert [item.target for item in items] == [{"response": "done 0"}, {"response": "done 1"}]
-    assert [message["role"] for message in items[0].messages] == ["user", "assistant", "tool"]
+    tasks = load("api-bank-3-response", tmp_path)
+    assert [task.target for task in tasks] == [{"response": "done 0"}, {"response": "done 1"}]
+    assert [message["role"] for message in tasks[0].given] == ["user", "assistant", "tool"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks.api_bank.test_single_call import api, line
 from tests.benchmarks.conftest import load, write_lines
-from tutti.tasks.benchmarks import BadRow, Item
+from tutti.tasks.benchmarks import BadRow, Task
 from tutti.tasks.benchmarks.api_bank.single_call import read_dialogue
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER
 from tutti.tasks.benchmarks.api_bank.world import RecordedWorld, text_of
@@ -18,13 +18,13 @@ from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 Found = dict[str, Any]
 
 
-async def replayed(item: Item) -> tuple[int, int, int, float]:
+async def replayed(task: Task) -> tuple[int, int, int, float]:
     """The gold dialogue acted out: calls, calls with their recorded result, lines of the user that
     came when they were due, and the score."""
-    world = RecordedWorld(item)
+    world = RecordedWorld(task)
     calls = answered = said = 0
     messages = []
-    for step in item.target["script"]:
+    for step in task.target["script"]:
         if "says" in step:
             said += await world.reply("…") == step["says"]
             continue
@@ -38,7 +38,7 @@ async def replayed(item: Item) -> tuple[int, int, int, float]:
         messages.append({"role": "assistant", "content": None, "tool_calls": [made]})
     assert await world.reply("…") is None, "nothing is left to say"
     score = await SCORERS["tool_calls"].score(
-        item.target, Submission(None, "", messages), ScoringResources()
+        task.target, Submission(None, "", messages), ScoringResources()
     )
     return calls, answered, said, score.value
 
@@ -52,27 +52,27 @@ async def test_gold_replay(
 ) -> None:
     """All 389 and 119 gold calls are answered as recorded, every dialogue scores 1.0. In `sound`
     dialogues no call is known bad: the reference's own APIs confirm no more than those."""
-    items = load(f"api-bank-{level}-session", data / "api-bank", [])
-    done = [await replayed(item) for item in items]
+    tasks = load(f"api-bank-{level}-session", data / "api-bank", [])
+    done = [await replayed(task) for task in tasks]
     assert len(done) == sessions and [value for *_, value in done] == [1.0] * sessions
     assert sum(each[0] for each in done) == sum(each[1] for each in done) == calls
     assert sum(each[2] for each in done) == lines
-    assert sum(item.attributes["known_bad"] == "0" for item in items) == sound
+    assert sum(task.attributes["known_bad"] == "0" for task in tasks) == sound
 
 
 async def test_the_searcher_by_itself(data: Path) -> None:
     """BM25 finds what the gold search found for 31 of the 45 gold keywords (the reference asks an
     embedder): the others say "rash" for a search of symptoms, or "set" for "add"."""
-    item = load("api-bank-2-session", data / "api-bank", [])[0]
-    assert len(item.target["library"]) == 49
+    task = load("api-bank-2-session", data / "api-bank", [])[0]
+    assert len(task.target["library"]) == 49
     agreed = searches = 0
     for file in sorted((data / "api-bank/lv1-lv2-samples/level-2-toolsearcher").glob("*.jsonl")):
         for turn in read_dialogue(file).calls:
             if turn.name != SEARCHER:
                 continue
             searches += 1
-            item.target["script"][:] = []  # nothing is recorded, so it has to search
-            result = await RecordedWorld(item).use(SEARCHER, json.dumps(turn.arguments))
+            task.target["script"][:] = []  # nothing is recorded, so it has to search
+            result = await RecordedWorld(task).use(SEARCHER, json.dumps(turn.arguments))
             found = turn.result if isinstance(turn.result, list) else [turn.result]
             names = [each["name"] for each in found]
             if result.status == "ok":
@@ -86,12 +86,12 @@ def found(name: str, **parameters: str) -> Found:
     return {"name": name, "description": f"does {name}", "input_parameters": inputs}
 
 
-def session(folder: Path, rows: list[dict[str, Any]], level: int = 1) -> Item:
+def session(folder: Path, rows: list[dict[str, Any]], level: int = 1) -> Task:
     """The session of one made-up dialogue."""
     kind = {1: "level-1-given-desc", 2: "level-2-toolsearcher"}[level]
     write_lines(folder / "lv1-lv2-samples" / kind / "One-level-1-1.jsonl", rows)
-    (item,) = load(f"api-bank-{level}-session", folder, [])
-    return item
+    (task,) = load(f"api-bank-{level}-session", folder, [])
+    return task
 
 
 async def test_what_was_not_recorded_is_refused(tmp_path: Path) -> None:
@@ -120,10 +120,10 @@ async def test_attempts_share_nothing(tmp_path: Path) -> None:
         api("Set", "set"),
         line("User", text="three"),
     ]
-    item = session(tmp_path, rows)
-    assert item.messages == [{"role": "user", "content": "one"}]
+    task = session(tmp_path, rows)
+    assert task.given == [{"role": "user", "content": "one"}]
     for _ in range(2):
-        world = RecordedWorld(item)
+        world = RecordedWorld(task)
         assert [(await world.use("Get", "{}")).content for _ in range(2)] == ["first", "second"]
         assert await world.begin() is None and not world.over()
         assert [await world.reply("x") for _ in range(3)] == ["two", "three", None]
@@ -139,16 +139,16 @@ async def test_what_is_found_is_on_offer(tmp_path: Path) -> None:
         api(SEARCHER, [token, pay], keywords="money"),
         api("PayBill", "paid", token="t", amount="1"),
     ]
-    item = session(tmp_path, rows, level=2)
-    assert [call["name"] for call in item.target["calls"]] == ["PayBill"]
+    task = session(tmp_path, rows, level=2)
+    assert [call["name"] for call in task.target["calls"]] == ["PayBill"]
     for keywords in ("money", "pay bills or a bill"):
-        world = RecordedWorld(item)
+        world = RecordedWorld(task)
         assert (await world.use("PayBill", "{}")).error_type == "malformed_call"
         result = await world.use(SEARCHER, json.dumps({"keywords": keywords}))
         assert [each["name"] for each in json.loads(result.content)] == ["GetUserToken", "PayBill"]
         names = [each["function"]["name"] for each in world.schemas]
         assert names == [SEARCHER, "GetUserToken", "PayBill"]
-    nothing = await RecordedWorld(item).use(SEARCHER, '{"keywords": "weather"}')
+    nothing = await RecordedWorld(task).use(SEARCHER, '{"keywords": "weather"}')
     assert nothing.status == "error" and "no API fits" in nothing.content
 
 
@@ -166,7 +166,7 @@ async def test_level_3(tmp_path: Path) -> None:
     samples = [{"requirement": " do it", "apis": first}, {"requirement": "it", "apis": second}]
     (tmp_path / "level-3.json").write_text(json.dumps(samples))
     one, two = load("api-bank-3", tmp_path)
-    assert one.fields["question"] == "do it"
+    assert one.inputs["question"] == "do it"
     assert one.target["ordered"]
     assert one.target["calls"] == [{"name": "A", "arguments": {"x": "1"}}]
     assert await replayed(one) == (2, 2, 0, 1.0) == await replayed(two)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.conftest import load, write_lines
-from tutti.tasks.benchmarks import BadRow, Item, select
+from tutti.tasks.benchmarks import BadRow, Task, select
 from tutti.tasks.benchmarks.api_bank.gold import DRAWN, MEETING, NO_FAULT, RECORD, SCENE, SWITCH
 from tutti.tasks.benchmarks.api_bank.single_call import Turn, messages_of, read_dialogue
 from tutti.tasks.benchmarks.api_bank.tools import Descriptions
@@ -26,9 +26,9 @@ def test_files_and_calls(data: Path, level: int, files: int, empty: int, calls: 
     assert len(dialogues) == files
     assert sum(not dialogue.turns for dialogue in dialogues) == empty
     assert sum(len(dialogue.calls) for dialogue in dialogues) == calls
-    items = load(f"api-bank-{level}", data / "api-bank", [])
-    assert len(items) == len({item.id for item in items}) == calls
-    assert all(len(item.target["calls"]) == 1 for item in items)
+    tasks = load(f"api-bank-{level}", data / "api-bank", [])
+    assert len(tasks) == len({task.key for task in tasks}) == calls
+    assert all(len(task.target["calls"]) == 1 for task in tasks)
 
 
 def test_gold_calls_that_their_apis_do_not_confirm(data: Path) -> None:
@@ -36,7 +36,7 @@ def test_gold_calls_that_their_apis_do_not_confirm(data: Path) -> None:
     which are the 335 that passed in one session and 10 that wanted a network; level 2 has 64
     besides the searches, all of which passed."""
     one, two = (load(f"api-bank-{level}", data / "api-bank", []) for level in (1, 2))
-    faults = Counter(item.attributes["known_bad"] for item in one + two)
+    faults = Counter(task.attributes["known_bad"] for task in one + two)
     assert faults == {NO_FAULT: 454, RECORD: 22, MEETING: 18, SWITCH: 8, SCENE: 5, DRAWN: 1}
     assert len(select(one, where="known_bad = 'no'")) == 345
     assert len(select(two, where="known_bad = 'no' and api <> 'ToolSearcher'")) == 64
@@ -46,17 +46,17 @@ def test_gold_calls_that_their_apis_do_not_confirm(data: Path) -> None:
 
 def test_each_item_has_the_tool_that_it_must_call(data: Path) -> None:
     """Level 1 documents it, level 2 has found it, with every argument of the gold call. Where the
-    gold searches of level 2 never found the API that is called, the item says so."""
+    gold searches of level 2 never found the API that is called, the task says so."""
     missing = 0
     for level in LEVELS:
-        for item in load(f"api-bank-{level}", data / "api-bank", []):
-            (call,) = item.target["calls"]
-            tools = {one["function"]["name"]: one["function"] for one in item.tools}
+        for task in load(f"api-bank-{level}", data / "api-bank", []):
+            (call,) = task.target["calls"]
+            tools = {one["function"]["name"]: one["function"] for one in task.tools}
             missing += call["name"] not in tools
-            assert (call["name"] in tools) == (item.attributes["on_offer"] == "yes")
+            assert (call["name"] in tools) == (task.attributes["on_offer"] == "yes")
             if call["name"] in tools:
                 known = tools[call["name"]]["parameters"]["properties"]
-                assert set(call["arguments"]) <= set(known), item.id
+                assert set(call["arguments"]) <= set(known), task.key
     assert missing == 13
 
 
@@ -85,8 +85,8 @@ def api(name: str, output: Any = "success", **arguments: str) -> dict[str, Any]:
     return line("API", api_name=name, param_dict=arguments, result=result)
 
 
-def dialogue(folder: Path, rows: list[dict[str, Any]], level: int = 1) -> list[Item]:
-    """The items of one made-up dialogue."""
+def dialogue(folder: Path, rows: list[dict[str, Any]], level: int = 1) -> list[Task]:
+    """The tasks of one made-up dialogue."""
     write_lines(folder / "lv1-lv2-samples" / LEVELS[level] / "One-level-1-1.jsonl", rows)
     return load(f"api-bank-{level}", folder, [])
 
@@ -95,10 +95,10 @@ def test_two_calls_in_a_row_are_two_items(tmp_path: Path) -> None:
     """The second sees the first with its gold result: one session, nothing counted twice."""
     rows = [line("User", text="do"), line("AI", text="ok"), api("A", {"t": 1}), api("B", x="1")]
     first, second = dialogue(tmp_path, rows)
-    assert first.messages == [{"role": "user", "content": "do"}]
-    assert [message["role"] for message in second.messages] == ["user", "assistant", "tool"]
-    assert second.messages[1]["content"] == "ok"
-    assert second.messages[2]["content"] == '{"t": 1}'
+    assert first.given == [{"role": "user", "content": "do"}]
+    assert [message["role"] for message in second.given] == ["user", "assistant", "tool"]
+    assert second.given[1]["content"] == "ok"
+    assert second.given[2]["content"] == '{"t": 1}'
     assert second.target["calls"] == [{"name": "B", "arguments": {"x": "1"}}]
     assert second.target["known"] == {"A": [], "B": ["x"]}
 
@@ -106,16 +106,16 @@ def test_two_calls_in_a_row_are_two_items(tmp_path: Path) -> None:
 def test_gold_calls_that_fail_say_so(data: Path) -> None:
     """54 of 508 are rejected by their own API, 7 more pass only after an earlier call; the target
     says which, since the reference runs each call on fresh databases."""
-    items = [i for n in (1, 2) for i in load(f"api-bank-{n}", data / "api-bank", [])]
-    assert sum("fails" in item.target["calls"][0] for item in items) == 54 + 7
+    tasks = [i for n in (1, 2) for i in load(f"api-bank-{n}", data / "api-bank", [])]
+    assert sum("fails" in task.target["calls"][0] for task in tasks) == 54 + 7
 
 
 def test_replies_that_follow_a_call(data: Path) -> None:
-    """375 and 103 replies; each item ends with the call's result."""
+    """375 and 103 replies; each task ends with the call's result."""
     for level, count in ((1, 375), (2, 103)):
-        items = load(f"api-bank-{level}-response", data / "api-bank", [])
-        assert len(items) == count
-        assert all(item.messages[-1]["role"] == "tool" for item in items)
+        tasks = load(f"api-bank-{level}-response", data / "api-bank", [])
+        assert len(tasks) == count
+        assert all(task.given[-1]["role"] == "tool" for task in tasks)
 
 
 def test_dialogues_as_messages() -> None:
@@ -148,7 +148,7 @@ def test_level_2_offers_what_was_found(tmp_path: Path) -> None:
     found = {"name": "Day", "description": "d", "input_parameters": {"of": parameter}}
     rows = [line("User", text="u"), api("ToolSearcher", found, keywords="day"), api("Day", of="x")]
     search, call = dialogue(tmp_path, rows, level=2)
-    names = [[tool["function"]["name"] for tool in item.tools] for item in (search, call)]
+    names = [[tool["function"]["name"] for tool in task.tools] for task in (search, call)]
     assert names == [["ToolSearcher"], ["ToolSearcher", "Day"]]
 
 

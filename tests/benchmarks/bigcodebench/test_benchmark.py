@@ -1,4 +1,4 @@
-"""BigCodeBench: its rows as items, in both forms of its prompt."""
+"""BigCodeBench: its rows as tasks, in both forms of its prompt."""
 
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,9 @@ def test_a_task_in_both_forms(tmp_path: Path, name: str) -> None:
     write_task(tmp_path)
     (complete,) = load(name, tmp_path)
     (instruct,) = load(f"{name}-instruct", tmp_path)
-    assert complete.id == "BigCodeBench/7" and complete.target == instruct.target
-    assert complete.fields["question"].endswith('"""Twice x."""\n')
-    assert instruct.fields["question"] == "Write a function task_func that doubles."
+    assert complete.key == "BigCodeBench/7" and complete.target == instruct.target
+    assert complete.inputs["question"].endswith('"""Twice x."""\n')
+    assert instruct.inputs["question"] == "Write a function task_func that doubles."
     target = complete.target
     assert target["before"] == "import numpy as np\ndef task_func(x):\n\n    pass\n"
     assert target["cases"] == ["test_a", "test_b", "test_of_base"]

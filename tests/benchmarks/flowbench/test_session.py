@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.conftest import Scripted, load, write_lines
-from tutti.tasks.benchmarks import BadRow, BenchmarkError, Item, benchmark_named
+from tutti.tasks.benchmarks import BadRow, BenchmarkError, Task, benchmark_named
 from tutti.tasks.benchmarks.flowbench.session import MAX_CALLS, MAX_MESSAGES, FlowSession
 from tutti.tasks.benchmarks.flowbench.turn import FORMS
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
@@ -38,22 +38,22 @@ def row(**changed: Any) -> dict[str, Any]:
     } | changed
 
 
-def session(folder: Path, form: str = "text", **changed: Any) -> Item:
-    """One session's item."""
+def session(folder: Path, form: str = "text", **changed: Any) -> Task:
+    """One session's task."""
     write_lines(folder / "shop.jsonl", [row(**changed)])
     known = {each: f"as {each}" for each in FORMS}
     (folder / "knowledge.json").write_text(json.dumps({"shop": known}))
-    (item,) = load(f"flowbench-{form}-session", folder)
-    return item
+    (task,) = load(f"flowbench-{form}-session", folder)
+    return task
 
 
-async def value(item: Item, calls: list[tuple[str, dict[str, Any]]]) -> float:
+async def value(task: Task, calls: list[tuple[str, dict[str, Any]]]) -> float:
     """What an attempt that made these calls scores."""
     made = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in calls]
     messages = [{"role": "assistant", "content": None, "tool_calls": made}]
     scorer = SCORERS["tool_calls"]
     return (
-        await scorer.score(item.target, Submission(None, "", messages), ScoringResources())
+        await scorer.score(task.target, Submission(None, "", messages), ScoringResources())
     ).value
 
 
@@ -61,16 +61,16 @@ async def value(item: Item, calls: list[tuple[str, dict[str, Any]]]) -> float:
 async def test_a_session_in_each_form(tmp_path: Path, form: str) -> None:
     """The workflow is in the prompt in the form asked for, the persona is the user's alone, and the
     gold calls, whose arguments may be nested, are the target."""
-    item = session(tmp_path, form)
-    assert item.id == "shop/0" and f"as {form}" in item.fields["workflow"]
-    assert "2024-02-03 09:00" in item.fields["workflow"]
-    assert "tea drinker" not in json.dumps(dict(item.fields))
-    gold = benchmark_named(f"flowbench-{form}-session").gold_attempt(item)
-    assert (await SCORERS["tool_calls"].score(item.target, gold, ScoringResources())).correct
+    task = session(tmp_path, form)
+    assert task.key == "shop/0" and f"as {form}" in task.inputs["workflow"]
+    assert "2024-02-03 09:00" in task.inputs["workflow"]
+    assert "tea drinker" not in json.dumps(dict(task.inputs))
+    gold = benchmark_named(f"flowbench-{form}-session").gold_attempt(task)
+    assert (await SCORERS["tool_calls"].score(task.target, gold, ScoringResources())).correct
     find, buy = ("find", {"what": {"kind": "tea"}}), ("buy", {"n": 2})
-    assert await value(item, [find, buy]) == await value(item, [buy, find]) == 1.0
-    assert await value(item, [find, buy, find]) == pytest.approx(2 / 3), "an extra call costs"
-    assert await value(item, [find]) == 0.5, "one call stands for one gold call only"
+    assert await value(task, [find, buy]) == await value(task, [buy, find]) == 1.0
+    assert await value(task, [find, buy, find]) == pytest.approx(2 / 3), "an extra call costs"
+    assert await value(task, [find]) == 0.5, "one call stands for one gold call only"
 
 
 async def test_listed_and_invented_answers(tmp_path: Path) -> None:
@@ -93,27 +93,27 @@ async def test_listed_and_invented_answers(tmp_path: Path) -> None:
 
 async def test_its_bounds(tmp_path: Path) -> None:
     """It ends after so many calls, or messages; without a model it does not begin."""
-    item = session(tmp_path)
-    calling = FlowSession(item, Scripted())
+    task = session(tmp_path)
+    calling = FlowSession(task, Scripted())
     for _ in range(MAX_CALLS):
         assert not calling.over()
         await calling.use("find", '{"what": {"kind": "tea"}}')
     assert calling.over()
-    talking = FlowSession(item, Scripted(*["go on"] * MAX_MESSAGES))
+    talking = FlowSession(task, Scripted(*["go on"] * MAX_MESSAGES))
     said = 1
     await talking.begin()
     while await talking.reply("yes") is not None:
         said += 2
     assert said + 1 == MAX_MESSAGES
     with pytest.raises(BenchmarkError, match="needs a model"):
-        FlowSession(item, None)
+        FlowSession(task, None)
 
 
 async def test_a_session_without_calls(tmp_path: Path) -> None:
     """The reference counts its empty text as one right call; here none is expected, and one that is
     made is wrong. Broken input of a gold call is an error with its place."""
-    item = session(tmp_path, gt_actions_string="")
-    assert item.target["calls"] == [] and await value(item, []) == 1.0
-    assert await value(item, [("find", {})]) == 0.0
+    task = session(tmp_path, gt_actions_string="")
+    assert task.target["calls"] == [] and await value(task, []) == 1.0
+    assert await value(task, [("find", {})]) == 0.0
     with pytest.raises(BadRow, match=r"shop\.jsonl:1: gt_actions_string: find"):
         session(tmp_path, gt_actions_string='Action: find\nAction Input: {"a": }')

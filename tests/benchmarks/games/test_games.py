@@ -14,14 +14,14 @@ import pytest
 
 from tests.benchmarks.conftest import load
 from tutti.tasks.agents.tools import ToolUnavailable
-from tutti.tasks.benchmarks import BadRow, Item, SourceMissing, World, benchmark_named
+from tutti.tasks.benchmarks import BadRow, SourceMissing, Task, World, benchmark_named
 from tutti.tasks.benchmarks.games import webshop
 from tutti.tasks.benchmarks.games.game import REMINDER, package
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
 
 
-def world_of(name: str, item: Item) -> World:
-    """A world of the benchmark's item."""
+def world_of(name: str, item: Task) -> World:
+    """A world of the benchmark's task."""
     benchmark = benchmark_named(name)
     assert benchmark.world is not None and benchmark.interactive and not benchmark.needs_user
     return benchmark.world(item, None)
@@ -45,7 +45,7 @@ async def test_a_game_that_textworld_made(tmp_path: Path) -> None:
     options.path = str(tmp_path / "one.z8")
     _, game = textworld.make(options)
     (item,) = load("textworld", tmp_path)
-    assert item.id == "one" and len(item.target["sha256"]) == 64
+    assert item.key == "one" and len(item.target["sha256"]) == 64
     played, idle = world_of("textworld", item), world_of("textworld", item)
     first = await played.begin()
     assert first is not None and first == await idle.begin() and "=-" in first
@@ -161,7 +161,7 @@ async def test_households(tmp_path: Path, fake: list[Any]) -> None:
     task = "pick_and_place_simple-Mug-None-Desk-308/trial_T2019/game.tw-pddl"
     games(tmp_path, f"json_2.1.1/valid_unseen/{task}", f"json_2.1.1/valid_seen/{task}")
     (item,) = load("alfworld", tmp_path)
-    assert item.id == f"json_2.1.1/valid_unseen/{task.removesuffix('.tw-pddl')}"
+    assert item.key == f"json_2.1.1/valid_unseen/{task.removesuffix('.tw-pddl')}"
     assert item.attributes == {"kind": "pick_and_place_simple"}
     assert len(load("alfworld", tmp_path, split="valid_seen")) == 1
     world = world_of("alfworld", item)
@@ -233,7 +233,7 @@ async def test_shopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     webshop._server.cache_clear()
     (tmp_path / "test_indices.json").write_text("[12, 7]")
     items = load("webshop", tmp_path)
-    assert [item.id for item in items] == ["12", "7"]
+    assert [item.key for item in items] == ["12", "7"]
     world = world_of("webshop", items[0])
     assert await world.begin() == "goal 12 [SEP] Search"
     nothing = await world.use("click", '{"value": "Buy Now"}')

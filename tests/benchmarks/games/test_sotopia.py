@@ -7,7 +7,7 @@ import pytest
 
 from tests.benchmarks.conftest import Scripted, load, write_lines
 from tests.scoring.conftest import ToldJudge
-from tutti.tasks.benchmarks import BadRow, BenchmarkError, Item, SourceMissing, benchmark_named
+from tutti.tasks.benchmarks import BadRow, BenchmarkError, SourceMissing, Task, benchmark_named
 from tutti.tasks.benchmarks.games.sotopia import DIMENSIONS, MAX_WORDS, Conversation
 from tutti.tasks.benchmarks.user import BEGIN, DONE
 from tutti.tasks.scoring import SCORERS, ScorerFailed, ScoringResources, Submission
@@ -53,17 +53,17 @@ def test_what_one_knows(
 ) -> None:
     """By how they stand; never the other's secret or goal. The judge knows all."""
     ann, bob = load("sotopia", written(tmp_path, standing))
-    part = ann.fields["part"]
+    part = ann.inputs["part"]
     assert all(text in part for text in ["Ann hides", "Sell the lamp for 20 at least", *known])
     assert not any(text in part for text in ["Buy the lamp", *unknown])
-    assert ann.target["partner"] == bob.fields["part"] and "Buy the lamp" in bob.fields["part"]
+    assert ann.target["partner"] == bob.inputs["part"] and "Buy the lamp" in bob.inputs["part"]
     asked = ann.target["question"]
     assert asked.index("Ann hides") < asked.index("Bob hides")
-    assert (ann.id, bob.id) == ("c/0", "c/1")
+    assert (ann.key, bob.key) == ("c/0", "c/1")
 
 
-def seats(folder: Path) -> tuple[Item, Item]:
-    """Both items of one scene."""
+def seats(folder: Path) -> tuple[Task, Task]:
+    """Both tasks of one scene."""
     first, second = load("sotopia", written(folder))
     return first, second
 
@@ -75,7 +75,7 @@ async def test_a_conversation(tmp_path: Path) -> None:
     one = Conversation(first, model)
     assert await one.begin() == BEGIN
     assert await one.reply("a lamp?") == "twenty?"
-    assert model.prompts[0][0]["content"] == second.fields["part"]
+    assert model.prompts[0][0]["content"] == second.inputs["part"]
     assert await one.reply("thirty") is None and one.over()
     two = Conversation(second, Scripted("a lamp?"))
     assert await two.begin() == "a lamp?"
@@ -87,8 +87,8 @@ async def test_a_conversation(tmp_path: Path) -> None:
 
 async def test_it_does_not_go_on_for_ever(tmp_path: Path) -> None:
     """The limit counts messages of both sides, whichever began."""
-    for item in seats(tmp_path):
-        world = Conversation(item, Scripted(*["well"] * MAX_WORDS))
+    for task in seats(tmp_path):
+        world = Conversation(task, Scripted(*["well"] * MAX_WORDS))
         said = 0 if await world.begin() == BEGIN else 1
         while said < MAX_WORDS:
             said += 1
@@ -100,7 +100,7 @@ async def test_it_does_not_go_on_for_ever(tmp_path: Path) -> None:
 
 async def test_seven_dimensions_in_their_ranges(tmp_path: Path) -> None:
     """The score is the publisher's, the mean of the seven ratings as they are."""
-    item, _ = seats(tmp_path)
+    task, _ = seats(tmp_path)
     spoken = [{"role": "assistant", "content": "hello"}]
     attempted = Submission(None, "hello", spoken)
     sotopia = benchmark_named("sotopia")
@@ -109,7 +109,7 @@ async def test_seven_dimensions_in_their_ranges(tmp_path: Path) -> None:
         says = [f"Verdict: {bounds[place]}" for bounds in DIMENSIONS.values()]
         for name, wanted in (("sotopia", value), (sotopia.rules["scaled"], scaled)):
             means = ScoringResources(judge=ToldJudge(says))
-            score = await SCORERS[name].score(item.target, attempted, means)
+            score = await SCORERS[name].score(task.target, attempted, means)
             assert score.value == pytest.approx(wanted) and score.correct == bool(place)
             names = [each["text"].partition(":")[0] for each in score.detail["criteria"]]
             assert names == list(DIMENSIONS)
@@ -128,12 +128,12 @@ async def test_seven_dimensions_in_their_ranges(tmp_path: Path) -> None:
 
 async def test_who_says_nothing_is_rated(tmp_path: Path) -> None:
     """Nothing said is no 0, which would be better than the worst."""
-    item, _ = seats(tmp_path)
+    task, _ = seats(tmp_path)
     judge = ToldJudge(["Verdict: 0"] * 7)
     silent = Submission(None, "", [{"role": "assistant", "content": " "}])
-    score = await SCORERS["sotopia"].score(item.target, silent, ScoringResources(judge=judge))
+    score = await SCORERS["sotopia"].score(task.target, silent, ScoringResources(judge=judge))
     assert score.value == 0 and len(score.detail["criteria"]) == 7
-    target = {**item.target, "criteria": [{"text": "is kind"}]}
+    target = {**task.target, "criteria": [{"text": "is kind"}]}
     told = ScoringResources(judge=ToldJudge(["Verdict: yes"]))
     with pytest.raises(ScorerFailed, match="no range: 'is kind'"):
         await SCORERS["sotopia"].score(target, silent, told)

@@ -11,7 +11,7 @@ from tests.benchmarks.conftest import Scripted, load
 from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.models.model import ChatModel, Message, Reply
-from tutti.tasks.benchmarks import BENCHMARKS, Item, benchmark_named, load_prompt
+from tutti.tasks.benchmarks import BENCHMARKS, Task, benchmark_named, load_prompt
 from tutti.tasks.benchmarks.benchmark import tool_call
 from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission
 
@@ -20,7 +20,7 @@ LONG = AttemptLimits(turns=200)
 
 async def attempted(
     name: str,
-    item: Item,
+    task: Task,
     model: ChatModel,
     user: ChatModel | None = None,
     limits: AttemptLimits = LONG,
@@ -28,8 +28,8 @@ async def attempted(
     """One attempt at `item`, as a sweep makes it, and what it scored."""
     benchmark = benchmark_named(name)
     assert benchmark.world is not None
-    world = benchmark.world(item, user)
-    prompt = load_prompt(benchmark.prompt).render(item)
+    world = benchmark.world(task, user)
+    prompt = load_prompt(benchmark.prompt).render(task)
     agent = Agent(read_answer=lambda text: text or None)
     try:
         done = await run_attempt(prompt, model, Environment(world, world), limits, agent)
@@ -37,14 +37,14 @@ async def attempted(
     finally:
         await world.close()
     seen = Submission(done.answer, done.text, done.messages[len(prompt) :], outcome)
-    return done, await SCORERS[benchmark.scorer].score(item.target, seen, ScoringResources())
+    return done, await SCORERS[benchmark.scorer].score(task.target, seen, ScoringResources())
 
 
 class Gold:
     """Does what the recorded dialogue does: its calls, and a word wherever the user comes next."""
 
-    def __init__(self, item: Item) -> None:
-        self._steps = list(item.target["script"])
+    def __init__(self, task: Task) -> None:
+        self._steps = list(task.target["script"])
 
     async def complete(
         self,
@@ -71,7 +71,7 @@ async def test_gold_dialogues_of_api_bank(
     """Every dialogue comes to its end and makes its gold calls. 13 of level 2's 119 are to an API
     that its searches never found: not available, so not answered for any caller."""
     name = f"api-bank-{level}-session"
-    done = [await attempted(name, item, Gold(item)) for item in load(name, data / "api-bank", [])]
+    done = [await attempted(name, task, Gold(task)) for task in load(name, data / "api-bank", [])]
     assert {(each.status, each.stop_reason) for each, _ in done} == {("ok", "answered")}
     runs = [run for each, _ in done for run in each.tool_runs]
     assert sum(result.status == "ok" for *_, result in runs) == answered
@@ -81,10 +81,10 @@ async def test_gold_dialogues_of_api_bank(
 async def test_a_customer_is_served(data: Path) -> None:
     """tau2's mock domain: the customer's words are the user's messages, the call changes the
     database, the customer ends it, and the state is the gold one."""
-    (item,) = (one for one in load("tau2-mock", data / "tau2") if one.id == "create_task_1")
+    (task,) = (one for one in load("tau2-mock", data / "tau2") if one.key == "create_task_1")
     call = {"name": "create_task", "arguments": {"user_id": "user_1", "title": "Important Meeting"}}
     model, user = Scripted(call, "it is made"), Scripted("please make it", "[DONE]")
-    done, score = await attempted("tau2-mock", item, model, user)
+    done, score = await attempted("tau2-mock", task, model, user)
     roles = [message["role"] for message in done.messages]
     assert roles == ["system", "user", "assistant", "tool", "assistant"]
     assert (done.status, done.stop_reason, score.correct) == ("ok", "answered", True)
@@ -93,11 +93,11 @@ async def test_a_customer_is_served(data: Path) -> None:
 
 async def test_a_customer_who_is_not_done_at_the_turn_limit_was_not_served(data: Path) -> None:
     """The database is the gold one, and tau2's reward is 0 all the same."""
-    (item,) = (one for one in load("tau2-mock", data / "tau2") if one.id == "create_task_1")
+    (task,) = (one for one in load("tau2-mock", data / "tau2") if one.key == "create_task_1")
     call = {"name": "create_task", "arguments": {"user_id": "user_1", "title": "Important Meeting"}}
     model, user = Scripted(call, "it is made"), Scripted("please make it", "thanks; how are you?")
     limits = AttemptLimits(turns=2)
-    done, score = await attempted("tau2-mock", item, model, user, limits)
+    done, score = await attempted("tau2-mock", task, model, user, limits)
     assert (done.status, done.stop_reason) == ("limit", "turns")
     assert not score.correct and score.detail["first_difference"]["path"] == "/ended"
 
@@ -110,9 +110,9 @@ async def test_a_game_that_textworld_made(tmp_path: Path) -> None:
     options.nb_rooms, options.nb_objects, options.seeds, options.quest_length = 2, 3, 1234, 2
     options.path = str(tmp_path / "one.z8")
     _, game = textworld.make(options)
-    (item,) = load("textworld", tmp_path)
+    (task,) = load("textworld", tmp_path)
     moves = [{"name": "act", "arguments": {"command": c}} for c in game.metadata["walkthrough"]]
-    done, score = await attempted("textworld", item, Scripted(*moves))
+    done, score = await attempted("textworld", task, Scripted(*moves))
     assert (done.steps, score.value) == (len(moves), 1.0)
     assert json.loads(json.dumps(dict(score.detail))) == {"ended": True, "won": True, "lost": False}
 

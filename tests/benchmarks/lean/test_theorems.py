@@ -22,8 +22,8 @@ PREPARED = {
 
 def only(name: str, folder: Path, row: dict[str, Any], file: str, split: str) -> dict[str, str]:
     write_lines(folder / file, [row])
-    (item,) = load(name, folder, split=split)
-    return dict(item.target)
+    (task,) = load(name, folder, split=split)
+    return dict(task.target)
 
 
 def test_each_form_gives_the_same_statement(tmp_path: Path) -> None:
@@ -56,10 +56,10 @@ def test_definitions_stay_before_the_theorem(tmp_path: Path) -> None:
 
 def test_the_prompt_has_all_of_the_task(tmp_path: Path) -> None:
     write_lines(tmp_path / "test.jsonl", [PREPARED, PREPARED])
-    item, again = load("minif2f", tmp_path)
-    assert (item.id, again.id) == ("sum", "sum#2") and item.attributes == {"split": "test"}
+    task, again = load("minif2f", tmp_path)
+    assert (task.key, again.key) == ("sum", "sum#2") and task.attributes == {"split": "test"}
     prompt = load_prompt(benchmark_named("minif2f").prompt)
-    (message,) = prompt.render(item)
+    (message,) = prompt.render(task)
     code = f"{HEADER}{DOC}theorem sum : 1 + 1 = 2 := by\n  sorry\n```"
     assert message["content"].rstrip().endswith(code)
 

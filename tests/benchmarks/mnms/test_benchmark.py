@@ -12,7 +12,7 @@ from tutti.tasks.benchmarks import (
     BadRow,
     BenchmarkError,
     ExcludedRow,
-    Item,
+    Task,
     benchmark_named,
     first_prompt,
 )
@@ -39,8 +39,8 @@ FORMS = ("mnms", "mnms-code")
 FILE = "test_human_verified_filtered.json"
 
 
-def items_of(tmp_path: Path, name: str = "mnms", **changed: Any) -> list[Item]:
-    """The items of a folder as the publisher has it, whose one row is changed."""
+def items_of(tmp_path: Path, name: str = "mnms", **changed: Any) -> list[Task]:
+    """The tasks of a folder as the publisher has it, whose one row is changed."""
     write_lines(tmp_path / FILE, [ROW | changed])
     return load(name, tmp_path)
 
@@ -49,16 +49,16 @@ def items_of(tmp_path: Path, name: str = "mnms", **changed: Any) -> list[Item]:
 async def test_gold_is_right(tmp_path: Path, name: str) -> None:
     """By the benchmark's own scorer, in JSON also where a value has quotes."""
     benchmark = benchmark_named(name)
-    (item,) = items_of(tmp_path, name)
-    assert item.target["plan"] == PLAN and item.target["alternatives"] == [PLAN[:1]]
-    assert (item.id, item.fields["question"]) == ("24", ROW["user_request"])
-    assert item.attributes == {
+    (task,) = items_of(tmp_path, name)
+    assert task.target["plan"] == PLAN and task.target["alternatives"] == [PLAN[:1]]
+    assert (task.key, task.inputs["question"]) == ("24", ROW["user_request"])
+    assert task.attributes == {
         "steps": "2",
         "tools": "get_location get_weather",
         "unread_steps": "0",
     }
-    gold = benchmark.gold_attempt(item)
-    found = await benchmark.scoring.score(item.target, gold, ScoringResources())
+    gold = benchmark.gold_attempt(task)
+    found = await benchmark.scoring.score(task.target, gold, ScoringResources())
     assert (found.value, found.correct) == (1.0, True)
     assert found.detail["plan_figures"]["argument_names"] == [2, 2, 2]
     assert benchmark.headline is not None and benchmark.headline.detail() == {
@@ -69,8 +69,8 @@ async def test_gold_is_right(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_prompt_names_every_tool_and_the_form_but_no_answer(tmp_path: Path, name: str) -> None:
-    (item,) = items_of(tmp_path, name)
-    shown = first_prompt(benchmark_named(name), [item])
+    (task,) = items_of(tmp_path, name)
+    shown = first_prompt(benchmark_named(name), [task])
     for tool in TOOLS:
         called = tool.name if name == "mnms" else tool.function
         assert f"- {called}({tool.arguments}) -> {tool.results}: {tool.description}\n" in shown
@@ -93,16 +93,16 @@ def test_the_publishers_files(tmp_path: Path, split: str, form: str) -> None:
     path = write_lines(tmp_path / f"{split}.json", rows)
     if form == "list":
         path.write_text(json.dumps(rows), "utf-8")
-    items = load("mnms", tmp_path, split=split)
-    assert [item.id for item in items] == ["24", "25"]
-    assert items[1].target["alternatives"] == []
+    tasks = load("mnms", tmp_path, split=split)
+    assert [task.key for task in tasks] == ["24", "25"]
+    assert tasks[1].target["alternatives"] == []
 
 
 def test_steps_that_the_published_program_cannot_read_are_counted(tmp_path: Path) -> None:
     """A text with a line break, which it cuts into lines."""
     cut = [*PLAN, {"id": 2, "name": "text generation", "args": {"text": "a\nb"}}]
-    (item,) = items_of(tmp_path, plan_str=str(cut))
-    assert (item.attributes["steps"], item.attributes["unread_steps"]) == ("3", "1")
+    (task,) = items_of(tmp_path, plan_str=str(cut))
+    assert (task.attributes["steps"], task.attributes["unread_steps"]) == ("3", "1")
 
 
 def test_a_plan_at_which_the_published_program_stops_is_left_out(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_plan_at_which_the_published_program_stops_is_left_out(tmp_path: Path)
     plan = [PLAN[0] | {"args": {"city": "<node-0>.text {"}}]
     write_lines(tmp_path / FILE, [ROW | {"plan_str": str(plan)}, ROW | {"id": 25}])
     left: list[ExcludedRow] = []
-    assert [item.id for item in load("mnms", tmp_path, left)] == ["25"]
+    assert [task.key for task in load("mnms", tmp_path, left)] == ["25"]
     assert [each.id for each in left] == ["24"] and "braces" in left[0].reason
 
 

@@ -144,9 +144,9 @@ async def test_a_counterpart_that_makes_no_move_voids_the_attempt() -> None:
 
 async def test_one_model_alone_writes_its_moves(tmp_path: Path) -> None:
     """Without an agent; and the benchmark's scorer gives the share."""
-    (item,) = load("negotiation", write_lines(tmp_path / "test.jsonl", [vars(SELLS)]))
+    (task,) = load("negotiation", write_lines(tmp_path / "test.jsonl", [vars(SELLS)]))
     model = Scripted("well?", "offer 40", "offer 50", "accept")
-    done, score = await attempted_alone("negotiation", item, model)
+    done, score = await attempted_alone("negotiation", task, model)
     assert "Each round write `offer PRICE`" in done.messages[1]["content"]
     assert "Not a legal move: write" in done.messages[3]["content"]
     assert score.value == pytest.approx(30 / 60) and not score.correct
@@ -162,18 +162,18 @@ def test_the_shipped_scenarios_are_the_drawn_ones(tmp_path: Path) -> None:
     seen: set[str] = set()
     for file in tmp_path.iterdir():
         assert file.read_bytes() == (DATA / file.name).read_bytes()
-        items = list(NEGOTIATION.load(Source(split=file.stem)))
-        content = {json.dumps({**item.target["scenario"], "id": ""}) for item in items}
-        assert len(content) == len(items) and not content & seen
+        tasks = list(NEGOTIATION.load(Source(split=file.stem)))
+        content = {json.dumps({**task.target["scenario"], "id": ""}) for task in tasks}
+        assert len(content) == len(tasks) and not content & seen
         seen |= content
-        kinds = {item.attributes["kind"] for item in items}
+        kinds = {task.attributes["kind"] for task in tasks}
         assert kinds == set(UNSEEN_KINDS if file.stem == "unseen" else KINDS)
 
 
 def test_there_is_something_to_learn() -> None:
     """What docs/negotiation.md says of the split test: random strategies, the best fixed one."""
-    items = list(NEGOTIATION.load(Source()))
-    every = [Scenario(**item.target["scenario"]) for item in items]
+    tasks = list(NEGOTIATION.load(Source()))
+    every = [Scenario(**task.target["scenario"]) for task in tasks]
     names, draw = drawn_names(3), drawing(3)
     random = fmean(played(each, names, draw).share for each in every)
     firm = fmean(played(each, always("firm"), draw).share for each in every)

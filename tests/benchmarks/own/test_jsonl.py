@@ -10,9 +10,9 @@ from tests.benchmarks.conftest import write_lines
 from tutti.tasks.benchmarks import (
     BadRow,
     BenchmarkError,
-    Item,
     OwnReading,
     Source,
+    Task,
     load_prompt,
     open_benchmark,
     parse_benchmark,
@@ -20,8 +20,8 @@ from tutti.tasks.benchmarks import (
 )
 
 
-def items(folder: Path, rows: list[Any], scorer: str = "exact", **fields: Any) -> list[Item]:
-    """The items of a file with these rows."""
+def tasks(folder: Path, rows: list[Any], scorer: str = "exact", **fields: Any) -> list[Task]:
+    """The tasks of a file with these rows."""
     path = write_lines(folder / "my rows.jsonl", rows)
     benchmark = open_benchmark(parse_benchmark(f"{path}:2"), OwnReading(scorer, **fields))
     assert benchmark.name == "my-rows"
@@ -31,37 +31,37 @@ def items(folder: Path, rows: list[Any], scorer: str = "exact", **fields: Any) -
 def test_fields_and_attributes(tmp_path: Path) -> None:
     """Everything but the answer can be in a prompt; everything but the question selects too."""
     row = {"problem": "2 + 2?", "target": 4, "level": 3, "tags": ["sum"], "note": None}
-    (item,) = items(tmp_path, [row], "numeric")
+    (task,) = tasks(tmp_path, [row], "numeric")
     others = {"level": "3", "tags": '["sum"]'}
-    assert item.fields == {"problem": "2 + 2?", "question": "2 + 2?", **others}
-    assert (item.id, item.target) == ("0", {"answer": "4"})
-    assert item.attributes == others
-    assert select([item], where="level::int = 3") == [item]
+    assert task.inputs == {"problem": "2 + 2?", "question": "2 + 2?", **others}
+    assert (task.key, task.target) == ("0", {"answer": "4"})
+    assert task.attributes == others
+    assert select([task], where="level::int = 3") == [task]
 
 
 def test_named_fields_and_a_template(tmp_path: Path) -> None:
     """A template needs no question; a judge does."""
     rows = [{"id": 7, "country": "Peru", "city": ["Lima"]}]
     template = "Capital of {country}?"
-    (item,) = items(tmp_path, rows, answer_field="city", prompt=template)
-    assert (item.id, item.target) == ("7", {"answer": ["Lima"]})
-    assert load_prompt(template).render(item)[0]["content"] == "Capital of Peru?"
+    (task,) = tasks(tmp_path, rows, answer_field="city", prompt=template)
+    assert (task.key, task.target) == ("7", {"answer": ["Lima"]})
+    assert load_prompt(template).render(task)[0]["content"] == "Capital of Peru?"
     with pytest.raises(BadRow, match="question: is missing"):
-        items(tmp_path, rows, "judge", answer_field="city", prompt=template)
+        tasks(tmp_path, rows, "judge", answer_field="city", prompt=template)
     asked = {"answer_field": "city", "question_field": "country"}
-    (item,) = items(tmp_path, rows, "judge", **asked)
-    assert item.target == {"answer": ["Lima"], "question": "Peru"}
+    (task,) = tasks(tmp_path, rows, "judge", **asked)
+    assert task.target == {"answer": ["Lima"], "question": "Peru"}
 
 
 def test_choices(tmp_path: Path) -> None:
     """By letter or by text; the prompt lists them."""
     row = {"question": "?", "choices": ["red", "blue"]}
     by_letter, by_text = (
-        items(tmp_path, [row | {"answer": answer}], "choice")[0] for answer in ("b", "blue")
+        tasks(tmp_path, [row | {"answer": answer}], "choice")[0] for answer in ("b", "blue")
     )
     assert by_letter.target == by_text.target == {"answer": "B", "choices": ["red", "blue"]}
-    assert by_letter.fields["choices"] == "A) red\nB) blue"
-    (alone,) = items(tmp_path, [{"question": "A or B?", "answer": "B"}], "choice")
+    assert by_letter.inputs["choices"] == "A) red\nB) blue"
+    (alone,) = tasks(tmp_path, [{"question": "A or B?", "answer": "B"}], "choice")
     assert alone.target == {"answer": "B", "choices": 10}
 
 
@@ -97,7 +97,7 @@ def test_a_wrong_row_is_told(tmp_path: Path, scorer: str, row: dict[str, Any], w
     """File, line, field and value."""
     first = {"id": "1", "question": "?", "answer": "A" if scorer == "choice" else "1"}
     with pytest.raises(BadRow, match=rf"my rows\.jsonl:2: {re.escape(words)}"):
-        items(tmp_path, [first, row], scorer)
+        tasks(tmp_path, [first, row], scorer)
 
 
 def test_a_scorer_is_required(tmp_path: Path) -> None:

@@ -8,22 +8,22 @@ import pytest
 from tutti.tasks.benchmarks import (
     BadBenchmarkFile,
     BenchmarkError,
-    Item,
     OwnReading,
     Source,
+    Task,
     load_prompt,
     open_benchmark,
     parse_benchmark,
 )
 from tutti.tasks.scoring import ScorerFailed, ScoringResources, Submission
 
-HEAD = "from tutti.tasks.benchmarks import Item, OwnBenchmark\n"
+HEAD = "from tutti.tasks.benchmarks import Task, OwnBenchmark\n"
 CLASS = HEAD + "class Mine(OwnBenchmark):\n    scorer = 'exact'\n"
 LOAD = "    def load(self, source):\n        "
 
 
-def items(folder: Path, text: str, source: Path | None = None) -> list[Item]:
-    """The items of a file with this text."""
+def tasks(folder: Path, text: str, source: Path | None = None) -> list[Task]:
+    """The tasks of a file with this text."""
     path = folder / "mine.py"
     path.write_text(text)
     benchmark = open_benchmark(parse_benchmark(str(path)), OwnReading(source=source))
@@ -33,10 +33,10 @@ def items(folder: Path, text: str, source: Path | None = None) -> list[Item]:
 def test_a_file_is_run_by_its_path(tmp_path: Path) -> None:
     """With dataclasses in it, under a name that nobody imports; it gets `data.source`."""
     text = "from __future__ import annotations\nfrom dataclasses import dataclass\n" + CLASS
-    text += LOAD + "yield Item(source.name, {'question': 'q'}, {'answer': 'a'})\n"
+    text += LOAD + "yield Task(source.name, {'question': 'q'}, {'answer': 'a'})\n"
     text += "@dataclass\nclass Other:\n    x: int\n"
-    (item,) = items(tmp_path, text, Path("a/data"))
-    assert item == Item("data", {"question": "q"}, {"answer": "a"})
+    (task,) = tasks(tmp_path, text, Path("a/data"))
+    assert task == Task("data", {"question": "q"}, {"answer": "a"})
     assert "mine" not in sys.modules and str(tmp_path) not in sys.path
 
 
@@ -45,7 +45,7 @@ def test_a_prompt_file_is_beside_the_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(CLASS + "    prompt = 'brief.yaml'\n")
     prompt = load_prompt(open_benchmark(parse_benchmark(str(path))).prompt)
-    assert prompt.render(Item("0", {"question": "q"}, {}))[0]["content"] == "Briefly: q"
+    assert prompt.render(Task("0", {"question": "q"}, {}))[0]["content"] == "Briefly: q"
 
 
 @pytest.mark.parametrize(
@@ -62,22 +62,22 @@ def test_a_prompt_file_is_beside_the_file(tmp_path: Path) -> None:
         (CLASS, r"load: NotImplementedError: the class has no method `load`"),
         (CLASS + LOAD + "return 3\n", r"mine\.py: load: TypeError: 'int' object is not iterable"),
         (CLASS + LOAD + "yield {}['a']\n", r"mine\.py:5: load: KeyError: 'a'"),
-        (CLASS + LOAD + "yield 'text'\n", r"load: item 0 is 'text', not an Item"),
-        (CLASS + LOAD + "yield Item('0', {'n': 3}, {})\n", r"item 0: n: 3 is not text"),
-        (CLASS + LOAD + "yield Item('0', {}, {'a': {1}})\n", r"item 0: target: .*not JSON ser"),
+        (CLASS + LOAD + "yield 'text'\n", r"load: task 0 is 'text', not a Task"),
+        (CLASS + LOAD + "yield Task('0', {'n': 3}, {})\n", r"task 0: n: 3 is not text"),
+        (CLASS + LOAD + "yield Task('0', {}, {'a': {1}})\n", r"task 0: target: .*not JSON ser"),
     ],
 )
 def test_a_wrong_file_is_told(tmp_path: Path, text: str, words: str) -> None:
     """One line with the file, and its line where there is one."""
     with pytest.raises(BadBenchmarkFile, match=words) as caught:
-        items(tmp_path, text)
+        tasks(tmp_path, text)
     assert "\n" not in str(caught.value)
 
 
 def test_two_items_with_one_id(tmp_path: Path) -> None:
-    text = CLASS + LOAD + "return [Item('0', {}, {}), Item('0', {}, {})]\n"
+    text = CLASS + LOAD + "return [Task('0', {}, {}), Task('0', {}, {})]\n"
     with pytest.raises(BenchmarkError, match="0 is a duplicate id"):
-        items(tmp_path, text)
+        tasks(tmp_path, text)
 
 
 @pytest.mark.parametrize(("value", "score"), [("True", 1.0), ("0.5", 0.5), ("0", 0.0)])

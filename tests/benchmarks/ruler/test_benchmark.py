@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.benchmarks.conftest import write_lines
-from tutti.tasks.benchmarks import BadRow, Item, Source, benchmark_named
+from tutti.tasks.benchmarks import BadRow, Source, Task, benchmark_named
 from tutti.tasks.benchmarks.ruler.benchmark import count_words, generate
 from tutti.tasks.benchmarks.ruler.tasks import TASKS
 from tutti.tasks.project import PROJECT
@@ -19,7 +19,7 @@ RULER = benchmark_named("ruler")
 ROW: dict[str, Any] = {"task": "vt", "length": 1000, "items": 2, "seed": 1}
 
 
-def items_of(tmp_path: Path, **changed: Any) -> list[Item]:
+def items_of(tmp_path: Path, **changed: Any) -> list[Task]:
     """The items of one row."""
     path = write_lines(tmp_path / "knobs.jsonl", [ROW | changed])
     return list(RULER.load(Source(path)))
@@ -31,7 +31,7 @@ def test_a_row_gives_its_items_and_always_the_same(tmp_path: Path, name: str) ->
     items = items_of(tmp_path, task=name)
     assert items == items_of(tmp_path, task=name)
     others = items_of(tmp_path, task=name, seed=2)
-    assert len({item.fields["question"] for item in (*items, *others)}) == 4
+    assert len({item.inputs["question"] for item in (*items, *others)}) == 4
     assert items[0].attributes == {"task": name, "length": "1000", "unit": "words"}
 
 
@@ -101,7 +101,7 @@ def test_a_tokenizer_counts_the_length(tmp_path: Path) -> None:
     tokenizer = library.Tokenizer.from_file(str(path))
     for name, task in TASKS.items():
         for item in items_of(tmp_path, task=name, length=16_000, tokenizer=str(path)):
-            used = len(tokenizer.encode(item.fields["question"]).ids) + task.room
+            used = len(tokenizer.encode(item.inputs["question"]).ids) + task.room
             assert 15_000 < used <= 16_000 and item.attributes["unit"] == "tokens"
     (tmp_path / "broken.json").write_text("{}")
     with pytest.raises(BadRow, match=r"tokenizer: .*broken.json is no tokenizer.json"):

@@ -48,8 +48,8 @@ def test_policies_and_manuals(data: Path) -> None:
     domain = read_domain(data / "tau2" / "telecom")
     assert sorted(domain.manuals) == ["tech_support_manual.md", "tech_support_workflow.md"]
     item = load("tau2-telecom", data / "tau2")[0]
-    assert domain.policy.strip() in item.fields["policy"]
-    assert all(manual.strip() in item.fields["policy"] for manual in domain.manuals.values())
+    assert domain.policy.strip() in item.inputs["policy"]
+    assert all(manual.strip() in item.inputs["policy"] for manual in domain.manuals.values())
 
 
 def test_banking_s_documents_can_be_searched(data: Path) -> None:
@@ -127,7 +127,7 @@ def test_files_that_do_not_fit_the_tasks(tmp_path: Path) -> None:
 def test_a_domain_s_folder_cannot_be_taken_for_another_s(tmp_path: Path) -> None:
     """The path is the folder of all domains, so retail's tasks are never read as airline's."""
     write_domain(tmp_path / "retail", [TASK])
-    assert [item.id for item in load("tau2-retail", tmp_path)] == ["t1"]
+    assert [item.key for item in load("tau2-retail", tmp_path)] == ["t1"]
     with pytest.raises(SourceMissing):
         load("tau2-airline", tmp_path)
     with pytest.raises(SourceMissing):

@@ -12,7 +12,7 @@ from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 def world_of(data: Path, task: str, model: Scripted) -> tuple[World, dict[str, object]]:
     """The world of one mock task, and its target."""
     benchmark = benchmark_named("tau2-mock")
-    (item,) = (item for item in load("tau2-mock", data / "tau2") if item.id == task)
+    (item,) = (item for item in load("tau2-mock", data / "tau2") if item.key == task)
     assert benchmark.world is not None and benchmark.needs_user
     return benchmark.world(item, model), dict(item.target)
 
@@ -61,6 +61,6 @@ async def test_a_task_that_begins_in_the_middle(data: Path) -> None:
     """Where the dialogue before ends with the customer, the agent goes first."""
     name = "update_task_with_message_history"
     world, _ = world_of(data, name, Scripted("hello"))
-    (item,) = (one for one in load("tau2-mock", data / "tau2") if one.id == name)
-    waits = item.messages[-1]["role"] != "assistant"
+    (item,) = (one for one in load("tau2-mock", data / "tau2") if one.key == name)
+    waits = item.given[-1]["role"] != "assistant"
     assert (await world.begin() is None) == waits

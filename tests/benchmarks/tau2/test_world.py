@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.benchmarks.conftest import load
 from tutti.tasks.benchmarks import BenchmarkError
 from tutti.tasks.benchmarks.tau2.dialogue import ENDED
-from tutti.tasks.benchmarks.tau2.domain import Domain, Task, read_domain
+from tutti.tasks.benchmarks.tau2.domain import Domain, Tau2Task, read_domain
 from tutti.tasks.benchmarks.tau2.mock import MOCK
 from tutti.tasks.benchmarks.tau2.world import Session, ToolRefused, gold_outcome
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
@@ -22,7 +22,7 @@ DB = {
 }
 
 
-def made_up(**parts: Any) -> tuple[Domain, Task]:
+def made_up(**parts: Any) -> tuple[Domain, Tau2Task]:
     """A mock domain with one task."""
     values: dict[str, Any] = {
         "id": "t",
@@ -36,7 +36,7 @@ def made_up(**parts: Any) -> tuple[Domain, Task]:
         "rewards": ("DB",),
         "documents": (),
     }
-    task = Task(**(values | parts))
+    task = Tau2Task(**(values | parts))
     return Domain("mock", (task,), "", {}, DB, {}, {}, {}), task
 
 
@@ -50,7 +50,7 @@ async def test_gold_actions_of_every_mock_task(data: Path) -> None:
     """All ten tasks: the gold actions (and what assertions want of user and agent) score 1.0, and
     doing nothing scores 0.0 wherever something had to be done."""
     domain = read_domain(data / "tau2" / "mock")
-    items = {item.id: item for item in load("tau2-mock", data / "tau2")}
+    items = {item.key: item for item in load("tau2-mock", data / "tau2")}
     extra = {
         "update_task_with_user_tools": (
             USER,

@@ -88,7 +88,7 @@ def test_every_chosen_field_is_in_a_form() -> None:
         {"benchmark": "/data/my.jsonl", "model": "elsewhere", "data": {"scorer": "numeric"}},
         {"benchmark": "gsm8k:4", "policies": ["passthrough", {"name": "cap", "limit": 4}]},
         {"benchmarks": ["gsm8k", "my.jsonl"], "roles": {"judge": "another", "user": None}},
-        {"schedule": "0 2 * * *", "cap": 4, "limit": None},
+        {"schedule": "0 2 * * *", "limit": None},
         Suite().model_dump(mode="json"),
     ],
 )

@@ -41,12 +41,10 @@ def tutti(*arguments: str) -> Result:
 
 
 NEW = ("sweep", "search", "smoke", "--max-p95-s", "1.5", "--min-accuracy", "0.5", "--highest", "9")
-OLD = ("sweep", "run", "smoke", "--find", "--latency", "1.5", "--accuracy", "0.5", "--highest", "9")
 
 
-@pytest.mark.parametrize("command", [NEW, OLD], ids=["new", "old"])
-def test_a_search_gets_its_limits(command: tuple[str, ...], started: list[Any]) -> None:
-    done = tutti(*command, "--lowest", "2")
+def test_a_search_gets_its_limits(started: list[Any]) -> None:
+    done = tutti(*NEW, "--lowest", "2")
     assert done.exit_code == 0, done.output
     ((suite, objectives, _),) = started
     assert suite.name == "smoke"
@@ -64,56 +62,20 @@ def test_a_search_takes_the_flags_of_a_run(started: list[Any]) -> None:
     assert (suite.sampling.temperature, suite.sampling.max_tokens) == (0.5, 7)
     assert objectives.highest == 9
     run, search = (inspect.signature(each).parameters for each in (run_module.run, search_verb))
-    own = {"night", "dry_run", "find", "latency", "accuracy", "minutes", "usd"}
-    assert set(run) - own <= set(search)
+    assert set(run) - {"night", "dry_run"} <= set(search)
 
 
-def test_an_old_spelling_works_and_says_its_new_one_on_one_line(started: list[Any]) -> None:
-    new, old = tutti(*NEW), tutti(*OLD, "--minutes", "3")
-    assert new.stderr == ""
-    (line,) = old.stderr.splitlines()
-    assert line.startswith("tutti: deprecated: --find is now `tutti sweep search`; ")
-    for words in ("--latency is now `sweep search --max-p95-s`", "--minutes is now --budget-min"):
-        assert words in line
-    assert started[1][0].budget.minutes == 3
-
-
-@pytest.mark.parametrize(
-    ("flags", "deprecated"),
-    [
-        (("--budget-minutes", "5", "--budget-usd", "2"), ""),
-        (
-            ("--minutes", "5", "--usd", "2"),
-            "tutti: deprecated: --minutes is now --budget-minutes; --usd is now --budget-usd\n",
-        ),
-        (
-            ("--minutes", "9", "--budget-minutes", "5", "--budget-usd", "2"),
-            "tutti: deprecated: --minutes is now --budget-minutes\n",
-        ),
-    ],
-)
-def test_a_budget_in_both_spellings(
-    flags: tuple[str, ...], deprecated: str, started: list[Any]
-) -> None:
-    """The new spelling wins where both are given."""
-    done = tutti("sweep", "run", "smoke", *flags)
-    assert (done.exit_code, done.stderr) == (0, deprecated)
+def test_a_run_takes_a_budget(started: list[Any]) -> None:
+    done = tutti("sweep", "run", "smoke", "--budget-minutes", "5", "--budget-usd", "2")
+    assert (done.exit_code, done.stderr) == (0, "")
     ((suite,),) = started
     assert (suite.budget.minutes, suite.budget.usd) == (5, 2)
 
 
-def test_help_shows_the_new_spellings_only() -> None:
-    run, search = tutti("sweep", "run", "--help").output, tutti("sweep", "search", "--help").output
+def test_help_shows_the_limits_of_a_search() -> None:
+    search = tutti("sweep", "search", "--help").output
     for flag in ("--max-p95-s", "--min-accuracy", "--lowest", "--highest", "--budget-minutes"):
         assert flag in search
-    for flag in ("--find", "--latency", "--accuracy", "--highest", " --minutes", " --usd"):
-        assert flag not in run
-
-
-def test_limits_without_a_search_are_bad_usage(started: list[Any]) -> None:
-    done = tutti("sweep", "run", "smoke", "--latency", "2")
-    assert done.exit_code == 2 and not started
-    assert "limits belong to `tutti sweep search`" in done.stderr
 
 
 def test_an_unsupported_answer_is_exit_4(
@@ -121,7 +83,6 @@ def test_an_unsupported_answer_is_exit_4(
 ) -> None:
     monkeypatch.setattr(search_module, "run_flow", lambda *_: UNSUPPORTED)
     assert tutti(*NEW).exit_code == 4
-    assert tutti(*OLD).exit_code == 4
 
 
 def test_a_search_of_an_unknown_suite_is_bad_usage(started: list[Any], tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def recording() -> Recording:
 
 def commit(catalog: storage.Catalog, recording: Recording, policy: str = "cap") -> None:
     """The recording as a cell of a store."""
-    spec = json.dumps({"cap": 3})
+    spec = json.dumps({"policies": [{"name": "cap", "limit": 3}]})
     sweep = {"sweep_id": "sweep:1", "name": "s", "spec": spec, "created_at": cat.now()}
     catalog.upsert(cat.sweeps, sweep)
     settings = {"kv_blocks": 256, "max_sequences": 64, "max_batched_tokens": 2048}
@@ -75,13 +75,10 @@ def catalog(tmp_path: Path) -> Iterator[storage.Catalog]:
     [
         ({"policies": ["passthrough", {"name": "cap", "limit": 5}]}, "cap:5"),
         ({"policies": ["passthrough", "cap"]}, "cap:8"),
-        ({"policies": ["cap"], "cap": 3}, "cap:3"),
-        ({"policies": [{"name": "cap", "limit": 5}], "cap": 8}, "cap:5"),
         ({"imported": "verifiers"}, "cap"),
     ],
 )
 def test_a_cells_cap_is_what_its_suite_says(spec: dict[str, Any], policy: str) -> None:
-    """In suites as they are stored now, and as they were before policies had options."""
     assert stored_policy("cap", spec) == policy
     assert (
         stored_policy("adaptive", spec) == "adaptive" and stored_policy(None, spec) == "passthrough"

@@ -8,7 +8,7 @@ import pytest
 
 from tutti.errors import UsageError
 from tutti.storage import Catalog, Home
-from tutti.tasks.benchmarks import Item
+from tutti.tasks.benchmarks import Task
 from tutti.tasks.scoring import JudgeSettings
 from tutti.tasks.sweeps.judge.contamination import check_contamination, read_texts
 
@@ -19,9 +19,9 @@ QUESTION = (
 OTHERS = [f"How many trains leave platform {n} before noon on day {n * 7}?" for n in range(40)]
 
 
-def item(question: str, name: str = "q") -> Item:
-    """An item that asks so."""
-    return Item(name, {"question": question}, {"answer": "1"})
+def task(question: str, name: str = "q") -> Task:
+    """A task that asks so."""
+    return Task(name, {"question": question}, {"answer": "1"})
 
 
 class Judge:
@@ -49,15 +49,15 @@ class Judge:
 )
 async def test_a_question_is_found_however_it_stands_there(text: str, how: set[str]) -> None:
     """As a text, in a longer one, or with a word changed."""
-    (found,) = await check_contamination([item(QUESTION)], [*OTHERS, text])
+    (found,) = await check_contamination([task(QUESTION)], [*OTHERS, text])
     assert found.contaminated and set(found.how) == how
     assert found.similar[0][0] == text
 
 
 async def test_others_are_not() -> None:
     """Neither a question of another subject nor one of a few common words."""
-    items = [item(QUESTION), item("What is the answer?", "r")]
-    found = await check_contamination(items, OTHERS)
+    tasks = [task(QUESTION), task("What is the answer?", "r")]
+    found = await check_contamination(tasks, OTHERS)
     assert [each.contaminated for each in found] == [False, False]
 
 
@@ -66,11 +66,11 @@ async def test_a_judge_decides_but_for_equal_texts() -> None:
     near = QUESTION.replace("farmer", "gardener")
     for word, counts in (("True", True), ("False", False), ("It is True.", False)):
         judge = Judge(word)
-        (found,) = await check_contamination([item(QUESTION)], [*OTHERS, near], judge)
+        (found,) = await check_contamination([task(QUESTION)], [*OTHERS, near], judge)
         assert found.contaminated is counts and ("judge" in found.how) is counts
         assert judge.asked == len(found.similar) == len(found.said) >= 1
     judge = Judge("False")
-    (found,) = await check_contamination([item(QUESTION)], [QUESTION], judge)
+    (found,) = await check_contamination([task(QUESTION)], [QUESTION], judge)
     assert found.contaminated and judge.asked == 0
 
 
@@ -89,19 +89,19 @@ class FirstIs:
 
 
 async def test_both_ways_asks_of_each_text_twice() -> None:
-    """In NeMo-Skills' order: the item first, then the text; one True is enough."""
+    """In NeMo-Skills' order: the task first, then the text; one True is enough."""
     near = QUESTION.replace("farmer", "gardener")
-    (once,) = await check_contamination([item(QUESTION)], [near], judge := FirstIs())
+    (once,) = await check_contamination([task(QUESTION)], [near], judge := FirstIs())
     assert judge.asked == [False] and not once.contaminated
     judge = FirstIs()
-    (twice,) = await check_contamination([item(QUESTION)], [near], judge, both_ways=True)
+    (twice,) = await check_contamination([task(QUESTION)], [near], judge, both_ways=True)
     assert judge.asked == [False, True] and twice.contaminated
     assert twice.row()["all_generations"] == ["False", "True"]
 
 
 async def test_the_row_has_nemo_skills_names() -> None:
     """`contaminated` and `all_generations`."""
-    (found,) = await check_contamination([item(QUESTION)], [QUESTION[:-1]], Judge("True"))
+    (found,) = await check_contamination([task(QUESTION)], [QUESTION[:-1]], Judge("True"))
     row = json.loads(json.dumps(found.row()))
     assert row["contaminated"] is True and row["all_generations"] == ["True"]
 
@@ -129,4 +129,4 @@ def test_texts_of_files(tmp_path: Path) -> None:
 async def test_without_texts_nothing_is_said() -> None:
     """Zero of zero is no finding."""
     with pytest.raises(UsageError, match="no text to compare with"):
-        await check_contamination([item(QUESTION)], [])
+        await check_contamination([task(QUESTION)], [])

@@ -21,7 +21,7 @@ from tutti.tasks.sweeps.judge.rescore import ScoringRequest, rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.task_set import enter_items
+from tutti.tasks.sweeps.plan.task_set import enter_task_set
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
 
@@ -85,7 +85,7 @@ async def test_a_programs_own_score_stays(sweep: Sweep, tmp_path: Path, benchmar
     own = benchmark == "harness"
     rows = [{"id": "a"}] if own else [{"question": "1+2?", "answer": "#### 3"}]
     suite = suite_of(tmp_path, benchmark, rows)
-    entered = enter_items(suite, sweep.catalog)
+    entered = enter_task_set(suite, sweep.catalog)
     plan = make_plan(suite, replace(set_up_of([], index_id=None), task_set=entered))
     await sweep.run(plan, sweep.enter(plan))
     assert ("own", 0.5, False) in sweep.sql(SCORES)

@@ -16,7 +16,7 @@ from tutti import storage
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.plan.task_set import dry_run, enter_items
+from tutti.tasks.sweeps.plan.task_set import dry_run, enter_task_set
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite, with_fields
 
 ROWS = [
@@ -43,14 +43,14 @@ def suite_of(data: Path, **fields: Any) -> Suite:
 
 def plan_of(suite: Suite, catalog: storage.Catalog) -> Plan:
     """Its plan; nothing to search, so no index."""
-    entered = enter_items(suite, catalog)
+    entered = enter_task_set(suite, catalog)
     return make_plan(suite, SetUp(entered, "engine:1", "checkpoint:1", "pocket"))
 
 
 async def test_a_public_benchmark_is_measured(
     sweep: Sweep, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each item once for each trial; the scorer reads the text; `tasks` and `scores` say why."""
+    """Each task once for each trial; the scorer reads the text; `tasks` and `scores` say why."""
 
     async def reply(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         assert "tools" not in body, "a benchmark without tools offers none"
@@ -72,10 +72,10 @@ async def test_a_public_benchmark_is_measured(
 def test_the_same_items_are_the_same_task_set(catalog: storage.Catalog, data: Path) -> None:
     """Another selection or prompt is another; entering twice enters once."""
     suite = suite_of(data)
-    assert enter_items(suite, catalog) == enter_items(suite, catalog)
+    assert enter_task_set(suite, catalog) == enter_task_set(suite, catalog)
     some = with_fields(suite, {"limit": 2})
     other = with_fields(suite, {"prompt": "plain"})
-    entered = [enter_items(each, catalog) for each in (suite, some, other)]
+    entered = [enter_task_set(each, catalog) for each in (suite, some, other)]
     assert len({each.task_set_id for each in entered}) == 3
     assert storage.query("select count(*) as n from tasks", catalog.home) == [{"n": 10}]
 

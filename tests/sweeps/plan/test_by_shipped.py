@@ -17,7 +17,7 @@ from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan.identity import sweep_content
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel
-from tutti.tasks.sweeps.plan.task_set import read_items, read_set
+from tutti.tasks.sweeps.plan.task_set import read_set, select_tasks
 from tutti.tasks.sweeps.spec.grid import parts
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
@@ -44,8 +44,8 @@ def suite_of(source: Path | None, **more: Any) -> Suite:
 @pytest.mark.parametrize("below", ["", "data/tau2/domains"])
 def test_a_checkout_is_the_source(checkout: Path, below: str) -> None:
     """Or its folder of domains; tasks can be selected by tau2's base set, and by what is judged."""
-    _, _, items = read_items(suite_of(checkout / below))
-    assert [(each.attributes["in_base"], each.attributes["judged"]) for each in items] == [
+    _, _, tasks = select_tasks(suite_of(checkout / below))
+    assert [(each.attributes["in_base"], each.attributes["judged"]) for each in tasks] == [
         ("true", "false"),
         ("false", "true"),
     ]
@@ -93,8 +93,8 @@ def test_a_missing_database_is_told(checkout: Path) -> None:
 def test_a_judge_is_needed_where_one_decides(checkout: Path) -> None:
     """Tasks without a judged part need none; of several domains, one may need it."""
     ids = {"source": checkout, "where": "judged = 'false'"}
-    assert len(read_set(suite_of(checkout, roles={"user": "a"}, data=ids)).problems) == 1
-    assert len(read_set(suite_of(checkout, data=ids)).problems) == 1
+    assert len(read_set(suite_of(checkout, roles={"user": "a"}, data=ids)).tasks) == 1
+    assert len(read_set(suite_of(checkout, data=ids)).tasks) == 1
 
 
 def test_an_agent_and_the_harness_together(checkout: Path) -> None:
@@ -103,7 +103,7 @@ def test_an_agent_and_the_harness_together(checkout: Path) -> None:
     roles = {"user": "a", "judge": "b", "agent": "pocket"}
     for command in (None, "{tau2} --max-steps 5"):
         suite = suite_of(checkout, roles=roles, harness={"command": command})
-        assert len(read_set(suite).problems) == 2
+        assert len(read_set(suite).tasks) == 2
     with pytest.raises(ValidationError, match="no `command` of another program"):
         suite_of(checkout, roles=roles, harness={"command": "other"})
 
@@ -197,14 +197,14 @@ def test_a_python_for_libraries_is_asked_for_before_any_call(
     write_task(tmp_path, **plain)
     (tmp_path / "more.jsonl").write_text(rows)
     with pytest.raises(SuiteError, match=r"1 of 2 tasks .*: set .* has numpy: .*install") as told:
-        read_items(suite)
+        select_tasks(suite)
     fits = re.search('--where "(.*)"', str(told.value))
     assert fits is not None
     fitting = Suite(benchmark="bigcodebench", data={"source": tmp_path, "where": fits[1]})
-    assert [item.id for item in read_items(fitting)[2]] == ["plain"]
+    assert [task.key for task in select_tasks(fitting)[2]] == ["plain"]
     monkeypatch.setenv("TUTTI_CODE_PYTHON", "/nowhere")
     with pytest.raises(SuiteError, match=r"TUTTI_CODE_PYTHON=/nowhere: is no Python"):
-        read_items(suite)
+        select_tasks(suite)
 
 
 def test_only_the_first_word_names_a_harness() -> None:

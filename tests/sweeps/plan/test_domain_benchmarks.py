@@ -16,7 +16,7 @@ from tests.synthesis.domains.lending import lending_folder
 from tutti import storage
 from tutti.tasks.benchmarks import SourceMissing
 from tutti.tasks.sweeps.plan.plan import runs_programs
-from tutti.tasks.sweeps.plan.task_set import dry_run, read_items
+from tutti.tasks.sweeps.plan.task_set import dry_run, select_tasks
 from tutti.tasks.sweeps.spec import SuiteError
 from tutti.tasks.sweeps.spec.suite import Suite
 
@@ -71,20 +71,20 @@ async def test_a_stored_task_set(
     found = storage.artifact_id("task_set", [each.task_id for each in tasks])
     catalog.enter_artifact(found, {"made": 3}, [], root / "task_sets" / "desk")
     monkeypatch.setenv("TUTTI_HOME", str(root))
-    stored = read_items(suite_of(f"{found}:2", solo=True))[2]
-    folder = read_items(suite_of(root / "task_sets" / "desk", solo=True))[2]
+    stored = select_tasks(suite_of(f"{found}:2", solo=True))[2]
+    folder = select_tasks(suite_of(root / "task_sets" / "desk", solo=True))[2]
     assert [each.task_id for each in stored] == [each.task_id for each in folder]
     assert suite_of(f"{found}:2").samples_of_each == 2
     with pytest.raises(SourceMissing, match="no task set 'task_set:00'"):
-        read_items(suite_of("task_set:00"))
+        select_tasks(suite_of("task_set:00"))
 
 
 async def test_splits_and_selections(tmp_path: Path) -> None:
     """`data.split` and `data.where` choose among its tasks; a dry run shows the policy."""
     await lending_folder(tmp_path / "desk")
-    train = read_items(suite_of(tmp_path / "desk", split="train"))[2]
+    train = select_tasks(suite_of(tmp_path / "desk", split="train"))[2]
     assert [each.attributes["template"] for each in train] == ["extend"]
-    titles = read_items(suite_of(tmp_path / "desk", where="template = 'title'"))[2]
+    titles = select_tasks(suite_of(tmp_path / "desk", where="template = 'title'"))[2]
     assert [each.attributes["template"] for each in titles] == ["title"]
     assert "No loan lasts more than 30 days." in dry_run(suite_of(tmp_path / "desk"))
 

@@ -12,7 +12,6 @@ from tests.sweeps.conftest import make_tasks, set_up_of
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.identity import grid_id_of
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
-from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel
 from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec.marks import AXIS, TASKS, Belongs, marks_of, value_of
@@ -98,7 +97,7 @@ NEEDS |= {"parallel": {"benchmark": "gsm8k", "temperature": 0.7}}
 def set_up(suite: Suite) -> SetUp:
     """What `suite` would be measured with, where all that its fields reach leaves its mark."""
     reached = {n: value_of(suite, n) for n, mark in marks_of(Suite).items() if mark == TASKS}
-    made = set_up_of([problem_of_task(task) for task in make_tasks(4)])
+    made = set_up_of(make_tasks(4))
     content = json.dumps(reached, default=str, sort_keys=True)
     task_set = replace(made.task_set, task_set_id=f"task_set:{content}")
     named = {n: value_of(suite, n) for n in ("judge", "user", "agent", "experts")}
@@ -120,8 +119,8 @@ def test_the_ids_of_stored_sweeps_are_found_again(kind: str) -> None:
     """A sweep that was measured before the marks is reused after them."""
     stored = STORED[kind]
     base = {"concurrency": [2], "policies": ["passthrough"]}
-    suite = Suite.model_validate(base | stored["suite"])
-    plan = plan_of(suite, set_up_of([problem_of_task(task) for task in make_tasks(6)]))
+    suite = with_fields(Suite.model_validate(base), stored["suite"])
+    plan = plan_of(suite, set_up_of(make_tasks(6)))
     assert plan.sweep_id == stored["sweep"]
     assert [
         [c.policy, c.concurrency, c.repeat, c.cell_id, c.samples[0].sample_id] for c in plan.cells

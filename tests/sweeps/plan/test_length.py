@@ -12,14 +12,13 @@ from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
-from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.spec import Policy, Suite, default_tokens, reply_tokens, with_fields
 from tutti.tasks.sweeps.spec.grid import parts
 
 
 def planned(suite: Suite, context_tokens: int) -> Plan:
     """The plan of `suite` for a model with such a context."""
-    made = set_up_of([problem_of_task(task) for task in make_tasks(2)])
+    made = set_up_of(make_tasks(2))
     model = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=context_tokens)
     return plan_of(suite, replace(made, model=model))
 
@@ -38,8 +37,8 @@ def test_half_of_the_context_up_to_what_providers_take(context: int, tokens: int
 def test_a_default_is_the_cell_of_its_length() -> None:
     """The same cells as if it were stated, and others than those of the former 96 tokens."""
     left_out = planned(Suite(benchmark="gsm8k"), 8192)
-    stated = planned(Suite.model_validate({"benchmark": "gsm8k", "max_tokens": 4096}), 8192)
-    former = planned(Suite.model_validate({"benchmark": "gsm8k", "max_tokens": 96}), 8192)
+    stated = planned(with_fields(Suite(), {"benchmark": "gsm8k", "max_tokens": 4096}), 8192)
+    former = planned(with_fields(Suite(), {"benchmark": "gsm8k", "max_tokens": 96}), 8192)
     ids = [[cell.cell_id for cell in plan.cells] for plan in (left_out, stated, former)]
     assert ids[0] == ids[1] and not set(ids[0]) & set(ids[2])
 
@@ -71,7 +70,7 @@ def test_the_cells_of_such_grids_are_not_the_same() -> None:
 
 def part_of(grid: Suite, context_tokens: int | None) -> Plan:
     """The plan of a grid's part for a model with such a context; None: without an entry."""
-    made = set_up_of([problem_of_task(task) for task in make_tasks(2)])
+    made = set_up_of(make_tasks(2))
     if context_tokens is not None:
         model = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=context_tokens)
         made = replace(made, model=model)

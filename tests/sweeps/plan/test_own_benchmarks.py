@@ -17,7 +17,7 @@ from tutti.tasks.project import PROJECT
 from tutti.tasks.sweeps.judge.rescore import rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.plan.identity import grid_id_of
-from tutti.tasks.sweeps.plan.task_set import dry_run, enter_items
+from tutti.tasks.sweeps.plan.task_set import dry_run, enter_task_set
 from tutti.tasks.sweeps.spec import parts
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite, with_fields
 
@@ -115,10 +115,10 @@ def test_selection_and_trials(folder: Path, catalog: storage.Catalog) -> None:
     assert "capital of Japan?" in dry_run(asia) and "scorer exact" in dry_run(asia)
     assert with_fields(suite, {"benchmark": f"{suite.benchmark}:4"}).samples_of_each == 4
     judged = with_fields(suite, {"scorer": "judge", "judge": "other"})
-    before = [enter_items(each, catalog).task_set_id for each in (suite, asia, judged)]
+    before = [enter_task_set(each, catalog).task_set_id for each in (suite, asia, judged)]
     file = folder / "capitals.jsonl"
     file.write_text(file.read_text().replace("Lima", "Cusco"))
-    assert len({*before, enter_items(suite, catalog).task_set_id}) == 4
+    assert len({*before, enter_task_set(suite, catalog).task_set_id}) == 4
 
 
 def test_the_folder_is_in_no_id(folder: Path, catalog: storage.Catalog) -> None:
@@ -171,7 +171,7 @@ def test_a_missing_file_is_named(folder: Path, catalog: storage.Catalog) -> None
         suite = read_suite(folder / f"{name}.yaml")
         Path(suite.benchmark).unlink()
         with pytest.raises(BenchmarkError, match="a relative path starts at the suite file's"):
-            enter_items(suite, catalog)
+            enter_task_set(suite, catalog)
     (folder / "sorting.py").write_text("")
     with pytest.raises(BadBenchmarkFile, match="needs one class derived from"):
         dry_run(read_suite(folder / "sorting.yaml"))

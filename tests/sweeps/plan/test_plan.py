@@ -55,7 +55,7 @@ def test_our_own_suites_are_valid(path: Path) -> None:
         ("concurrency: [2, 0]", "concurrency", "[2, 0]"),
         ("concurrency: []", "concurrency", "[]"),
         ("repetition: {repeats: none}", "repetition.repeats", "'none'"),
-        ("repeats: none", "repetition.repeats", "'none'"),
+        ("repeats: none", "repeats", "'none'"),
         ("name: Demo Sweep", "name", "'Demo Sweep'"),
         ("tasks: {seeds: 1}", "tasks.seeds", "1"),
         ("tasks: {families: [module, poetry]}", "tasks", "no family 'poetry'; known: module"),
@@ -133,9 +133,12 @@ def test_what_decides_an_answer_changes_every_id(change: dict[str, Any]) -> None
     assert not {c.cell_id for c in before.cells} & {c.cell_id for c in after.cells}
 
 
+CAP_3 = {"name": "cap", "limit": 3}
+
+
 def test_the_caps_limit_changes_the_cells_under_cap_alone() -> None:
     """Passthrough has no limit, so its cells are reused."""
-    before, after = plan_of(GRID), plan_of(with_fields(GRID, {"cap": 3}))
+    before, after = plan_of(GRID), plan_of(with_fields(GRID, {"policies": ["passthrough", CAP_3]}))
     changed = {
         a.policy for a, b in zip(before.cells, after.cells, strict=True) if a.cell_id != b.cell_id
     }
@@ -153,11 +156,11 @@ def test_policies_alternate() -> None:
 def test_every_cell_has_the_same_tasks_in_the_same_order() -> None:
     """Shuffled by the suite's seed, so that families mix; another seed is another order."""
     plan = plan_of(GRID, count=20)
-    orders = {tuple(sample.problem.task_id for sample in cell.samples) for cell in plan.cells}
+    orders = {tuple(sample.task.task_id for sample in cell.samples) for cell in plan.cells}
     assert len(orders) == 1
     tasks = GRID.tasks.model_copy(update={"seed": 1})
     other = plan_of(GRID.model_copy(update={"tasks": tasks}), count=20)
-    assert [s.problem for s in other.cells[0].samples] != [s.problem for s in plan.cells[0].samples]
+    assert [s.task for s in other.cells[0].samples] != [s.task for s in plan.cells[0].samples]
 
 
 def test_entering_a_plan_again_keeps_the_cells_state(catalog: storage.Catalog) -> None:
@@ -189,7 +192,7 @@ def test_a_cell_killed_after_its_last_commit_is_finished_when_entered_again(
         for cell, count in ((whole, 2), (part, 1)):
             for sample in cell.samples[:count]:
                 row = {"attempt_id": f"attempt of {sample.sample_id}", "cell_id": cell.cell_id}
-                row |= {"sample_id": sample.sample_id, "task_id": sample.problem.task_id}
+                row |= {"sample_id": sample.sample_id, "task_id": sample.task.task_id}
                 more = {"trial": 0, "attempt": 1, "run_id": "run:1", "state": "done"}
                 connection.execute(sa.insert(cat.attempt_states), row | more | {"status": "ok"})
         connection.execute(sa.update(cat.cells).values(status="running"))

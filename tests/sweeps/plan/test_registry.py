@@ -10,7 +10,6 @@ from tests.serving.engine_double import completion
 from tests.sweeps.conftest import SUITE, Agent, Sweep, make_tasks, set_up_of
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
-from tutti.tasks.sweeps.plan.problem import problem_of_task
 
 ENTRY: dict[str, Any] = {
     "provider": "openai",
@@ -27,8 +26,8 @@ CALL = '<tool_call>{"name": "search", "arguments": {"query": "os"}}</tool_call>'
 
 def plan_with(**change: Any) -> Plan:
     """A plan of one task for the model of an entry."""
-    problems = [problem_of_task(task) for task in make_tasks(1)]
-    return plan_of(SUITE, set_up_of(problems, model=Model(**ENTRY | change)))
+    tasks = make_tasks(1)
+    return plan_of(SUITE, set_up_of(tasks, model=Model(**ENTRY | change)))
 
 
 async def test_an_entry_decides_how_its_model_is_asked(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.sweeps.plan.test_identity import BASE, NEEDS, planned, set_up
+from tests.sweeps.spec.test_groups import nested
 from tutti.tasks.serving.engines.settings import EngineSettings
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.scheduling import OPTIONS, POLICIES, make_policy, policy_options
@@ -104,7 +105,8 @@ def test_a_field_stated_at_its_default_is_the_same_sweep(name: str) -> None:
     default: Any = Suite().model_dump()
     for part in places_of(Suite)[name]:
         default = default[part]
-    omitted, stated = (Suite.model_validate(each) for each in (content, {name: default} | content))
+    both = (nested(each) for each in (content, {name: default} | content))
+    omitted, stated = map(Suite.model_validate, both)
     assert planned(stated).sweep_id == planned(omitted).sweep_id
     assert cells_of(planned(stated)) == cells_of(planned(omitted))
 

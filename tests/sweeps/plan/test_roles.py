@@ -15,7 +15,6 @@ from tutti.tasks.sweeps.judge.labels import compare_labels
 from tutti.tasks.sweeps.judge.rescore import Judging, rescore
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.roles import (
     NO_ROLES,
     Roles,
@@ -25,7 +24,7 @@ from tutti.tasks.sweeps.plan.roles import (
     roles_of,
 )
 from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.plan.task_set import check_roles, enter_items
+from tutti.tasks.sweeps.plan.task_set import check_roles, enter_task_set
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, with_fields
 
@@ -92,7 +91,7 @@ def dialogue(tmp_path: Path) -> Suite:
 
 def plan_of(suite: Suite, catalog: storage.Catalog, **served: ServedModel) -> Plan:
     """Its plan; every other model of it is served as `other` is, where nothing else is said."""
-    entered = enter_items(suite, catalog)
+    entered = enter_task_set(suite, catalog)
     roles = roles_of(suite, {name: OTHER for name in other_models(suite)} | served)
     return make_plan(suite, SetUp(entered, "engine:1", "checkpoint:1", "pocket", roles=roles))
 
@@ -355,8 +354,8 @@ async def test_experts_answer_for_an_orchestrator(
     monkeypatch.setattr(Agent, "__call__", reply)
     suite = with_fields(SUITE, {"agent": "pocket", "experts": {"pocket": "other"}})
     assert other_models(suite) == ["other"]
-    problems = [problem_of_task(task) for task in make_tasks(1)]
-    plan = make_plan(suite, set_up_of(problems, roles=roles_of(suite, {"other": OTHER})))
+    tasks = make_tasks(1)
+    plan = make_plan(suite, set_up_of(tasks, roles=roles_of(suite, {"other": OTHER})))
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct) == (1, 1)
     roles_called = sweep.sql("select role, endpoint, step from calls order by sent_at")

@@ -17,6 +17,7 @@ from tests.sweeps.conftest import Agent, Sweep, set_up_of
 from tests.sweeps.plan.test_benchmarks import suite_of
 from tests.sweeps.plan.test_own_benchmarks import PAGE, folder
 from tutti import storage
+from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.benchmarks.benchmark import tool, tool_call
 from tutti.tasks.progress import StageLog
 from tutti.tasks.retrieval import build_index
@@ -24,9 +25,9 @@ from tutti.tasks.retrieval.passage import Passage
 from tutti.tasks.sweeps.plan import library
 from tutti.tasks.sweeps.plan.library import find_index, library_of
 from tutti.tasks.sweeps.plan.plan import plan_of
-from tutti.tasks.sweeps.plan.problem import Problem
-from tutti.tasks.sweeps.plan.task_set import enter_items
+from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite, with_fields
+from tutti.tasks.task_sets import Task
 
 __all__ = ["folder"]
 
@@ -51,8 +52,8 @@ async def test_an_agent_searches_while_it_answers(
 
     monkeypatch.setattr(Agent, "__call__", reply)
     found = with_fields(read_suite(folder / "capitals.yaml"), {"search_index": "index:1"})
-    task_set = enter_items(found, sweep.catalog)
-    plan = plan_of(found, set_up_of(task_set.problems))
+    task_set = enter_task_set(found, sweep.catalog)
+    plan = plan_of(found, set_up_of(task_set))
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct) == (3, 1)
     assert offered and all(each == ["search"] for each in offered)
@@ -113,7 +114,7 @@ def test_where_it_makes_no_sense(fields: dict[str, Any], words: str) -> None:
 def test_tools_of_a_benchmark_are_not_mixed_with_it(tmp_path: Path) -> None:
     """Their calls are the answer."""
     suite = suite_of(tmp_path, search_index="index:1")
-    offered = (tool("book", "Book a room.", {}),)
-    problem = Problem("task:1", ({"role": "user", "content": "?"},), "exact", {}, offered=offered)
+    task = Task("1", {}, {}, tools=(tool("book", "Book a room.", {}),))
+    tasks = TaskSet("", benchmark_named("gsm8k"), (task,))
     with pytest.raises(SuiteError, match="gsm8k has tools or a dialogue of its own"):
-        plan_of(suite, set_up_of([problem]))
+        plan_of(suite, set_up_of(tasks))

@@ -13,7 +13,6 @@ from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.reasons import asked_reasons
 from tutti.tasks.sweeps.search.probe import probe_suite
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -82,7 +81,7 @@ def test_other_policies_and_levels_stay(catalog: storage.Catalog) -> None:
 def test_a_probe_leaves_the_suites_other_policies_alone(catalog: storage.Catalog) -> None:
     """A search measures one policy of a level after another, in one sweep."""
     suite = Suite.model_validate({"concurrency": [2], **PLANS["both"]})
-    set_up = set_up_of([problem_of_task(task) for task in make_tasks(2)])
+    set_up = set_up_of(make_tasks(2))
     for label in suite.each_policy:
         probe = probe_suite(suite, label, 2, 1, 9.0)
         enter_plan(make_plan(probe, set_up, suite), catalog)

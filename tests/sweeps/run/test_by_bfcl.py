@@ -14,7 +14,7 @@ from tests.deployments.test_bfcl_episode import GOLD
 from tests.sweeps.conftest import Agent, Sweep
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.plan.task_set import enter_items
+from tutti.tasks.sweeps.plan.task_set import enter_task_set
 from tutti.tasks.sweeps.run.runner import Progress
 from tutti.tasks.sweeps.spec.suite import Suite
 
@@ -38,7 +38,7 @@ async def run_bfcl(
         concurrency=(2,),
         limits={"command_s": 60.0},
     )
-    entered = enter_items(suite, sweep.catalog)
+    entered = enter_task_set(suite, sweep.catalog)
     plan = plan_of(suite, SetUp(entered, "engine:1", "checkpoint:1", "pocket"))
     return plan, await sweep.run(plan, sweep.enter(plan))
 

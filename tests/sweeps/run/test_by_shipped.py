@@ -19,7 +19,7 @@ from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.roles import ServedModel, other_models, roles_of
 from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.plan.task_set import enter_items
+from tutti.tasks.sweeps.plan.task_set import enter_task_set
 from tutti.tasks.sweeps.spec.suite import Suite
 
 OTHER = ServedModel(
@@ -76,7 +76,7 @@ def plan_of(catalog: storage.Catalog, folder: Path, **more: Any) -> Plan:
     fields |= {"concurrency": (2,), "data": {"source": folder / "checkout"}}
     fields |= {"roles": {"user": "other", "judge": "other"}, "limits": {"command_s": 60.0}}
     suite = Suite(**fields | more)
-    entered = enter_items(suite, catalog)
+    entered = enter_task_set(suite, catalog)
     roles = roles_of(suite, {name: OTHER for name in other_models(suite)})
     return make_plan(suite, SetUp(entered, "engine:1", "checkpoint:1", "pocket", roles=roles))
 

@@ -9,7 +9,6 @@ import pytest
 from tests.sweeps.conftest import SUITE, Sweep, make_tasks, plan_of
 from tutti.storage import leases
 from tutti.tasks.sweeps.plan.plan import Sample
-from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.run.late import LateAttempts
 from tutti.tasks.sweeps.run.runner import run_cell
 from tutti.tasks.sweeps.spec.suite import with_fields
@@ -59,7 +58,7 @@ async def test_a_session_that_ends_while_its_work_is_cut_ends(
     late, cleaned = LateAttempts(2.0, 10), asyncio.Event()
     clock = [0.0]
     monkeypatch.setattr("tutti.tasks.sweeps.run.late.time.monotonic", lambda: clock[0])
-    sample = Sample("s", problem_of_task(make_tasks(1)[0]), 0)
+    sample = Sample("s", make_tasks(1)[0], 0)
 
     async def stuck() -> None:
         try:
@@ -88,6 +87,6 @@ async def test_an_error_of_the_work_is_the_sessions() -> None:
     async def failing() -> None:
         raise ValueError("the store is full")
 
-    sample = Sample("s", problem_of_task(make_tasks(1)[0]), 0)
+    sample = Sample("s", make_tasks(1)[0], 0)
     with pytest.raises(ValueError, match="the store is full"):
         await LateAttempts(2.0, 10).make(sample, asyncio.create_task(failing()))

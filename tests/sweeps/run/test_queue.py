@@ -11,18 +11,17 @@ from tests.sweeps.conftest import make_tasks
 from tests.virtual_time import run_in_virtual_time
 from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan.plan import Sample
-from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.reasons import EndReason
 from tutti.tasks.sweeps.run.queue import DueSample, SampleQueue
 
 ENOUGH = EndReason(CellReason.TIME_LIMIT, "enough", 1.0)
 SPENT = EndReason(CellReason.BUDGET_USD, "the budget is spent", 1.0)
-PROBLEM = problem_of_task(make_tasks(1)[0])
+TASK = make_tasks(1)[0]
 
 
 def samples(count: int) -> list[Sample]:
     """So many, told apart by their trial."""
-    return [Sample(f"s{trial}", PROBLEM, trial) for trial in range(count)]
+    return [Sample(f"s{trial}", TASK, trial) for trial in range(count)]
 
 
 async def all_of(tap: SampleQueue, sessions: int) -> list[DueSample]:

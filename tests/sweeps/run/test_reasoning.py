@@ -18,7 +18,7 @@ from tutti.tasks.sweeps.judge.compare import Side
 from tutti.tasks.sweeps.judge.rescore import ScoringRequest, rescore
 from tutti.tasks.sweeps.plan.identity import sweep_id_of
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
-from tutti.tasks.sweeps.plan.task_set import enter_items
+from tutti.tasks.sweeps.plan.task_set import enter_task_set
 from tutti.tasks.sweeps.spec import Suite, with_fields
 
 THOUGHT, UNFINISHED = "<think>x</think>Paris", "<think>so it is Paris"
@@ -43,7 +43,7 @@ async def measured(
     base = Suite(benchmark=str(file), policies=("passthrough",), data={"scorer": "exact"})
     suite = with_fields(base, given)
     plan = plan_of(
-        suite, replace(set_up_of([], index_id=None), task_set=enter_items(suite, sweep.catalog))
+        suite, replace(set_up_of([], index_id=None), task_set=enter_task_set(suite, sweep.catalog))
     )
     assert (await sweep.run(plan, sweep.enter(plan))).counted == 1
     return plan

@@ -109,9 +109,7 @@ async def test_infra_errors_are_tried_again_and_never_counted_wrong(sweep: Sweep
     assert (progress.infra, progress.done, progress.correct) == (2, 3, 3)
     assert_counted_once(sweep, 3)
     sql = "select attempt, status, correct, score from attempts where task_id = "
-    task_id = next(
-        s.problem.task_id for s in plan.cells[0].samples if s.problem.target["answer"] == "2"
-    )
+    task_id = next(s.task.task_id for s in plan.cells[0].samples if s.task.target["answer"] == "2")
     assert sweep.sql(sql + f"'{task_id}' order by attempt") == [
         (1, "infra_error", None, None),
         (2, "infra_error", None, None),
@@ -203,7 +201,7 @@ async def test_what_a_crash_left_running_is_recorded_as_lost(sweep: Sweep) -> No
     sample = cell.samples[0]
     row: dict[str, Any] = {"attempt_id": artifact_id("attempt", [sample.sample_id, 1])}
     row |= {"cell_id": cell.cell_id, "sample_id": sample.sample_id, "attempt": 1, "trial": 0}
-    row |= {"task_id": sample.problem.task_id, "run_id": "run:crashed", "state": "running"}
+    row |= {"task_id": sample.task.task_id, "run_id": "run:crashed", "state": "running"}
     sweep.catalog.upsert(cat.attempt_states, row | {"started_at": cat.now()})
     progress = await sweep.run(plan, cell)
     assert (progress.done, progress.correct) == (2, 2)
@@ -226,7 +224,7 @@ async def test_a_dead_engine_stops_the_cell_and_the_next_run_completes_it(sweep:
     cell = sweep.enter(plan)
     stuck = asyncio.Event()
     for sample in cell.samples[3:]:
-        sweep.agent.odd[sample.problem.messages[1]["content"]] = [stuck]
+        sweep.agent.odd[sample.task.messages[1]["content"]] = [stuck]
     running = asyncio.create_task(sweep.run(plan, cell))
     while len(sweep.agent.asked) < 5:
         await asyncio.sleep(0.01)

@@ -5,6 +5,7 @@ tool-integrated reasoning does.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep, set_up_of
 from tutti.tasks.benchmarks.benchmark import tool, tool_call
 from tutti.tasks.sweeps.plan.plan import plan_of, runs_programs
-from tutti.tasks.sweeps.plan.problem import Problem
-from tutti.tasks.sweeps.plan.task_set import enter_items
+from tutti.tasks.sweeps.plan.task_set import enter_task_set, read_set
 from tutti.tasks.sweeps.spec import Suite, SuiteError, with_fields
+from tutti.tasks.task_sets import Task
 
 ROWS = [
     {"question": f"{n} boxes of 3 apples: how many?", "answer": f"#### {3 * n}"} for n in (4, 7)
@@ -56,7 +57,7 @@ class Reasoner:
 
 async def measured(sweep: Sweep, suite: Suite) -> tuple[int, int]:
     """Run the suite: (attempts that count, right ones)."""
-    plan = plan_of(suite, set_up_of(enter_items(suite, sweep.catalog).problems, index_id=None))
+    plan = plan_of(suite, set_up_of(enter_task_set(suite, sweep.catalog), index_id=None))
     assert runs_programs(plan)
     progress = await sweep.run(plan, sweep.enter(plan))
     return progress.counted, progress.correct
@@ -111,19 +112,19 @@ async def test_python_and_search_are_offered_together(
 def test_without_it_nothing_is_offered_and_ids_are_as_before(tmp_path: Path) -> None:
     """Stating stdlib's own `once` changes no id."""
     suite = suite_of(tmp_path)
-    problem = Problem("task:1", ({"role": "user", "content": "?"},), "numeric", {"answer": "1"})
-    plan = plan_of(suite, set_up_of([problem]))
+    tasks = read_set(suite)
+    plan = plan_of(suite, set_up_of(tasks))
     assert not runs_programs(plan)
-    own = plan_of(Suite(), set_up_of([problem]))
-    stated = plan_of(with_fields(Suite(), {"python": "once"}), set_up_of([problem]))
+    own = plan_of(Suite(), set_up_of(tasks))
+    stated = plan_of(with_fields(Suite(), {"python": "once"}), set_up_of(tasks))
     assert own.sweep_id == stated.sweep_id
-    offered = plan_of(with_fields(suite, {"python": "once"}), set_up_of([problem]))
+    offered = plan_of(with_fields(suite, {"python": "once"}), set_up_of(tasks))
     assert offered.sweep_id != plan.sweep_id and runs_programs(offered)
 
 
 def test_a_benchmark_with_tools_of_its_own_takes_none(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, python="session")
-    offered = (tool("book", "Book a room.", {}),)
-    problem = Problem("task:1", ({"role": "user", "content": "?"},), "exact", {}, offered=offered)
+    task = Task("1", {}, {}, tools=(tool("book", "Book a room.", {}),))
+    tasks = replace(read_set(suite), tasks=(task,))
     with pytest.raises(SuiteError, match=r"harness\.python: gsm8k has tools or a dialogue"):
-        plan_of(suite, set_up_of([problem]))
+        plan_of(suite, set_up_of(tasks))

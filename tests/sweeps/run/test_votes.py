@@ -16,7 +16,7 @@ from tests.sweeps.conftest import Agent, Sweep, set_up_of
 from tutti import storage
 from tutti.storage.exchange.nemo_skills import write_run
 from tutti.tasks.sweeps.plan.plan import plan_of
-from tutti.tasks.sweeps.plan.task_set import enter_items
+from tutti.tasks.sweeps.plan.task_set import enter_task_set
 from tutti.tasks.sweeps.spec import Suite, with_fields
 
 SAID = {
@@ -50,7 +50,7 @@ async def measured(sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     (data / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = {"benchmark": "gsm8k:4", "source": data, "concurrency": (1,), "temperature": 1.0}
     suite = with_fields(Suite(policies=("passthrough",)), given)
-    plan = plan_of(suite, set_up_of(enter_items(suite, sweep.catalog).problems, index_id=None))
+    plan = plan_of(suite, set_up_of(enter_task_set(suite, sweep.catalog), index_id=None))
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct) == (12, 3)
     return plan.cells[0].cell_id

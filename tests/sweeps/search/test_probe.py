@@ -2,12 +2,11 @@
 
 from tests.sweeps.conftest import make_tasks, set_up_of
 from tutti.tasks.sweeps.plan.plan import Cell, plan_of
-from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.search.probe import probe_suite
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite
 
-SET_UP = set_up_of([problem_of_task(task) for task in make_tasks(40)])
+SET_UP = set_up_of(make_tasks(40))
 
 
 def probed(suite: Suite, policy: str) -> Cell:

@@ -15,7 +15,6 @@ from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.identity import grid_id_of
 from tutti.tasks.sweeps.plan.plan import A_A, Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.sweeps.plan.set_up import check_models
 from tutti.tasks.sweeps.spec.grid import parts
 from tutti.tasks.sweeps.spec.policy import Policy
@@ -28,8 +27,8 @@ GRID = Suite(name="g", models=("a", "b"), policies=("passthrough", "cap"), concu
 def part_plan(whole: Suite, model: str, engine: str = "engine:1") -> Plan:
     """The plan of the grid's part of a model."""
     part = next(each for each in parts(whole) if each.model == model)
-    problems = [problem_of_task(task) for task in make_tasks(3)]
-    return make_plan(part, set_up_of(problems, engine_id=engine, served_name=model), whole)
+    tasks = make_tasks(3)
+    return make_plan(part, set_up_of(tasks, engine_id=engine, served_name=model), whole)
 
 
 def states(catalog: storage.Catalog) -> list[tuple[Any, ...]]:
@@ -119,7 +118,7 @@ def test_an_a_a_cell_is_the_first_policys_again() -> None:
         )
         assert cell.seed == first.seed and cell.cell_id != first.cell_id
         pairs = zip(cell.samples, first.samples, strict=True)
-        assert all(x.problem == y.problem and x.trial == y.trial for x, y in pairs)
+        assert all(x.task == y.task and x.trial == y.trial for x, y in pairs)
 
 
 def test_without_new_keys_cells_are_as_they_were() -> None:
@@ -190,7 +189,7 @@ def test_a_benchmark_is_named_once() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"cap": 4},
+        {"policies": ("passthrough", {"name": "cap", "limit": 4})},
         {"saturation": {"step_latency_p95": 2}},
         {"stop_when_sure": {"margin": 0.1}},
         {"max_attempts": 4},
@@ -221,11 +220,11 @@ def test_one_model_in_two_entries_is_refused() -> None:
 def test_cells_entered_by_the_served_name_are_of_its_entry(catalog: storage.Catalog) -> None:
     """A plan names its own cells anew and supersedes those of other options, as before; cells of
     an entry that is called as another is served are not touched."""
-    problems = [problem_of_task(task) for task in make_tasks(1)]
+    tasks = make_tasks(1)
 
     def plan(entry: str, cap: Policy, **change: Any) -> Plan:
         suite = Suite(policies=("passthrough", cap), concurrency=(2,))
-        return make_plan(suite, set_up_of(problems, entry_name=entry, **change), GRID)
+        return make_plan(suite, set_up_of(tasks, entry_name=entry, **change), GRID)
 
     enter_plan(plan("", CAP_2), catalog)
     enter_plan(plan("fast", CAP_4), catalog)

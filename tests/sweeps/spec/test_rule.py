@@ -43,7 +43,7 @@ def test_only_another_rule_is_another_task_set(tmp_path: Path) -> None:
         read_set(suite(rule=rule, source=tmp_path)) for rule in (None, "published", "strict")
     )
     assert plain.task_set_id == named.task_set_id != strict.task_set_id
-    assert plain.problems[0].task_id == strict.problems[0].task_id
+    assert plain.tasks[0].task_id == strict.tasks[0].task_id
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A set of questions as a benchmark: who searches its index and reads scores 1, who does not 0."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from tutti.tasks.agents import (
     Toolbox,
     run_attempt,
 )
-from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Item, Source, load_prompt
+from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Source, Task, load_prompt
 from tutti.tasks.progress import StageLog
 from tutti.tasks.sandbox import NO_WALLS, NoSandbox
 from tutti.tasks.scoring import ScoringResources, Submission
@@ -58,12 +59,12 @@ def made(index: Path, catalog: storage.Catalog, **more: int) -> tuple[str, Path]
     return task_set, entry["path"]
 
 
-async def attempt(benchmark: Benchmark, item: Item, model: ChatModel, tools: SearchTool) -> float:
+async def attempt(benchmark: Benchmark, task: Task, model: ChatModel, tools: SearchTool) -> float:
     """The score of one attempt with the tool search."""
-    prompt = load_prompt(benchmark.prompt).render(item)
+    prompt = load_prompt(benchmark.prompt).render(task)
     done = await run_attempt(prompt, model, Environment(tools), AttemptLimits())
     said = Submission(done.answer, done.text, done.messages[len(prompt) :])
-    score = await benchmark.scoring.score(item.target, said, ScoringResources())
+    score = await benchmark.scoring.score(task.target, said, ScoringResources())
     return score.value
 
 
@@ -71,35 +72,35 @@ async def test_who_searches_scores_1_and_who_does_not_0(
     index: Path, catalog: storage.Catalog
 ) -> None:
     """In every split; the solver knows the question, not the answer."""
-    _, folder = made(index, catalog)
+    _, folder = await asyncio.to_thread(made, index, catalog)
     tasks = {each.task_id: each for each in read_questions(folder)}
     seen = []
     async with searching(index) as url, aiohttp.ClientSession() as session:
         tools = SearchTool(Toolbox(session, url, NoSandbox(NO_WALLS)))
         for split in ("test", "validation", "train"):
             benchmark = document_benchmark("plant", folder, split)
-            for item in benchmark.load(Source(split=split)):
-                seen.append(item.id)
-                oracle = OracleModel(solve(tasks[item.id]), "Answer: ANSWER")
-                assert await attempt(benchmark, item, oracle, tools) == 1.0
-                assert await attempt(benchmark, item, NoOpModel(), tools) == 0.0
+            for task in benchmark.load(Source(split=split)):
+                seen.append(task.key)
+                oracle = OracleModel(solve(tasks[task.key]), "Answer: ANSWER")
+                assert await attempt(benchmark, task, oracle, tools) == 1.0
+                assert await attempt(benchmark, task, NoOpModel(), tools) == 0.0
     assert sorted(seen) == sorted(tasks)
 
 
 async def test_the_gold_attempt_scores_1(index: Path, catalog: storage.Catalog) -> None:
     """As of every benchmark with an answer."""
-    benchmark = document_benchmark("plant", made(index, catalog)[1])
-    for item in benchmark.load(Source()):
-        gold = benchmark.gold_attempt(item)
-        assert (await benchmark.scoring.score(item.target, gold, ScoringResources())).correct
-        assert item.attributes["kind"] in ("number", "name", "term")
+    benchmark = document_benchmark("plant", (await asyncio.to_thread(made, index, catalog))[1])
+    for task in benchmark.load(Source()):
+        gold = benchmark.gold_attempt(task)
+        assert (await benchmark.scoring.score(task.target, gold, ScoringResources())).correct
+        assert task.attributes["kind"] in ("number", "name", "term")
 
 
 async def test_a_suite_of_a_set_searches_the_sets_own_index(
     index: Path, catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is served for the sweep, and the agent has the tool without a word of the suite."""
-    task_set, _ = made(index, catalog)
+    task_set, _ = await asyncio.to_thread(made, index, catalog)
     served = []
 
     class Service:
@@ -119,7 +120,8 @@ async def test_a_suite_of_a_set_searches_the_sets_own_index(
     async with library_of((suite,), catalog, StageLog()) as opened:
         assert opened is not None and served == [index]
         assert opened.index_id == json.loads((index / "manifest.json").read_text())["index_id"]
-    assert all(each.searches_index and not each.offered for each in read_set(suite).problems)
+    read = read_set(suite)
+    assert read.benchmark.search_index is not None and not any(each.tools for each in read.tasks)
 
 
 async def test_what_is_wrong_with_a_suite_of_a_set(
@@ -127,16 +129,16 @@ async def test_what_is_wrong_with_a_suite_of_a_set(
 ) -> None:
     """One message each: an unknown set, a user that nobody needs, two indexes at once, a bad
     line."""
-    task_set, folder = made(index, catalog)
+    task_set, folder = await asyncio.to_thread(made, index, catalog)
     with pytest.raises(BenchmarkError, match="there is no task set 'task_set:0'"):
         read_set(with_fields(Suite(), {"benchmark": "task_set:0"}))
     with pytest.raises(BenchmarkError, match=r"data\.solo: task_set:"):
         read_set(with_fields(Suite(), {"benchmark": task_set, "solo": True}))
     suite = with_fields(Suite(), {"benchmark": task_set, "mcp": "serve"})
     with pytest.raises(SuiteError, match=r"harness\.mcp: the agent of task_set-.* has the tool"):
-        check_search(suite, read_set(suite).problems)
+        check_search(suite, read_set(suite))
     other = index_of(write_files(tmp_path / "fewer", 11), catalog)
-    two = [task_set, made(other, catalog, seed=1)[0]]
+    two = [task_set, (await asyncio.to_thread(made, other, catalog, seed=1))[0]]
     suites = [with_fields(Suite(), {"benchmark": each}) for each in two]
     with pytest.raises(SuiteError, match="search different indexes; give each a suite"):
         async with library_of(suites, catalog, StageLog()):

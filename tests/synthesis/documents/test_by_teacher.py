@@ -61,4 +61,4 @@ async def test_a_teachers_false_quotations_are_sent_back_and_then_rejected(
         "quote: 'It runs for 45 minutes' is not in pump.md#0, word for word"
     ]
     task = DocumentTask.of(found.questions[0], PUMP, "teacher").task
-    assert (task.sources, task.answer) == (("pump.md#0",), "35 minutes")
+    assert (task.sources, task.target["answer"]) == (("pump.md#0",), "35 minutes")

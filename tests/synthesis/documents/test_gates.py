@@ -1,6 +1,7 @@
 """Every gate of questions about documents passes its good examples and rejects its bad ones with a
 reason; and each is needed: without it, its bad examples go through."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def test_good_examples_pass_and_bad_ones_do_not(name: str, catalog: storage.Cata
     examples = gate.examples()
     bench = QuestionBench(corpus_of(examples.passages, catalog), 2, examples.benchmarks)
     bench.note([*examples.good, *examples.bad])
-    good, bad = gate.judge(examples.good, bench), gate.judge(examples.bad, bench)
+    good, bad = (asyncio.run(gate.judge(e, bench)) for e in (examples.good, examples.bad))
     assert good and bad, "a gate has both"
     assert [each.reason for each in good if not each.passed] == []
     assert [place for place, each in enumerate(bad) if each.passed or not each.reason] == []

@@ -16,7 +16,7 @@ from tutti.tasks.agents import (
     ToolUse,
     run_attempt,
 )
-from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Item, Source, load_prompt
+from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Source, Task, load_prompt
 from tutti.tasks.scoring import Score, ScoringResources, Submission
 from tutti.tasks.synthesis.domains import DomainTask, domain_benchmark
 
@@ -29,7 +29,7 @@ def golden(task: DomainTask) -> Generator[ToolUse, str, str]:
 
 
 async def attempt(
-    benchmark: Benchmark, item: Item, model: ChatModel, user: Scripted | None = None
+    benchmark: Benchmark, item: Task, model: ChatModel, user: Scripted | None = None
 ) -> Score:
     """The score of one attempt, made as a sweep makes it."""
     assert benchmark.world is not None
@@ -52,8 +52,8 @@ async def test_the_oracle_scores_1_and_nothing_0(tmp_path: Path) -> None:
         benchmark = domain_benchmark("lending", tmp_path, split, solo=True)
         assert not benchmark.needs_user
         for item in benchmark.load(Source(split=split)):
-            task = tasks[item.id]
-            seen.append(item.id)
+            task = tasks[item.key]
+            seen.append(item.key)
             oracle = OracleModel(golden(task), "ANSWER")
             assert (await attempt(benchmark, item, oracle)).value == 1.0
             idle = await attempt(benchmark, item, NoOpModel())

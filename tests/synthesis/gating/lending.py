@@ -6,7 +6,8 @@ from random import Random
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario, Toolkit
 from tutti.tasks.synthesis.gating.example import EXAMPLE, LOAN, varied
-from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateBench, Verdict
+from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateBench
+from tutti.tasks.task_sets import Verdict
 
 FIRST = "Ada Bo Cleo Dan Eve Finn Gus Hana Ira Jo Kai Lea Max Nora Otto Pia Quin Rae Sam Ty".split()
 LAST = "Long Reed Stone Marsh Brook Field Hill Wood Lake Ford Moss Vale Croft Dale Frost".split()

@@ -20,13 +20,14 @@ from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder, write_tau2_folder
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.synthesis.gating.gate import PASSED, Examples, Gate, GateBench, Verdict
+from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateBench
 from tutti.tasks.synthesis.making import band
 from tutti.tasks.synthesis.making.band import BandRequest, keep_in_band
 from tutti.tasks.synthesis.making.make import make_domain_set
 from tutti.tasks.synthesis.making.request import DomainRequest
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.teacher import Chain, TeacherFailed, TeacherRequest, chain
+from tutti.tasks.task_sets import PASSED, Verdict
 
 __all__ = ["new_teacher"]
 ROWS = "select task_id, status, reason, difficulty from tasks where task_set_id = $id"

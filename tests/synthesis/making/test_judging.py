@@ -14,10 +14,10 @@ from tests.synthesis.teacher.conftest import QUICK
 from tests.synthesis.teacher.scripted_endpoint import Raw, ScriptedEndpoint, serving
 from tutti import storage
 from tutti.tasks.synthesis.domains import DomainTask
-from tutti.tasks.synthesis.gating.gate import PASSED
 from tutti.tasks.synthesis.making.judging import JudgeAnswer, JudgeRequest, keep_judged
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherEndpoint, TeacherFailed
+from tutti.tasks.task_sets import PASSED
 
 YES = {"is_natural": True, "is_consistent": True, "reason": ""}
 NO = {"is_natural": True, "is_consistent": False, "reason": "Nobody asked for that book."}

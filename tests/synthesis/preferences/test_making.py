@@ -144,11 +144,11 @@ async def test_a_run_offers_the_subset_at_its_prices(catalog: storage.Catalog) -
     benchmark = domain_benchmark("x", folder, "train")
     assert benchmark.world is not None and solo
     for item, alone in zip(benchmark.load(Source(split="train")), solo, strict=True):
-        offer = by_id[item.id].offer
+        offer = by_id[item.key].offer
         assert offer is not None
         text = offer.preference.instruction
-        assert alone.messages[-1]["content"].endswith(text)
-        assert text in item.fields["policy"] and text not in alone.fields["policy"]
+        assert alone.given[-1]["content"].endswith(text)
+        assert text in item.inputs["policy"] and text not in alone.inputs["policy"]
         assert json.loads(item.attributes[PREFERENCE]) == offer.preference.weights
         assert EXPERTS not in item.target
         shown = {t["function"]["name"]: t["function"]["description"] for t in item.tools}

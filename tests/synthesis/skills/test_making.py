@@ -65,7 +65,7 @@ async def test_levels_are_stored_shown_and_selected(
     folder = catalog.home.artifact_folder(labelled)
     items = domain_benchmark("x", folder, "train").load(Source(split="train"))
     (one,) = select(items, where="level = 'hard'")
-    assert one.id == tasks[hard].task_id
+    assert one.key == tasks[hard].task_id
     with storage.connect(catalog.home) as connection:
         page = build_task_set_report(connection, labelled, tmp_path / "page").page.read_text()
     assert "Pass rate by skill" in page and "Levels" in page

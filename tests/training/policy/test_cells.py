@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.sweeps.conftest import set_up_of
+from tests.sweeps.conftest import made_task, set_up_of
 from tutti.storage import Home, commit, open_catalog
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.registry import Model
-from tutti.tasks.sweeps.plan.problem import problem_of_task
-from tutti.tasks.synthesis.task import Task
 from tutti.tasks.training import JobError
 from tutti.tasks.training.policy import (
     PolicyJob,
@@ -39,10 +37,7 @@ def job(**fields: Any) -> PolicyJob:
 
 
 def tasks(split: str, count: int) -> list[Any]:
-    made = [
-        Task("sum", f"{split} {i}", str(i), {"i": f"{split} {i}"}, (), split) for i in range(count)
-    ]
-    return [problem_of_task(task) for task in made]
+    return [made_task(f"{split} {i}", str(i), {"i": f"{split} {i}"}, split) for i in range(count)]
 
 
 def planned(asked: PolicyJob, train: int = 10, test: int = 5) -> Any:
@@ -95,7 +90,7 @@ def test_each_step_has_its_groups_and_each_pass_every_task(
     assert [cell.repeat for cell in cells] == list(range(steps))
     drawn = []
     for cell in cells:
-        names = [sample.problem.task_id for sample in cell.samples]
+        names = [sample.task.task_id for sample in cell.samples]
         assert all(names.count(name) == 2 for name in names), "a group of two each"
         assert len(set(names)) <= min(groups, train)
         drawn += list(dict.fromkeys(names))
@@ -129,8 +124,7 @@ def test_a_task_that_copies_a_held_out_one_is_not_rolled_out(tmp_path: Path) -> 
     found, and those of the job alone."""
 
     def asked(split: str, *texts: str) -> Any:
-        made = [Task("sum", text, "1", {"i": text}, (), split) for text in texts]
-        return set_up_of([problem_of_task(task) for task in made])
+        return set_up_of([made_task(text, "1", {"i": text}, split) for text in texts])
 
     home = Home(tmp_path)
     stored = {"task_set_id": "task_set:1", "task_id": "t", "split": "test"}
@@ -146,7 +140,7 @@ def test_a_task_that_copies_a_held_out_one_is_not_rolled_out(tmp_path: Path) -> 
         "What is the sum of 31 and 13?",
     )
     made = plan_policy(job(), train, asked("test", "What is the sum of 31 and 12?"), home)
-    rolled = [sample.problem for cell in made.rollouts.cells for sample in cell.samples]
+    rolled = [sample.task for cell in made.rollouts.cells for sample in cell.samples]
     assert {each.messages[-1]["content"] for each in rolled} == {"What is the sum of 31 and 13?"}
     assert made.left_out == {"question of a held-out task": 2, "question near a held-out one": 1}
     alone = plan_policy(job(), train, asked("test", "What is the sum of 31 and 12?"))

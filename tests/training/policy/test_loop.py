@@ -23,7 +23,6 @@ from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep, catalog, make_tasks, set_up_of, sweep
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan import ServedModel
-from tutti.tasks.sweeps.plan.problem import problem_of_task
 from tutti.tasks.training.policy import PolicyCells, PolicyJob, loop, plan_policy
 from tutti.tasks.training.policy.batch import StepBatch
 from tutti.tasks.training.policy.loop import PolicyRun
@@ -75,7 +74,7 @@ def policy_job(**fields: Any) -> PolicyJob:
 
 
 def cells_of(job: PolicyJob, count: int = 12) -> PolicyCells:
-    every = [problem_of_task(task) for task in make_tasks(count + 1)]
+    every = make_tasks(count + 1)
     ups = [set_up_of(some) for some in (every[:count], every[count:])]
     return plan_policy(job, ups[0], ups[1])
 

@@ -12,8 +12,8 @@ from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask
-from tutti.tasks.synthesis.gating.gate import Verdict
 from tutti.tasks.synthesis.gating.wording import NUMBER, spaced, words_of
+from tutti.tasks.task_sets import Verdict
 
 MOST_GUESSED = 0.1
 """Largest share of a kind's candidates with one answer."""
@@ -29,7 +29,7 @@ class Blind:
     name = "blind"
     about = "Neither the usual answer, the gap's usual word nor an everyday word solves it."
 
-    def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
         """`measured` is the share of the most frequent guess."""
         return [_judged(each, bench) for each in tasks]
 

@@ -6,7 +6,7 @@ from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, quest
 from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.contamination import copy_verdict
-from tutti.tasks.synthesis.gating.gate import Verdict
+from tutti.tasks.task_sets import Verdict
 
 
 class Contamination:
@@ -15,7 +15,7 @@ class Contamination:
     name = "contamination"
     about = "It copies no benchmark's question: as it is, in part, or with few words changed."
 
-    def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
         """`measured` is the share of words that both have."""
         return [copy_verdict(each.question, bench.benchmarks) for each in tasks]
 

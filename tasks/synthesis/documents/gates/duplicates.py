@@ -14,9 +14,9 @@ from tutti.tasks.synthesis.documents.from_passages import ASKED
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask
-from tutti.tasks.synthesis.gating.gate import PASSED, Verdict
 from tutti.tasks.synthesis.gating.seen import FACTS, WORDS, Fingerprint, hash64, min_hash
 from tutti.tasks.synthesis.gating.wording import spaced, words_of
+from tutti.tasks.task_sets import PASSED, Verdict
 
 
 class Duplicates:
@@ -25,7 +25,7 @@ class Duplicates:
     name = "duplicates"
     about = "No earlier question asks the same, of the same sentence or in other words (MinHash)."
 
-    def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
         """The later of two questions is rejected. `measured` is the estimated similarity."""
         return [_judged(each, bench) for each in tasks]
 

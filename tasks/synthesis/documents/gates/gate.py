@@ -13,9 +13,9 @@ from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.corpus import Corpus
 from tutti.tasks.synthesis.documents.gates.neighbours import Neighbours
 from tutti.tasks.synthesis.documents.question import DocumentTask
-from tutti.tasks.synthesis.gating.gate import Verdict
 from tutti.tasks.synthesis.gating.seen import Seen
 from tutti.tasks.synthesis.gating.wording import spaced
+from tutti.tasks.task_sets import Verdict
 
 SEARCHED = 10
 """Hits of a search for a question that gates look at."""
@@ -62,7 +62,7 @@ class QuestionGate(Protocol):
     about: str
     """What it asks, as one sentence for the report."""
 
-    def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
         """A verdict on each question, in order. Raises EmbedderFailed where the search fails."""
         ...
 

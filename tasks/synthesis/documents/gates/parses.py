@@ -15,7 +15,7 @@ from tutti.tasks.synthesis.documents.from_passages import ASKED, GAP
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask, source_reason
-from tutti.tasks.synthesis.gating.gate import Verdict, verdict
+from tutti.tasks.task_sets import Verdict, verdict
 
 DEBRIS = re.compile(r"[|`{}\\]|\*\*|__|\]\(|</?\w+>|https?:|\.\.\.|…|\[[\w\d]{1,3}\]")
 BEGINS = re.compile(
@@ -52,7 +52,7 @@ class Parses:
     name = "parses"
     about = "Its source says it word for word, and the question reads well without its passage."
 
-    def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
         """The first thing found wrong rejects a question."""
         return [verdict(next(filter(None, _faults(each, bench)), "")) for each in tasks]
 

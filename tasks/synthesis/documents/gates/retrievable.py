@@ -11,7 +11,7 @@ from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import SEARCHED, QuestionBench, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask, flat
-from tutti.tasks.synthesis.gating.gate import Verdict
+from tutti.tasks.task_sets import Verdict
 
 
 class Retrievable:
@@ -20,7 +20,7 @@ class Retrievable:
     name = "retrievable"
     about = "A search of the index for the question finds its source among the first hits."
 
-    def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
         """`measured` is the source's rank; none where it is not among the hits looked at."""
         return [
             _judged(task, hits, bench.rank)

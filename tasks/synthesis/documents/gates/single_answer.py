@@ -13,8 +13,8 @@ from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask
-from tutti.tasks.synthesis.gating.gate import Verdict
 from tutti.tasks.synthesis.gating.wording import words_of
+from tutti.tasks.task_sets import Verdict
 
 ALIKE = 0.8
 
@@ -25,7 +25,7 @@ class SingleAnswer:
     name = "single_answer"
     about = "No sentence that a search for it finds says the same with another answer."
 
-    def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
         """`measured` is the largest share of the words around the answer in a sentence without
         it."""
         hits = bench.search(tasks)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tutti.tasks.project import PACKAGE
-from tutti.tasks.sweeps.plan import Problem
+from tutti.tasks.scoring import Scorer
+from tutti.tasks.sweeps.plan import TaskSet
 from tutti.tasks.sweeps.spec import reply_tokens
+from tutti.tasks.task_sets import Task
 from tutti.tasks.training.backends.base import flat, set_at
 from tutti.tasks.training.objectives import Clipping, settings_with
 from tutti.tasks.training.policy.job import PolicyJob
@@ -25,8 +27,8 @@ class PolicyPlan:
     base: Path
     context_tokens: int
     """Of prompt and answer together, as the base's entry of models.yaml says."""
-    train: tuple[Problem, ...]
-    held_out: tuple[Problem, ...]
+    train: TaskSet
+    held_out: TaskSet
     folder: Path
 
     @property
@@ -50,8 +52,8 @@ class PolicyPlan:
     def prompt_tokens(self) -> int:
         """A bound of the longest prompt: a token is at least a byte, whatever the tokenizer."""
         sizes = (
-            sum(len(str(each["content"]).encode()) + TEMPLATE_TOKENS for each in problem.messages)
-            for problem in (*self.train, *self.held_out)
+            sum(len(str(each["content"]).encode()) + TEMPLATE_TOKENS for each in task.messages)
+            for task in (*self.train.tasks, *self.held_out.tasks)
         )
         return max(1, min(max(sizes), self.context_tokens - self.answer_tokens))
 
@@ -113,17 +115,16 @@ def policy_settings(backend: PolicyBackend, plan: PolicyPlan) -> dict[str, Any]:
     return made
 
 
-def truth_of(problem: Problem) -> str:
+def truth_of(scorer: Scorer, task: Task) -> str:
     """What the reward function is told of a task: its scorer, and the scorer's target."""
-    scorer = problem.scoring
     return json.dumps(
-        {"scorer": scorer.name, "version": scorer.version, "target": dict(problem.target)}
+        {"scorer": scorer.name, "version": scorer.version, "target": dict(task.target)}
     )
 
 
-def messages_of(problem: Problem) -> list[dict[str, str]]:
+def messages_of(task: Task) -> list[dict[str, str]]:
     """A task's prompt as messages of text."""
-    return [{"role": str(m["role"]), "content": str(m["content"])} for m in problem.messages]
+    return [{"role": str(m["role"]), "content": str(m["content"])} for m in task.messages]
 
 
 def with_tutti(launch: str) -> str:

@@ -3,10 +3,13 @@
 Tasks are carried where an attempt is one answer that one of our pure scorers reads.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 
-from tutti.tasks.sweeps.plan import Problem
+from tutti.tasks.benchmarks import Benchmark
+from tutti.tasks.sweeps.plan import TaskSet
 from tutti.tasks.sweeps.spec import STDLIB, Suite
+from tutti.tasks.task_sets import Task
 from tutti.tasks.training.policy.job import PolicyJob
 
 SCORERS = ("exact", "numeric", "math", "choice")
@@ -72,24 +75,21 @@ def _of_reward(job: PolicyJob) -> Iterator[str]:
         yield "reward.least_deviation: groups are left out by tutti; give 0"
 
 
-def not_carried_of(problems: Sequence[Problem], where: str) -> Iterator[str]:
+def not_carried_of(tasks: TaskSet, where: str) -> Iterator[str]:
     """Why tasks cannot be carried, each with how many."""
-    found: dict[str, int] = {}
-    for each in problems:
-        if (reason := _reason(each)) is not None:
-            found[reason] = found.get(reason, 0) + 1
-    yield from (f"{where}: {count} tasks {reason}" for reason, count in found.items())
+    reasons = Counter(_reason(tasks.benchmark, each) for each in tasks.tasks)
+    yield from (f"{where}: {count} tasks {reason}" for reason, count in reasons.items() if reason)
 
 
-def _reason(problem: Problem) -> str | None:
-    if problem.world is not None:
+def _reason(benchmark: Benchmark, task: Task) -> str:
+    if benchmark.world is not None:
         return "act in a world, which tutti runs"
-    if problem.searches or problem.searches_index or problem.offered:
+    if benchmark.platform_tools or benchmark.search_index is not None or task.tools:
         return "have tools, which tutti runs"
-    if problem.own_scorer is not None:
+    if benchmark.own_scorer is not None:
         return "have a scorer of their own"
-    if problem.scorer not in SCORERS:
-        return f"are scored by {problem.scorer}; carried are {', '.join(SCORERS)}"
-    if not all(isinstance(each.get("content"), str) for each in problem.messages):
+    if benchmark.scorer not in SCORERS:
+        return f"are scored by {benchmark.scorer}; carried are {', '.join(SCORERS)}"
+    if not all(isinstance(each.get("content"), str) for each in task.messages):
         return "have prompts that are not text"
-    return None
+    return ""

@@ -4,6 +4,7 @@ In: a policy job and the entry of its base. Out: a folder, which appears only wh
 """
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,10 @@ def configure_policy(
         "folder": str(folder),
         "launch": f"bash {folder / 'launch.sh'}",
         "checked": checked,
-        "notes": {"tasks to train on": len(plan.train), "tasks held out": len(plan.held_out)}
+        "notes": {
+            "tasks to train on": len(plan.train.tasks),
+            "tasks held out": len(plan.held_out.tasks),
+        }
         | Counter(f"tasks left out: {why}" for why in left_out.values()),
         "differences": [*DIFFERENCES, *_of_entry(base, job.base), *backend.differences(plan)],
     }
@@ -84,10 +88,10 @@ def _plan(
             f"suite.sampling.max_tokens: {longest} leaves no room for a prompt in the "
             f"{base.context_tokens} tokens of models.{job.base}.context_tokens"
         )
-    train = read_set(rollout_suite(job)).problems
-    test = read_set(held_out_suite(job)).problems[: job.evaluation.limit]
+    train, test = read_set(rollout_suite(job)), read_set(held_out_suite(job))
+    test = replace(test, tasks=test.tasks[: job.evaluation.limit])
     tasks = keep_apart(train, test, job, home)
-    train = tasks.kept
+    train = replace(train, tasks=tasks.kept)
     _raise(backend, [*not_carried_of(train, "suite"), *not_carried_of(test, "evaluation")])
     weights = weights_folder(base).resolve()
     plan = PolicyPlan(job, weights, base.context_tokens, train, test, folder)

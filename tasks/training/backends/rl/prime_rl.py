@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.sweeps.plan import Problem
+from tutti.tasks.scoring import Scorer
+from tutti.tasks.task_sets import Task
 from tutti.tasks.training.backends.base import OUTPUT
 from tutti.tasks.training.backends.prime_rl import toml_lines
 from tutti.tasks.training.backends.rl.base import PolicyBackend, PolicyPlan, truth_of, with_tutti
@@ -38,7 +39,7 @@ def refuse(plan: PolicyPlan) -> list[str]:
         reasons.append("objective_settings.kl: prime-rl has no reference model beside rewards")
     if job.reward.overlong is not None:
         reasons.append("reward.overlong: its reward is told of the answer's text, not its length")
-    odd = [each for each in (*plan.train, *plan.held_out) if _roles(each) not in PLAIN]
+    odd = [each for each in (*plan.train.tasks, *plan.held_out.tasks) if _roles(each) not in PLAIN]
     if odd:
         reasons.append(f"suite: {len(odd)} tasks have prompts of other roles than system and user")
     return reasons
@@ -124,21 +125,22 @@ def write(plan: PolicyPlan, settings: Mapping[str, Any]) -> tuple[str, str]:
 def write_data(plan: PolicyPlan, folder: Path) -> None:
     """`data/train.jsonl`, `data/held_out.jsonl`, `tutti_tasks.py` and `tutti_loss.py`."""
     (folder / "data").mkdir()
-    for split, problems in (("train", plan.train), ("held_out", plan.held_out)):
-        lines = "".join(json.dumps(_row(each)) + "\n" for each in problems)
+    for split, side in (("train", plan.train), ("held_out", plan.held_out)):
+        rows = (_row(each, side.benchmark.scoring) for each in side.tasks)
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
         (folder / "data" / f"{split}.jsonl").write_text(lines)
     tasks = (FILES / "tutti_tasks.py.txt").read_text()
     (folder / "tutti_tasks.py").write_text(tasks.replace(EXPRESSION, reward_expression(plan.job)))
     (folder / "tutti_loss.py").write_text((FILES / "tutti_loss.py.txt").read_text())
 
 
-def _roles(problem: Problem) -> list[str]:
-    return [str(each["role"]) for each in problem.messages]
+def _roles(task: Task) -> list[str]:
+    return [str(each["role"]) for each in task.messages]
 
 
-def _row(problem: Problem) -> dict[str, Any]:
-    *system, user = (str(each["content"]) for each in problem.messages)
-    said = {"id": problem.task_id, "prompt": user, "truth": truth_of(problem)}
+def _row(task: Task, scorer: Scorer) -> dict[str, Any]:
+    *system, user = (str(each["content"]) for each in task.messages)
+    said = {"id": task.task_id, "prompt": user, "truth": truth_of(scorer, task)}
     return said | ({"system_prompt": system[0]} if system else {})
 
 

@@ -4,14 +4,14 @@ Overrides are given to Hydra on the command line, because Hydra refuses unknown 
 How its loss and advantages are made: its trainer/ppo/core_algos.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tutti.tasks.sweeps.plan import Problem
+from tutti.tasks.sweeps.plan import TaskSet
 from tutti.tasks.training.backends.base import OUTPUT, overrides
 from tutti.tasks.training.backends.rl.base import (
     PolicyBackend,
@@ -222,24 +222,28 @@ def write(plan: PolicyPlan, settings: Mapping[str, Any]) -> tuple[str, str]:
 def write_data(plan: PolicyPlan, folder: Path) -> None:
     """`data/train.parquet`, `data/held_out.parquet` and `reward.py`."""
     (folder / "data").mkdir()
-    for split, problems in (("train", plan.train), ("held_out", plan.held_out)):
-        rows = _rows(plan, split, problems)
+    for split, tasks in (("train", plan.train), ("held_out", plan.held_out)):
+        rows = _rows(plan, split, tasks)
         pq.write_table(pa.Table.from_pylist(rows), folder / "data" / f"{split}.parquet")
     text = REWARD.format(name=plan.job.name, expression=reward_expression(plan.job))
     (folder / "reward.py").write_text(text)
 
 
-def _rows(plan: PolicyPlan, split: str, problems: Sequence[Problem]) -> list[dict[str, Any]]:
+def _rows(plan: PolicyPlan, split: str, tasks: TaskSet) -> list[dict[str, Any]]:
     suite = plan.job.evaluation.suite or plan.job.suite if split != "train" else plan.job.suite
+    scorer = tasks.benchmark.scoring
     return [
         {
             "data_source": Path(suite.benchmark).name,
             "prompt": messages_of(each),
-            "ability": each.scorer,
-            "reward_model": {"style": "rule", "ground_truth": truth_of(each)},
+            "ability": tasks.benchmark.scorer,
+            "reward_model": {
+                "style": "rule",
+                "ground_truth": truth_of(scorer, each),
+            },
             "extra_info": {"split": split, "index": index, "task_id": each.task_id},
         }
-        for index, each in enumerate(problems)
+        for index, each in enumerate(tasks.tasks)
     ]
 
 

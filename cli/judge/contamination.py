@@ -44,7 +44,7 @@ def contamination(
         bool, typer.Option("--both-ways", help="the judge is asked twice, with the two swapped")
     ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="only the first N tasks")] = None,
-    out: Annotated[Path | None, typer.Option(help="write a line of JSON for each item")] = None,
+    out: Annotated[Path | None, typer.Option(help="write a line of JSON for each task")] = None,
     *,
     models: ModelsFile,
     exit_zero: ExitZero = False,

@@ -8,14 +8,12 @@ import asyncio
 import hashlib
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import NewCatalog
 from tests.synthesis.documents.corpora import index_of, write_files
-from tests.synthesis.lending import Lending
 from tests.synthesis.measured import enter_attempts, lending_set, tasks_of
 from tests.synthesis.test_generate import DOCUMENTS, REQUEST, searching
 from tutti import storage
@@ -39,15 +37,6 @@ select * exclude (gated_at) from gate_verdicts where task_set_id = $id
 order by task_id, position, passed
 """
 SIZE = 12
-
-
-@pytest.fixture
-def catalog(
-    tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[storage.Catalog]:
-    monkeypatch.setitem(PROGRAMS, "lending", Lending())
-    with new_catalog(storage.Home(tmp_path / "store")) as opened:
-        yield opened
 
 
 Make = Callable[[storage.Catalog, Path], Awaitable[str]]

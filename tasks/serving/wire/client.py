@@ -67,7 +67,7 @@ class OutgoingRequest:
     def pause(self, paused: bool) -> None:
         """Pause reading the answer, or resume."""
         if self.link is not None:
-            self.link.pause(paused)
+            self.link.hold(paused)
 
 
 class _NullReceiver:
@@ -203,10 +203,6 @@ class ClientConnection(PacedProtocol):
                 request.sent_at = time.monotonic()
                 transport.write(request.data)
 
-    def pause(self, paused: bool) -> None:
-        """Pause reading, or resume."""
-        self.hold(paused)
-
     def abort(self) -> None:
         """Close immediately."""
         if self._transport is not None:
@@ -223,7 +219,7 @@ class ClientConnection(PacedProtocol):
         self.request, request.link = None, None
         if self._keep and self.usable:
             if self._is_held:  # the client may have paused reading before the last piece
-                self.pause(False)
+                self.hold(False)
             self.origin.keep(self)
         else:
             self.abort()

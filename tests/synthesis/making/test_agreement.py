@@ -1,15 +1,12 @@
 """Independent solutions of a measured set: agreement with the golden one keeps a task, agreement on
 another says that the golden answer is doubtful, and none says that the task is not clear."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import NewCatalog
 from tests.synthesis.lending import Lending
 from tests.synthesis.making.measured import Attempt, Call, enter, lending_set, verdicts
 from tutti import storage
@@ -23,18 +20,8 @@ from tutti.tasks.synthesis.making.agreement import (
     keep_agreed,
     solution,
 )
-from tutti.tasks.synthesis.programs import PROGRAMS
 
 RIGHT = Solution(GOLDEN, GOLDEN)
-
-
-@pytest.fixture
-def catalog(
-    tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[storage.Catalog]:
-    monkeypatch.setitem(PROGRAMS, "lending", Lending())
-    with new_catalog(storage.Home(tmp_path / "store")) as opened:
-        yield opened
 
 
 def extended(catalog: storage.Catalog, made: str, task: DomainTask, days: int) -> Call:

@@ -1,35 +1,22 @@
 """A second model's verdicts on a set: "no" drops, an answer without a verdict is an error and not a
 pass, and nothing is paid twice."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from tests.conftest import NewCatalog
-from tests.synthesis.lending import Lending
 from tests.synthesis.making.measured import lending_set, verdicts
 from tests.synthesis.teacher.conftest import QUICK
 from tests.synthesis.teacher.scripted_endpoint import Raw, ScriptedEndpoint, serving
 from tutti import storage
 from tutti.tasks.synthesis.domains import DomainTask
 from tutti.tasks.synthesis.making.judging import JudgeAnswer, JudgeRequest, keep_judged
-from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherEndpoint, TeacherFailed
 from tutti.tasks.task_sets import PASSED
 
 YES = {"is_natural": True, "is_consistent": True, "reason": ""}
 NO = {"is_natural": True, "is_consistent": False, "reason": "Nobody asked for that book."}
-
-
-@pytest.fixture
-def catalog(
-    tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[storage.Catalog]:
-    monkeypatch.setitem(PROGRAMS, "lending", Lending())
-    with new_catalog(storage.Home(tmp_path / "store")) as opened:
-        yield opened
 
 
 def script(tasks: Sequence[DomainTask], *answers: Any) -> Mapping[str, Sequence[Any]]:

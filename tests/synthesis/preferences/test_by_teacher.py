@@ -5,14 +5,10 @@ No strong model was reached: the answers are hand-written.
 """
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import NewCatalog
-from tests.synthesis.lending import Lending
 from tests.synthesis.teacher.conftest import QUICK
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
@@ -25,7 +21,6 @@ from tutti.tasks.synthesis.preferences import (
     preference_reason,
 )
 from tutti.tasks.synthesis.preferences.proposing import Pair, pair_reason
-from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.teacher import TeacherBudget, TeacherEndpoint
 from tutti.tasks.synthesis.teacher.faults import BudgetSpent
 
@@ -79,15 +74,6 @@ class Endpoint(ScriptedEndpoint):
 def desk(endpoint: ScriptedEndpoint, **budget: Any) -> TeacherDesk:
     where = [TeacherEndpoint(endpoint.url, name, call_s=5.0, retry=QUICK) for name in ("a", "b")]
     return TeacherDesk(where, [None, None], TeacherBudget(**budget), concurrency=1)
-
-
-@pytest.fixture
-def catalog(
-    tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[storage.Catalog]:
-    monkeypatch.setitem(PROGRAMS, "lending", Lending())
-    with new_catalog(storage.Home(tmp_path / "store")) as opened:
-        yield opened
 
 
 async def request_of(catalog: storage.Catalog) -> PreferenceRequest:

@@ -2,16 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import NewCatalog
 from tests.synthesis.gating.lending import judge_examples
-from tests.synthesis.lending import Lending
 from tutti import storage
 from tutti.errors import UsageError
 from tutti.tasks.agents.orchestrator import AgentFile
@@ -30,7 +27,6 @@ from tutti.tasks.synthesis.preferences.gates import OWN_GATES, fit_reason
 from tutti.tasks.synthesis.preferences.offering import draw_offer, needed_tools, read_vendors
 from tutti.tasks.synthesis.preferences.weights import shape_of
 from tutti.tasks.synthesis.preferences.wordings import read_wordings
-from tutti.tasks.synthesis.programs import PROGRAMS
 
 SHOWN = {
     "expert-1": {"prompt": 2.0, "completion": 8.0},
@@ -49,15 +45,6 @@ VERDICTS = (
     "select gate, count(*) as n, sum(cast(not passed as int)) as dropped, any_value(position) as p "
     "from gate_verdicts where task_set_id = $id group by gate order by p"
 )
-
-
-@pytest.fixture
-def catalog(
-    tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[storage.Catalog]:
-    monkeypatch.setitem(PROGRAMS, "lending", Lending())
-    with new_catalog(storage.Home(tmp_path / "store")) as opened:
-        yield opened
 
 
 async def lending_set(catalog: storage.Catalog, **asked: object) -> str:

@@ -1,14 +1,11 @@
 """Profiles of measured runs: shares with intervals, costs, texts by rule or by a teacher, files."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.conftest import NewCatalog
-from tests.synthesis.lending import Lending
 from tests.synthesis.measured import enter_attempts, lending_set, tasks_of
 from tests.synthesis.teacher.conftest import QUICK
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
@@ -26,7 +23,6 @@ from tutti.tasks.synthesis.preferences import (
 )
 from tutti.tasks.synthesis.preferences.describing import description_reason
 from tutti.tasks.synthesis.preferences.profile_file import Profile, Rate, Subject
-from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.teacher import TeacherEndpoint
 
 EXPERT = {"model": "big", "prices": {"prompt": 1.0, "completion": 2.0}, "latency_s": 30,
@@ -34,15 +30,6 @@ EXPERT = {"model": "big", "prices": {"prompt": 1.0, "completion": 2.0}, "latency
 AGENT = {"system": "Choose.", "tools": {"call_expert": {
     "description": "x", "experts": {"expert-1": EXPERT, "expert-2": EXPERT | {"model": "new"}},
 }}}  # fmt: skip
-
-
-@pytest.fixture
-def catalog(
-    tmp_path: Path, new_catalog: NewCatalog, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[storage.Catalog]:
-    monkeypatch.setitem(PROGRAMS, "lending", Lending())
-    with new_catalog(storage.Home(tmp_path / "store")) as opened:
-        yield opened
 
 
 async def measured(catalog: storage.Catalog) -> str:

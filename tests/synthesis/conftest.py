@@ -1,4 +1,4 @@
-"""A catalog in which the lending desk is a program."""
+"""A store with a domain that is small enough for tests."""
 
 from collections.abc import Iterator
 from pathlib import Path

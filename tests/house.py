@@ -17,12 +17,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("cli", "flows", "tasks", "storage", "bench")
 INSTALLED = ("cli", "flows", "tasks", "storage")
 """Packages of the wheel, in which no modules may import each other in a circle."""
-MAX_FILE_LINES = 400
+MAX_FILE_LINES = 500
 MAX_FLOW_LINES = 130  # a flow is a table of contents
 MAX_FUNCTION_LINES = 60
 MAX_NESTING = 3
 MAX_ARGUMENTS = 6
-MAX_FILES = 20  # side by side in one folder, tests included
+MAX_FILES = 25  # side by side in one folder, tests included
 BLOCKS = (
     ast.If,
     ast.For,

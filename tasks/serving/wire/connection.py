@@ -349,7 +349,10 @@ class Connection(PacedProtocol):
         # client would never read the answer.
         self._refused_at = time.monotonic()
         self.flush()
-        self._transport.write_eof()
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client has reset it: asyncio's own transport says so here
+            self._transport.abort()
 
     def _answer(self, refused: RequestRefused) -> None:
         first = head(status_line(refused.status), [*refused.headers, (b"Connection", b"close")])

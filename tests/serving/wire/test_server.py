@@ -1,6 +1,7 @@
 """The server's side of HTTP: what clients send, well and badly, and what they get."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -305,6 +306,16 @@ async def test_garbage_is_400_and_the_end(site: Site, garbage: bytes) -> None:
     assert (await client.answer())[0] == 400
     assert await client.rest() == b""
     assert site.exchanges == []
+
+
+async def test_a_client_that_has_gone_is_refused_quietly(site: Site) -> None:
+    """Its reset comes between the refusal and the end of the stream: asyncio's transport raised."""
+    gone = socket.create_connection(("127.0.0.1", site.server.port))
+    await until(lambda: site.server.connections, "it is connected")
+    (connection,) = site.server.connections
+    gone.close()
+    connection.data_received(b"\0\r\n\r\n")
+    await until(lambda: not site.server.connections, "it is let go")
 
 
 async def test_garbage_after_a_request_cannot_be_an_answer_to_it(site: Site) -> None:

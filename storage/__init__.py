@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from tutti.storage.write.conversation import spans_of as spans_of
     from tutti.storage.write.encode import storable as storable
     from tutti.storage.write.encode import to_arrow as to_arrow
+    from tutti.storage.write.last_used import LastUsed as LastUsed
     from tutti.storage.write.token_history import BrokenSpans as BrokenSpans
     from tutti.storage.write.token_history import TokenHistories as TokenHistories
     from tutti.storage.write.token_history import TokenHistory as TokenHistory

@@ -26,6 +26,9 @@ PLAIN = {"role", "content"}
 """The keys of a message without tools and reasoning."""
 TEXT_PARTS = frozenset(("text", "input_text", "output_text", "refusal"))
 MAX_EXACT = 2**53  # whole numbers below it are the same as an integer and as a float
+OWN_BYTES, MESSAGE_BYTES, LAST_BYTES, HASH_BYTES, KEPT_BYTES = 1000, 140, 16, 50, 1000
+"""Memory of a conversation, of each of its messages, of a message of its last prompt, of a form or
+an answered prompt, and of a context that a server keeps; measured."""
 MAX_CONTEXTS = 1000
 """Contexts that a server keeps, remembered per attempt: clients continue one of the last."""
 
@@ -57,7 +60,10 @@ class Conversation:
 
     def restart(self) -> None:
         """Forget all messages: they are new when they come again."""
-        self._positions: dict[int, list[int]] = {}
+        self._first_places: dict[int, int] = {}
+        self._later_places: dict[int, list[int]] = {}
+        """The positions of each key. Most have one: no list for it, which would take more memory
+        than all else and be looked at by every collection of garbage."""
         self._keys: list[int] = []
         """The key of each position, from the first."""
         self._forms: dict[int, int] = {}
@@ -71,6 +77,13 @@ class Conversation:
         self._last_positions: list[int] = []
         self._last_spans: list[dict[str, int]] = []
         self._first = self._count
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, as an estimate."""
+        hashes = len(self._forms) + len(self._answered)
+        messages = MESSAGE_BYTES * len(self._keys) + LAST_BYTES * len(self._last)
+        return OWN_BYTES + messages + HASH_BYTES * hashes + KEPT_BYTES * len(self._contexts)
 
     def observe(
         self,
@@ -88,7 +101,7 @@ class Conversation:
         that was answered and comes again was said again: its messages after its last answer and its
         instructions are new rows.
         """
-        seen = self._positions
+        seen = self._first_places
         keys = [
             key if (key := _plain_key(message)) in seen else self._key(message, key)
             for message in prompt
@@ -166,7 +179,7 @@ class Conversation:
                 continue
             key = keys[place]
             if key not in seen:
-                seen[key] = iter(self._positions.get(key, ()))
+                seen[key] = self._positions(key)
             position = next((p for p in seen[key] if p not in used), None)
             if position is None:
                 fresh.append(place)
@@ -175,10 +188,16 @@ class Conversation:
             positions.append(position)
         return positions, fresh, same
 
+    def _positions(self, key: int) -> Iterator[int]:
+        if (first := self._first_places.get(key)) is not None:
+            yield first
+            yield from self._later_places.get(key, ())
+
     def _take(self, key: int) -> int:
         position = self._count
         self._count += 1
-        self._positions.setdefault(key, []).append(position)
+        if self._first_places.setdefault(key, position) != position:
+            self._later_places.setdefault(key, []).append(position)
         self._keys.append(key)
         return position
 
@@ -203,7 +222,7 @@ class Conversation:
         if message.get("role") != "assistant" or not isinstance(content, str):
             return 0
         keys = map(_meaning, originals(content) if MARK in content else ())
-        return next((key for key in keys if key in self._positions), 0)
+        return next((key for key in keys if key in self._first_places), 0)
 
     def _row(self, message: Message, position: int, call_id: str | None) -> dict[str, Any]:
         columns = storable(message_columns(message))

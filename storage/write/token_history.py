@@ -10,10 +10,11 @@ two references.
 
 import sys
 from array import array
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from threading import Lock
 from typing import Any
+
+from tutti.storage.write.last_used import LastUsed
 
 ID_BYTES = 4  # ids are 32 bits wide, as their column
 BRANCHES = 8
@@ -69,30 +70,20 @@ class TokenHistories:
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes, self._bytes = max_bytes, 0
-        self._known: OrderedDict[str, TokenHistory] = OrderedDict()
-        self._lock = Lock()
+        self._known = LastUsed[TokenHistory](max_bytes)
 
     def observe(
         self, program: str, call_id: str, prompt: Sequence[int], completion: Sequence[int]
     ) -> list[Span]:
         """The spans of a prompt of `program`, whose calls come in order."""
-        with self._lock:
-            history = self._known.setdefault(program, TokenHistory())
-            self._known.move_to_end(program)
-            before = history.size
-            spans = history.observe(call_id, prompt, completion)
-            self._bytes += history.size - before
-            while self._bytes > self._max_bytes and len(self._known) > 1:
-                _, forgotten = self._known.popitem(last=False)
-                self._bytes -= forgotten.size
-            return spans
+        history = self._known.get(program) or TokenHistory()
+        spans = history.observe(call_id, prompt, completion)
+        self._known.put(program, history)
+        return spans
 
     def forget(self, program: str) -> None:
         """Forget a program that will make no more calls."""
-        with self._lock:
-            if (known := self._known.pop(program, None)) is not None:
-                self._bytes -= known.size
+        self._known.forget(program)
 
 
 class BrokenSpans(ValueError):

@@ -176,22 +176,21 @@ class Sent:
     statuses: dict[str, int]
     silent: list[bytes]
     """Requests that should have been answered and were not."""
-    start_mb: float
-    half_mb: float
-    end_mb: float
+    rss_mb: list[float]
+    """Memory at the start, and after each tenth of the requests."""
 
 
 async def bombard(service: Service, pid: int, port: int) -> Sent:
     """Send all requests, some at a time."""
-    sent = Sent({}, [], rss_mb(pid), 0.0, 0.0)
+    sent = Sent({}, [], [rss_mb(pid)])
     left = service.requests
 
     async def work() -> None:
         nonlocal left
         while left > 0:
             left -= 1
-            if left == service.requests // 2:
-                sent.half_mb = rss_mb(pid)
+            if left % (service.requests // 10) == 0:
+                sent.rss_mb.append(rss_mb(pid))
             # What has an end is waited for; what has none is left by us.
             data = service.fuzz.request()
             heard = await asyncio.wait_for(send_some(port, data), 2 * ANSWER_S)
@@ -201,7 +200,6 @@ async def bombard(service: Service, pid: int, port: int) -> Sent:
                 sent.silent.append(data)
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
-    sent.end_mb = rss_mb(pid)
     return sent
 
 
@@ -214,17 +212,17 @@ async def test_nothing_that_is_sent_stops_it(
         service: Service = await stack.enter_async_context(kind(tmp_path, new_catalog))
         pid, port = await stack.enter_async_context(running(service, tmp_path))
         sent = await bombard(service, pid, port)
+        print(f"\n{kind.__name__}: {service.requests} requests, {sorted(sent.statuses.items())}")
+        rss = ", ".join(f"{mb:.0f}" for mb in sent.rss_mb)
+        print(f"memory at the start and after each tenth: {rss} MB")
         assert await sound(port, service.path) == 200
         if kind is gateway:
             await check_gateway(port)
     held = json.loads((tmp_path / "held.json").read_text())
-    print(f"\n{kind.__name__}: {service.requests} requests, {dict(sorted(sent.statuses.items()))}")
     print(f"longest hold of the loop {held['held_ms']:.1f} ms of CPU, by {held['by']}")
-    mb = (sent.start_mb, sent.half_mb, sent.end_mb)
-    print(f"memory at the start, half-way and at the end: {mb[0]:.0f}, {mb[1]:.0f}, {mb[2]:.0f} MB")
     assert sent.silent == [], sent.silent[:3]
     assert held["held_ms"] < HELD_MS
-    assert sent.end_mb - sent.half_mb < GROWTH_MB
+    assert sent.rss_mb[-1] - sent.rss_mb[5] < GROWTH_MB
 
 
 async def check_gateway(port: int) -> None:

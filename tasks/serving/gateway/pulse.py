@@ -3,12 +3,16 @@
 import asyncio
 import gc
 import itertools
+import sys
 import time
 from collections import deque
 
 BEAT_S, YOUNG_BEATS = 0.02, 50
 KEPT = 1024
 COLLECT_S, COLLECT_AT_LAST_S = 60.0, 3600.0
+GROWN, GROWN_BLOCKS = 1.25, 100_000
+"""All garbage is collected when the interpreter's blocks have grown by that share and number: some
+10 MB."""
 
 
 class Pulse:
@@ -19,7 +23,7 @@ class Pulse:
         self._decisions: deque[float] = deque(maxlen=KEPT)
         self.decision_max_s = 0.0
         self.stall_max_s = 0.0
-        self._collected = time.monotonic()
+        self._collected, self._blocks = time.monotonic(), sys.getallocatedblocks()
 
     def decided(self, seconds: float) -> None:
         """Record the time of a decision."""
@@ -41,11 +45,12 @@ class Pulse:
             gc.collect(int(beat % YOUNG_BEATS == 0))
 
     def collect_all(self, now: float, busy: bool) -> None:
-        """Collect all cyclic garbage from time to time, preferably while no call waits: it takes
-        tens of milliseconds."""
-        if now - self._collected > (COLLECT_AT_LAST_S if busy else COLLECT_S):
+        """Collect all cyclic garbage from time to time, preferably while no call waits: it takes up
+        to tens of milliseconds; sooner when memory has grown."""
+        grown = sys.getallocatedblocks() > GROWN * self._blocks + GROWN_BLOCKS
+        if grown or now - self._collected > (COLLECT_AT_LAST_S if busy else COLLECT_S):
             gc.collect()
-            self._collected = now
+            self._collected, self._blocks = now, sys.getallocatedblocks()
 
     def now(self) -> float:
         """The clock used to time calls."""

@@ -53,6 +53,8 @@ class Fuzz:
     paths: tuple[str, ...] = PATHS
     call_paths: tuple[str, ...] = PATHS[:5]
     fields: tuple[str, ...] = FIELDS
+    released = 0.01
+    """Share of calls in whose place the program is released: programs end, as those of users do."""
 
     def __init__(self, seed: int, token: str) -> None:
         self.random = random.Random(seed)
@@ -162,9 +164,11 @@ class Fuzz:
 
     def call(self) -> bytes:
         """A sound request whose body may hold anything."""
-        body = self.body()
+        body, number = self.body(), self.random.randrange(200)
         path = self.random.choice(self.call_paths).encode()
-        program = b"X-Program-Id: p%d\r\n" % self.random.randrange(200)
+        if self.random.random() < self.released:
+            path, body = b"/programs/release", b'{"program_id": "p%d"}' % number
+        program = b"X-Program-Id: p%d\r\n" % number
         return (
             b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\n%bContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (path, program, len(body), body)
@@ -226,6 +230,7 @@ class SearchFuzz(Fuzz):
     paths = ("/retrieve", "/health", "/retrieve/", "/", "*", "//retrieve", "http://h/retrieve")
     call_paths = ("/retrieve",)
     fields = SEARCH_FIELDS
+    released = 0.0
 
     def sound(self) -> dict[str, Any]:
         """A search; one in five hundred of many long queries."""

@@ -61,8 +61,8 @@ def test_a_prompt_whose_start_was_edited_is_placed_in_linear_time() -> None:
     conversation, count = Conversation("attempt:1"), 500
     said = [{"role": "user", "content": "go on"}] * count
     conversation.observe("call:1", [{"role": "system", "content": "a"}, *said], None)
-    known = conversation._positions.items()
-    conversation._positions = {key: CountedPositions(positions) for key, positions in known}
+    known = conversation._later_places.items()
+    conversation._later_places = {key: CountedPositions(places) for key, places in known}
     edited = [{"role": "system", "content": "b"}, *said, said[0]]
     rows, spans = conversation.observe("call:2", edited, None)
     assert [row["position"] for row in rows] == [count + 1, count + 2]
@@ -71,7 +71,7 @@ def test_a_prompt_whose_start_was_edited_is_placed_in_linear_time() -> None:
         {"first": 1, "last": count},
         {"first": count + 2, "last": count + 2},
     ]
-    assert count <= CountedPositions.looks <= count + 2
+    assert count - 1 <= CountedPositions.looks <= count + 2
 
 
 def test_the_common_beginning_of_two_prompts_keeps_its_positions() -> None:

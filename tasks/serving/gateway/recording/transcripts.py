@@ -4,15 +4,14 @@ For agents that keep no record of their own: an unmodified agent is recorded whe
 points to the gateway.
 """
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.storage import Conversation, Home, KeptContext, Message, TokenHistories, query
+from tutti.storage import Conversation, Home, KeptContext, LastUsed, Message, TokenHistories, query
 
-MAX_PROGRAMS = 10_000  # beyond it, the program silent for longest is forgotten; its next prompt
-# is stored again in full
+MAX_BYTES = 512 * 2**20
+"""Of remembered messages; beyond it, the program silent for longest is forgotten, and its next
+prompt is stored again in full."""
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -21,15 +20,14 @@ class Transcripts:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._known: OrderedDict[str, Conversation] = OrderedDict()
-        self._threads: OrderedDict[str, Conversation] = OrderedDict()
+        self._known = LastUsed[Conversation](MAX_BYTES)
+        self._threads = LastUsed[Conversation](MAX_BYTES)
         """By program, the conversation of those whom its agent asks."""
-        self._lock = threading.Lock()
         self.tokens = TokenHistories()
         """The token ids of programs, also of those that keep their messages themselves."""
 
     def __contains__(self, program: str) -> bool:
-        return program in self._known
+        return self._known.get(program) is not None
 
     def rows(
         self,
@@ -42,9 +40,12 @@ class Transcripts:
 
         Calls of one program must come in order, one after the other.
         """
-        conversation = self._conversation(str(call["attempt_id"]), prompt, kept)
-        call_id = str(call["call_id"])
+        program, call_id = str(call["attempt_id"]), str(call["call_id"])
+        if (conversation := self._known.get(program)) is None:
+            first = self._next_position(program) if began_before(prompt, kept) else 0
+            conversation = Conversation(program, first)
         messages, spans = conversation.observe(call_id, prompt, answer, kept, repeats=True)
+        self._known.put(program, conversation)
         cell_id, sweep_id = call["cell_id"], call.get("sweep_id")
         for message in messages:
             message["cell_id"], message["sweep_id"] = cell_id, sweep_id
@@ -65,12 +66,9 @@ class Transcripts:
         another gateway, nor after the program was forgotten here.
         """
         program, call_id = str(call["attempt_id"]), str(call["call_id"])
-        with self._lock:
-            thread = self._threads.pop(program, None) or Conversation(call_id)
-            self._threads[program] = thread  # as the last
-            if len(self._threads) > MAX_PROGRAMS:
-                self._threads.popitem(last=False)
+        thread = self._threads.get(program) or Conversation(call_id)
         messages, spans = thread.observe(call_id, prompt, answer, kept)
+        self._threads.put(program, thread)
         name = thread.attempt_id
         for message in messages:
             message |= {"attempt_id": program, "thread": name, "cell_id": call["cell_id"]}
@@ -79,34 +77,16 @@ class Transcripts:
 
     def forget(self, program: str) -> None:
         """Forget a program that will make no more calls."""
-        with self._lock:
-            self._known.pop(program, None)
-            self._threads.pop(program, None)
+        self._known.forget(program)
+        self._threads.forget(program)
         self.tokens.forget(program)
 
     def restart(self, attempt_id: str) -> None:
         """Store the next prompt of a program in full: rows of an earlier one were lost."""
-        with self._lock:
-            known = self._known.get(attempt_id)
-            self._threads.pop(attempt_id, None)
-        if known is not None:
+        self._threads.forget(attempt_id)
+        if (known := self._known.get(attempt_id)) is not None:
             known.restart()
         self.tokens.forget(attempt_id)
-
-    def _conversation(
-        self, program: str, prompt: Sequence[Message], kept: KeptContext | None
-    ) -> Conversation:
-        with self._lock:
-            known = self._known.get(program)
-            if known is not None:
-                self._known.move_to_end(program)
-                return known
-        first = self._next_position(program) if began_before(prompt, kept) else 0
-        with self._lock:
-            made = self._known[program] = Conversation(program, first)
-            if len(self._known) > MAX_PROGRAMS:
-                self._known.popitem(last=False)
-        return made
 
     def _next_position(self, program: str) -> int:
         sql = "select max(position) + 1 as next from messages where attempt_id = $program"

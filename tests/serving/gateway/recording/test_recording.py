@@ -15,6 +15,7 @@ from tutti import storage
 from tutti.storage import BufferedWriter
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.calls.request import CallRequest
+from tutti.tasks.serving.gateway.recording import transcripts as transcripts_module
 from tutti.tasks.serving.gateway.recording.call_recorder import AT_ONCE, CallRecorder
 from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
 from tutti.tasks.serving.gateway.recording.record import MANY_BYTES, MANY_PIECES, CallRecord
@@ -164,6 +165,23 @@ def test_a_program_that_began_before_asks_the_store_on_the_writers_thread(
     writer.flush()
     assert request == ["store writer"]
     assert recorded(catalog) == ["u:a", "a:b", "u:c", "a:d", "u:e", "a:f"]
+
+
+def test_programs_beyond_the_memory_for_messages_are_stored_again_in_full(
+    catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs that never end cannot fill a gateway's memory; nothing of theirs is lost."""
+    size = storage.Conversation("agent").size
+    monkeypatch.setattr(transcripts_module, "MAX_BYTES", 3 * size)
+    recording = recorder_of(writer, Transcripts(catalog.home), catalog)
+    recording.keep(ended(1, [said("user", "a")], "b"))
+    recording.keep(ended(2, [said("user", "x")], "y", program="other"))
+    recording.keep(ended(3, [said("user", "x")], "y", program="third"))
+    writer.may_commit.set()
+    writer.flush()
+    recording.keep(ended(4, [said("user", "a"), said("assistant", "b"), said("user", "c")], "d"))
+    writer.flush()
+    assert recorded(catalog) == ["u:a", "a:b", "u:a", "a:b", "u:c", "a:d"]
 
 
 def test_what_cannot_be_recorded_is_counted_and_costs_no_other(

@@ -1,0 +1,30 @@
+"""Garbage of a gateway that is never idle is collected before it takes much memory."""
+
+import gc
+import time
+import weakref
+
+from tutti.tasks.serving.gateway.pulse import COLLECT_S, GROWN, GROWN_BLOCKS, Pulse
+
+
+class Cycle:
+    """Refers to itself: only a collection frees it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_garbage_is_collected_when_memory_has_grown_though_calls_wait() -> None:
+    """It was collected once an hour: 300 bytes a fuzzed request, half a gigabyte in that time."""
+    gc.collect()  # that of other tests
+    pulse, now = Pulse(), time.monotonic()
+    garbage = Cycle()
+    alive = weakref.ref(garbage)
+    del garbage
+    pulse.collect_all(now, busy=True)
+    pulse.collect_all(now + COLLECT_S + 1, busy=True)
+    assert alive() is not None, "memory has not grown: calls are not stopped for it"
+    blocks = [object() for _ in range(int((GROWN - 1) * pulse._blocks) + GROWN_BLOCKS + 10_000)]
+    pulse.collect_all(now, busy=True)
+    assert alive() is None
+    del blocks

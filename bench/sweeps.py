@@ -200,8 +200,8 @@ def _environment(**values: str) -> Iterator[None]:
 
 def again(plan: Plan, tasks: TaskSet) -> Plan:
     """Plan again from scratch: every id is computed."""
-    task_set = replace(tasks, task_set_id=plan.set_up.task_set.task_set_id)
-    made = plan_of(plan.suite, replace(plan.set_up, task_set=task_set))
+    task_set = replace(tasks, task_set_id=plan.config.task_set.task_set_id)
+    made = plan_of(plan.suite, replace(plan.config, task_set=task_set))
     assert made.sweep_id == plan.sweep_id, "the same inputs give the same plan"
     return made
 
@@ -231,16 +231,16 @@ def finish(plan: Plan, cell: Cell, samples: Sequence[Sample], catalog: Catalog) 
     point |= {
         "concurrency": cell.concurrency,
         "repeat": cell.repeat,
-        "model": plan.set_up.model_name,
+        "model": plan.config.model_name,
     }
-    point |= {"benchmark": plan.suite.benchmark_name, "engine_id": plan.set_up.engine_id}
+    point |= {"benchmark": plan.suite.benchmark_name, "engine_id": plan.config.engine_id}
     attempts = [
         point
         | {name: value for name, value in state.items() if name != "state"}
         | {"ended_at": at, "answer": "7", "score": 1.0, "correct": True, "calls": 1, "steps": 1}
         for state in states
     ]
-    scorer = plan.set_up.task_set.benchmark.scoring
+    scorer = plan.config.task_set.benchmark.scoring
     named = {"scorer": scorer.name, "scorer_version": scorer.version, "value": 1.0}
     named |= {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id, "correct": True, "scored_at": at}
     scores = [named | {"attempt_id": state["attempt_id"]} for state in states]

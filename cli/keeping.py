@@ -19,7 +19,7 @@ OF_MEASURED, OF_JUDGED = ("k", "models"), ("usd", "calls")
 
 
 @dataclass(frozen=True)
-class Keeping:
+class TaskSetFilter:
     """What was asked of a stored set."""
 
     task_set: str

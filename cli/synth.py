@@ -13,7 +13,7 @@ import typer
 
 from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow
-from tutti.cli.keeping import Keeping
+from tutti.cli.keeping import TaskSetFilter
 from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.synth_documents import about_documents, shown_set
 from tutti.errors import UsageError
@@ -120,7 +120,7 @@ def synth(
             wanted |= {"teacher": teacher, "topic": topic, "usd": usd, "calls": calls}
             typer.echo(about_documents(wanted, models, plan, as_json))
         elif teacher or topic:
-            _refuse(library, "a teacher's domain has no families; --size says how many wishes")
+            _refuse(library, "a teacher's domain has no families; --size says how many intents")
             limits = {"usd": usd, "calls": calls, "intents": size}.items()
             spent = {name: value for name, value in limits if value is not None}
             asked = {"teacher": teacher, "topic": topic, "seed": seed} | spent
@@ -128,7 +128,7 @@ def synth(
         elif band or agreement is not None or judge or domain.startswith("task_set:"):
             _refuse(given | library, "a stored set's tasks are kept, not made")
             flags = {"k": k, "models": tuple(model or ()), "usd": usd, "calls": calls}
-            made = Keeping(domain, band, agreement, judge, flags).made(models)
+            made = TaskSetFilter(domain, band, agreement, judge, flags).made(models)
             typer.echo(shown_set(made, as_json))
         elif domain == STDLIB:
             _refuse(given | ({"plan": True} if plan else {}), NOT_OF_STDLIB)

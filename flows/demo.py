@@ -52,12 +52,12 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
             lesson_id = await make_tasks(lesson.tasks, library, catalog, log, "lesson tasks")
             load_set, lessons = (made_tasks(each, catalog) for each in (load_id, lesson_id))
             async with open_bench(entries, library, catalog, log) as bench:
-                sweep = plan_of(load, bench.set_up(load, load_set))
+                sweep = plan_of(load, bench.config(load, load_set))
                 await run_plan(sweep, bench, run)
-                before = plan_of(lesson, bench.set_up(lesson, lessons))
+                before = plan_of(lesson, bench.config(lesson, lessons))
                 await run_plan(before, bench, run)
                 tuned = await teach(run.log, lesson_id, bench, parameters, run)
-                after = plan_of(lesson, bench.set_up(lesson, lessons, tuned))
+                after = plan_of(lesson, bench.config(lesson, lessons, tuned))
                 await run_plan(after, bench, run, adapter=tuned)
         sweeps = [sweep.sweep_id, before.sweep_id, after.sweep_id]
         notes = {"new family": NEW_FAMILY, "adapter": tuned.adapter_id}

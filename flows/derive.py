@@ -13,7 +13,7 @@ from tutti.flows.teaching import TeacherCalls, serve_teachers
 from tutti.storage import content_hash
 from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.synthesis import TeacherDesk, open_teachers
+from tutti.tasks.synthesis import TeacherPool, open_teachers
 from tutti.tasks.synthesis.preferences import (
     PreferenceRequest,
     Profile,
@@ -99,11 +99,11 @@ async def _described(profile: Profile, request: ProfileRequest, models: Path, ru
 @contextlib.asynccontextmanager
 async def _desk(
     request: Budgeted, names: Sequence[str], models: Path, run: Run
-) -> AsyncIterator[TeacherDesk]:
+) -> AsyncIterator[TeacherPool]:
     """The named models behind a gateway, and what they may spend."""
     calls = TeacherCalls(content_hash(request.model_dump(mode="json"))[:16])
     async with serve_teachers(names, models, run.catalog, run.log, calls) as served:
-        yield TeacherDesk(
+        yield TeacherPool(
             [endpoint for endpoint, _ in served],
             [prices for _, prices in served],
             TeacherBudget(request.usd, request.calls),

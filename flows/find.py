@@ -24,7 +24,7 @@ from tutti.tasks.runs import Run, open_run
 from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.plan import TaskSet, library_of, other_models, plan_of, task_set_of
-from tutti.tasks.sweeps.run import Bench, Spending, open_bench, run_plan
+from tutti.tasks.sweeps.run import Bench, BudgetTracker, open_bench, run_plan
 from tutti.tasks.sweeps.search import (
     Objectives,
     Probe,
@@ -72,7 +72,7 @@ async def find_concurrency(
             async with open_bench(
                 entries, library, run.catalog, run.log, engines=suite.execution.engines
             ) as bench:
-                levels = _Levels(suite, task_set, bench, run, Spending(suite.budget))
+                levels = _Levels(suite, task_set, bench, run, BudgetTracker(suite.budget))
                 found = [
                     await find_highest(label, lowest, objectives, levels.measure)
                     for label in suite.each_policy
@@ -89,12 +89,12 @@ class _Levels:
     task_set: TaskSet
     bench: Bench
     run: Run
-    spending: Spending
+    spending: BudgetTracker
 
     async def measure(self, policy: str, level: int, repeats: int, limit_s: float) -> Probe | str:
         """What a level's cells came to; or why they are not complete."""
         probe = probe_suite(self.suite, policy, level, repeats, limit_s)
-        plan = plan_of(probe, self.bench.set_up(probe, self.task_set), whole=self.suite)
+        plan = plan_of(probe, self.bench.config(probe, self.task_set), whole=self.suite)
         await run_plan(plan, self.bench, self.run, self.spending)
         cells = [cell.cell_id for cell in plan.cells]
         if left := never_run(self.run.catalog, cells):

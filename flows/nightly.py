@@ -35,7 +35,7 @@ from tutti.tasks.progress import in_flow_run
 from tutti.tasks.project import MODELS, SUITES
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.sweeps.run import Spending
+from tutti.tasks.sweeps.run import BudgetTracker
 from tutti.tasks.sweeps.spec import Suite
 
 
@@ -67,7 +67,7 @@ async def _nights(suite_file: Path, models: Path, night: date | None) -> dict[st
         with open_run("nightly", parameters) as run:
             known = night_records(run.catalog, file.name)
             due = nights_due(file, known, planned_for(), datetime.now(UTC), night)
-            spending = Spending(file.budget)
+            spending = BudgetTracker(file.budget)
             for each in due.nights:
                 untold = each
                 record, results = await _measured(file, each, models, spending, due.notes, run)
@@ -84,7 +84,7 @@ async def _measured(
     file: NightFile,
     night: Night,
     models: Path,
-    spending: Spending,
+    spending: BudgetTracker,
     notes: Sequence[str],
     run: Run,
 ) -> tuple[Record, Sequence[StageResult]]:

@@ -11,7 +11,7 @@ from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.sweeps.plan import library_of
-from tutti.tasks.sweeps.run import Spending, run_suite
+from tutti.tasks.sweeps.run import BudgetTracker, run_suite
 from tutti.tasks.sweeps.spec import Suite, parts
 
 DEFAULT_SUITE = Suite(name="eval", concurrency=(2, 8))
@@ -37,7 +37,7 @@ async def measure(
     models: Path,
     run: Run,
     publish: bool = True,
-    whole: Spending | None = None,
+    whole: BudgetTracker | None = None,
 ) -> str:
     """Measure what is missing of a suite and report it, within `whole`, the spending that it is a
     part of; returns the sweep's id."""

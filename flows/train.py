@@ -62,7 +62,7 @@ async def train(
             else:
                 card = await train_from_scratch(log, task_set, out, parameters, catalog)
             async with open_bench(entries, library, catalog, log) as bench:
-                plan = plan_of(suite, bench.set_up(suite, made_tasks(task_set, catalog)))
+                plan = plan_of(suite, bench.config(suite, made_tasks(task_set, catalog)))
                 await run_plan(plan, bench, run)
         card = card | await _measured(plan.sweep_id, catalog, log)
         (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")

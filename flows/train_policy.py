@@ -76,7 +76,7 @@ async def train_policy(job: PolicyJob = POCKET, models: Path = MODELS) -> dict[s
             async with bench_of(serving, library, catalog, log) as bench:
                 adapter = adapter_of(job, checkpoint_id(serving.model))
                 rolled, held = (
-                    bench.set_up(s, t, adapter) for s, t in zip(suites, sets, strict=True)
+                    bench.config(s, t, adapter) for s, t in zip(suites, sets, strict=True)
                 )
                 cells = plan_policy(job, rolled, held, catalog.home)
                 checkpoint = await learn(log, job, cells, bench, run)

@@ -25,7 +25,7 @@ from tutti.tasks.serving.registry import Prices
 from tutti.tasks.serving.scheduling import Program
 from tutti.tasks.sweeps.judge.compare import SampledTasks
 from tutti.tasks.sweeps.judge.gates import FIGURES
-from tutti.tasks.sweeps.run import Spending
+from tutti.tasks.sweeps.run import BudgetTracker
 from tutti.tasks.sweeps.run.command_task import take_spent
 from tutti.tasks.sweeps.spec import Budget
 from tutti.tasks.synthesis.teacher import BudgetSpent, Meter, TeacherBudget
@@ -126,8 +126,8 @@ def test_imports_and_figures(calls: list[CallCost]) -> None:
 def test_the_budget_of_a_run(calls: list[CallCost], is_whole: bool) -> None:
     """It ends with the first unknown cost or once it is spent, whichever comes first."""
     limit = 5 * USD
-    whole = Spending(Budget(usd=limit))
-    spending = Spending(Budget(), whole) if is_whole else whole
+    whole = BudgetTracker(Budget(usd=limit))
+    spending = BudgetTracker(Budget(), whole) if is_whole else whole
     for place, call in enumerate(calls, 1):
         spending.add(Cost.of([call.usd]))
         reason, so_far = spending.spent(), calls[:place]

@@ -36,12 +36,12 @@ from tutti.tasks.serving.external_endpoint import ExternalEndpoint
 from tutti.tasks.serving.process import Child, answers, claim_port
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.services import open_gateway
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import plan_of
-from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import LIBRARY, TaskSet
 from tutti.tasks.sweeps.run.bench import Services
-from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.runner import Execution, run_cell
 from tutti.tasks.sweeps.spec.suite import Suite
 from tutti.tasks.task_sets import Task
@@ -109,7 +109,7 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
     )
     tasks = task_set(count, tools)
     ids = (served.engine_id, "checkpoint:bench", "mock", "index:bench")
-    plan = plan_of(suite, SetUp(tasks, *ids))
+    plan = plan_of(suite, CellConfig(tasks, *ids))
     enter_plan(plan, catalog)
     with open_gateway(served, catalog) as client:
         services = Services(served, client, url)
@@ -119,7 +119,7 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
             if row["role"] == "gateway"
         )  # fmt: skip
         planned_mb, before, began = _rss_mb(), _cpu(owner), time.perf_counter()
-        spending = Spending(suite.budget)
+        spending = BudgetTracker(suite.budget)
         execution = Execution(plan, services, catalog, "run:bench", lease, spending)
         done = asyncio.run(run_cell(execution, plan.cells[0]))
         seconds, spent = time.perf_counter() - began, _cpu(owner) - before

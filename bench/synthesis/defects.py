@@ -13,7 +13,7 @@ from bench.synthesis import domain_defects as tools
 from bench.synthesis import task_defects as tasks_
 from bench.synthesis.planting import Planter
 from tutti.tasks.synthesis.domains import Domain, DomainTask, Toolkit
-from tutti.tasks.synthesis.gating.gate import Gate, GateBench
+from tutti.tasks.synthesis.gating.gate import Gate, GateContext
 from tutti.tasks.synthesis.gating.seen import Seen
 
 PLANTERS = (
@@ -132,23 +132,23 @@ def _plant(
 async def count_caught(
     defects: Sequence[Defect],
     tasks: Sequence[DomainTask],
-    bench: GateBench,
+    context: GateContext,
     gates: Mapping[str, Gate],
 ) -> DefectReport:
     """Judge good tasks of the bench's domain, then each defect by the gates in order until one
     rejects it. The bench's `benchmarks` should have `BENCHMARK_TEXTS`. Raises ToolkitFailed."""
     report = DefectReport({}, len(tasks))
     left = list(tasks)
-    await _replay(bench, left)
+    await _replay(context, left)
     for name, gate in gates.items():
-        verdicts = await gate.judge(left, bench)
+        verdicts = await gate.judge(left, context)
         judged = list(zip(left, verdicts, strict=True))
         report.false_drops += [
             f"{name}: {task.task_id}: {found.reason}" for task, found in judged if not found.passed
         ]
         left = [task for task, found in judged if found.passed]
     for defect in defects:
-        rejected = await _first_rejection(defect, bench, gates)
+        rejected = await _first_rejection(defect, context, gates)
         count = report.counts.setdefault(defect.planter.gates[0], DefectCount())
         count.planted += 1
         if rejected is None:
@@ -161,35 +161,35 @@ async def count_caught(
 
 
 async def _first_rejection(
-    defect: Defect, bench: GateBench, gates: Mapping[str, Gate]
+    defect: Defect, context: GateContext, gates: Mapping[str, Gate]
 ) -> tuple[str, str] | None:
     """The gate that rejects a defect, and why."""
-    same = defect.domain is bench.domain
-    facts = bench.facts if same else {}
-    own = replace(bench, domain=defect.domain, seen=Seen(), replays={}, ruled={}, facts=facts)
-    changed = defect.domain.toolkit != bench.domain.toolkit
-    if changed or defect.domain.records != bench.domain.records:
+    same = defect.domain is context.domain
+    facts = context.facts if same else {}
+    own = replace(context, domain=defect.domain, seen=Seen(), replays={}, ruled={}, facts=facts)
+    changed = defect.domain.toolkit != context.domain.toolkit
+    if changed or defect.domain.records != context.domain.records:
         async with Toolkit(defect.domain) as toolkit:
             return await _judge(defect, replace(own, toolkit=toolkit), gates)
     return await _judge(defect, own, gates)
 
 
 async def _judge(
-    defect: Defect, bench: GateBench, gates: Mapping[str, Gate]
+    defect: Defect, context: GateContext, gates: Mapping[str, Gate]
 ) -> tuple[str, str] | None:
     if "duplicates" in gates and defect.planter.gates[0] == "duplicates":
-        await gates["duplicates"].judge([defect.original], bench)
+        await gates["duplicates"].judge([defect.original], context)
     for name, gate in gates.items():
-        if not bench.replays and name not in ("parses", "records"):
-            await _replay(bench, [defect.task])
-        (found,) = await gate.judge([defect.task], bench)
+        if not context.replays and name not in ("parses", "records"):
+            await _replay(context, [defect.task])
+        (found,) = await gate.judge([defect.task], context)
         if not found.passed:
             return name, found.reason
     return None
 
 
-async def _replay(bench: GateBench, tasks: Sequence[DomainTask]) -> None:
+async def _replay(context: GateContext, tasks: Sequence[DomainTask]) -> None:
     """Fill the replays, as the gate `executes` does, so that gates can be tried without it."""
-    replays = await bench.toolkit.replay(tasks)
+    replays = await context.toolkit.replay(tasks)
     ids = [task.task_id for task in tasks]
-    bench.replays.update(zip(ids, replays, strict=True))
+    context.replays.update(zip(ids, replays, strict=True))

@@ -11,7 +11,7 @@ from bench.synthesis.task_defects import BENCHMARK_TEXTS
 from tutti.tasks.synthesis import DomainRequest
 from tutti.tasks.synthesis.domains import DomainTask, Toolkit
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.synthesis.gating.gate import GateBench
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.gating.seen import Seen
 from tutti.tasks.synthesis.making.instance import judge, proposed
 from tutti.tasks.task_sets import Judged
@@ -63,21 +63,21 @@ async def _plant(request: DomainRequest, seed: int) -> PlantedResult:
         domain, candidates = proposed(request, number)
         drawn = list(itertools.islice(candidates, request.wanted(number)))
         async with Toolkit(domain) as toolkit:
-            bench = GateBench(domain, toolkit, request.program.solve, BENCHMARK_TEXTS)
-            judged = await judge(drawn, bench)
+            context = GateContext(domain, toolkit, request.program.solve, BENCHMARK_TEXTS)
+            judged = await judge(drawn, context)
             shown += len(judged)
             drops += [f"{each.gates[-1]}: {each.reason}" for each in judged if each.reason]
             if not reports:
-                bench = replace(bench, seen=Seen(), facts={})
-                reports.append(await _with_defects(bench, judged, seed))
+                context = replace(context, seen=Seen(), facts={})
+                reports.append(await _with_defects(context, judged, seed))
     return PlantedResult(reports[0], shown, drops + reports[0].false_drops)
 
 
 async def _with_defects(
-    bench: GateBench, judged: Sequence[Judged[DomainTask]], seed: int
+    context: GateContext, judged: Sequence[Judged[DomainTask]], seed: int
 ) -> DefectReport:
     # What they lead to is not stated, as with candidates: the gates have only themselves.
     passed = [each.task for each in judged if each.reason is None]
     tasks = [task.model_copy(update={"expected": ""}) for task in passed]
-    defects = seed_defects(Random(seed), bench.domain, tasks, PER_GATE)
-    return await count_caught(defects, tasks, bench, GATES)
+    defects = seed_defects(Random(seed), context.domain, tasks, PER_GATE)
+    return await count_caught(defects, tasks, context, GATES)

@@ -23,7 +23,7 @@ from tutti.storage import Home, held, open_catalog
 from tutti.tasks.progress import StageLog
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan import Cell, Plan, enter_plan, library_of, serving_of, task_set_of
-from tutti.tasks.sweeps.run import Attempts, Bench, Execution, Spending, bench_of, run_cell
+from tutti.tasks.sweeps.run import Attempts, Bench, BudgetTracker, Execution, bench_of, run_cell
 from tutti.tasks.training.policy import (
     PolicyJob,
     as_sampled,
@@ -38,10 +38,10 @@ TOKENS = {"logprobs": True, "return_token_ids": True}
 
 async def straight(plan: Plan, cell: Cell, bench: Bench) -> None:
     """All attempts of a cell at the engine itself."""
-    services, model = await bench.services(), plan.set_up.model
+    services, model = await bench.services(), plan.config.model
     assert model is not None, "a registry's entry"
     asking = model.model_copy(update={"request": {**model.request, **TOKENS}})
-    plan = replace(plan, set_up=replace(plan.set_up, model=asking))
+    plan = replace(plan, config=replace(plan.config, model=asking))
     await asyncio.to_thread(services.engine.reset)
     waiting = iter(enumerate(cell.samples))
     url = services.engine.address.url
@@ -66,12 +66,12 @@ async def measure(pairs: int, home: Home) -> list[tuple[float, float]]:
         sets = [await task_set_of(suite, library, catalog, log) for suite in suites]
         serving = serving_of({job.base: model}, catalog)
         bench = await stack.enter_async_context(bench_of(serving, library, catalog, log))
-        ups = [bench.set_up(s, t) for s, t in zip(suites, sets, strict=True)]
+        ups = [bench.config(s, t) for s, t in zip(suites, sets, strict=True)]
         plan = plan_policy(job, ups[0], ups[1]).rollouts
         services = await bench.services()
         enter_plan(plan, catalog)
         lease = stack.enter_context(held(catalog, plan.sweep_id))
-        spending = Spending(plan.suite.budget)
+        spending = BudgetTracker(plan.suite.budget)
         execution = Execution(plan, services, catalog, "run:bench", lease, spending)
         found = [await _pair(execution, bench, nth) for nth in range(pairs + 1)]
     return found[1:]  # the first warms both

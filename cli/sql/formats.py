@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from tutti.cli.failures import UsageError
-from tutti.cli.sql.rows import Look, Rows, interruptible, text_of, to_json
+from tutti.cli.sql.rows import Rows, TerminalStyle, interruptible, text_of, to_json
 from tutti.cli.sql.table import as_table
 from tutti.terminal import shown
 
@@ -25,7 +25,7 @@ FORMULA = frozenset("=+-@\t\r\n\uff0b\uff0d\uff1d\uff20")
 NUMBER = re.compile(r"[+-]?[\d.,]+(?:e[+-]?\d+)?", re.I)
 
 
-def as_csv(rows: Rows, look: Look) -> Iterator[str]:
+def as_csv(rows: Rows, look: TerminalStyle) -> Iterator[str]:
     """CSV with a header; lists and structs as JSON, an empty field for NULL. A text that a
     spreadsheet would run begins with an apostrophe."""
 
@@ -39,7 +39,7 @@ def as_csv(rows: Rows, look: Look) -> Iterator[str]:
         yield _csv_lines([[v if type(v) in AS_IT_IS else cell(v) for v in row] for row in batch])
 
 
-def as_json(rows: Rows, look: Look) -> Iterator[str]:
+def as_json(rows: Rows, look: TerminalStyle) -> Iterator[str]:
     """One array of objects, a line each; NaN and infinities, which JSON lacks, are null."""
     before = "["
     for batch in rows.batches():
@@ -50,7 +50,7 @@ def as_json(rows: Rows, look: Look) -> Iterator[str]:
     yield "[]\n" if before == "[" else "]\n"
 
 
-TEXT_FORMATS: dict[str, Callable[[Rows, Look], Iterator[str]]] = {
+TEXT_FORMATS: dict[str, Callable[[Rows, TerminalStyle], Iterator[str]]] = {
     "table": as_table,
     "csv": as_csv,
     "json": as_json,

@@ -22,7 +22,7 @@ _worker = ThreadPoolExecutor(1, thread_name_prefix="duckdb")  # starts its threa
 
 
 @dataclass(frozen=True)
-class Look:
+class TerminalStyle:
     """What a terminal allows: its width (None: any), and whether it knows bold and dim."""
 
     width: int | None = None

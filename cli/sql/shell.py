@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from tutti.cli.failures import UsageError
 from tutti.cli.sql.completion import Names, names_of
 from tutti.cli.sql.formats import TEXT_FORMATS, format_of, write_parquet, writing
-from tutti.cli.sql.rows import Look, Rows
+from tutti.cli.sql.rows import Rows, TerminalStyle
 from tutti.cli.sql.statements import changed, chosen_parameters, counted, execute, gives_rows, parse
 from tutti.storage import Catalog, connect
 from tutti.storage import catalog as cat
@@ -39,7 +39,7 @@ class Shell:
     show: Callable[[Iterator[str]], bool]
     """Shows text that may be long; False when the user had enough before its end."""
     say: Callable[[str], None]
-    look: Callable[[], Look]
+    look: Callable[[], TerminalStyle]
     output: str = "table"
     out: Path | None = None
     """Where the next result goes; None is the terminal."""
@@ -110,7 +110,7 @@ class Shell:
 
     def _to_file(self, rows: Rows, output: str, out: Path) -> str:
         with writing(out) as path, path.open("w", encoding="utf-8", newline="") as stream:
-            stream.writelines(TEXT_FORMATS[output](rows, Look()))
+            stream.writelines(TEXT_FORMATS[output](rows, TerminalStyle()))
         self.out = None
         return f"{counted(rows.count)} to {out}"
 

@@ -18,7 +18,7 @@ import duckdb
 
 from tutti.cli.failures import UsageError
 from tutti.cli.sql.formats import TEXT_FORMATS, format_of, write_parquet, writing
-from tutti.cli.sql.rows import Look, Rows, interruptible
+from tutti.cli.sql.rows import Rows, TerminalStyle, interruptible
 from tutti.storage import connect, macros_named
 
 STDOUT = Path("/dev/stdout")
@@ -118,11 +118,11 @@ def chosen_parameters(statement: duckdb.Statement, parameters: dict[str, Any]) -
     return {name: parameters[name] for name in statement.named_parameters}
 
 
-def look_of(stream: TextIO) -> Look:
+def look_of(stream: TextIO) -> TerminalStyle:
     """The terminal's width and styles; neither where the stream is none."""
     if not stream.isatty():
-        return Look()
-    return Look(shutil.get_terminal_size().columns, styled=True)
+        return TerminalStyle()
+    return TerminalStyle(shutil.get_terminal_size().columns, styled=True)
 
 
 def _check_parameters(statements: list[duckdb.Statement], parameters: dict[str, Any]) -> None:

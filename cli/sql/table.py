@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.cells import cell_len, chop_cells
 
-from tutti.cli.sql.rows import Look, Rows, text_of
+from tutti.cli.sql.rows import Rows, TerminalStyle, text_of
 from tutti.terminal import shown
 
 MIN_COLUMN = 10  # a table whose columns must be narrower than this is turned on its side
@@ -19,7 +19,7 @@ MAX_COLUMN = 100  # where no terminal says how wide a table may be
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
-def as_table(rows: Rows, look: Look) -> Iterator[str]:
+def as_table(rows: Rows, look: TerminalStyle) -> Iterator[str]:
     """A box of columns; one too narrow for them shows each row on its side instead."""
     batches = ([[cell_of(value) for value in row] for row in batch] for batch in rows.batches())
     first = next(batches, [])
@@ -43,7 +43,7 @@ def _box(numeric: list[bool], lines: Iterator[list[str]], widths: list[int]) -> 
     yield _rule("└─┴┘", widths)
 
 
-def _records(names: list[str], lines: Iterator[list[str]], look: Look) -> Iterator[str]:
+def _records(names: list[str], lines: Iterator[list[str]], look: TerminalStyle) -> Iterator[str]:
     """Each row on its side: a line a column."""
     edge = max(map(_width, names))
     room = max(MIN_COLUMN, (look.width or MAX_COLUMN) - edge - 3)

@@ -31,13 +31,13 @@ def _run_command(text: str) -> None:
     """Run a command of the prompt, such as `.schema attempts`."""
     from tutti.cli.sql.commands import run_command
     from tutti.cli.sql.prompt import say, show
-    from tutti.cli.sql.rows import Look
+    from tutti.cli.sql.rows import TerminalStyle
     from tutti.cli.sql.shell import Shell
     from tutti.cli.sql.statements import look_of
     from tutti.storage import open_catalog
 
-    def look() -> Look:
-        return look_of(sys.stdout) if sys.stdout.isatty() else Look(80)
+    def look() -> TerminalStyle:
+        return look_of(sys.stdout) if sys.stdout.isatty() else TerminalStyle(80)
 
     with open_catalog() as catalog:
         shell = Shell(catalog, show, say, look)

@@ -16,7 +16,7 @@ from tutti.tasks.nights.spec import Night, NightFile
 from tutti.tasks.nights.verdict import MeasuredStage, StageResult, judge_stage
 from tutti.tasks.retrieval import RetrievalError
 from tutti.tasks.serving import PriceError, RegistryError, ServingError
-from tutti.tasks.sweeps.run import Spending
+from tutti.tasks.sweeps.run import BudgetTracker
 from tutti.tasks.sweeps.spec import Suite
 
 Measure = Callable[[Suite], Awaitable[str]]
@@ -35,7 +35,7 @@ class NightContext:
     last: Record | None
     """The night that margins refer to; None where no earlier one was accepted."""
     catalog: Catalog
-    spending: Spending
+    spending: BudgetTracker
     """Of the run's nights together."""
 
 

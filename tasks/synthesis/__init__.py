@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.making.plan import plan_domain_set as plan_domain_set
     from tutti.tasks.synthesis.making.request import DomainRequest as DomainRequest
     from tutti.tasks.synthesis.making.request import NothingMade as NothingMade
-    from tutti.tasks.synthesis.making.teachers import TeacherDesk as TeacherDesk
+    from tutti.tasks.synthesis.making.teachers import TeacherPool as TeacherPool
     from tutti.tasks.synthesis.making.teachers import open_teachers as open_teachers
     from tutti.tasks.synthesis.programs import PROGRAMS as PROGRAMS
     from tutti.tasks.synthesis.task import question_task as question_task

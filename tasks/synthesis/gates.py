@@ -28,7 +28,7 @@ CONCURRENCY = 8
 
 
 @dataclass
-class LibraryBench:
+class LibraryContext:
     """What the gates may use."""
 
     toolbox: Toolbox
@@ -43,7 +43,7 @@ class Duplicates:
 
     name = "duplicates"
 
-    async def judge(self, tasks: Sequence[Task], bench: LibraryBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: LibraryContext) -> list[Verdict]:
         """The later of two is rejected."""
         return [verdict(reason) for reason in duplicate_reasons(tasks)]
 
@@ -53,13 +53,13 @@ class Oracle:
 
     name = "oracle"
 
-    async def judge(self, tasks: Sequence[Task], bench: LibraryBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: LibraryContext) -> list[Verdict]:
         """Raises ToolUnavailable if a tool's service fails: no verdict is better than a wrong
         one."""
 
         async def one(task: Task) -> Verdict:
-            found = await _solved(task, bench)
-            bench.on_progress(len(bench.solved), len(tasks))
+            found = await _solved(task, context)
+            context.on_progress(len(context.solved), len(tasks))
             return found
 
         return await _each(tasks, one)
@@ -70,11 +70,11 @@ class NoOp:
 
     name = "no_op"
 
-    async def judge(self, tasks: Sequence[Task], bench: LibraryBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: LibraryContext) -> list[Verdict]:
         """A task that needs no tools is rejected."""
 
         async def one(task: Task) -> Verdict:
-            question, environment = opening(task.inputs["question"]), Environment(bench.toolbox)
+            question, environment = opening(task.inputs["question"]), Environment(context.toolbox)
             idle = await run_attempt(question, NoOpModel(), environment, AttemptLimits())
             is_solved = score_exact(idle.answer, task.target["answer"]).correct
             return verdict("solved without tools" if is_solved else "")
@@ -95,13 +95,13 @@ async def _each(tasks: Sequence[Task], one: Callable[[Task], Awaitable[Verdict]]
     return list(await asyncio.gather(*(in_turn(task) for task in tasks)))
 
 
-async def _solved(task: Task, bench: LibraryBench) -> Verdict:
+async def _solved(task: Task, context: LibraryContext) -> Verdict:
     oracle = OracleModel(FAMILIES[task.family].solve(task.slots), boxed("ANSWER"))
-    question, environment = opening(task.inputs["question"]), Environment(bench.toolbox)
+    question, environment = opening(task.inputs["question"]), Environment(context.toolbox)
     solved = await run_attempt(question, oracle, environment, AttemptLimits())
     if solved.status == "infra_error":
         raise ToolUnavailable(solved.error_message or "a tool failed")
-    bench.solved[task.task_id] = solved
+    context.solved[task.task_id] = solved
     if score_exact(solved.answer, task.target["answer"]).correct:
         return PASSED
     reason = f"answered {solved.answer!r}"

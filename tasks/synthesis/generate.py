@@ -19,7 +19,7 @@ from tutti.tasks.agents import Toolbox
 from tutti.tasks.retrieval import Document, corpus_id
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.synthesis.families import FAMILIES
-from tutti.tasks.synthesis.gates import LIBRARY_GATES, Duplicates, LibraryBench
+from tutti.tasks.synthesis.gates import LIBRARY_GATES, Duplicates, LibraryContext
 from tutti.tasks.synthesis.making.rows import verdicts_of
 from tutti.tasks.synthesis.task import row_of, task_of_row
 from tutti.tasks.task_sets import Judged, Task, run_gates
@@ -85,8 +85,8 @@ async def synthesize(
     judged = [Judged(task) for task in propose(documents, request)]
     async with aiohttp.ClientSession() as session:
         toolbox = Toolbox(session, search_url, Sandbox(level_for_models()))
-        bench = LibraryBench(toolbox, on_progress)
-        await run_gates(judged, LIBRARY_GATES.values(), bench)
+        context = LibraryContext(toolbox, on_progress)
+        await run_gates(judged, LIBRARY_GATES.values(), context)
     accepted = sorted(each.task.task_id for each in judged if each.reason is None)
     if not accepted:
         raise ValueError("no candidate passed the gates; the table `tasks` has the reasons")
@@ -95,7 +95,7 @@ async def synthesize(
     detail |= {"candidates": len(judged), "corpus_id": corpus_id(documents)}
     if catalog.artifact(task_set_id) is None:  # another request may have produced the same tasks
         known_set = {"task_set_id": task_set_id}
-        rows = [_row(each, bench) | known_set for each in judged]
+        rows = [_row(each, context) | known_set for each in judged]
         verdicts = [row | known_set for e in judged for row in verdicts_of(e.as_row(), POSITIONS)]
         commit(catalog, {"tasks": rows, "gate_verdicts": verdicts})
     catalog.enter_artifact(task_set_id, detail, [index_id])
@@ -157,7 +157,7 @@ def read_conversations(catalog: Catalog, task_set_id: str, split: str) -> list[d
     ]
 
 
-def _row(judged: Judged[Task], bench: LibraryBench) -> dict[str, Any]:
+def _row(judged: Judged[Task], context: LibraryContext) -> dict[str, Any]:
     task, status, reason = judged.task, "accepted", ""
     if judged.reason is not None:
         gate = judged.gates[-1]
@@ -166,6 +166,6 @@ def _row(judged: Judged[Task], bench: LibraryBench) -> dict[str, Any]:
     row = row_of(task) | {"slots": json.dumps(task.slots, sort_keys=True)}
     row |= {"sources": list(task.sources), "gated_at": cat.now()}
     if status != "duplicate":  # of one with the same id, which the oracle may have solved
-        messages = bench.solved[task.task_id].messages
+        messages = context.solved[task.task_id].messages
         row["oracle_messages"] = json.dumps(messages, ensure_ascii=False)
     return row | {"status": status, "reason": reason}

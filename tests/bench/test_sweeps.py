@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from bench import sweeps
 from tests.conftest import NewCatalog
-from tests.sweeps.conftest import set_up_of
+from tests.sweeps.conftest import config_of
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.benchmarks import benchmark_named
@@ -38,7 +38,7 @@ def test_the_one_missing_sample_is_found_in_few_questions(
         counts = []
         for levels in ((2, 4), (2, 4, 6, 8, 10, 12)):
             suite = SUITE.model_copy(update={"concurrency": levels, "name": f"done-{len(levels)}"})
-            plan = plan_of(suite, set_up_of(tasks))
+            plan = plan_of(suite, config_of(tasks))
             last = plan.cells[-1].samples[-1]
             enter_plan(plan, catalog)
             for cell in plan.cells:

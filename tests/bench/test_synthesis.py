@@ -7,7 +7,7 @@ import pytest
 
 from bench.synthesis.defects import PLANTERS, count_caught, seed_defects
 from bench.synthesis.task_defects import BENCHMARK_TEXTS
-from tests.synthesis.gating.lending import bench_of, good_tasks, many_members
+from tests.synthesis.gating.lending import context_of, good_tasks, many_members
 from tutti.tasks.synthesis.gating import GATES
 
 OWN = "parses records leak contamination suffices described duplicates".split()
@@ -19,13 +19,13 @@ TASKS = good_tasks(DOMAIN, Random(1))
 async def test_twenty_defects_are_caught_by_their_gate_and_missed_without_it(name: str) -> None:
     gates = {each: GATES[each] for each in OWN}
     defects = seed_defects(Random(2), DOMAIN, TASKS, gates=[name])
-    async with bench_of(DOMAIN, BENCHMARK_TEXTS) as bench:
+    async with context_of(DOMAIN, BENCHMARK_TEXTS) as bench:
         report = await count_caught(defects, TASKS, bench, gates)
     assert report.false_drops == [] and report.good == 200
     count = report.counts[name]
     assert (count.planted, count.caught) == (20, 20), (count.by_another, count.missed)
     without = {each: gate for each, gate in gates.items() if each != name}
-    async with bench_of(DOMAIN, BENCHMARK_TEXTS) as bench:
+    async with context_of(DOMAIN, BENCHMARK_TEXTS) as bench:
         left = (await count_caught(defects[:6], [], bench, without)).counts[name]
     assert len(left.missed) + len(left.by_another) > 0, "the gate is not needed"
 

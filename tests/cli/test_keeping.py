@@ -11,7 +11,7 @@ from tests.synthesis.lending import Lending
 from tests.synthesis.making.measured import lending_set
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
-from tutti.cli.keeping import Keeping
+from tutti.cli.keeping import TaskSetFilter
 from tutti.cli.main import app
 from tutti.tasks.synthesis.programs import PROGRAMS
 
@@ -61,7 +61,7 @@ async def test_a_judge_of_the_registry_behind_the_gateway(
         url = endpoint.url.removesuffix("/v1")
         entry = {"provider": "openai", "endpoint": url, "context_tokens": 32_768}
         models.write_text(yaml.safe_dump({"models": {"big": entry | {"served_name": "m"}}}))
-        asked = Keeping(made, "", None, "big", {"calls": 9, "models": (), "k": None})
+        asked = TaskSetFilter(made, "", None, "big", {"calls": 9, "models": (), "k": None})
         found = await asyncio.to_thread(asked.made, models)
     assert {row["status"]: row["n"] for row in found["counts"]}["rejected"] == 1
     (gate,) = found["gates"]

@@ -27,7 +27,7 @@ from tutti.tasks.nights.verdict import NO_BASELINE, StageResult, judge_night
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.sweeps.errors import SuiteError
-from tutti.tasks.sweeps.run import Spending
+from tutti.tasks.sweeps.run import BudgetTracker
 from tutti.tasks.sweeps.spec.suite import Budget, Suite
 
 FIRST = date(2026, 11, 1)
@@ -49,7 +49,9 @@ class Nights:
         self.results: list[StageResult] = []
         self.suites: list[Suite] = []
 
-    async def measure(self, day: int, spending: Spending | None = None, **scores: Scores) -> Record:
+    async def measure(
+        self, day: int, spending: BudgetTracker | None = None, **scores: Scores
+    ) -> Record:
         """The night of that day; `scores` of each stage, or what its engine fails with."""
         night = Night(self.file.name, FIRST + timedelta(days=day))
         begin_night(self.catalog, night)
@@ -67,7 +69,7 @@ class Nights:
             self.store.cell(sweep, given)
             return sweep
 
-        spending = spending or Spending(Budget())
+        spending = spending or BudgetTracker(Budget())
         context = NightContext(self.file, night, last, self.catalog, spending)
         found = await measure_stages(context, measure)
         self.results = found
@@ -225,10 +227,10 @@ async def test_an_engine_that_does_not_start_makes_the_night_inconclusive(nights
 async def test_a_budget_that_is_spent_ends_the_night(nights: Make, cost: Cost, said: str) -> None:
     """Stages spend the night's budget, each within its own; what is not reached is inconclusive."""
     found = nights(smoke=stage(BOUND), full=stage(BOUND))
-    night = Spending(Budget(usd=2))
+    night = BudgetTracker(Budget(usd=2))
     record = await found.measure(0, night, smoke=RIGHT, full=RIGHT)
     assert record.verdict == "same"
-    Spending(Budget(usd=9), night).add(cost)  # a stage's
+    BudgetTracker(Budget(usd=9), night).add(cost)  # a stage's
     record = await found.measure(1, night, smoke=RIGHT, full=RIGHT)
     assert found.measured == [] and record.verdict == "inconclusive" and not record.whole
     assert said in record.reason
@@ -252,7 +254,7 @@ async def test_a_stage_that_lacks_samples_is_inconclusive(nights: Make) -> None:
         async def measure(suite: Suite) -> str:
             return sweep
 
-        context = NightContext(found.file, night, None, found.catalog, Spending(Budget()))
+        context = NightContext(found.file, night, None, found.catalog, BudgetTracker(Budget()))
         results = await measure_stages(context, measure)
         return judge_night(night, results, None)
 

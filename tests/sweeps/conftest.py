@@ -22,14 +22,14 @@ from tutti.tasks.serving import EngineFailed, GatewayClient
 from tutti.tasks.serving.gateway.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.registry import Prices
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import LIBRARY, TaskSet
 from tutti.tasks.sweeps.run import runner
 from tutti.tasks.sweeps.run.bench import Services
-from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
 from tutti.tasks.sweeps.spec import Budget
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -50,18 +50,18 @@ def make_tasks(count: int) -> list[Task]:
     return [made_task(f"what is {i} + 1", str(i + 1), {"i": str(i)}) for i in range(count)]
 
 
-def set_up_of(
+def config_of(
     tasks: Sequence[Task] | TaskSet, index_id: str | None = "index:1", **more: Any
-) -> SetUp:
-    """A set-up of made-up parents; `more` are fields of `SetUp`."""
+) -> CellConfig:
+    """A set-up of made-up parents; `more` are fields of `CellConfig`."""
     given = {"engine_id": "engine:1", "model_id": "checkpoint:1", "served_name": "pocket"} | more
     task_set = tasks if isinstance(tasks, TaskSet) else TaskSet("", LIBRARY, tuple(tasks))
-    return SetUp(replace(task_set, task_set_id="task_set:1"), index_id=index_id, **given)
+    return CellConfig(replace(task_set, task_set_id="task_set:1"), index_id=index_id, **given)
 
 
 def plan_of(suite: Suite = SUITE, count: int = 6) -> Plan:
     """A plan over made-up parents."""
-    return make_plan(suite, set_up_of(make_tasks(count)))
+    return make_plan(suite, config_of(make_tasks(count)))
 
 
 class WatchedEngine:
@@ -149,7 +149,7 @@ class Sweep:
         self, plan: Plan, lease: storage.Lease, run_id: str = "run:0", usd: float | None = None
     ) -> Execution:
         """A run of `plan`, which may spend `usd`."""
-        spending = Spending(Budget(usd=usd))
+        spending = BudgetTracker(Budget(usd=usd))
         return Execution(plan, self.services, self.catalog, run_id, lease, spending)
 
     def sql(self, sql: str) -> list[tuple[Any, ...]]:

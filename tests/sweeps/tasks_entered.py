@@ -9,7 +9,7 @@ def enter_tasks(catalog: Catalog, plan: Plan) -> None:
     tasks = [sample.task for sample in plan.cells[0].samples]
     rows = [
         {
-            "task_set_id": plan.set_up.task_set.task_set_id,
+            "task_set_id": plan.config.task_set.task_set_id,
             "task_id": each.task_id,
             "family": "sum",
             "split": "test",
@@ -20,4 +20,4 @@ def enter_tasks(catalog: Catalog, plan: Plan) -> None:
         for each in tasks
     ]
     commit(catalog, {"tasks": rows})
-    catalog.enter_artifact(plan.set_up.task_set.task_set_id, {"request": "r"}, [])
+    catalog.enter_artifact(plan.config.task_set.task_set_id, {"request": "r"}, [])

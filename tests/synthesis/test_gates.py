@@ -11,7 +11,7 @@ from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.sandbox import Sandbox
 from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.synthesis.dedup import duplicate_reasons
-from tutti.tasks.synthesis.gates import LIBRARY_GATES, LibraryBench
+from tutti.tasks.synthesis.gates import LIBRARY_GATES, LibraryContext
 from tutti.tasks.synthesis.task import question_task
 from tutti.tasks.task_sets import Judged, Task, run_gates
 
@@ -45,7 +45,7 @@ async def judged(tasks: list[Task], status: int = 200) -> list[tuple[bool, str]]
         async with aiohttp.ClientSession() as session:
             toolbox = Toolbox(session, url, Sandbox(strongest_level()))
             found = [Judged(task) for task in tasks]
-            await run_gates(found, LIBRARY_GATES.values(), LibraryBench(toolbox))
+            await run_gates(found, LIBRARY_GATES.values(), LibraryContext(toolbox))
             return [(each.reason is None, each.reason or "") for each in found]
     finally:
         await runner.cleanup()

@@ -14,7 +14,7 @@ EVENT = re.compile(r"data:(?!\s*\[DONE\])")
 
 
 @dataclass(frozen=True)
-class Said:
+class ProbeResponse:
     """What came back."""
 
     status: int
@@ -48,23 +48,25 @@ class Asker:
         self._session, self._model = session, model
         self._url = f"{gateway_url}/v1/chat/completions"
 
-    async def ask(self, messages: list[dict[str, Any]], **fields: Any) -> Said:
+    async def ask(self, messages: list[dict[str, Any]], **fields: Any) -> ProbeResponse:
         """One call. No exception: a failure is an answer, too."""
         body = {"model": self._model, "messages": messages, "max_tokens": 64, **fields}
         try:
             async with self._session.post(self._url, json=body) as response:
                 text = await response.text()
         except (aiohttp.ClientError, TimeoutError) as error:
-            return Said(0, failure=f"{type(error).__name__}: {error}")
+            return ProbeResponse(0, failure=f"{type(error).__name__}: {error}")
         try:
             decoded = json.loads(text)
         except ValueError:
-            return Said(response.status, failure=f"no JSON: {text[:MOST_SAID]}")
+            return ProbeResponse(response.status, failure=f"no JSON: {text[:MOST_SAID]}")
         if response.status != 200 or not isinstance(decoded, dict):
-            return Said(response.status, failure=f"HTTP {response.status}: {_reason(text)}")
-        return Said(response.status, decoded)
+            return ProbeResponse(
+                response.status, failure=f"HTTP {response.status}: {_reason(text)}"
+            )
+        return ProbeResponse(response.status, decoded)
 
-    async def stream(self, messages: list[dict[str, Any]]) -> tuple[int, Said]:
+    async def stream(self, messages: list[dict[str, Any]]) -> tuple[int, ProbeResponse]:
         """One streamed call: how many pieces came, and its last usage."""
         body = {"model": self._model, "messages": messages, "max_tokens": 16, "stream": True}
         body["stream_options"] = {"include_usage": True}
@@ -72,17 +74,21 @@ class Asker:
             async with self._session.post(self._url, json=body) as response:
                 text = await response.text()
         except (aiohttp.ClientError, TimeoutError) as error:
-            return 0, Said(0, failure=f"{type(error).__name__}: {error}")
+            return 0, ProbeResponse(0, failure=f"{type(error).__name__}: {error}")
         if response.status != 200:
-            return 0, Said(response.status, failure=f"HTTP {response.status}: {_reason(text)}")
+            return 0, ProbeResponse(
+                response.status, failure=f"HTTP {response.status}: {_reason(text)}"
+            )
         try:
             events = [json.loads(line[5:]) for line in text.splitlines() if EVENT.match(line)]
         except ValueError as error:
-            return 0, Said(200, failure=f"an event that is no JSON: {error}")
+            return 0, ProbeResponse(200, failure=f"an event that is no JSON: {error}")
         usage: dict[str, Any] = next(
             (each["usage"] for each in reversed(events) if each.get("usage")), {}
         )
-        return sum(bool(each.get("choices")) for each in events), Said(200, {"usage": usage})
+        return sum(bool(each.get("choices")) for each in events), ProbeResponse(
+            200, {"usage": usage}
+        )
 
 
 def _reason(text: str) -> str:

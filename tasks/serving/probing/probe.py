@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import aiohttp
 
-from tutti.tasks.serving.probing.asking import TIMEOUT_S, Asker, Said
+from tutti.tasks.serving.probing.asking import TIMEOUT_S, Asker, ProbeResponse
 from tutti.tasks.serving.registry import Model
 
 Status = Literal["ok", "warning", "failed"]
@@ -78,7 +78,7 @@ async def _probes(asker: Asker, model: Model) -> AsyncIterator[Probe]:
         yield await _tokens(asker)
 
 
-def _answers(said: Said) -> Probe:
+def _answers(said: ProbeResponse) -> Probe:
     if said.failure:
         mend = "see its key, served name and address (`tutti models --check`)"
         return Probe("answers", "failed", said.failure, mend)
@@ -89,7 +89,7 @@ def _answers(said: Said) -> Probe:
     return Probe("answers", "warning", "an empty answer", "see its chat template")
 
 
-def _usage(said: Said) -> Probe:
+def _usage(said: ProbeResponse) -> Probe:
     told = [said.usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
     if all(isinstance(count, int) and count > 0 for count in told):
         return Probe("usage", "ok", f"{told[0]} prompt tokens, {told[1]} of the answer")
@@ -97,7 +97,7 @@ def _usage(said: Said) -> Probe:
     return Probe("usage", "failed", f"usage is {said.usage}", mend)
 
 
-async def _cache(asker: Asker, model: Model, first: Said) -> Probe:
+async def _cache(asker: Asker, model: Model, first: ProbeResponse) -> Probe:
     """A prompt of up to 400 tokens, twice: providers keep none that is shorter than 1,024, so that
     a miss at an endpoint is a remark. `first` is the answer to `QUESTION`, by which the tokens of a
     sentence are counted: a small vocabulary takes twice as many as a large one."""
@@ -151,7 +151,7 @@ async def _tools(asker: Asker) -> Probe:
     return Probe("tools", "ok", found)
 
 
-def _stream(pieces: int, said: Said) -> Probe:
+def _stream(pieces: int, said: ProbeResponse) -> Probe:
     if said.failure:
         return Probe("stream", "failed", said.failure)
     if pieces < 2:

@@ -271,8 +271,8 @@ def _is_rate(gate: Gate) -> bool:
     return gate.metric in RATES
 
 
-def _is_meant(gate: Gate, set_up: Mapping[str, Any]) -> bool:
-    return all(str(set_up[axis]) == str(value) for axis, value in gate.where.items())
+def _is_meant(gate: Gate, config: Mapping[str, Any]) -> bool:
+    return all(str(config[axis]) == str(value) for axis, value in gate.where.items())
 
 
 def _points(connection: "DuckDBPyConnection", side: Side) -> list[LoadPoint]:

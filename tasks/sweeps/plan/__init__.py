@@ -5,13 +5,18 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.sweeps.plan.config import Adapter as Adapter
+    from tutti.tasks.sweeps.plan.config import CellConfig as CellConfig
+    from tutti.tasks.sweeps.plan.config import Serving as Serving
+    from tutti.tasks.sweeps.plan.config import check_models as check_models
+    from tutti.tasks.sweeps.plan.config import serving_of as serving_of
     from tutti.tasks.sweeps.plan.enter import enter_plan as enter_plan
     from tutti.tasks.sweeps.plan.estimate import PlanEstimate as PlanEstimate
     from tutti.tasks.sweeps.plan.estimate import detectable_line as detectable_line
     from tutti.tasks.sweeps.plan.estimate import detectable_words as detectable_words
     from tutti.tasks.sweeps.plan.greedy import greedy_line as greedy_line
     from tutti.tasks.sweeps.plan.identity import sweep_content as sweep_content
-    from tutti.tasks.sweeps.plan.library import Library as Library
+    from tutti.tasks.sweeps.plan.library import SearchService as SearchService
     from tutti.tasks.sweeps.plan.library import library_of as library_of
     from tutti.tasks.sweeps.plan.library import make_tasks as make_tasks
     from tutti.tasks.sweeps.plan.library import named_index as named_index
@@ -37,16 +42,11 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.roles import JUDGE as JUDGE
     from tutti.tasks.sweeps.plan.roles import USER as USER
     from tutti.tasks.sweeps.plan.roles import WARM as WARM
-    from tutti.tasks.sweeps.plan.roles import OtherModels as OtherModels
+    from tutti.tasks.sweeps.plan.roles import RoleClients as RoleClients
     from tutti.tasks.sweeps.plan.roles import ServedModel as ServedModel
     from tutti.tasks.sweeps.plan.roles import open_judge as open_judge
     from tutti.tasks.sweeps.plan.roles import other_models as other_models
     from tutti.tasks.sweeps.plan.roles import roles_of as roles_of
-    from tutti.tasks.sweeps.plan.set_up import Adapter as Adapter
-    from tutti.tasks.sweeps.plan.set_up import Serving as Serving
-    from tutti.tasks.sweeps.plan.set_up import SetUp as SetUp
-    from tutti.tasks.sweeps.plan.set_up import check_models as check_models
-    from tutti.tasks.sweeps.plan.set_up import serving_of as serving_of
     from tutti.tasks.sweeps.plan.submission import attempted as attempted
     from tutti.tasks.sweeps.plan.submission import reply_in as reply_in
     from tutti.tasks.sweeps.plan.task_set import LIBRARY as LIBRARY

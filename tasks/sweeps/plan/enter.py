@@ -48,7 +48,7 @@ def enter_plan(plan: Plan, catalog: Catalog) -> None:
 def _rename(connection: sa.Connection, plan: Plan) -> None:
     """Name model and policy of known cells as today's registry and suite do: neither the entry's
     name nor a policy's label is in a cell's id."""
-    cells, model = cat.cells.c, plan.set_up.model_name
+    cells, model = cat.cells.c, plan.config.model_name
     for label in {cell.policy for cell in plan.cells}:
         ids = [cell.cell_id for cell in plan.cells if cell.policy == label]
         for start in range(0, len(ids), IDS_AT_ONCE):
@@ -93,7 +93,7 @@ def _enter_artifacts(plan: Plan, connection: sa.Connection) -> None:
     made: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for cell in plan.cells:
         detail = {"policy": cell.policy, "concurrency": cell.concurrency, "repeat": cell.repeat}
-        made[cell.cell_id] = (detail, plan.set_up.parents)
+        made[cell.cell_id] = (detail, plan.config.parents)
     made[plan.sweep_id] = ({"name": plan.suite.name}, list(made))
     known = _known(connection, cat.artifacts.c.artifact_id, list(made))
     new = {each: given for each, given in made.items() if each not in known}
@@ -148,14 +148,14 @@ def _row(plan: Plan, cell: Cell, position: int) -> dict[str, Any]:
         "cell_id": cell.cell_id,
         "sweep_id": plan.sweep_id,
         "benchmark": plan.suite.benchmark_name,
-        "model": plan.set_up.model_name,
+        "model": plan.config.model_name,
         "policy": cell.policy,
         "concurrency": cell.concurrency,
         "repeat": cell.repeat,
         "position": position,
-        "task_set_id": plan.set_up.task_set.task_set_id,
-        "index_id": plan.set_up.index_id or "",
-        "engine_id": plan.set_up.engine_id,
+        "task_set_id": plan.config.task_set.task_set_id,
+        "index_id": plan.config.index_id or "",
+        "engine_id": plan.config.engine_id,
         "samples": len(cell.samples),
         "status": PLANNED,
     }
@@ -172,14 +172,14 @@ def supersede(plan: "Plan", connection: sa.Connection) -> None:
     A plan has all that is current of its policies at its levels, however they are called; a probe
     leaves alone the suite's other policies.
     """
-    cells, set_up = cat.cells.c, plan.set_up
+    cells, config = cat.cells.c, plan.config
     # Before entries' names were recorded, the name was the served one.
-    served = sa.and_(cells.model == set_up.served_name, cells.engine_id == set_up.engine_id)
+    served = sa.and_(cells.model == config.served_name, cells.engine_id == config.engine_id)
     found = connection.execute(
         sa.select(cells.cell_id, cells.status, cells.reason_code, *map(_column, POINT))
         .where(cells.sweep_id == plan.sweep_id)
         .where(cells.benchmark == plan.suite.benchmark_name)
-        .where(sa.or_(cells.model == set_up.model_name, served))
+        .where(sa.or_(cells.model == config.model_name, served))
     ).mappings()
     points = {(cell.scheduling.name, cell.concurrency, cell.repeat) for cell in plan.cells}
     suite = plan.whole or plan.suite

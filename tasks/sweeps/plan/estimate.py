@@ -131,9 +131,9 @@ def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
 
 def _past(plan: Plan, catalog: Catalog) -> list[dict[str, Any]]:
     """Past cells of the plan's benchmark and model."""
-    set_up = plan.set_up
-    of = {"benchmark": plan.suite.benchmark_name, "model": set_up.model_name}
-    of |= {"served": set_up.served_name, "engine": set_up.engine_id}
+    config = plan.config
+    of = {"benchmark": plan.suite.benchmark_name, "model": config.model_name}
+    of |= {"served": config.served_name, "engine": config.engine_id}
     return query(PAST, catalog.home, of)
 
 
@@ -164,7 +164,7 @@ def detectable_words(measure: str, expected: float | None, detectable: float | N
 
 def _measure(plan: Plan, catalog: Catalog) -> str:
     """The headline of the plan's task set, as the view `headlines` has it for its cells."""
-    artifact = catalog.artifact(plan.set_up.task_set.task_set_id) or {"detail": {}}
+    artifact = catalog.artifact(plan.config.task_set.task_set_id) or {"detail": {}}
     detail: Mapping[str, Any] = artifact["detail"] or {}
     # Task sets of before headlines were recorded have the name of their scorer alone.
     by_scorer = "mean score" if detail.get("scorer") in GRADED else "accuracy"
@@ -252,7 +252,7 @@ def _begun(plan: Plan, catalog: Catalog) -> set[str]:
 def _elsewise(plan: Plan, catalog: Catalog) -> set[Point]:
     """Points that a sweep of the plan's name has measured otherwise."""
     wanted: dict[str, Any] = {"sweep": plan.suite.name, "benchmark": plan.suite.benchmark_name}
-    wanted |= {"model": plan.set_up.model_name, "cells": [cell.cell_id for cell in plan.cells]}
+    wanted |= {"model": plan.config.model_name, "cells": [cell.cell_id for cell in plan.cells]}
     found = query(ELSEWISE, catalog.home, wanted)
     return {(row["policy"], row["concurrency"], row["repeat"]) for row in found}
 
@@ -260,7 +260,7 @@ def _elsewise(plan: Plan, catalog: Catalog) -> set[Point]:
 def _stale(plan: Plan, catalog: Catalog, lost: Mapping[str, int]) -> dict[str, str]:
     """Cells with attempts that today's scorer has not scored, or that it failed on, where the store
     has what it needs; each with the reason."""
-    benchmark = plan.set_up.task_set.benchmark
+    benchmark = plan.config.task_set.benchmark
     if not benchmark.is_scored or shipped_harness(plan.suite.command) is not None:
         return {}
     scorer = benchmark.scoring

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tutti.tasks.agents import ShippedHarness, shipped_harness
 from tutti.tasks.serving import Model
-from tutti.tasks.sweeps.plan.set_up import SetUp
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 USERS_WITH_TOOLS = ("tau2-banking", "tau2-telecom")
@@ -16,7 +16,7 @@ OWN_LIMITS = ("max_turns", "working_s", "attempt_usd")
 """Limits that tutti's agent keeps, and a package does not know."""
 
 
-def check_honoured(suite: Suite, set_up: SetUp, whole: Suite | None) -> None:
+def check_honoured(suite: Suite, config: CellConfig, whole: Suite | None) -> None:
     """See that a harness's package can do what the suite's models and limits ask for. `whole` is
     the grid that the suite is a part of, whose limits may be another part's.
 
@@ -25,7 +25,7 @@ def check_honoured(suite: Suite, set_up: SetUp, whole: Suite | None) -> None:
     harness = shipped_harness(suite.command)
     if harness is None:
         return
-    for model_name, model in _calling(suite, set_up):
+    for model_name, model in _calling(suite, config):
         if model is not None and (said := _not_honoured(model)) is not None:
             raise SuiteError(
                 f"models.{model_name}.{said}: {harness.name}'s package sends tools with each "
@@ -36,12 +36,12 @@ def check_honoured(suite: Suite, set_up: SetUp, whole: Suite | None) -> None:
         _check_fields(suite, harness)
 
 
-def _calling(suite: Suite, set_up: SetUp) -> Iterator[tuple[str, Model | None]]:
+def _calling(suite: Suite, config: CellConfig) -> Iterator[tuple[str, Model | None]]:
     """The models that get tools: the measured one, experts, and users with tools of their own."""
-    yield set_up.model_name, set_up.model
-    for served in set_up.roles.experts.values():
+    yield config.model_name, config.model
+    for served in config.roles.experts.values():
         yield served.name, served.model
-    user = set_up.roles.user
+    user = config.roles.user
     if user is not None and suite.benchmark_name in USERS_WITH_TOOLS:
         yield user.name, user.model
 

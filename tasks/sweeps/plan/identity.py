@@ -13,12 +13,12 @@ from tutti.storage import artifact_id
 from tutti.tasks.agents import shipped_harness
 from tutti.tasks.benchmarks import ANSWER_FIELDS, PUBLISHED, QUESTION_FIELDS
 from tutti.tasks.identity import files_named, identity_of
-from tutti.tasks.sweeps.plan.set_up import SetUp
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.spec import (
     CELL,
     STDLIB,
     SWEEP,
-    Belongs,
+    FieldScope,
     Policy,
     Suite,
     marks_of,
@@ -45,7 +45,7 @@ LINES = ("command", "mcp")
 """Fields that are shell lines: the files that they name decide as well."""
 
 
-def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
+def sweep_content(suite: Suite, config: CellConfig) -> dict[str, Any]:
     """What all cells of a sweep share that decides an answer or its score."""
     content: dict[str, Any] = {key: value_of(suite, name) for name, key in ALWAYS.items()}
     content |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
@@ -57,22 +57,22 @@ def sweep_content(suite: Suite, set_up: SetUp) -> dict[str, Any]:
     for name in LINES:
         if files := files_named(value_of(suite, name) or ""):
             content[f"{name}_files"] = files
-    if set_up.model is not None and set_up.model.asked:
-        content["asked"] = set_up.model.asked
-    content |= set_up.roles.content
+    if config.model is not None and config.model.asked:
+        content["asked"] = config.model.asked
+    content |= config.roles.content
     if (harness := shipped_harness(suite.command)) is not None:
         content["harness"] = [suite.command, harness.version]
-    tasks = [task.task_id for task in set_up.task_set.tasks]
-    return content | {"loop": LOOP_VERSION, "model": set_up.served_name, "tasks": tasks}
+    tasks = [task.task_id for task in config.task_set.tasks]
+    return content | {"loop": LOOP_VERSION, "model": config.served_name, "tasks": tasks}
 
 
-def sweep_id_of(suite: Suite, set_up: SetUp) -> str:
+def sweep_id_of(suite: Suite, config: CellConfig) -> str:
     """The id of a sweep of one benchmark and one model.
 
     The axes are not in it: a level or a repeat that is added later adds cells to the same sweep.
     """
-    content = sweep_content(suite, set_up) | {"sweep": suite.name}
-    return artifact_id("sweep", content, set_up.parents)
+    content = sweep_content(suite, config) | {"sweep": suite.name}
+    return artifact_id("sweep", content, config.parents)
 
 
 def grid_id_of(suite: Suite) -> str | None:
@@ -88,7 +88,7 @@ def grid_id_of(suite: Suite) -> str | None:
     settings = {
         name: value
         for name, value in given.items()
-        if name != "name" and marks[name].belongs is Belongs.SWEEP
+        if name != "name" and marks[name].belongs is FieldScope.SWEEP
         if not _is_default(suite, name, value)
     }
     if "benchmark" in settings:
@@ -127,17 +127,17 @@ def _own_defaults(suite: Suite, name: str) -> set[str]:
 class CellIds:
     """Makes the ids of one sweep's cells."""
 
-    def __init__(self, suite: Suite, set_up: SetUp, grid_id: str | None) -> None:
+    def __init__(self, suite: Suite, config: CellConfig, grid_id: str | None) -> None:
         """`grid_id` is that of the grid that the suite is a part of."""
-        self._suite, self._parents = suite, set_up.parents
+        self._suite, self._parents = suite, config.parents
         # A grid's cells are no other sweep's.
-        self._content = sweep_content(suite, set_up) | {"sweep": grid_id or suite.name}
+        self._content = sweep_content(suite, config) | {"sweep": grid_id or suite.name}
         self._settings = {
             name: value.content if name == "load" else value
             for name, value in set_fields(suite, CELL)
         }
-        if set_up.engines(suite) > 1:
-            self._settings["engines"] = set_up.engines(suite)
+        if config.engines(suite) > 1:
+            self._settings["engines"] = config.engines(suite)
 
     def of(self, policy: Policy, concurrency: int, repeat: int, trials: int) -> str:
         """The id of one point of the grid."""

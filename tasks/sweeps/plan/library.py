@@ -25,7 +25,7 @@ from tutti.tasks.synthesis import TaskRequest, synthesize
 
 
 @dataclass(frozen=True)
-class Library:
+class SearchService:
     """An index and the service that searches it."""
 
     index_id: str
@@ -39,7 +39,7 @@ async def index_stdlib(_: StageProgress, catalog: Catalog) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def open_library(catalog: Catalog, log: StageLog) -> AsyncIterator[Library]:
+async def open_library(catalog: Catalog, log: StageLog) -> AsyncIterator[SearchService]:
     """Build (or reuse) the index over the standard library and serve it for the block."""
     _reap(catalog, log)
     async with _serve(await index_stdlib(log, catalog), catalog) as library:
@@ -52,15 +52,19 @@ def _reap(catalog: Catalog, log: StageLog) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _serve(folder: Path, catalog: Catalog) -> AsyncIterator[Library]:
+async def _serve(folder: Path, catalog: Catalog) -> AsyncIterator[SearchService]:
     with contextlib.ExitStack() as stack:
         service = retrieval_service(folder, catalog)
         url = await asyncio.to_thread(stack.enter_context, service)
-        yield Library(read_manifest(folder)["index_id"], url)
+        yield SearchService(read_manifest(folder)["index_id"], url)
 
 
 async def make_tasks(
-    request: TaskRequest, library: Library, catalog: Catalog, log: StageLog, name: str = "tasks"
+    request: TaskRequest,
+    library: SearchService,
+    catalog: Catalog,
+    log: StageLog,
+    name: str = "tasks",
 ) -> str:
     """Make (or reuse) the task set for `request`; returns its id."""
     return await synthesize_tasks.titled(log, name, request, library, catalog)
@@ -68,7 +72,7 @@ async def make_tasks(
 
 @stage(name="tasks")
 async def synthesize_tasks(
-    progress: StageProgress, request: TaskRequest, library: Library, catalog: Catalog
+    progress: StageProgress, request: TaskRequest, library: SearchService, catalog: Catalog
 ) -> str:
     """Make, or reuse, the task set for `request`; returns its id."""
     documents, index_id, url = load_stdlib_corpus(), library.index_id, library.search_url
@@ -95,7 +99,7 @@ def named_index(suite: Suite) -> str | None:
 @contextlib.asynccontextmanager
 async def library_of(
     suites: Sequence[Suite], catalog: Catalog, log: StageLog
-) -> AsyncIterator[Library | None]:
+) -> AsyncIterator[SearchService | None]:
     """What the tasks of one of the suites search; None where all search nothing.
 
     Raises SuiteError where there is no such index, or suites search different ones.
@@ -119,7 +123,7 @@ async def library_of(
 
 
 async def task_set_of(
-    suite: Suite, library: Library | None, catalog: Catalog, log: StageLog
+    suite: Suite, library: SearchService | None, catalog: Catalog, log: StageLog
 ) -> TaskSet:
     """Make, or read, what a suite measures."""
     if suite.benchmark == STDLIB:

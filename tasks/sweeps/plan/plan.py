@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from random import Random
 
 from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models, unsafe_sandbox
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.honoured import check_honoured
 from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of, sample_id_of, sweep_id_of
 from tutti.tasks.sweeps.plan.roles import check_agent, check_search
-from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.spec import Policy, Suite, due_times, with_reply_tokens
 from tutti.tasks.task_sets import Task
 
@@ -51,13 +51,13 @@ class Plan:
 
     sweep_id: str
     suite: Suite
-    set_up: SetUp
+    config: CellConfig
     cells: tuple[Cell, ...]
     whole: Suite | None = None
     """The suite that this is a part of, of several benchmarks or models, or a probe of."""
 
 
-def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
+def plan_of(suite: Suite, config: CellConfig, whole: Suite | None = None) -> Plan:
     """The cells of `suite`. Policies alternate so that drift of the machine is no effect.
 
     Each cell has the same tasks, in the same order, with the same seeds; of a higher level more
@@ -65,16 +65,16 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
     Raises SuiteError where the suite's agent or its search is not made for such tasks, a harness's
     package cannot honour its models or limits, or its trace is too short.
     """
-    model = set_up.model
+    model = config.model
     suite = with_reply_tokens(suite, None if model is None else model.context_tokens)
-    searches = bool(set_up.index_id or suite.roles.search_url)
-    check_agent(suite, set_up.roles, set_up.task_set, searches)
-    check_search(suite, set_up.task_set)
-    check_honoured(suite, set_up, whole)
-    order = list(set_up.task_set.tasks)
+    searches = bool(config.index_id or suite.roles.search_url)
+    check_agent(suite, config.roles, config.task_set, searches)
+    check_search(suite, config.task_set)
+    check_honoured(suite, config, whole)
+    order = list(config.task_set.tasks)
     Random(suite.tasks.seed).shuffle(order)
     grid_id = None if whole is None else grid_id_of(whole)
-    ids, policies, cells = CellIds(suite, set_up, grid_id), suite.each_policy, []
+    ids, policies, cells = CellIds(suite, config, grid_id), suite.each_policy, []
     labels, first = _labels(suite, whole), suite.repetition.first_trial
     for label, concurrency, repeat, block in _run_order(suite):
         trials = _trials(suite, concurrency, len(order))
@@ -87,7 +87,7 @@ def plan_of(suite: Suite, set_up: SetUp, whole: Suite | None = None) -> Plan:
         cell = Cell(cell_id, labels[label], policies[label], concurrency, repeat, block, samples)
         due_times(suite.load, concurrency, len(samples), cell.seed)  # a trace too short is said now
         cells.append(cell)
-    return Plan(grid_id or sweep_id_of(suite, set_up), suite, set_up, tuple(cells), whole)
+    return Plan(grid_id or sweep_id_of(suite, config), suite, config, tuple(cells), whole)
 
 
 def _labels(suite: Suite, whole: Suite | None) -> dict[str, str]:
@@ -124,11 +124,11 @@ def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
 
 def runs_programs(plan: Plan) -> bool:
     """Whether its agents, its scorers or its domains' tools run what a model wrote."""
-    benchmark = plan.set_up.task_set.benchmark
+    benchmark = plan.config.task_set.benchmark
     if benchmark.scoring.needs == "sandbox" or plan.suite.command is not None:
         return benchmark.scoring.needs == "sandbox"
     python = plan.suite.harness.python is not None or "python" in benchmark.platform_tools
-    return python or benchmark.has_toolkit or plan.set_up.roles.agent is not None
+    return python or benchmark.has_toolkit or plan.config.roles.agent is not None
 
 
 def sandbox_level(plan: Plan) -> str | None:

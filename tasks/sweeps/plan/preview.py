@@ -5,11 +5,11 @@ from pathlib import Path
 from tutti.storage import Catalog, open_catalog
 from tutti.tasks.retrieval import read_manifest
 from tutti.tasks.serving import engine_lines, pick_models
+from tutti.tasks.sweeps.plan.config import check_models, serving_of
 from tutti.tasks.sweeps.plan.estimate import PlanEstimate, outlook_of
 from tutti.tasks.sweeps.plan.library import find_index, named_index
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.roles import other_models
-from tutti.tasks.sweeps.plan.set_up import check_models, serving_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet, made_tasks, read_set
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, parts
 from tutti.tasks.synthesis import find_made
@@ -44,7 +44,7 @@ def _outlook_of_part(part: Suite, whole: Suite, models: Path, catalog: Catalog) 
     entries = pick_models(models, (part.model, *other_models(part)))
     serving = serving_of(entries, catalog, part.execution.engines)
     task_set, index_id = _tasks(part, catalog)
-    plan = plan_of(part, serving.set_up(part, task_set, index_id), whole)
+    plan = plan_of(part, serving.config(part, task_set, index_id), whole)
     return outlook_of(plan, catalog)
 
 

@@ -165,7 +165,7 @@ def _experts(suite: Suite, file: AgentFile | None) -> dict[str, str]:
     return {name: suite.roles.experts.get(name, name) for name in names}
 
 
-class OtherModels:
+class RoleClients:
     """The other models of one attempt."""
 
     def __init__(self, client: Client, cell_id: str, attempt_id: str, roles: Roles) -> None:
@@ -233,7 +233,7 @@ class OtherModels:
 class AttemptJudge:
     """The judge of one attempt (`tutti.tasks.scoring` asks it)."""
 
-    def __init__(self, models: OtherModels, served: ServedModel, step: int) -> None:
+    def __init__(self, models: RoleClients, served: ServedModel, step: int) -> None:
         self._models, self._served, self._step = models, served, step
 
     async def ask(
@@ -257,7 +257,7 @@ async def open_judge(url: str, served: ServedModel) -> AsyncIterator[Callable[[s
     """The judge of attempts that ended before, by their ids; its calls belong to no cell."""
     async with Client(url) as client:
         roles = Roles(judge=served)
-        yield lambda attempt_id: AttemptJudge(OtherModels(client, "", attempt_id, roles), served, 0)
+        yield lambda attempt_id: AttemptJudge(RoleClients(client, "", attempt_id, roles), served, 0)
 
 
 class SimulatedUser:

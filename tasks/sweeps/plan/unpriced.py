@@ -20,12 +20,12 @@ class UnpricedModels(NamedTuple):
 
 def unpriced_models(plan: Plan) -> UnpricedModels:
     """The models of a plan without a price. Raises PriceError for an invalid price file."""
-    suite, set_up = plan.suite, plan.set_up
-    served = [*set_up.roles.experts.values()]
+    suite, config = plan.suite, plan.config
+    served = [*config.roles.experts.values()]
     own = {one.name: one.model for one in served}
-    if set_up.model is not None:
-        own[suite.model] = set_up.model
-    roles = (set_up.roles.judge, set_up.roles.user)
+    if config.model is not None:
+        own[suite.model] = config.model
+    roles = (config.roles.judge, config.roles.user)
     aside = {one.name: one.model for one in roles if one is not None}
     return UnpricedModels(_unpriced(own), _unpriced(aside))
 

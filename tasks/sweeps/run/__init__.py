@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.run.bench import Services as Services
     from tutti.tasks.sweeps.run.bench import bench_of as bench_of
     from tutti.tasks.sweeps.run.bench import open_bench as open_bench
-    from tutti.tasks.sweeps.run.budget import Spending as Spending
+    from tutti.tasks.sweeps.run.budget import BudgetTracker as BudgetTracker
     from tutti.tasks.sweeps.run.records import score_columns as score_columns
     from tutti.tasks.sweeps.run.runner import Execution as Execution
     from tutti.tasks.sweeps.run.runner import Progress as Progress

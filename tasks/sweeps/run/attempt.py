@@ -68,8 +68,8 @@ from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources
 from tutti.tasks.sweeps.plan import (
     USER,
     Cell,
-    OtherModels,
     Plan,
+    RoleClients,
     Sample,
     attempted,
     sandbox_level,
@@ -96,7 +96,7 @@ class Attempts:
         self.aside = Cost()
         """The cost of judges and users so far, which is in no attempt's."""
         self.plan, self.cell = plan, cell
-        self._task_set = plan.set_up.task_set
+        self._task_set = plan.config.task_set
         self._benchmark = self._task_set.benchmark
         self._command = plan.suite.command
         self._url, self._search_url = url, search_url
@@ -125,7 +125,7 @@ class Attempts:
                 kept = SandboxSessions(level, most=most, idle_s=idle_s)
                 sessions = await stack.enter_async_context(kept)
             self._guard = None if self._command is None else stack.enter_context(CommandGuard())
-            file = self.plan.set_up.roles.agent
+            file = self.plan.config.roles.agent
             self._sandbox: CodeRunner = NoSandbox(NO_WALLS) if level is None else Sandbox(level)
             self._experts_sandbox = self._sandbox
             if level is not None and file is not None:
@@ -150,13 +150,13 @@ class Attempts:
 
         A scorer that fails makes it a `scorer_error`. What it did is in the gateway's records.
         """
-        others = OtherModels(self._client, self.cell.cell_id, attempt_id, self.plan.set_up.roles)
+        others = RoleClients(self._client, self.cell.cell_id, attempt_id, self.plan.config.roles)
         model = self._model(sample, attempt_id)
         if self._command is not None:
             done: Trajectory = await self._run_command(sample, attempt_id, model)
         elif self._benchmark.world is not None:
             done = await self._in_world(self._benchmark.world, sample, model, others)
-        elif self.plan.set_up.roles.agent is not None:
+        elif self.plan.config.roles.agent is not None:
             done = await self._orchestrated(sample, model, others)
         else:
             done = await self._alone(sample, attempt_id, model)
@@ -175,17 +175,17 @@ class Attempts:
     def _model(
         self, sample: Sample, attempt_id: str, seed: int | None = None, role: str = ORCHESTRATOR
     ) -> GatewayModel:
-        suite, entry = self.plan.suite, self.plan.set_up.model
+        suite, entry = self.plan.suite, self.plan.config.model
         seed = self._seed(sample) if seed is None else seed
         asked = (suite.sampling.temperature, suite.sampling.reply_tokens, seed)
         sampling = Sampling(*asked) if entry is None else sampling_of(entry, *asked)
         sampling = replace(sampling, reasoning=suite.sampling.reasoning)
-        file = self.plan.set_up.roles.agent
+        file = self.plan.config.roles.agent
         if file is not None and self._benchmark.world is None:  # in a dialogue it may speak freely
             more = {**sampling.more, **file.request}
             sampling = replace(sampling, more=more)
         origin = CallOrigin(attempt_id, self.cell.cell_id, role)
-        name = self.plan.set_up.model_name
+        name = self.plan.config.model_name
         return GatewayModel(self._client, name, origin, sampling)
 
     def _seed(self, sample: Sample) -> int:
@@ -224,19 +224,19 @@ class Attempts:
         return ParallelThinker(solvers, combiner, settings)
 
     async def _orchestrated(
-        self, sample: Sample, model: GatewayModel, others: OtherModels
+        self, sample: Sample, model: GatewayModel, others: RoleClients
     ) -> Trajectory:
         """A question, which experts answer that the model picks."""
-        assert self.plan.set_up.roles.agent is not None, "asked for by the suite"
+        assert self.plan.config.roles.agent is not None, "asked for by the suite"
         task, seed = sample.task, self._seed(sample)
-        file = drawn(self.plan.set_up.roles.agent, seed, task.task_id)
+        file = drawn(self.plan.config.roles.agent, seed, task.task_id)
         search = service_search(self._http, self._search_url or "", task.key or None)
         own, sandbox = self._agent(task), self._experts_sandbox
         asking = Orchestrator(file, task.messages, own, others.experts(seed), search, sandbox)
         return await self._run(asking.opening, model, asking, asking.agent)
 
     async def _in_world(
-        self, open_world: MakeWorld, sample: Sample, model: GatewayModel, others: OtherModels
+        self, open_world: MakeWorld, sample: Sample, model: GatewayModel, others: RoleClients
     ) -> Trajectory:
         """An attempt whose tools act in a world of its own, in which someone may speak."""
         task, seed = sample.task, self._seed(sample)
@@ -245,9 +245,9 @@ class Attempts:
         asked: ChatModel = model
         tools: Tools = world
         partner: Partner = world
-        if self.plan.set_up.roles.agent is not None:
+        if self.plan.config.roles.agent is not None:
             offer = task.target.get(EXPERTS, {})
-            file = drawn(self.plan.set_up.roles.agent, seed, task.task_id)
+            file = drawn(self.plan.config.roles.agent, seed, task.task_id)
             file = offered_by_task(file, offer)
             experts = at_task_prices(others.experts(seed), offer)
             if file.tools.act is not None:
@@ -269,7 +269,7 @@ class Attempts:
             await world.close()
 
     def _agent(self, task: Task) -> Agent:
-        entry, own = self.plan.set_up.model, self._task_set.agent(task)
+        entry, own = self.plan.config.model, self._task_set.agent(task)
         if entry is None:
             return own
         return agent_of(entry, own, self.plan.suite.sampling.reply_tokens)
@@ -307,7 +307,7 @@ class Attempts:
         """Somebody's harness makes the attempt; what its calls took is told by the gateway."""
         assert self._command is not None, "asked for by the suite or its benchmark"
         command = Command(self._command, self.plan.suite.limits.command_s, self._guard)
-        name, seed = self.plan.set_up.command_name, self._seed(sample)
+        name, seed = self.plan.config.command_name, self._seed(sample)
         task = command_task(self.plan, sample, seed)
         done = await run_command(command, task, self._url, name, attempt_id, seed)
         try:
@@ -318,7 +318,7 @@ class Attempts:
         self.aside.include(take_spent(done, spent))
         return done
 
-    async def _score(self, task: Task, trajectory: Trajectory, others: OtherModels) -> Score | None:
+    async def _score(self, task: Task, trajectory: Trajectory, others: RoleClients) -> Score | None:
         if trajectory.status not in COUNTED or not self._benchmark.is_scored:
             return None
         # What tutti's own harness gives is the benchmark's published rule.

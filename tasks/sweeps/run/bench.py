@@ -24,9 +24,9 @@ from tutti.tasks.serving import (
 )
 from tutti.tasks.sweeps.plan import (
     Adapter,
-    Library,
+    CellConfig,
+    SearchService,
     Serving,
-    SetUp,
     TaskSet,
     named_index,
     serving_of,
@@ -82,7 +82,7 @@ class Bench:
     def __init__(
         self,
         serving: Serving,
-        library: Library | None,
+        library: SearchService | None,
         catalog: Catalog,
         log: StageLog,
         port: int | None,
@@ -95,12 +95,12 @@ class Bench:
         self._services: Services | None = None
         self._was_called = False
 
-    def set_up(self, suite: Suite, task_set: TaskSet, adapter: Adapter | None = None) -> SetUp:
+    def config(self, suite: Suite, task_set: TaskSet, adapter: Adapter | None = None) -> CellConfig:
         """What the cells of `suite` are measured with here."""
         searches = suite.benchmark == STDLIB or named_index(suite) is not None
         searched = self.library if searches else None
         index_id = None if searched is None else searched.index_id
-        return self.serving.set_up(suite, task_set, index_id, adapter)
+        return self.serving.config(suite, task_set, index_id, adapter)
 
     async def services(self) -> Services:
         """Engine, gateway and library, running. Raises what `open_bench` says."""
@@ -141,7 +141,7 @@ class Bench:
 @contextlib.asynccontextmanager
 async def open_bench(
     models: Mapping[str, Model],
-    library: Library | None,
+    library: SearchService | None,
     catalog: Catalog,
     log: StageLog,
     port: int | None = None,
@@ -160,7 +160,7 @@ async def open_bench(
 @contextlib.asynccontextmanager
 async def bench_of(
     serving: Serving,
-    library: Library | None,
+    library: SearchService | None,
     catalog: Catalog,
     log: StageLog,
     port: int | None = None,

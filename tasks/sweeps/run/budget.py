@@ -17,10 +17,10 @@ from tutti.tasks.sweeps.plan import EndReason
 from tutti.tasks.sweeps.spec import Budget
 
 
-class Spending:
+class BudgetTracker:
     """The spending of one run; its time begins here."""
 
-    def __init__(self, budget: Budget, whole: "Spending | None" = None) -> None:
+    def __init__(self, budget: Budget, whole: "BudgetTracker | None" = None) -> None:
         """`whole`: the spending that this is a part of, as a stage's of its night."""
         self.budget, self._whole = budget, whole
         self._began = time.monotonic()

@@ -38,7 +38,7 @@ def command_task(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
     task |= {"max_tokens": most, "temperature": temperature, "benchmark": suite.benchmark_name}
     task |= {"source": None if source is None else str(source.absolute())}
     task |= {"seconds": suite.limits.command_s, "roles": _roles(plan, sample, seed)}
-    entry = plan.set_up.model
+    entry = plan.config.model
     if entry is None:
         request: Mapping[str, Any] = {"temperature": temperature, "max_tokens": most}
     else:
@@ -72,7 +72,7 @@ def _cost(spent: Mapping[str, float], role: str = "") -> Cost:
 
 
 def _roles(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
-    roles = plan.set_up.roles
+    roles = plan.config.roles
     served = {USER: roles.user, JUDGE: roles.judge}
     found = {role: _partner(each, seed) for role, each in served.items() if each is not None}
     if roles.agent is None or roles.agent.tools.call_expert is None:

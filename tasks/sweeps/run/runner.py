@@ -45,7 +45,7 @@ from tutti.tasks.sweeps.plan import (
 )
 from tutti.tasks.sweeps.run.attempt import Attempts
 from tutti.tasks.sweeps.run.bench import Services
-from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.early_stop import watches_of
 from tutti.tasks.sweeps.run.entry import AttemptEntry, RunningAttempt
 from tutti.tasks.sweeps.run.failures import Failures
@@ -76,7 +76,7 @@ class Execution:
     run_id: str
     lease: Lease
     """Of the sweep: who has lost it commits nothing."""
-    spending: Spending
+    spending: BudgetTracker
     """What the run has spent so far, of its budget."""
     late_factor: float | None = None
     """Attempts are cut after so many times the median duration, once most have ended."""
@@ -266,7 +266,7 @@ class _CellRun:
             progress.infra += 1
         else:
             progress.done += 1
-            scored = trajectory.status in COUNTED and self.plan.set_up.task_set.benchmark.is_scored
+            scored = trajectory.status in COUNTED and self.plan.config.task_set.benchmark.is_scored
             progress.counted += scored
             progress.correct += score is not None and score.correct
             if scored:

@@ -31,8 +31,8 @@ from tutti.tasks.sweeps.plan import (
     A_A,
     Adapter,
     Cell,
-    Library,
     Plan,
+    SearchService,
     check_models,
     detectable_line,
     enter_plan,
@@ -46,7 +46,7 @@ from tutti.tasks.sweeps.plan import (
     unpriced_line,
 )
 from tutti.tasks.sweeps.run.bench import Bench, Services, open_bench
-from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED
 from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
 from tutti.tasks.sweeps.run.windows import enter_windows
@@ -70,9 +70,9 @@ class BenchedPlan:
 async def run_suite(
     suite: Suite,
     models: Path,
-    library: Library | None,
+    library: SearchService | None,
     run: Run,
-    whole: Spending | None = None,
+    whole: BudgetTracker | None = None,
 ) -> str:
     """Measure what is missing of a suite; `models` is the registry's file, `whole` the spending
     that this is a part of.
@@ -82,7 +82,7 @@ async def run_suite(
     every = parts(suite)
     check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
     await _check_commands(every, models, run)
-    spending, sweep_id = Spending(suite.budget, whole), ""
+    spending, sweep_id = BudgetTracker(suite.budget, whole), ""
     for together in _rounds(suite, every, models):
         async with AsyncExitStack() as stack:
             benches = {
@@ -117,7 +117,7 @@ async def check_commands(_: StageProgress, engines: Sequence[Engine]) -> None:
 
 
 def _bench(
-    of_model: Sequence[Suite], models: Path, library: Library | None, run: Run
+    of_model: Sequence[Suite], models: Path, library: SearchService | None, run: Run
 ) -> AbstractAsyncContextManager[Bench]:
     """The bench of one model, and of the other models that its parts need."""
     others = {name for part in of_model for name in other_models(part)}
@@ -127,7 +127,7 @@ def _bench(
 
 async def _planned(part: Suite, whole: Suite, bench: Bench, run: Run) -> BenchedPlan:
     task_set = await task_set_of(part, bench.library, run.catalog, run.log)
-    return BenchedPlan(plan_of(part, bench.set_up(part, task_set), whole), bench)
+    return BenchedPlan(plan_of(part, bench.config(part, task_set), whole), bench)
 
 
 def _grouped(
@@ -154,15 +154,15 @@ async def run_plan(
     plan: Plan,
     bench: Bench,
     run: Run,
-    spending: Spending | None = None,
+    spending: BudgetTracker | None = None,
     adapter: Adapter | None = None,
 ) -> None:
     """Run what is missing of a plan's cells, as `run_plans` does for several."""
-    spending = spending or Spending(plan.suite.budget)
+    spending = spending or BudgetTracker(plan.suite.budget)
     await run_plans([BenchedPlan(plan, bench, adapter)], run, spending)
 
 
-async def run_plans(benched: Sequence[BenchedPlan], run: Run, spending: Spending) -> None:
+async def run_plans(benched: Sequence[BenchedPlan], run: Run, spending: BudgetTracker) -> None:
     """Run what is missing of the cells of plans of one sweep, block by block.
 
     A block is one concurrency level once: its cells of all plans run before those of the next, so
@@ -183,7 +183,9 @@ async def run_plans(benched: Sequence[BenchedPlan], run: Run, spending: Spending
                 run.log.console.print(f"[dim]  {name}: {reused} finished cells reused[/]")
 
 
-async def _prepare(benched: BenchedPlan, run: Run, lease: Lease, spending: Spending) -> "_PlanRun":
+async def _prepare(
+    benched: BenchedPlan, run: Run, lease: Lease, spending: BudgetTracker
+) -> "_PlanRun":
     """Enter a plan, find what is missing of it, and print what to know before it runs."""
     plan = benched.plan
     enter_plan(plan, run.catalog)  # under the lease: a process that is refused changes nothing
@@ -213,7 +215,7 @@ class _PlanRun:
         benched: BenchedPlan,
         run: Run,
         lease: Lease,
-        spending: Spending,
+        spending: BudgetTracker,
         missing: Sequence[Cell],
     ) -> None:
         self.plan, self.bench, self.missing = benched.plan, benched.bench, missing
@@ -275,7 +277,7 @@ class _PlanRun:
         await asyncio.sleep(settings.restart_pause_s)
 
     def _title(self, cell: Cell) -> str:
-        suite, model = self.plan.suite, self.plan.set_up.model_name
+        suite, model = self.plan.suite, self.plan.config.model_name
         again = f" #{cell.repeat + 1}" if suite.repetition.repeats > 1 else ""
         label = " A/A" if cell.repeat == A_A else again
         return f"{suite.name}: {model} {cell.policy} at {cell.concurrency}{label}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.marks import CELL as CELL
     from tutti.tasks.sweeps.spec.marks import RUN as RUN
     from tutti.tasks.sweeps.spec.marks import SWEEP as SWEEP
-    from tutti.tasks.sweeps.spec.marks import Belongs as Belongs
+    from tutti.tasks.sweeps.spec.marks import FieldScope as FieldScope
     from tutti.tasks.sweeps.spec.marks import Mark as Mark
     from tutti.tasks.sweeps.spec.marks import marks_of as marks_of
     from tutti.tasks.sweeps.spec.marks import set_fields as set_fields

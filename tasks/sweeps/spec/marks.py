@@ -20,7 +20,7 @@ Place = tuple[str, ...]
 """Where a field stands: its name, or its group and its name."""
 
 
-class Belongs(StrEnum):
+class FieldScope(StrEnum):
     """What changes when a field changes."""
 
     AXIS = "axis"
@@ -37,17 +37,17 @@ class Belongs(StrEnum):
 class Mark:
     """What a field belongs to, and how it reaches an id."""
 
-    belongs: Belongs
+    belongs: FieldScope
     through: str | None = None
     """What it reaches ids through, as the task set. None: it stands in them by its own name."""
 
 
-AXIS, CELL, SWEEP, RUN = (Mark(each) for each in Belongs)
-TASKS = Mark(Belongs.SWEEP, "task set")
-MODELS = Mark(Belongs.SWEEP, "models")
-INDEX = Mark(Belongs.SWEEP, "index")
-DERIVED = Mark(Belongs.SWEEP, "a value that is made of it")
-POINT = Mark(Belongs.CELL, "the number of trials")
+AXIS, CELL, SWEEP, RUN = (Mark(each) for each in FieldScope)
+TASKS = Mark(FieldScope.SWEEP, "task set")
+MODELS = Mark(FieldScope.SWEEP, "models")
+INDEX = Mark(FieldScope.SWEEP, "index")
+DERIVED = Mark(FieldScope.SWEEP, "a value that is made of it")
+POINT = Mark(FieldScope.CELL, "the number of trials")
 
 
 class Group(BaseModel):

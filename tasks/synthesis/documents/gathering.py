@@ -16,7 +16,7 @@ from typing import Any
 from tutti.storage import Catalog, artifact_id, commit, content_hash, now, query
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.duplicates import fingerprint
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.question import FAMILY, QUESTIONS, SETTINGS, DocumentTask
 from tutti.tasks.synthesis.gating.seen import hash64
 from tutti.tasks.synthesis.making.request import NothingMade
@@ -30,23 +30,23 @@ COUNT = "select count(*) as n from tasks where task_set_id = $id"
 POSITIONS = {name: place for place, name in enumerate(DOCUMENT_GATES, 1)}
 
 
-def judge(tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[dict[str, Any]]:
+def judge(tasks: Sequence[DocumentTask], context: QuestionContext) -> list[dict[str, Any]]:
     """Show questions to every gate in order; one that rejects a question is its last.
 
     Out, for each: task, task_id, accepted, the gates' names, what each measured, the reason. Not
     for a thread with an event loop: a search takes its time.
     """
     judged = [Judged(task) for task in tasks]
-    asyncio.run(run_gates(judged, DOCUMENT_GATES.values(), bench))
-    bench.forget()
+    asyncio.run(run_gates(judged, DOCUMENT_GATES.values(), context))
+    context.forget()
     return [each.as_row() | {"task": each.task.model_dump()} for each in judged]
 
 
 class Gathering:
     """A set as far as it is made."""
 
-    def __init__(self, bench: QuestionBench, size: int, work: Path) -> None:
-        self._bench, self._size, self._work = bench, size, work
+    def __init__(self, context: QuestionContext, size: int, work: Path) -> None:
+        self._bench, self._size, self._work = context, size, work
         self.rows: list[dict[str, Any]] = []
         self.accepted: list[DocumentTask] = []
         self.dropped: Counter[str] = Counter()

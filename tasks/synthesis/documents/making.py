@@ -14,7 +14,7 @@ from typing import Any
 from tutti.storage import Catalog, held
 from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
 from tutti.tasks.synthesis.documents.from_passages import questions_from_passages
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.gathering import Gathering, judge
 from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.documents.request import DocumentsRequest
@@ -46,8 +46,8 @@ def make_document_set(
         return known
     work = work_folder(catalog, request_hash)
     with held(catalog, f"synthesizing {request_hash}"):  # two would write one folder
-        bench, candidates = bench_of(corpus, request, benchmarks)
-        gathered = Gathering(bench, request.size, work)
+        context, candidates = context_of(corpus, request, benchmarks)
+        gathered = Gathering(context, request.size, work)
         for batch in batches(candidates):
             gathered.take(batch)
             show(len(gathered.accepted), request.size, gathered.drops())
@@ -63,9 +63,9 @@ def make_document_set(
     return task_set_id
 
 
-def bench_of(
+def context_of(
     corpus: Corpus, request: DocumentsRequest, benchmarks: Sequence[str]
-) -> tuple[QuestionBench, list[DocumentTask]]:
+) -> tuple[QuestionContext, list[DocumentTask]]:
     """What the gates use, and the program's candidates in the seed's order. Raises NothingMade."""
     candidates = candidates_of(corpus, request.seed)
     if not candidates:
@@ -73,9 +73,9 @@ def bench_of(
             f"{corpus.index_id}: none of the sentences of its {len(corpus.passages)} passages can "
             "be asked about: they need 8 to 40 words and one number, name or term"
         )
-    bench = QuestionBench(corpus, request.rank, benchmarks)
-    bench.note(candidates)
-    return bench, candidates
+    context = QuestionContext(corpus, request.rank, benchmarks)
+    context.note(candidates)
+    return context, candidates
 
 
 def candidates_of(corpus: Corpus, seed: int) -> list[DocumentTask]:
@@ -132,10 +132,10 @@ def plan_document_set(
 ) -> DocumentsPlan:
     """Judge a sample, and reckon from it. Raises as `make_document_set`."""
     corpus = open_corpus(request.index, catalog, request.seed)
-    bench, candidates = bench_of(corpus, request, benchmarks)
+    context, candidates = context_of(corpus, request, benchmarks)
     sample = candidates[:SAMPLE]
     began = time.monotonic()
-    judged = judge(sample, bench)
+    judged = judge(sample, context)
     each_s = (time.monotonic() - began) / len(sample)
     passed = sum(row["accepted"] for row in judged)
     wanted = min(len(candidates), request.size * len(sample) / max(1, passed))

@@ -18,7 +18,7 @@ from tutti.storage import Catalog, content_hash, held
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.by_teacher import DocumentQuestions, ask_about_documents
 from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.gathering import Gathering
 from tutti.tasks.synthesis.documents.question import BY_TEACHER, DocumentTask
 from tutti.tasks.synthesis.documents.request import DocumentsRequest
@@ -73,9 +73,9 @@ async def make_document_set_by_teacher(
     work = work_folder(catalog, content_hash(asked_of))
     meter = Meter(TeacherBudget(request.usd, request.calls), prices)
     with held(catalog, f"synthesizing {work.name}"):  # two would pay for the same answers
-        bench = QuestionBench(corpus, request.rank, benchmarks)
-        gathered = Gathering(bench, request.size, work / request_hash)
-        asking = _Asking(corpus, prompt, gathered, bench)
+        context = QuestionContext(corpus, request.rank, benchmarks)
+        gathered = Gathering(context, request.size, work / request_hash)
+        asking = _Asking(corpus, prompt, gathered, context)
         with open_store(work / "teacher") as store:
             async with TeacherClient(endpoint, store) as client:
                 sampling = TeacherSampling(seed=request.seed)
@@ -99,7 +99,7 @@ class _Asking:
     corpus: Corpus
     prompt: Prompt
     gathered: Gathering
-    bench: QuestionBench
+    context: QuestionContext
     rejects: list[tuple[str, str]] = field(default_factory=list)
     """(what the teacher gave or was asked, why it is wrong), before the gates."""
     teacher: Teacher = field(init=False)
@@ -117,7 +117,7 @@ class _Asking:
 
     def _judge(self, candidates: Sequence[DocumentTask]) -> None:
         if candidates:
-            self.bench.note(candidates)
+            self.context.note(candidates)
             self.gathered.take(candidates)
 
     async def _asked(self, parts: Sequence[tuple[int, Sequence[Passage]]]) -> list[DocumentTask]:

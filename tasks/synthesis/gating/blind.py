@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from tutti.tasks.synthesis.domains import DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.synthesis.gating.said import communicates
 from tutti.tasks.task_sets import PASSED, Verdict
 
@@ -25,20 +25,20 @@ class Blind:
     name = "blind"
     about = "Saying all that is shown, or guessing the template's usual answer, does not solve it."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """Both blind solvers on the tasks whose state is right from the beginning."""
         usual = _usual(tasks)
-        return [self._judged(task, bench, usual) for task in tasks]
+        return [self._judged(task, context, usual) for task in tasks]
 
     def _judged(
-        self, task: DomainTask, bench: GateBench, usual: Mapping[str, Counter[tuple[str, ...]]]
+        self, task: DomainTask, context: GateContext, usual: Mapping[str, Counter[tuple[str, ...]]]
     ) -> Verdict:
-        replay = bench.replays[task.task_id]
+        replay = context.replays[task.task_id]
         if replay.before != replay.after:
             return PASSED
         if not task.communicate:  # `no_op` says so first
             return Verdict(False, "nothing must be done and nothing be said")
-        if not communicates(_shown(task, bench), task.communicate):
+        if not communicates(_shown(task, context), task.communicate):
             return Verdict(False, f"{task.communicate[0]!r} is said in what the agent is shown")
         answers = usual[task.template]
         share = answers[task.communicate] / answers.total()
@@ -65,8 +65,8 @@ def _usual(tasks: Sequence[DomainTask]) -> Mapping[str, Counter[tuple[str, ...]]
     return found
 
 
-def _shown(task: DomainTask, bench: GateBench) -> str:
-    tools = bench.domain.offered(task)
-    texts = [task.scenario.text, bench.domain.policy]
+def _shown(task: DomainTask, context: GateContext) -> str:
+    tools = context.domain.offered(task)
+    texts = [task.scenario.text, context.domain.policy]
     texts += [f"{t.name} {t.about} " + " ".join(p.about for p in t.parameters) for t in tools]
     return "\n".join(texts)

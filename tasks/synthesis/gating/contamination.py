@@ -7,7 +7,7 @@ from tutti.storage import Home, query
 from tutti.tasks.leaks import LeakIndex, own_texts, texts_of_sets
 from tutti.tasks.synthesis.domains import DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import PASSED, Verdict
 
 QUESTIONS = """
@@ -30,14 +30,14 @@ def benchmark_questions(home: Home) -> list[str]:
 
 
 class Contamination:
-    """Looks for a bench's `benchmarks` in what users are told."""
+    """Looks for a context's `benchmarks` in what users are told."""
 
     name = "contamination"
     about = "The task copies no benchmark's question: as it is, in part, or with few words changed."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """`measured` is the share of words that both have."""
-        return [copy_verdict(task.scenario.text, bench.benchmarks) for task in tasks]
+        return [copy_verdict(task.scenario.text, context.benchmarks) for task in tasks]
 
     def examples(self) -> Examples:
         """A question pasted whole, a part of a long one, and one with some words replaced."""

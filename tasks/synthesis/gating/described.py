@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tutti.tasks.synthesis.domains import Domain, DomainTask, Result, ToolSpec
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, TOOLKIT, varied
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import Verdict, verdict
 
 LOOKS = frozenset(
@@ -52,13 +52,13 @@ class Described:
     name = "described"
     about = "Tools have the parameters, effects and results that their descriptions state."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """Tools are looked at once a domain, golden calls in each task. Raises LookupError for a
         task that was not replayed, ToolkitFailed."""
-        if _tool_faults not in bench.facts:
-            bench.facts[_tool_faults] = await _tool_faults(bench)
-        faults: Mapping[str, str] = bench.facts[_tool_faults]
-        return [verdict(_fault(task, bench, faults)) for task in tasks]
+        if _tool_faults not in context.facts:
+            context.facts[_tool_faults] = await _tool_faults(context)
+        faults: Mapping[str, str] = context.facts[_tool_faults]
+        return [verdict(_fault(task, context, faults)) for task in tasks]
 
     def examples(self) -> Examples:
         """A WRITE that says it looks, a READ that writes, a field that is not there, a parameter
@@ -85,11 +85,11 @@ class Described:
         )
 
 
-async def _tool_faults(bench: GateBench) -> dict[str, str]:
+async def _tool_faults(context: GateContext) -> dict[str, str]:
     """What is wrong with each tool itself; tools with nothing wrong are left out."""
-    tools = bench.domain.tools
-    replies = await bench.toolkit.request([["signature", tool.name] for tool in tools])
-    known = _identifiers(bench.domain)
+    tools = context.domain.tools
+    replies = await context.toolkit.request([["signature", tool.name] for tool in tools])
+    known = _identifiers(context.domain)
     found = {}
     for tool, reply in zip(tools, replies, strict=True):
         faults = [_signature_fault(tool, reply), _stray_name(tool, known), _verb_fault(tool)]
@@ -138,15 +138,15 @@ def _verb_fault(tool: ToolSpec) -> str:
     return ""
 
 
-def _fault(task: DomainTask, bench: GateBench, faults: Mapping[str, str]) -> str:
+def _fault(task: DomainTask, context: GateContext, faults: Mapping[str, str]) -> str:
     if faults:
-        for tool in bench.domain.offered(task):
+        for tool in context.domain.offered(task):
             if tool.name in faults:
                 return f"{tool.name}: {faults[tool.name]}"
-    replay = bench.replays.get(task.task_id)
+    replay = context.replays.get(task.task_id)
     if replay is None:
         raise LookupError(f"{task.task_id} was not replayed: ask the gate `executes` first")
-    named = bench.domain.tool_named
+    named = context.domain.tool_named
     for number, (action, result) in enumerate(zip(task.actions, replay.results, strict=True), 1):
         spec = named.get(action.name)
         fault = next(_call_faults(spec, result), "") if spec is not None else ""

@@ -16,22 +16,22 @@ import numpy as np
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.synthesis.gating.seen import FACTS, WORDS, Fingerprint, Seen, hash64, min_hash
 from tutti.tasks.synthesis.gating.wording import spaced, words_of
 from tutti.tasks.task_sets import PASSED, Verdict
 
 
 class Duplicates:
-    """Compares with all tasks that passed on this bench's `seen`, and remembers those that pass."""
+    """Compares with all tasks that passed in this context, and remembers those that pass."""
 
     name = "duplicates"
     about = "No earlier task asks the same, in the same words or in others (MinHash)."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """The later of two tasks is rejected. `measured` is the estimated similarity."""
-        context = bench.fact(Context)
-        return [_judge(context.fingerprint(task), bench.seen) for task in tasks]
+        domain = context.fact(Context)
+        return [_judge(domain.fingerprint(task), context.seen) for task in tasks]
 
     def examples(self) -> Examples:
         """A reworded task, the same words with another answer, and the golden calls with a look

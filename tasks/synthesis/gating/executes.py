@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tutti.tasks.synthesis.domains import Action, DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import Verdict
 
 
@@ -14,10 +14,10 @@ class Executes:
     name = "executes"
     about = "The golden calls run in the sandbox, one after the other, and none is refused."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """Replay each task's golden calls."""
-        replays = await bench.toolkit.replay(tasks)
-        bench.replays |= {each.task_id: it for each, it in zip(tasks, replays, strict=True)}
+        replays = await context.toolkit.replay(tasks)
+        context.replays |= {each.task_id: it for each, it in zip(tasks, replays, strict=True)}
         return [Verdict(not each.failure, each.failure) for each in replays]
 
     def examples(self) -> Examples:

@@ -19,7 +19,7 @@ Fact = TypeVar("Fact")
 
 
 @dataclass
-class GateBench:
+class GateContext:
     """What gates may use. One serves an instance of a domain from first candidate to last."""
 
     domain: Domain
@@ -60,7 +60,7 @@ class Gate(Protocol):
     about: str
     """What it asks, as one sentence for the report."""
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """A verdict on each task, in order. Raises ToolkitFailed where the domain's code fails as
         a whole."""
         ...
@@ -73,9 +73,9 @@ class Gate(Protocol):
 @dataclass(frozen=True)
 class Examples:
     """A gate's own cases: each a domain and a task. Some gates look at those before, too: show it
-    the good ones first, those of one domain on one bench."""
+    the good ones first, those of one domain in one context."""
 
     good: Sequence[tuple[Domain, DomainTask]]
     bad: Sequence[tuple[Domain, DomainTask]]
     benchmarks: Sequence[str] = ()
-    """What their bench's `benchmarks` must be."""
+    """What their context's `benchmarks` must be."""

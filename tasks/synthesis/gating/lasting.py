@@ -11,7 +11,7 @@ from typing import Any
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import PASSED, Verdict
 
 PROGRAM, FIRST, BEFORE = "lasting", "lasting first", "lasting before"
@@ -24,14 +24,14 @@ class Lasting:
     name = "lasting"
     about = "Every record that a golden call changes is another in the end."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """The first record that is as it was rejects a task. Raises ToolkitFailed."""
-        changing = bench.fact(_changing)
+        changing = context.fact(_changing)
         shown = {n for n, task in enumerate(tasks) if len(_writes(task, changing)) > 1}
         if not shown:
             return [PASSED] * len(tasks)
         operations = [each for n in sorted(shown) for each in _operations(tasks[n], changing)]
-        replies = iter(await bench.toolkit.request(operations))
+        replies = iter(await context.toolkit.request(operations))
         return [
             _verdict(task, changing, replies) if n in shown else PASSED
             for n, task in enumerate(tasks)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from tutti.tasks.synthesis.domains import Domain, DomainTask, TableSpec
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.synthesis.gating.wording import NUMBER, leaves, spaced
 from tutti.tasks.task_sets import Verdict, verdict
 
@@ -96,9 +96,9 @@ class Leak:
     name = "leak"
     about = "The answer stands neither in the policy, the tools' descriptions nor the user's words."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """The first answer found rejects a task."""
-        seen = bench.fact(_seen)
+        seen = context.fact(_seen)
         return [verdict(next(_leaks(task, seen), "")) for task in tasks]
 
     def examples(self) -> Examples:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tutti.tasks.synthesis.domains import Action, DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import PASSED, Verdict
 
 
@@ -14,11 +14,11 @@ class NoOp:
     name = "no_op"
     about = "Doing nothing and saying nothing does not solve it."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """A task without facts to communicate must change the database."""
         found = []
         for task in tasks:
-            replay = bench.replays[task.task_id]
+            replay = context.replays[task.task_id]
             idle = not task.communicate and replay.before == replay.after
             why = "the state is right from the beginning and nothing must be said"
             found.append(Verdict(False, why) if idle else PASSED)

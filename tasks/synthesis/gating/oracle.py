@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tutti.tasks.agents import Oracle, ToolUse
 from tutti.tasks.synthesis.domains import Act, Action, DomainTask, Result
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.synthesis.gating.said import communicates
 from tutti.tasks.task_sets import PASSED, Verdict
 
@@ -54,25 +54,26 @@ class OracleGate:
     name = "oracle"
     about = "A solver that does not know the golden calls solves it with the tools offered."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """Solve each task, and compare state and facts."""
-        if bench.solver is None:
-            return [_told(task, bench) for task in tasks]
-        # Other tasks may be solved on this bench meanwhile: no two programs have one name.
+        if context.solver is None:
+            return [_told(task, context) for task in tasks]
+        # Other tasks may be solved in this context meanwhile: no two programs have one name.
         running = {
-            f"solver {next(bench.numbers)}": _Solving(task, bench.solver(task)) for task in tasks
+            f"solver {next(context.numbers)}": _Solving(task, context.solver(task))
+            for task in tasks
         }
-        await bench.toolkit.begin({name: each.task for name, each in running.items()})
+        await context.toolkit.begin({name: each.task for name, each in running.items()})
         for each in running.values():
             each.go_on(None)
         while acts := list(_next_acts(running)):
-            results = await bench.toolkit.act(acts)
+            results = await context.toolkit.act(acts)
             for act, result in zip(acts, results, strict=True):
-                running[act.program].go_on(_offered(result, act, running, bench))
-        hashes = await bench.toolkit.request([["hash", name] for name in running])
-        await bench.toolkit.end(list(running))
+                running[act.program].go_on(_offered(result, act, running, context))
+        hashes = await context.toolkit.request([["hash", name] for name in running])
+        await context.toolkit.end(list(running))
         return [
-            _verdict(each, state, bench)
+            _verdict(each, state, context)
             for each, state in zip(running.values(), hashes, strict=True)
         ]
 
@@ -94,26 +95,28 @@ def _next_acts(running: Mapping[str, _Solving]) -> Iterator[Act]:
             yield Act(name, each.waits)
 
 
-def _offered(result: Result, act: Act, running: Mapping[str, _Solving], bench: GateBench) -> Result:
+def _offered(
+    result: Result, act: Act, running: Mapping[str, _Solving], context: GateContext
+) -> Result:
     task = running[act.program].task
-    if act.action.name in {each.name for each in bench.domain.offered(task)}:
+    if act.action.name in {each.name for each in context.domain.offered(task)}:
         return result
     return Result("missing", f"there is no tool {act.action.name!r}")
 
 
-def _verdict(each: _Solving, state: str, bench: GateBench) -> Verdict:
+def _verdict(each: _Solving, state: str, context: GateContext) -> Verdict:
     if each.said is None:
         return Verdict(False, f"the solver gave up: {each.gave_up}", each.calls)
     lacking = communicates(each.said, each.task.communicate)
     if lacking:
         return Verdict(False, f"the solver said {each.said!r}, without {lacking[0]!r}", each.calls)
-    if state != bench.replays[each.task.task_id].after:
+    if state != context.replays[each.task.task_id].after:
         return Verdict(False, "the solver came to another state than the golden calls", each.calls)
     return Verdict(True, measured=each.calls)
 
 
-def _told(task: DomainTask, bench: GateBench) -> Verdict:
-    results = bench.replays[task.task_id].results
+def _told(task: DomainTask, context: GateContext) -> Verdict:
+    results = context.replays[task.task_id].results
     told = "\n".join(each.text for each in results) + json.dumps([each.value for each in results])
     lacking = communicates(told, task.communicate)
     if lacking:

@@ -13,7 +13,7 @@ from tutti.tasks.synthesis.domains import (
     is_of_kind,
 )
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.synthesis.gating.wording import leaves
 from tutti.tasks.task_sets import Verdict, verdict
 
@@ -48,10 +48,10 @@ class Parses:
     name = "parses"
     about = "Tools, arguments, rules and records that the task names exist, and it asks something."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """The first fault rejects a task."""
-        names = bench.fact(_names)
-        return [verdict(next(_faults(task, bench.domain, names), "")) for task in tasks]
+        names = context.fact(_names)
+        return [verdict(next(_faults(task, context.domain, names), "")) for task in tasks]
 
     def examples(self) -> Examples:
         """A tool that is not there, a text for a number, an empty scenario, a slot unfilled."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tutti.tasks.synthesis.domains import Action, DomainTask, Replay
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import PASSED, Verdict
 
 
@@ -14,11 +14,11 @@ class PolicyGate:
     name = "policy"
     about = "No rule forbids a golden call, and some rule forbids each forbidden one."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """The golden calls in the states that lead to each, the forbidden ones in the first."""
-        kept = [bench.ruled.get(task.task_id, (None, None)) for task in tasks]
+        kept = [context.ruled.get(task.task_id, (None, None)) for task in tasks]
         left = [task for task, pair in zip(tasks, kept, strict=True) if pair[0] is not task]
-        made = iter(await bench.toolkit.replay(left, ask_rules=True))
+        made = iter(await context.toolkit.replay(left, ask_rules=True))
         return [
             _verdict(task, replay if replay is not None and of is task else next(made))
             for task, (of, replay) in zip(tasks, kept, strict=True)

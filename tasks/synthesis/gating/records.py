@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tutti.tasks.synthesis.domains import DomainTask, RecordChecks
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import Verdict, verdict
 
 
@@ -14,9 +14,9 @@ class Records:
     name = "records"
     about = "Records have their tables' fields, kinds and bounds, and every foreign key exists."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """A fault of the domain's own records rejects all of its tasks."""
-        checks = bench.fact(RecordChecks)
+        checks = context.fact(RecordChecks)
         return [verdict(checks.fault or checks.changed_fault(task.changed)) for task in tasks]
 
     def examples(self) -> Examples:

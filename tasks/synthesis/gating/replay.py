@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tutti.tasks.synthesis.domains import DomainTask
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import PASSED, Verdict
 
 
@@ -14,14 +14,14 @@ class ReplayGate:
     name = "replay"
     about = "Two replays of the golden calls give the state that the task states."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """Replay once more, and keep what the rules say of it for the gate `policy`. A task that
         states no state is only compared with itself."""
-        again = await bench.toolkit.replay(tasks, ask_rules=True)
-        bench.ruled |= {pair[0].task_id: pair for pair in zip(tasks, again, strict=True)}
+        again = await context.toolkit.replay(tasks, ask_rules=True)
+        context.ruled |= {pair[0].task_id: pair for pair in zip(tasks, again, strict=True)}
         verdicts = []
         for task, second in zip(tasks, again, strict=True):
-            first = bench.replays[task.task_id]
+            first = context.replays[task.task_id]
             if second.after != first.after or second.results != first.results:
                 verdicts.append(Verdict(False, "a second replay gave another state or results"))
             elif task.expected and task.expected != first.after:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Replay
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.synthesis.gating.wording import NUMBER, leaves, spaced, words_of
 from tutti.tasks.task_sets import Verdict, verdict
 
@@ -32,11 +32,11 @@ class Suffices:
     name = "suffices"
     about = "The user or an earlier result gives every argument of the golden calls."
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """The first argument without a source rejects a task. Raises LookupError for a task that
         was not replayed."""
-        static = bench.fact(_Static)
-        return [verdict(next(_unfounded(task, bench, static), "")) for task in tasks]
+        static = context.fact(_Static)
+        return [verdict(next(_unfounded(task, context, static), "")) for task in tasks]
 
     def examples(self) -> Examples:
         """No name, no number of days, a loan that no call showed."""
@@ -129,9 +129,9 @@ class _Sources:
         return self._spaced
 
 
-def _unfounded(task: DomainTask, bench: GateBench, static: _Static) -> Iterator[str]:
+def _unfounded(task: DomainTask, context: GateContext, static: _Static) -> Iterator[str]:
     """Arguments that nothing gives, in order."""
-    replay = _replay(task, bench)
+    replay = _replay(task, context)
     sources = _Sources(task.scenario.text, static.text(task))
     for number, (action, result) in enumerate(zip(task.actions, replay.results, strict=True), 1):
         for name, value in _values(action):
@@ -154,8 +154,8 @@ def _values(action: Action) -> Iterator[tuple[str, str | float]]:
                 yield name, leaf
 
 
-def _replay(task: DomainTask, bench: GateBench) -> Replay:
-    replay = bench.replays.get(task.task_id)
+def _replay(task: DomainTask, context: GateContext) -> Replay:
+    replay = context.replays.get(task.task_id)
     if replay is None:
         raise LookupError(f"{task.task_id} was not replayed: ask the gate `executes` first")
     return replay

@@ -18,7 +18,7 @@ from tutti.storage import Catalog, content_hash, held
 from tutti.tasks.sandbox import level_for_models
 from tutti.tasks.synthesis.domains import Toolkit
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.synthesis.gating.gate import GateBench
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.generate import find_task_set
 from tutti.tasks.synthesis.making.batch_rows import BatchRecorder
 from tutti.tasks.synthesis.making.collected import Collected
@@ -134,7 +134,7 @@ async def _asked(
 async def _gated(made: TeacherTasks, work: Path, benchmarks: Sequence[str]) -> Collected:
     """The chain's tasks through the gates, as an instance of their own."""
     async with Toolkit(made.domain) as toolkit:
-        judged = await judge(made.tasks, GateBench(made.domain, toolkit, None, benchmarks))
+        judged = await judge(made.tasks, GateContext(made.domain, toolkit, None, benchmarks))
     accepted = [each.task for each in judged if each.reason is None]
     folder = work / "instance-0000"
     shutil.rmtree(folder, ignore_errors=True)

@@ -24,7 +24,7 @@ from tutti.tasks.synthesis.domains import (
     write_domain_folder,
 )
 from tutti.tasks.synthesis.gating import GATES, TOGETHER
-from tutti.tasks.synthesis.gating.gate import GateBench
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.making.request import DomainRequest
 from tutti.tasks.task_sets import Judged, run_gates
 
@@ -62,10 +62,10 @@ async def make_instance(
     domain, candidates = proposed(request, number)
     judged: list[Judged[DomainTask]] = []
     async with Toolkit(domain) as toolkit:
-        bench = GateBench(domain, toolkit, request.program.solve, benchmarks)
+        context = GateContext(domain, toolkit, request.program.solve, benchmarks)
         wanted = request.wanted(number)
         for batch in _batches(itertools.islice(candidates, MOST_CANDIDATES * wanted)):
-            judged += await judge(batch, bench)
+            judged += await judge(batch, context)
             if sum(each.reason is None for each in judged) >= wanted:
                 break
     accepted = [each.task for each in judged if each.reason is None][:wanted]
@@ -83,7 +83,7 @@ def proposed(request: DomainRequest, number: int) -> tuple[Domain, Iterator[Doma
     return domain, program.propose(domain, rng, knobs)
 
 
-async def judge(tasks: Sequence[DomainTask], bench: GateBench) -> list[Judged[DomainTask]]:
+async def judge(tasks: Sequence[DomainTask], context: GateContext) -> list[Judged[DomainTask]]:
     """Show candidates to every gate in order; one that rejects a task is its last. Raises
     ToolkitFailed.
 
@@ -97,12 +97,12 @@ async def judge(tasks: Sequence[DomainTask], bench: GateBench) -> list[Judged[Do
         async with asyncio.TaskGroup() as group:
             for first in range(0, len(judged), PART):
                 part = judged[first : first + PART]
-                group.create_task(run_gates(part, gates[:alone], bench))
+                group.create_task(run_gates(part, gates[:alone], context))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
-    await run_gates(judged, gates[alone:], bench)
+    await run_gates(judged, gates[alone:], context)
     for each in judged:
-        replay = bench.forget(each.task)
+        replay = context.forget(each.task)
         if each.reason is None and replay is not None:
             each.task = each.task.model_copy(update={"expected": replay.after})
     return judged

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tutti.tasks.synthesis.domains import Toolkit
-from tutti.tasks.synthesis.gating.gate import GateBench
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.making.instance import judge, proposed
 from tutti.tasks.synthesis.making.request import DomainRequest
 
@@ -51,9 +51,9 @@ async def plan_domain_set(request: DomainRequest, benchmarks: Sequence[str] = ()
     domain, candidates = await asyncio.to_thread(proposed, request, 0)
     sample = list(itertools.islice(candidates, SAMPLE))
     async with Toolkit(domain) as toolkit:
-        bench = GateBench(domain, toolkit, request.program.solve, benchmarks)
+        context = GateContext(domain, toolkit, request.program.solve, benchmarks)
         began = time.monotonic()
-        judged = await judge(sample, bench)
+        judged = await judge(sample, context)
         each_s = (time.monotonic() - began) / max(1, len(sample))
     passed = sum(one.reason is None for one in judged)
     wanted = request.size * len(sample) / max(1, passed)

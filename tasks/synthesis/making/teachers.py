@@ -24,7 +24,7 @@ NO_LIMIT = TeacherBudget()
 
 
 @dataclass(frozen=True)
-class TeacherDesk:
+class TeacherPool:
     """The models of a job, and what it may spend."""
 
     endpoints: Sequence[TeacherEndpoint]
@@ -47,7 +47,7 @@ class TeacherDesk:
 
 @contextlib.asynccontextmanager
 async def open_teachers(
-    desk: TeacherDesk, work: Path
+    desk: TeacherPool, work: Path
 ) -> AsyncIterator[tuple[Sequence[Teacher], Meter]]:
     """The teachers, in the order of their endpoints, and their meter. Raises UsageError."""
     meter = Meter(desk.budget, desk.dearest)

@@ -4,14 +4,14 @@ from tutti.storage import Catalog, held
 from tutti.tasks.synthesis.domains import domain_folders, read_domain_folder
 from tutti.tasks.synthesis.generate import find_task_set
 from tutti.tasks.synthesis.making.make import work_folder
-from tutti.tasks.synthesis.making.teachers import TeacherDesk, open_teachers
+from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
 from tutti.tasks.synthesis.preferences.making import make_preference_set, set_folder
 from tutti.tasks.synthesis.preferences.proposing import ask_preferences
 from tutti.tasks.synthesis.preferences.request import PreferenceRequest
 
 
 async def make_taught_preference_set(
-    request: PreferenceRequest, desk: TeacherDesk, catalog: Catalog
+    request: PreferenceRequest, desk: TeacherPool, catalog: Catalog
 ) -> tuple[str, str]:
     """Make the set, or find an existing one; returns its id and what this run spent.
 

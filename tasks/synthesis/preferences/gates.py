@@ -10,7 +10,7 @@ from tutti.tasks.synthesis.domains import Domain, DomainTask
 from tutti.tasks.synthesis.domains.offer import AIMS, Preference, TaskOffer
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
-from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateContext
 from tutti.tasks.synthesis.preferences.checker import preference_reason
 from tutti.tasks.synthesis.preferences.offering import needed_tools
 from tutti.tasks.task_sets import Verdict, verdict
@@ -75,9 +75,9 @@ class _RuleGate:
     ) -> None:
         self.name, self.about, self._reason, self._bad = name, about, reason, bad
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """A verdict on each task, in order."""
-        return [verdict(self._reason(bench.domain, task)) for task in tasks]
+        return [verdict(self._reason(context.domain, task)) for task in tasks]
 
     def examples(self) -> Examples:
         """A task with an offer that is right, and with ones that are wrong."""

@@ -24,7 +24,7 @@ from tutti.tasks.synthesis.domains import (
     read_domain_folder,
 )
 from tutti.tasks.synthesis.domains.offer import Preference, TaskOffer
-from tutti.tasks.synthesis.gating.gate import GateBench
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.generate import find_task_set
 from tutti.tasks.synthesis.making.collected import Collected
 from tutti.tasks.synthesis.making.instance import write_instance
@@ -164,23 +164,23 @@ async def _take(
     program = PROGRAMS.get(str(domain.lineage.get("generator")))
     judged: list[Judged[DomainTask]] = []
     async with Toolkit(domain) as toolkit:
-        bench = GateBench(domain, toolkit, None if program is None else program.solve)
+        context = GateContext(domain, toolkit, None if program is None else program.solve)
         for start in range(0, len(every), BATCH):
-            judged += await _judge(every[start : start + BATCH], bench, making.pairs is not None)
+            judged += await _judge(every[start : start + BATCH], context, making.pairs is not None)
     shutil.rmtree(out, ignore_errors=True)
     write_instance(out, domain, [each.task for each in judged if each.reason is None], judged)
     collected.take(out, number)
 
 
 async def _judge(
-    tasks: Sequence[DomainTask], bench: GateBench, is_by_teacher: bool
+    tasks: Sequence[DomainTask], context: GateContext, is_by_teacher: bool
 ) -> list[Judged[DomainTask]]:
     """Show candidates to the gates; a teacher's pairs have passed the second model before."""
     judged = [Judged(task) for task in tasks]
     for each in judged if is_by_teacher else ():
         each.note(SECOND_MODEL, PASSED)
-    await run_gates(judged, PREFERENCE_GATES.values(), bench)
-    bench.replays.clear()
+    await run_gates(judged, PREFERENCE_GATES.values(), context)
+    context.replays.clear()
     return judged
 
 

@@ -23,7 +23,7 @@ from tutti.tasks.synthesis.making.band import measured_rates
 from tutti.tasks.synthesis.making.collected import Collected
 from tutti.tasks.synthesis.making.instance import write_instance
 from tutti.tasks.synthesis.making.make import work_folder
-from tutti.tasks.synthesis.making.teachers import TeacherDesk, open_teachers
+from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
 from tutti.tasks.synthesis.preferences.making import set_folder
 from tutti.tasks.synthesis.skills.by_attributes import check_attributes, skills_by_attributes
 from tutti.tasks.synthesis.skills.by_teacher import PROMPTS, skills_by_teacher
@@ -36,12 +36,12 @@ from tutti.tasks.task_sets import Judged
 Instance = tuple[Domain, Sequence[DomainTask]]
 Labels = Mapping[str, Mapping[str, str]]
 """By task id."""
-NO_DESK = TeacherDesk((), ())
+NO_DESK = TeacherPool((), ())
 VERSION = "1"
 
 
 async def make_labelled_set(
-    request: LabelRequest, catalog: Catalog, desk: TeacherDesk = NO_DESK
+    request: LabelRequest, catalog: Catalog, desk: TeacherPool = NO_DESK
 ) -> str:
     """Make the set; returns its id. The same labels give the same set.
 
@@ -77,7 +77,7 @@ async def make_labelled_set(
 
 
 async def _skills(
-    request: LabelRequest, instances: Sequence[Instance], desk: TeacherDesk, work: Path
+    request: LabelRequest, instances: Sequence[Instance], desk: TeacherPool, work: Path
 ) -> FoundSkills | None:
     tasks = [(domain.name, task) for domain, each in instances for task in each]
     if request.teacher:

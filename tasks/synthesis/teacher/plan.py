@@ -40,7 +40,7 @@ class TeacherRequest(BaseModel):
     chunk: int = Field(6, ge=1, le=50, description="records asked for in one call")
     tools: int = Field(10, ge=1, le=60, description="about how many tools")
     rules: int = Field(5, ge=1, le=40, description="about how many policy rules")
-    intents: int = Field(10, ge=1, le=2_000, description="wishes of callers; a task for each")
+    intents: int = Field(10, ge=1, le=2_000, description="intents of callers; a task for each")
     evolutions: int = Field(1, ge=0, le=5, description="rounds of harder variants of each task")
     batch: bool = Field(False, description="use the endpoint's batch API where it has one")
     seed: int = Field(0, description="sent with each request")

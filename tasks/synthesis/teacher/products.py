@@ -81,8 +81,8 @@ class PolicyAnswer(_Answer):
 class IntentAnswer(_Answer):
     """What users of the domain want."""
 
-    template: Name = Field(description="a short name of this kind of wish")
-    wish: str
+    template: Name = Field(description="a short name of this kind of intent")
+    intent: str
 
 
 class TaskAnswer(_Answer):

@@ -74,12 +74,12 @@ async def _intents(chain: Chain, domain: Domain) -> list[IntentAnswer]:
     def prompt(existing: Sequence[IntentAnswer], missing: int) -> str:
         return chain.prompts["intents"].render(
             topic=chain.request.topic, tools=as_json(domain.tools), policy=told_policy(domain),
-            count=str(missing), existing="\n".join(each.wish for each in existing) or "none",
+            count=str(missing), existing="\n".join(each.intent for each in existing) or "none",
         )  # fmt: skip
 
     def check(item: IntentAnswer, existing: Sequence[IntentAnswer]) -> str:
-        same = any(_plain(each.wish) == _plain(item.wish) for each in existing)
-        return f"{item.wish!r} exists already" if same else ""
+        same = any(_plain(each.intent) == _plain(item.intent) for each in existing)
+        return f"{item.intent!r} exists already" if same else ""
 
     question = ItemsQuestion("intents", prompt, IntentAnswer, chain.request.intents, check)
     found = await ask_items(chain.teacher, question)
@@ -103,7 +103,7 @@ class _Writer:
 
     def first_row(self, row: str, intent: IntentAnswer) -> _Row:
         """The row of a task for an intent."""
-        text = self._chain.prompts["task"].render(wish=intent.wish, **self._shown)
+        text = self._chain.prompts["task"].render(intent=intent.intent, **self._shown)
         return _Row("task", row, intent.template, text)
 
     def next_row(self, row: str, parent: DomainTask) -> _Row:

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from tutti.storage import Home, artifact_id
-from tutti.tasks.sweeps.plan import Cell, Plan, Sample, SetUp, sweep_content
+from tutti.tasks.sweeps.plan import Cell, CellConfig, Plan, Sample, sweep_content
 from tutti.tasks.sweeps.spec import Suite, with_reply_tokens
 from tutti.tasks.task_sets import Task
 from tutti.tasks.training.policy.apart import keep_apart
@@ -39,13 +39,13 @@ class PolicyCells:
 
 
 def plan_policy(
-    job: PolicyJob, rollouts: SetUp, evaluations: SetUp, home: Home | None = None
+    job: PolicyJob, rollouts: CellConfig, evaluations: CellConfig, home: Home | None = None
 ) -> PolicyCells:
     """The cells of a job on its tasks, without those that copy a held-out one: see `apart`. Raises
     JobError for an empty split, or a shared task."""
     tasks = keep_apart(rollouts.task_set, evaluations.task_set, job, home)
     sides = ((rollout_suite(job), rollouts), (held_out_suite(job), evaluations))
-    content: list[Any] = [job.content, *(sweep_content(suite, set_up) for suite, set_up in sides)]
+    content: list[Any] = [job.content, *(sweep_content(suite, config) for suite, config in sides)]
     content += [sorted(tasks.left_out)] if tasks.left_out else []
     own = artifact_id("policy", content, rollouts.parents)
     at = tuple(evaluated_after(job))
@@ -111,14 +111,14 @@ def _distinct(tasks: Sequence[Task]) -> list[Task]:
 
 
 def _plan(
-    own: str, kind: str, suite: Suite, set_up: SetUp, steps: Sequence[Sequence[Task]]
+    own: str, kind: str, suite: Suite, config: CellConfig, steps: Sequence[Sequence[Task]]
 ) -> Plan:
-    model = set_up.model
+    model = config.model
     suite = with_reply_tokens(suite, None if model is None else model.context_tokens)
     (policy,) = suite.each_policy.items()
     trials, cells = suite.repetition.trials, []
     for number, tasks in enumerate(steps):
-        cell_id = artifact_id("cell", [own, kind, number], set_up.parents)
+        cell_id = artifact_id("cell", [own, kind, number], config.parents)
         samples = tuple(
             Sample(artifact_id("sample", [cell_id, each.task_id, trial]), each, trial)
             for each in tasks
@@ -126,5 +126,5 @@ def _plan(
         )
         made = Cell(cell_id, policy[0], policy[1], suite.concurrency[0], number, number, samples)
         cells.append(made)
-    sweep_id = artifact_id("sweep", [own, kind], set_up.parents)
-    return Plan(sweep_id, suite, replace(set_up), tuple(cells))
+    sweep_id = artifact_id("sweep", [own, kind], config.parents)
+    return Plan(sweep_id, suite, replace(config), tuple(cells))

@@ -20,7 +20,7 @@ from tutti.storage import Catalog, Lease, held
 from tutti.storage import catalog as cat
 from tutti.tasks.runs import Run
 from tutti.tasks.sweeps.plan import Cell, Plan, ServedModel, enter_plan
-from tutti.tasks.sweeps.run import Execution, Spending, run_cell
+from tutti.tasks.sweeps.run import BudgetTracker, Execution, run_cell
 from tutti.tasks.training.policy.batch import StepBatch, step_batch, step_groups
 from tutti.tasks.training.policy.cells import PolicyCells
 from tutti.tasks.training.policy.job import PolicyJob
@@ -176,7 +176,7 @@ class PolicyRun:
         catalog, run_id = self.run.catalog, self.run.run_id
         if _ended_early(catalog, cell):
             return  # its late attempts stay cut, so that a job that goes on trains on the same
-        spending, late = Spending(plan.suite.budget), None
+        spending, late = BudgetTracker(plan.suite.budget), None
         if plan is not self.cells.evaluations:
             late = self.job.rollouts.late_factor
         await run_cell(

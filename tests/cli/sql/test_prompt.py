@@ -23,7 +23,7 @@ from tutti.cli.sql import prompt
 from tutti.cli.sql.commands import COMMANDS
 from tutti.cli.sql.completion import Names, SqlCompleter, is_complete, named_in, names_of
 from tutti.cli.sql.prompt import run_line, session, show, talk
-from tutti.cli.sql.rows import Look
+from tutti.cli.sql.rows import TerminalStyle
 from tutti.cli.sql.shell import Shell
 from tutti.storage import Catalog, Home, commit, connect, open_catalog
 from tutti.tasks.project import PROJECT
@@ -31,7 +31,7 @@ from tutti.tasks.project import PROJECT
 CTRL_C, CTRL_D, TAB = "\x03", "\x04", "\t"
 
 
-class Said(list[str]):
+class ProbeResponse(list[str]):
     """Everything a shell showed and said."""
 
     def show(self, pieces: Iterator[str]) -> bool:
@@ -51,13 +51,13 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 
 @pytest.fixture
-def said() -> Said:
-    return Said()
+def said() -> ProbeResponse:
+    return ProbeResponse()
 
 
 @pytest.fixture
-def shell(catalog: Catalog, said: Said) -> Iterator[Shell]:
-    shell = Shell(catalog, said.show, said.append, lambda: Look(100), timer=False)
+def shell(catalog: Catalog, said: ProbeResponse) -> Iterator[Shell]:
+    shell = Shell(catalog, said.show, said.append, lambda: TerminalStyle(100), timer=False)
     yield shell
     shell.connection.close()
 
@@ -90,12 +90,14 @@ def test_enter_goes_on(text: str) -> None:
     assert not is_complete(text)
 
 
-def test_a_statement_may_take_several_lines(shell: Shell, said: Said) -> None:
+def test_a_statement_may_take_several_lines(shell: Shell, said: ProbeResponse) -> None:
     typed(shell, f"select count(*) as n\rfrom attempts\r;\r{CTRL_D}")
     assert "│ 3 │" in said[0] and said[1] == "1 row"
 
 
-def test_ctrl_c_clears_the_line_and_leaving_has_many_names(shell: Shell, said: Said) -> None:
+def test_ctrl_c_clears_the_line_and_leaving_has_many_names(
+    shell: Shell, said: ProbeResponse
+) -> None:
     typed(shell, f"selec nonsense{CTRL_C}select 1 as a;\r.quit\r select 2;\r")
     assert said.text.count("row") == 1
     for leaving in ("exit\r", "quit;\r", "\\q;\r", CTRL_D):
@@ -109,7 +111,7 @@ def test_what_was_run_is_remembered_in_the_store(shell: Shell) -> None:
     assert list(history.load_history_strings()) == ["select\n2;", "select 1;"]
 
 
-def test_an_error_is_said_and_the_next_line_is_read(shell: Shell, said: Said) -> None:
+def test_an_error_is_said_and_the_next_line_is_read(shell: Shell, said: ProbeResponse) -> None:
     typed(
         shell, f"select nope from attempts;\rselec 1;\rselect $x;\r.nope\rselect 7 as a;\r{CTRL_D}"
     )
@@ -125,7 +127,7 @@ def test_a_fault_of_ours_is_not_hidden(shell: Shell, monkeypatch: pytest.MonkeyP
 
 
 def test_an_interrupted_query_leaves_the_session_as_it_was(
-    shell: Shell, said: Said, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, said: ProbeResponse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(text: str) -> None:
         raise KeyboardInterrupt
@@ -224,12 +226,12 @@ def test_tables_are_found_by_what_the_statement_calls_them(names: Names) -> None
 # --- dot commands -----------------------------------------------------------------------------
 
 
-def test_help_names_every_command(shell: Shell, said: Said) -> None:
+def test_help_names_every_command(shell: Shell, said: ProbeResponse) -> None:
     run_line(shell, ".help")
     assert all(name in said.text for name in COMMANDS)
 
 
-def test_tables_and_their_rows(shell: Shell, said: Said) -> None:
+def test_tables_and_their_rows(shell: Shell, said: ProbeResponse) -> None:
     run_line(shell, "create temp table mine as select 1 as a;")
     run_line(shell, ".tables")
     rows = {
@@ -239,7 +241,7 @@ def test_tables_and_their_rows(shell: Shell, said: Said) -> None:
     assert [cell.strip() for cell in rows["mine"]] == ["1", ""]
 
 
-def test_schema_of_one_of_a_macro_and_of_all(shell: Shell, said: Said) -> None:
+def test_schema_of_one_of_a_macro_and_of_all(shell: Shell, said: ProbeResponse) -> None:
     run_line(shell, ".schema scores")
     assert "│ scorer_version │ varchar" in said[-1]
     run_line(shell, ".schema steady_window")
@@ -252,7 +254,9 @@ def test_schema_of_one_of_a_macro_and_of_all(shell: Shell, said: Said) -> None:
     assert "window_summary(cell, start_s, end_s)" in said.text
 
 
-def test_formats_and_the_next_results_file(shell: Shell, said: Said, tmp_path: Path) -> None:
+def test_formats_and_the_next_results_file(
+    shell: Shell, said: ProbeResponse, tmp_path: Path
+) -> None:
     run_line(shell, ".format json")
     run_line(shell, "select 1 as a;")
     assert json.loads(said[-2]) == [{"a": 1}]
@@ -268,7 +272,7 @@ def test_formats_and_the_next_results_file(shell: Shell, said: Said, tmp_path: P
     assert "there are table, csv, json, parquet" in said[-1]
 
 
-def test_parquet_needs_a_file(shell: Shell, said: Said, tmp_path: Path) -> None:
+def test_parquet_needs_a_file(shell: Shell, said: ProbeResponse, tmp_path: Path) -> None:
     run_line(shell, ".format parquet")
     run_line(shell, "select 1 as a;")
     assert ".out FILE" in said[-1]
@@ -284,7 +288,7 @@ def test_parquet_needs_a_file(shell: Shell, said: Said, tmp_path: Path) -> None:
     assert "cannot write" in said[-1]
 
 
-def test_parameters_stay(shell: Shell, said: Said) -> None:
+def test_parameters_stay(shell: Shell, said: ProbeResponse) -> None:
     run_line(shell, ".param")
     assert "no parameters" in said[-1]
     run_line(shell, ".param who=attempt:1")
@@ -295,7 +299,7 @@ def test_parameters_stay(shell: Shell, said: Said) -> None:
     assert said[-1] == "1 row"
 
 
-def test_the_timer(shell: Shell, said: Said) -> None:
+def test_the_timer(shell: Shell, said: ProbeResponse) -> None:
     run_line(shell, ".timer on")
     run_line(shell, "select 1;")
     assert said[-1].startswith("1 row in 0.") and said[-1].endswith(" s")
@@ -329,7 +333,7 @@ def test_what_is_stored_meanwhile_is_seen_by_the_next_statement(
 
 
 def test_a_session_with_tables_of_its_own_is_not_taken_away(
-    shell: Shell, catalog: Catalog, said: Said
+    shell: Shell, catalog: Catalog, said: ProbeResponse
 ) -> None:
     run_line(shell, "create temp table mine as select 1 as a;")
     assert "mine" in shell.names.tables  # and is completed

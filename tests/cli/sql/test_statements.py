@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 from tutti.cli.failures import UsageError
 from tutti.cli.main import app
 from tutti.cli.sql.formats import TEXT_FORMATS
-from tutti.cli.sql.rows import Look, Rows, distinct
+from tutti.cli.sql.rows import Rows, TerminalStyle, distinct
 from tutti.cli.sql.statements import execute, read_parameters, typed
 from tutti.cli.sql.table import BOLD, PLAIN, cell_of, fitted, fold
 from tutti.terminal import CONTROL
@@ -44,11 +44,11 @@ def run(home: Path, *arguments: str, given: str | None = None) -> Result:
     return CliRunner().invoke(app, ["sql", *arguments], input=given, env=variables)
 
 
-def drawn(sql: str, output: str, look: Look | None = None) -> str:
+def drawn(sql: str, output: str, look: TerminalStyle | None = None) -> str:
     """The whole text of a statement's rows."""
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
-        return "".join(TEXT_FORMATS[output](Rows(connection.execute(sql)), look or Look()))
+        return "".join(TEXT_FORMATS[output](Rows(connection.execute(sql)), look or TerminalStyle()))
 
 
 def test_every_type_is_valid_json() -> None:
@@ -84,20 +84,20 @@ def test_rows_are_drawn_as_they_are_needed(output: str) -> None:
     """Ten billion rows fit in nobody's memory; the first come at once."""
     with duckdb.connect() as connection:
         rows = Rows(connection.execute("select range as n from range(10_000_000_000)"))
-        assert len(list(islice(TEXT_FORMATS[output](rows, Look(80)), 5))) == 5
+        assert len(list(islice(TEXT_FORMATS[output](rows, TerminalStyle(80)), 5))) == 5
         assert rows.count <= 10_000
 
 
 def test_a_table_fits_its_terminal() -> None:
     sql = "select 'id:1' as id, repeat('word ', 40) as content, 12 as n"
-    lines = drawn(sql, "table", Look(60)).splitlines()
+    lines = drawn(sql, "table", TerminalStyle(60)).splitlines()
     assert {len(line) for line in lines} == {60}
     assert lines[3].startswith("│ id:1 │ word word") and lines[3].endswith(" 12 │")
 
 
 def test_a_table_too_wide_for_its_terminal_shows_rows_sideways() -> None:
     columns = ", ".join(f"'value {n}' as a_rather_long_name_{n}" for n in range(12))
-    lines = drawn(f"select {columns}, null as last", "table", Look(60)).splitlines()
+    lines = drawn(f"select {columns}, null as last", "table", TerminalStyle(60)).splitlines()
     assert lines[0].startswith("── row 1 ─") and len(lines) == 14
     assert " a_rather_long_name_0 │ value 0" in lines
     assert all(len(line) <= 60 for line in lines)
@@ -113,7 +113,7 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
     line in another order. A file has them as they are."""
     sql = f"select chr(27) || ']0;pwned' || chr(7) || chr(13) || chr(8238) as a{chr(8238)}"
     for output, terminal in (("table", False), ("table", True), ("csv", True), ("json", True)):
-        text = drawn(sql, output, Look(80, styled=terminal))
+        text = drawn(sql, output, TerminalStyle(80, styled=terminal))
         own = text.replace(BOLD, "").replace(PLAIN, "")
         assert not CONTROL.search(own), output
         assert "]0;pwned" in text and "\\u202e" in text
@@ -134,7 +134,7 @@ def test_a_spreadsheet_runs_nothing_of_a_csv(text: str, written: str) -> None:
     with duckdb.connect() as connection:
         rows = Rows(connection.execute('select $1 as "=x", -1 as n, -1.5::decimal as d', [text]))
         (*names, _, _), (cell, n, d) = csv.reader(
-            io.StringIO("".join(TEXT_FORMATS["csv"](rows, Look())), newline="")
+            io.StringIO("".join(TEXT_FORMATS["csv"](rows, TerminalStyle())), newline="")
         )
     assert (names, cell, n, d) == (["'=x"], written, "-1", "-1.500")
 

@@ -10,7 +10,7 @@ import pytest
 import tutti.tasks.sweeps.judge.rescore as rescoring
 from tests.deployments.tau2_players import Players
 from tests.storage.exchange.test_load import trials
-from tests.sweeps.conftest import Sweep, set_up_of
+from tests.sweeps.conftest import Sweep, config_of
 from tests.sweeps.run.test_by_bfcl import run_bfcl
 from tests.sweeps.run.test_by_shipped import plan_of as tau2_plan
 from tests.sweeps.run.test_by_shipped import players as players
@@ -86,7 +86,7 @@ async def test_a_programs_own_score_stays(sweep: Sweep, tmp_path: Path, benchmar
     rows = [{"id": "a"}] if own else [{"question": "1+2?", "answer": "#### 3"}]
     suite = suite_of(tmp_path, benchmark, rows)
     entered = enter_task_set(suite, sweep.catalog)
-    plan = make_plan(suite, replace(set_up_of([], index_id=None), task_set=entered))
+    plan = make_plan(suite, replace(config_of([], index_id=None), task_set=entered))
     await sweep.run(plan, sweep.enter(plan))
     assert ("own", 0.5, False) in sweep.sql(SCORES)
     assert "tutti score" not in reason_of(plan, sweep.catalog)

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep
 from tutti import storage
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import dry_run, enter_task_set
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite, with_fields
 
@@ -44,7 +44,7 @@ def suite_of(data: Path, **fields: Any) -> Suite:
 def plan_of(suite: Suite, catalog: storage.Catalog) -> Plan:
     """Its plan; nothing to search, so no index."""
     entered = enter_task_set(suite, catalog)
-    return make_plan(suite, SetUp(entered, "engine:1", "checkpoint:1", "pocket"))
+    return make_plan(suite, CellConfig(entered, "engine:1", "checkpoint:1", "pocket"))
 
 
 async def test_a_public_benchmark_is_measured(

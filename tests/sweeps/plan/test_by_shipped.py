@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tests.benchmarks.bigcodebench.test_benchmark import write_task
 from tests.deployments.tau2_standin import install_into
 from tests.deployments.test_tau2_episode import TASKS
-from tests.sweeps.conftest import set_up_of
+from tests.sweeps.conftest import config_of
 from tutti.tasks.agents.shipped import TAU2, shipped_harness
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan.identity import sweep_content
@@ -125,11 +125,11 @@ def test_a_grid_of_domains_shares_the_checkout(checkout: Path) -> None:
 
 def test_the_harness_is_in_the_ids(checkout: Path) -> None:
     """With its version, and without a path; options change it; other suites have nothing of it."""
-    one = sweep_content(suite_of(checkout), set_up_of([]))
+    one = sweep_content(suite_of(checkout), config_of([]))
     assert one["harness"] == ["{tau2}", TAU2.version]
     short = suite_of(checkout, harness={"command": "{tau2} --max-steps 5"})
-    assert sweep_content(short, set_up_of([]))["harness"] != one["harness"]
-    assert "harness" not in sweep_content(Suite(), set_up_of([]))
+    assert sweep_content(short, config_of([]))["harness"] != one["harness"]
+    assert "harness" not in sweep_content(Suite(), config_of([]))
 
 
 def model_of(**more: Any) -> Model:
@@ -148,16 +148,16 @@ def test_a_model_that_takes_no_tools_is_refused(setting: dict[str, Any], who: st
         user=ServedModel("customer", "engine:2", of["user"]),
         experts={"strong": ServedModel("strong", "engine:3", of["expert"])},
     )
-    set_up = set_up_of([], model=of["measured"], roles=roles)
+    config = config_of([], model=of["measured"], roles=roles)
     fields: dict[str, Any] = {"roles": {"user": "a"}}
     name = {"measured": "pocket", "expert": "strong", "user": "customer"}[who]
     ((key, value),) = setting.items()
     words = rf"models\.{name}\.{key}: {str(value).lower()}: tau2's package sends tools .* another"
     with pytest.raises(SuiteError, match=words):
-        plan_of(Suite(benchmark="tau2-telecom", **fields), set_up)
+        plan_of(Suite(benchmark="tau2-telecom", **fields), config)
     if who == "user":
-        plan_of(Suite(benchmark="tau2-retail", **fields), set_up)
-    plan_of(Suite(benchmark="tau2-mock", **fields), set_up)
+        plan_of(Suite(benchmark="tau2-retail", **fields), config)
+    plan_of(Suite(benchmark="tau2-mock", **fields), config)
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ def test_what_a_package_does_not_know_is_refused(
 ) -> None:
     """It was ignored. In a grid it may be another benchmark's, and ids stay."""
     with pytest.raises(SuiteError, match=words):
-        plan_of(Suite(benchmark=benchmark, **fields), set_up_of([]))
+        plan_of(Suite(benchmark=benchmark, **fields), config_of([]))
     grid = Suite(benchmarks=(benchmark, "gsm8k"), **fields)
-    plan_of(parts(grid)[0], set_up_of([]), grid)
+    plan_of(parts(grid)[0], config_of([]), grid)
 
 
 def test_a_python_for_libraries_is_asked_for_before_any_call(

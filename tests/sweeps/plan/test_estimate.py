@@ -92,7 +92,7 @@ async def test_the_estimate_names_the_headline_measure(sweep: Sweep) -> None:
     """Of a benchmark whose answers can be right in part it is no accuracy."""
     plan = plan_of(GRID)
     declared = {"headline": {"measure": "mean score"}, "scorer": "exact"}
-    sweep.catalog.enter_artifact(plan.set_up.task_set.task_set_id, declared, [])
+    sweep.catalog.enter_artifact(plan.config.task_set.task_set_id, declared, [])
     assert outlook_of(plan, sweep.catalog).measure == "mean score"
     assert "mean score an assumed 50 %" in detectable_line(plan, sweep.catalog)
 
@@ -101,7 +101,7 @@ async def test_the_estimate_names_the_headline_measure(sweep: Sweep) -> None:
 async def test_an_old_task_sets_measure_is_the_views(sweep: Sweep, scorer: str) -> None:
     """One that has the name of its scorer alone, as before headlines were recorded."""
     plan = plan_of(GRID)
-    sweep.catalog.enter_artifact(plan.set_up.task_set.task_set_id, {"scorer": scorer}, [])
+    sweep.catalog.enter_artifact(plan.config.task_set.task_set_id, {"scorer": scorer}, [])
     sweep.enter(plan)
     measures = sweep.sql("select distinct measure from headlines")
     assert measures == [(outlook_of(plan, sweep.catalog).measure,)]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.sweeps.conftest import make_tasks, set_up_of
+from tests.sweeps.conftest import config_of, make_tasks
 from tutti.tasks.serving.registry import Model
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.identity import grid_id_of
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel
-from tutti.tasks.sweeps.plan.set_up import SetUp
-from tutti.tasks.sweeps.spec.marks import AXIS, TASKS, Belongs, marks_of, value_of
+from tutti.tasks.sweeps.spec.marks import AXIS, TASKS, FieldScope, marks_of, value_of
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite, with_fields
 
@@ -94,10 +94,10 @@ NEEDS |= {"solo": {"benchmark": "./shop"}}
 NEEDS |= {"parallel": {"benchmark": "gsm8k", "temperature": 0.7}}
 
 
-def set_up(suite: Suite) -> SetUp:
+def config(suite: Suite) -> CellConfig:
     """What `suite` would be measured with, where all that its fields reach leaves its mark."""
     reached = {n: value_of(suite, n) for n, mark in marks_of(Suite).items() if mark == TASKS}
-    made = set_up_of(make_tasks(4))
+    made = config_of(make_tasks(4))
     content = json.dumps(reached, default=str, sort_keys=True)
     task_set = replace(made.task_set, task_set_id=f"task_set:{content}")
     named = {n: value_of(suite, n) for n in ("judge", "user", "agent", "experts")}
@@ -111,7 +111,7 @@ def set_up(suite: Suite) -> SetUp:
 
 def planned(suite: Suite) -> Plan:
     """Its plan."""
-    return plan_of(suite, set_up(suite))
+    return plan_of(suite, config(suite))
 
 
 @pytest.mark.parametrize("kind", STORED)
@@ -120,7 +120,7 @@ def test_the_ids_of_stored_sweeps_are_found_again(kind: str) -> None:
     stored = STORED[kind]
     base = {"concurrency": [2], "policies": ["passthrough"]}
     suite = with_fields(Suite.model_validate(base), stored["suite"])
-    plan = plan_of(suite, set_up_of(make_tasks(6)))
+    plan = plan_of(suite, config_of(make_tasks(6)))
     assert plan.sweep_id == stored["sweep"]
     assert [
         [c.policy, c.concurrency, c.repeat, c.cell_id, c.samples[0].sample_id] for c in plan.cells
@@ -145,10 +145,10 @@ def test_a_field_changes_what_its_mark_says(name: str) -> None:
     cells, others = ({cell.cell_id for cell in plan.cells} for plan in (one, other))
     same_sweep = one.sweep_id == other.sweep_id
     expected: dict[Any, Callable[[], bool]] = {
-        Belongs.AXIS: lambda: same_sweep and cells < others,
-        Belongs.CELL: lambda: same_sweep and bool(others - cells),
-        Belongs.SWEEP: lambda: not same_sweep and not cells & others,
-        Belongs.RUN: lambda: same_sweep and cells == others,
+        FieldScope.AXIS: lambda: same_sweep and cells < others,
+        FieldScope.CELL: lambda: same_sweep and bool(others - cells),
+        FieldScope.SWEEP: lambda: not same_sweep and not cells & others,
+        FieldScope.RUN: lambda: same_sweep and cells == others,
     }
     assert expected[mark.belongs]()
 
@@ -161,7 +161,7 @@ def test_a_grids_id_is_of_its_settings_alone(name: str) -> None:
         return  # a grid has `models`
     changed = with_fields(base, {name: CHANGES[name]})
     moved = grid_id_of(base) != grid_id_of(changed)
-    assert moved == (marks_of(Suite)[name].belongs is Belongs.SWEEP)
+    assert moved == (marks_of(Suite)[name].belongs is FieldScope.SWEEP)
 
 
 def test_a_policys_options_are_part_of_its_cells_ids() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sweeps.conftest import make_tasks, set_up_of
+from tests.sweeps.conftest import config_of, make_tasks
 from tutti.storage import Catalog, query
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.enter import enter_plan
@@ -18,7 +18,7 @@ from tutti.tasks.sweeps.spec.grid import parts
 
 def planned(suite: Suite, context_tokens: int) -> Plan:
     """The plan of `suite` for a model with such a context."""
-    made = set_up_of(make_tasks(2))
+    made = config_of(make_tasks(2))
     model = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=context_tokens)
     return plan_of(suite, replace(made, model=model))
 
@@ -60,7 +60,7 @@ def test_the_cells_of_such_grids_are_not_the_same() -> None:
     """They share the sweep's id and no cell: a reply of 96 tokens is not taken for a longer one."""
     grid = Suite(benchmark="gsm8k")
     ids = [
-        CellIds(each, replace(set_up_of([]), model=None), "sweep:grid").of(
+        CellIds(each, replace(config_of([]), model=None), "sweep:grid").of(
             Policy(name="passthrough"), 1, 0, 1
         )
         for each in (with_fields(grid, {"max_tokens": 96}), with_fields(grid, {"max_tokens": 4096}))
@@ -70,7 +70,7 @@ def test_the_cells_of_such_grids_are_not_the_same() -> None:
 
 def part_of(grid: Suite, context_tokens: int | None) -> Plan:
     """The plan of a grid's part for a model with such a context; None: without an entry."""
-    made = set_up_of(make_tasks(2))
+    made = config_of(make_tasks(2))
     if context_tokens is not None:
         model = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=context_tokens)
         made = replace(made, model=model)

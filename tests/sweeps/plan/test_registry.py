@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from tests.serving.engine_double import completion
-from tests.sweeps.conftest import SUITE, Agent, Sweep, make_tasks, set_up_of
+from tests.sweeps.conftest import SUITE, Agent, Sweep, config_of, make_tasks
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 
@@ -27,7 +27,7 @@ CALL = '<tool_call>{"name": "search", "arguments": {"query": "os"}}</tool_call>'
 def plan_with(**change: Any) -> Plan:
     """A plan of one task for the model of an entry."""
     tasks = make_tasks(1)
-    return plan_of(SUITE, set_up_of(tasks, model=Model(**ENTRY | change)))
+    return plan_of(SUITE, config_of(tasks, model=Model(**ENTRY | change)))
 
 
 async def test_an_entry_decides_how_its_model_is_asked(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.sweeps.plan.test_identity import BASE, NEEDS, planned, set_up
+from tests.sweeps.plan.test_identity import BASE, NEEDS, config, planned
 from tests.sweeps.spec.test_groups import nested
 from tutti.tasks.serving.engines.settings import EngineSettings
 from tutti.tasks.serving.registry import Model
@@ -129,7 +129,7 @@ def test_what_an_omitted_field_comes_to_may_be_stated(
     """The same sweep, the same cells, and of several models the same grid."""
     base = with_fields(BASE, needs)
     changed = with_fields(base, stated)
-    one, other = plan_of(base, set_up(base)), plan_of(changed, set_up(base))
+    one, other = plan_of(base, config(base)), plan_of(changed, config(base))
     assert one.sweep_id == other.sweep_id and cells_of(one) == cells_of(other)
     grids = [with_fields(each, {"models": ("a", "b")}) for each in (base, changed)]
     assert grid_id_of(grids[0]) == grid_id_of(grids[1]) is not None
@@ -195,7 +195,7 @@ def test_replicas_of_the_entry_are_the_suites_engines() -> None:
     def ids(replicas: int, engines: int) -> list[str]:
         suite = with_fields(BASE, {"engines": engines})
         model = Model.model_validate(entry | {"engine": {"replicas": replicas}})
-        return cells_of(plan_of(suite, replace(set_up(suite), model=model)))
+        return cells_of(plan_of(suite, replace(config(suite), model=model)))
 
     assert ids(1, 1) != ids(2, 1) == ids(1, 2) == ids(5, 2)
 

@@ -8,11 +8,12 @@ import pytest
 from aiohttp import web
 
 from tests.serving.engine_double import completion
-from tests.sweeps.conftest import SUITE, Agent, Sweep, make_tasks, set_up_of
+from tests.sweeps.conftest import SUITE, Agent, Sweep, config_of, make_tasks
 from tutti import storage
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.judge.labels import compare_labels
 from tutti.tasks.sweeps.judge.rescore import Judging, rescore
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.roles import (
@@ -23,7 +24,6 @@ from tutti.tasks.sweeps.plan.roles import (
     other_models,
     roles_of,
 )
-from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import check_roles, enter_task_set
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, with_fields
@@ -93,7 +93,7 @@ def plan_of(suite: Suite, catalog: storage.Catalog, **served: ServedModel) -> Pl
     """Its plan; every other model of it is served as `other` is, where nothing else is said."""
     entered = enter_task_set(suite, catalog)
     roles = roles_of(suite, {name: OTHER for name in other_models(suite)} | served)
-    return make_plan(suite, SetUp(entered, "engine:1", "checkpoint:1", "pocket", roles=roles))
+    return make_plan(suite, CellConfig(entered, "engine:1", "checkpoint:1", "pocket", roles=roles))
 
 
 def says(monkeypatch: pytest.MonkeyPatch, judge: dict[str, str] | int) -> None:
@@ -355,7 +355,7 @@ async def test_experts_answer_for_an_orchestrator(
     suite = with_fields(SUITE, {"agent": "pocket", "experts": {"pocket": "other"}})
     assert other_models(suite) == ["other"]
     tasks = make_tasks(1)
-    plan = make_plan(suite, set_up_of(tasks, roles=roles_of(suite, {"other": OTHER})))
+    plan = make_plan(suite, config_of(tasks, roles=roles_of(suite, {"other": OTHER})))
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct) == (1, 1)
     roles_called = sweep.sql("select role, endpoint, step from calls order by sent_at")
@@ -372,7 +372,7 @@ def test_other_models_are_other_cells(catalog: storage.Catalog, facts: Suite) ->
     other = plan_of(facts, catalog, other=ServedModel("other", "engine:3", OTHER.model))
     assert one.cells[0].cell_id == same.cells[0].cell_id
     assert {one.cells[0].cell_id, one.sweep_id}.isdisjoint({other.cells[0].cell_id, other.sweep_id})
-    assert one.set_up.parents[-1] == "engine:2" and other.set_up.parents[-1] == "engine:3"
+    assert one.config.parents[-1] == "engine:2" and other.config.parents[-1] == "engine:3"
     assert NO_ROLES.content == {} and NO_ROLES.engine_ids == []
     assert Roles(judge=OTHER).content != Roles(user=OTHER).content
     thinking = OTHER.model.model_copy(update={"thinking": True})

@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from tests.serving.engine_double import completion
-from tests.sweeps.conftest import Agent, Sweep, set_up_of
+from tests.sweeps.conftest import Agent, Sweep, config_of
 from tests.sweeps.plan.test_benchmarks import suite_of
 from tests.sweeps.plan.test_own_benchmarks import PAGE, folder
 from tutti import storage
@@ -53,7 +53,7 @@ async def test_an_agent_searches_while_it_answers(
     monkeypatch.setattr(Agent, "__call__", reply)
     found = with_fields(read_suite(folder / "capitals.yaml"), {"search_index": "index:1"})
     task_set = enter_task_set(found, sweep.catalog)
-    plan = plan_of(found, set_up_of(task_set))
+    plan = plan_of(found, config_of(task_set))
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct) == (3, 1)
     assert offered and all(each == ["search"] for each in offered)
@@ -117,4 +117,4 @@ def test_tools_of_a_benchmark_are_not_mixed_with_it(tmp_path: Path) -> None:
     task = Task("1", {}, {}, tools=(tool("book", "Book a room.", {}),))
     tasks = TaskSet("", benchmark_named("gsm8k"), (task,))
     with pytest.raises(SuiteError, match="gsm8k has tools or a dialogue of its own"):
-        plan_of(suite, set_up_of(tasks))
+        plan_of(suite, config_of(tasks))

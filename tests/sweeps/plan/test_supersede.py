@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.sweeps.conftest import make_tasks, plan_of, set_up_of
+from tests.sweeps.conftest import config_of, make_tasks, plan_of
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
@@ -81,10 +81,10 @@ def test_other_policies_and_levels_stay(catalog: storage.Catalog) -> None:
 def test_a_probe_leaves_the_suites_other_policies_alone(catalog: storage.Catalog) -> None:
     """A search measures one policy of a level after another, in one sweep."""
     suite = Suite.model_validate({"concurrency": [2], **PLANS["both"]})
-    set_up = set_up_of(make_tasks(2))
+    config = config_of(make_tasks(2))
     for label in suite.each_policy:
         probe = probe_suite(suite, label, 2, 1, 9.0)
-        enter_plan(make_plan(probe, set_up, suite), catalog)
+        enter_plan(make_plan(probe, config, suite), catalog)
     assert sorted(current(catalog).values()) == ["cap-limit-4", "cap-limit-8"]
 
 

@@ -30,7 +30,7 @@ def test_a_limit_that_can_never_be_reached_is_said(
     budget: Budget, entry: dict[str, Any], is_said: bool
 ) -> None:
     plan = plan_of(Suite(model="mine", budget=budget), count=1)
-    plan = replace(plan, set_up=replace(plan.set_up, model=model(**entry), served_name="mine"))
+    plan = replace(plan, config=replace(plan.config, model=model(**entry), served_name="mine"))
     line = unpriced_line(plan)
     assert ("budget.usd: the price of mine is unknown" in line) is is_said
     assert bool(line) is is_said
@@ -45,7 +45,7 @@ def test_other_models_without_a_price_are_said_too() -> None:
         user=ServedModel("user", "engine:3", priced),
         experts={"strong": ServedModel("big", "engine:4", unpriced)},
     )
-    plan = replace(plan, set_up=replace(plan.set_up, model=priced, roles=roles))
+    plan = replace(plan, config=replace(plan.config, model=priced, roles=roles))
     assert unpriced_models(plan) == (["big"], ["grader"])
     assert unpriced_line(plan) == ""
     assert "budget.usd: the price of big, grader is unknown" in unpriced_line(plan, True)

@@ -12,8 +12,8 @@ from tests.benchmarks.test_bfcl_package import TASK, write
 from tests.deployments.bfcl_standin import VERSION, install_into
 from tests.deployments.test_bfcl_episode import GOLD
 from tests.sweeps.conftest import Agent, Sweep
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
-from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import enter_task_set
 from tutti.tasks.sweeps.run.runner import Progress
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -39,7 +39,7 @@ async def run_bfcl(
         limits={"command_s": 60.0},
     )
     entered = enter_task_set(suite, sweep.catalog)
-    plan = plan_of(suite, SetUp(entered, "engine:1", "checkpoint:1", "pocket"))
+    plan = plan_of(suite, CellConfig(entered, "engine:1", "checkpoint:1", "pocket"))
     return plan, await sweep.run(plan, sweep.enter(plan))
 
 

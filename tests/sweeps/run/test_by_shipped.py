@@ -15,10 +15,10 @@ from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep
 from tutti import storage
 from tutti.tasks.serving import Model
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.roles import ServedModel, other_models, roles_of
-from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import enter_task_set
 from tutti.tasks.sweeps.spec.suite import Suite
 
@@ -78,7 +78,7 @@ def plan_of(catalog: storage.Catalog, folder: Path, **more: Any) -> Plan:
     suite = Suite(**fields | more)
     entered = enter_task_set(suite, catalog)
     roles = roles_of(suite, {name: OTHER for name in other_models(suite)})
-    return make_plan(suite, SetUp(entered, "engine:1", "checkpoint:1", "pocket", roles=roles))
+    return make_plan(suite, CellConfig(entered, "engine:1", "checkpoint:1", "pocket", roles=roles))
 
 
 async def test_the_harnesss_reward_is_the_score(

@@ -20,7 +20,7 @@ from tutti.tasks.sweeps.plan.missing import missing_cells
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.reasons import EndReason
 from tutti.tasks.sweeps.run import runner
-from tutti.tasks.sweeps.run.budget import Spending
+from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.early_stop import watches_of
 from tutti.tasks.sweeps.run.runner import Progress, run_cell
 from tutti.tasks.sweeps.spec.suite import Budget, with_fields
@@ -81,8 +81,10 @@ async def test_a_nights_budget_ends_the_run_of_a_stage(sweep: Sweep) -> None:
     plan = plan_with(40, concurrency=(2,))
     cell = sweep.enter(plan)
     lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)
-    night = Spending(Budget(usd=0.001))
-    execution = replace(sweep.execution(plan, lease), spending=Spending(Budget(usd=1000.0), night))
+    night = BudgetTracker(Budget(usd=0.001))
+    execution = replace(
+        sweep.execution(plan, lease), spending=BudgetTracker(Budget(usd=1000.0), night)
+    )
     progress = await asyncio.wait_for(run_cell(execution, cell), 20)
     assert 4 <= progress.done <= 6
     assert progress.reason == "the budget of 0.001 USD is spent (0.00)"
@@ -90,10 +92,10 @@ async def test_a_nights_budget_ends_the_run_of_a_stage(sweep: Sweep) -> None:
 
 def test_what_an_unpriced_model_costs_does_not_end_a_run() -> None:
     """It was said before the run; what else is unknown ends it, in a part or in the whole."""
-    whole = Spending(Budget(usd=1))
-    part = Spending(Budget(), whole)
+    whole = BudgetTracker(Budget(usd=1))
+    part = BudgetTracker(Budget(), whole)
     part.add(Cost(0.25, 3), is_priced=False)
-    assert part.limits_usd and not Spending(Budget()).limits_usd
+    assert part.limits_usd and not BudgetTracker(Budget()).limits_usd
     assert part.spent() is None and whole.cost == Cost(0.25, 3)
     part.add(Cost(0.25, 1))
     reason = part.spent()
@@ -105,7 +107,7 @@ def test_a_budget_of_time_is_spent_by_time(monkeypatch: pytest.MonkeyPatch) -> N
     """On a clock that never goes back."""
     now = [100.0]
     monkeypatch.setattr("tutti.tasks.sweeps.run.budget.time.monotonic", lambda: now[0])
-    spending = Spending(Budget(minutes=2))
+    spending = BudgetTracker(Budget(minutes=2))
     assert spending.spent() is None
     now[0] += 120
     text = "the budget of 2 minutes is spent"

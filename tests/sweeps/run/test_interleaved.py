@@ -14,8 +14,8 @@ from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.tasks.progress import StageLog
 from tutti.tasks.runs import Run
+from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import plan_of
-from tutti.tasks.sweeps.plan.set_up import SetUp
 from tutti.tasks.sweeps.plan.task_set import read_set
 from tutti.tasks.sweeps.run import sweep
 from tutti.tasks.sweeps.run.sweep import BenchedPlan, _in_blocks, _PlanRun, run_suite
@@ -92,7 +92,9 @@ def test_blocks_of_a_plan_are_its_levels_and_repeats(suite: Suite, tmp_path: Pat
     """Within a block a model's policies stay together, in its plan's order."""
     several = with_fields(suite, {"repeats": 2})
     plans = [
-        plan_of(part, SetUp(read_set(part), "engine:1", f"model:{part.model}", part.model), several)
+        plan_of(
+            part, CellConfig(read_set(part), "engine:1", f"model:{part.model}", part.model), several
+        )
         for part in parts(several)
     ]
     anything: Any = None
@@ -100,7 +102,7 @@ def test_blocks_of_a_plan_are_its_levels_and_repeats(suite: Suite, tmp_path: Pat
         _PlanRun(BenchedPlan(plan, anything), anything, anything, anything, plan.cells)
         for plan in plans
     ]
-    found = [(c.repeat, c.concurrency, r.plan.set_up.model_name) for r, c in _in_blocks(runs)]
+    found = [(c.repeat, c.concurrency, r.plan.config.model_name) for r, c in _in_blocks(runs)]
     assert found[::2] == [
         (repeat, level, model) for repeat in (0, 1) for level in (1, 2) for model in ("a", "b")
     ]

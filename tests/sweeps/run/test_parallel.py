@@ -9,7 +9,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from tests.serving.engine_double import completion
-from tests.sweeps.conftest import Agent, Sweep, set_up_of
+from tests.sweeps.conftest import Agent, Sweep, config_of
 from tests.sweeps.run.test_tools import suite_of
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.task_set import enter_task_set
@@ -40,7 +40,7 @@ async def test_k_solutions_and_one_answer(
     monkeypatch.setattr(Agent, "__call__", reply)
     asked = {"parallel": {"solutions": 3, "combine": combine}, "temperature": 0.7}
     suite = suite_of(tmp_path, **asked)
-    plan = plan_of(suite, set_up_of(enter_task_set(suite, sweep.catalog), index_id=None))
+    plan = plan_of(suite, config_of(enter_task_set(suite, sweep.catalog), index_id=None))
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct) == (2, 2)
     assert all(len(set(each)) == 3 for each in seeds.values()), "each solution has its own seed"

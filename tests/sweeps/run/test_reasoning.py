@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.serving.engine_double import completion
-from tests.sweeps.conftest import Agent, Sweep, set_up_of
+from tests.sweeps.conftest import Agent, Sweep, config_of
 from tests.sweeps.run.asking import asking
 from tutti.storage import connect
 from tutti.tasks.sweeps.judge.arena import answers_of
@@ -43,7 +43,7 @@ async def measured(
     base = Suite(benchmark=str(file), policies=("passthrough",), data={"scorer": "exact"})
     suite = with_fields(base, given)
     plan = plan_of(
-        suite, replace(set_up_of([], index_id=None), task_set=enter_task_set(suite, sweep.catalog))
+        suite, replace(config_of([], index_id=None), task_set=enter_task_set(suite, sweep.catalog))
     )
     assert (await sweep.run(plan, sweep.enter(plan))).counted == 1
     return plan
@@ -133,7 +133,7 @@ async def test_what_an_unfinished_thought_says_is_no_answer_of_a_stored_text(
 
 def test_the_setting_is_in_the_sweeps_id_and_its_default_is_not() -> None:
     """`off` of a YAML file is false there."""
-    plain = set_up_of([])
+    plain = config_of([])
     ids = [
         sweep_id_of(Suite.model_validate({"sampling": sampling}), plain)
         for sampling in ({}, {"reasoning": "auto"}, {"reasoning": False}, {"reasoning": "</think>"})

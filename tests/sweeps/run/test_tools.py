@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from tests.serving.engine_double import completion
-from tests.sweeps.conftest import Agent, Sweep, set_up_of
+from tests.sweeps.conftest import Agent, Sweep, config_of
 from tutti.tasks.benchmarks.benchmark import tool, tool_call
 from tutti.tasks.sweeps.plan.plan import plan_of, runs_programs
 from tutti.tasks.sweeps.plan.task_set import enter_task_set, read_set
@@ -57,7 +57,7 @@ class Reasoner:
 
 async def measured(sweep: Sweep, suite: Suite) -> tuple[int, int]:
     """Run the suite: (attempts that count, right ones)."""
-    plan = plan_of(suite, set_up_of(enter_task_set(suite, sweep.catalog), index_id=None))
+    plan = plan_of(suite, config_of(enter_task_set(suite, sweep.catalog), index_id=None))
     assert runs_programs(plan)
     progress = await sweep.run(plan, sweep.enter(plan))
     return progress.counted, progress.correct
@@ -113,12 +113,12 @@ def test_without_it_nothing_is_offered_and_ids_are_as_before(tmp_path: Path) -> 
     """Stating stdlib's own `once` changes no id."""
     suite = suite_of(tmp_path)
     tasks = read_set(suite)
-    plan = plan_of(suite, set_up_of(tasks))
+    plan = plan_of(suite, config_of(tasks))
     assert not runs_programs(plan)
-    own = plan_of(Suite(), set_up_of(tasks))
-    stated = plan_of(with_fields(Suite(), {"python": "once"}), set_up_of(tasks))
+    own = plan_of(Suite(), config_of(tasks))
+    stated = plan_of(with_fields(Suite(), {"python": "once"}), config_of(tasks))
     assert own.sweep_id == stated.sweep_id
-    offered = plan_of(with_fields(suite, {"python": "once"}), set_up_of(tasks))
+    offered = plan_of(with_fields(suite, {"python": "once"}), config_of(tasks))
     assert offered.sweep_id != plan.sweep_id and runs_programs(offered)
 
 
@@ -127,4 +127,4 @@ def test_a_benchmark_with_tools_of_its_own_takes_none(tmp_path: Path) -> None:
     task = Task("1", {}, {}, tools=(tool("book", "Book a room.", {}),))
     tasks = replace(read_set(suite), tasks=(task,))
     with pytest.raises(SuiteError, match=r"harness\.python: gsm8k has tools or a dialogue"):
-        plan_of(suite, set_up_of(tasks))
+        plan_of(suite, config_of(tasks))

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from tests.serving.engine_double import completion
-from tests.sweeps.conftest import Agent, Sweep, set_up_of
+from tests.sweeps.conftest import Agent, Sweep, config_of
 from tutti import storage
 from tutti.storage.exchange.nemo_skills import write_run
 from tutti.tasks.sweeps.plan.plan import plan_of
@@ -50,7 +50,7 @@ async def measured(sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     (data / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = {"benchmark": "gsm8k:4", "source": data, "concurrency": (1,), "temperature": 1.0}
     suite = with_fields(Suite(policies=("passthrough",)), given)
-    plan = plan_of(suite, set_up_of(enter_task_set(suite, sweep.catalog), index_id=None))
+    plan = plan_of(suite, config_of(enter_task_set(suite, sweep.catalog), index_id=None))
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct) == (12, 3)
     return plan.cells[0].cell_id

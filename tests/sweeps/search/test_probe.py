@@ -1,12 +1,12 @@
 """Probes are cells of their suite: the same policy with its options, id and name."""
 
-from tests.sweeps.conftest import make_tasks, set_up_of
+from tests.sweeps.conftest import config_of, make_tasks
 from tutti.tasks.sweeps.plan.plan import Cell, plan_of
 from tutti.tasks.sweeps.search.probe import probe_suite
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite
 
-SET_UP = set_up_of(make_tasks(40))
+SET_UP = config_of(make_tasks(40))
 
 
 def probed(suite: Suite, policy: str) -> Cell:

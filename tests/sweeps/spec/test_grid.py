@@ -6,16 +6,16 @@ import pytest
 import sqlalchemy as sa
 from pydantic import ValidationError
 
-from tests.sweeps.conftest import Sweep, make_tasks, plan_of, set_up_of
+from tests.sweeps.conftest import Sweep, config_of, make_tasks, plan_of
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.serving import Model, RegistryError
+from tutti.tasks.sweeps.plan.config import check_models
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.identity import grid_id_of
 from tutti.tasks.sweeps.plan.plan import A_A, Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.set_up import check_models
 from tutti.tasks.sweeps.spec.grid import parts
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, with_fields
@@ -28,7 +28,7 @@ def part_plan(whole: Suite, model: str, engine: str = "engine:1") -> Plan:
     """The plan of the grid's part of a model."""
     part = next(each for each in parts(whole) if each.model == model)
     tasks = make_tasks(3)
-    return make_plan(part, set_up_of(tasks, engine_id=engine, served_name=model), whole)
+    return make_plan(part, config_of(tasks, engine_id=engine, served_name=model), whole)
 
 
 def states(catalog: storage.Catalog) -> list[tuple[Any, ...]]:
@@ -224,7 +224,7 @@ def test_cells_entered_by_the_served_name_are_of_its_entry(catalog: storage.Cata
 
     def plan(entry: str, cap: Policy, **change: Any) -> Plan:
         suite = Suite(policies=("passthrough", cap), concurrency=(2,))
-        return make_plan(suite, set_up_of(tasks, entry_name=entry, **change), GRID)
+        return make_plan(suite, config_of(tasks, entry_name=entry, **change), GRID)
 
     enter_plan(plan("", CAP_2), catalog)
     enter_plan(plan("fast", CAP_4), catalog)

@@ -15,7 +15,7 @@ from tutti.tasks.synthesis.documents import gathering
 from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
 from tutti.tasks.synthesis.documents.from_passages import GAP
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.gates.parses import shown_of
 from tutti.tasks.synthesis.documents.gathering import judge
 from tutti.tasks.synthesis.documents.making import candidates_of
@@ -45,10 +45,10 @@ def twins(corpus: Corpus, tmp_path: Path, new_catalog: NewCatalog) -> Corpus:
         return open_corpus(str(built), catalog)
 
 
-def bench_of(corpus: Corpus, *known: str) -> QuestionBench:
-    bench = QuestionBench(corpus, 2, (BENCHMARK, *known))
-    bench.note(candidates_of(corpus, 0))
-    return bench
+def context_of(corpus: Corpus, *known: str) -> QuestionContext:
+    context = QuestionContext(corpus, 2, (BENCHMARK, *known))
+    context.note(candidates_of(corpus, 0))
+    return context
 
 
 def misquoted(tasks: Tasks) -> list[DocumentTask]:
@@ -90,48 +90,48 @@ PLANTERS: dict[str, Callable[[Tasks], list[DocumentTask]]] = {
 }
 
 
-def planted(name: str, corpus: Corpus, twins: Corpus) -> list[tuple[QuestionBench, Tasks]]:
+def planted(name: str, corpus: Corpus, twins: Corpus) -> list[tuple[QuestionContext, Tasks]]:
     """The defects of a gate, with the benches on which they are ones."""
     good = candidates_of(corpus, 0)[:COUNT]
     if name in PLANTERS:
-        return [(bench_of(corpus), PLANTERS[name](good))]
+        return [(context_of(corpus), PLANTERS[name](good))]
     if name == "retrievable":
-        bench, defects = bench_of(corpus), misplaced(good, corpus)
-        bench.note(defects)
-        return [(bench, defects)]
+        context, defects = context_of(corpus), misplaced(good, corpus)
+        context.note(defects)
+        return [(context, defects)]
     if name == "contamination":
-        return [(bench_of(corpus, *(each.question for each in good)), good)]
+        return [(context_of(corpus, *(each.question for each in good)), good)]
     if name == "single_answer":
-        return [(bench_of(twins), good)]
+        return [(context_of(twins), good)]
     if name == "blind":
         return [(_usual(each, corpus), [each]) for each in good]
     assert name == "duplicates"
-    bench = bench_of(corpus)
-    judge(good, bench)
-    return [(bench, good)]
+    context = context_of(corpus)
+    judge(good, context)
+    return [(context, good)]
 
 
-def _usual(task: DocumentTask, corpus: Corpus) -> QuestionBench:
-    """A bench on which a question's answer is the usual one."""
-    bench = bench_of(corpus)
-    bench.answers[task.kind] += Counter({spaced(task.answer): 12})
-    return bench
+def _usual(task: DocumentTask, corpus: Corpus) -> QuestionContext:
+    """A context in which a question's answer is the usual one."""
+    context = context_of(corpus)
+    context.answers[task.kind] += Counter({spaced(task.answer): 12})
+    return context
 
 
 def test_no_good_question_is_dropped(corpus: Corpus) -> None:
     good = candidates_of(corpus, 0)
     assert len(good) == 36
-    assert [row["reason"] for row in judge(good, bench_of(corpus)) if not row["accepted"]] == []
+    assert [row["reason"] for row in judge(good, context_of(corpus)) if not row["accepted"]] == []
 
 
 @pytest.mark.parametrize("name", DOCUMENT_GATES)
 def test_twenty_defects_are_caught_by_their_gate_and_missed_without_it(
     name: str, corpus: Corpus, twins: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [row for bench, tasks in planted(name, corpus, twins) for row in judge(tasks, bench)]
+    rows = [row for context, tasks in planted(name, corpus, twins) for row in judge(tasks, context)]
     assert len(rows) == COUNT
     assert [row for row in rows if row["accepted"] or row["gates"][-1] != name] == []
     others = {each: gate for each, gate in DOCUMENT_GATES.items() if each != name}
     monkeypatch.setattr(gathering, "DOCUMENT_GATES", others)
-    rows = [row for bench, tasks in planted(name, corpus, twins) for row in judge(tasks, bench)]
+    rows = [row for context, tasks in planted(name, corpus, twins) for row in judge(tasks, context)]
     assert any(row["accepted"] for row in rows), "the gate is not needed"

@@ -12,7 +12,7 @@ from tutti import storage
 from tutti.tasks.retrieval import IndexSpec, Passage, build_index
 from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.gathering import judge
 
 
@@ -30,9 +30,9 @@ def corpus_of(passages: Sequence[Passage], catalog: storage.Catalog) -> Corpus:
 def test_good_examples_pass_and_bad_ones_do_not(name: str, catalog: storage.Catalog) -> None:
     gate = DOCUMENT_GATES[name]
     examples = gate.examples()
-    bench = QuestionBench(corpus_of(examples.passages, catalog), 2, examples.benchmarks)
-    bench.note([*examples.good, *examples.bad])
-    good, bad = (asyncio.run(gate.judge(e, bench)) for e in (examples.good, examples.bad))
+    context = QuestionContext(corpus_of(examples.passages, catalog), 2, examples.benchmarks)
+    context.note([*examples.good, *examples.bad])
+    good, bad = (asyncio.run(gate.judge(e, context)) for e in (examples.good, examples.bad))
     assert good and bad, "a gate has both"
     assert [each.reason for each in good if not each.passed] == []
     assert [place for place, each in enumerate(bad) if each.passed or not each.reason] == []
@@ -43,11 +43,11 @@ def test_a_question_is_shown_to_no_gate_after_the_one_that_rejects_it(
 ) -> None:
     """The gates shown are the first ones, in order; those that pass were shown to all."""
     examples = DOCUMENT_GATES["parses"].examples()
-    bench = QuestionBench(corpus_of(examples.passages, catalog))
+    context = QuestionContext(corpus_of(examples.passages, catalog))
     tasks = [*examples.good, *examples.bad]
-    bench.note(tasks)
+    context.note(tasks)
     names = list(DOCUMENT_GATES)
-    for row in judge(tasks, bench):
+    for row in judge(tasks, context):
         assert row["gates"] == names[: len(row["gates"])]
         assert len(row["measured"]) == len(row["gates"])
         assert row["accepted"] == (not row["reason"])

@@ -19,7 +19,7 @@ from tutti.tasks.retrieval import MANIFEST, Passage, build_index
 from tutti.tasks.synthesis import DocumentsRequest, NothingMade, count_gates, plan_document_set
 from tutti.tasks.synthesis.documents import gathering, making
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.gathering import Gathering, judge, splits_of
 from tutti.tasks.synthesis.documents.making import make_document_set
 from tutti.tasks.synthesis.documents.question import DocumentTask
@@ -113,9 +113,9 @@ def test_a_run_that_was_killed_goes_on(
     assert len(kept) == 2
     judged: list[int] = []
 
-    def count(tasks: list[DocumentTask], bench: QuestionBench) -> list[dict[str, Any]]:
+    def count(tasks: list[DocumentTask], context: QuestionContext) -> list[dict[str, Any]]:
         judged.append(len(tasks))
-        return judge(tasks, bench)
+        return judge(tasks, context)
 
     monkeypatch.setattr(gathering, "judge", count)
     made = make_document_set(request, catalog)

@@ -13,7 +13,7 @@ CHANGED = EXTENDED.model_copy(
         "tools": ("find_member", "extend_loan"),
     }
 )
-"""The same wish where the loan is shorter, with fewer tools."""
+"""The same intent where the loan is shorter, with fewer tools."""
 TASKS = (EXTENDED, LOOKED_UP, CHANGED)
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario, Toolkit
 from tutti.tasks.synthesis.gating.example import EXAMPLE, LOAN, varied
-from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateContext
 from tutti.tasks.task_sets import Verdict
 
 FIRST = "Ada Bo Cleo Dan Eve Finn Gus Hana Ira Jo Kai Lea Max Nora Otto Pia Quin Rae Sam Ty".split()
@@ -78,17 +78,17 @@ def good_tasks(domain: Domain, rng: Random) -> list[DomainTask]:
 
 
 @asynccontextmanager
-async def bench_of(domain: Domain, benchmarks: Sequence[str] = ()) -> AsyncIterator[GateBench]:
-    """A bench of a domain whose toolkit runs."""
+async def context_of(domain: Domain, benchmarks: Sequence[str] = ()) -> AsyncIterator[GateContext]:
+    """A context of a domain whose toolkit runs."""
     async with Toolkit(domain) as toolkit:
-        yield GateBench(domain, toolkit, benchmarks=benchmarks)
+        yield GateContext(domain, toolkit, benchmarks=benchmarks)
 
 
-async def replayed(bench: GateBench, tasks: Sequence[DomainTask]) -> None:
-    """Fill the bench's replays, as the gate `executes` does."""
-    replays = await bench.toolkit.replay(tasks)
+async def replayed(context: GateContext, tasks: Sequence[DomainTask]) -> None:
+    """Fill the context's replays, as the gate `executes` does."""
+    replays = await context.toolkit.replay(tasks)
     ids = [task.task_id for task in tasks]
-    bench.replays.update(zip(ids, replays, strict=True))
+    context.replays.update(zip(ids, replays, strict=True))
 
 
 async def judge_examples(gate: Gate) -> tuple[list[Verdict], list[Verdict]]:
@@ -97,11 +97,11 @@ async def judge_examples(gate: Gate) -> tuple[list[Verdict], list[Verdict]]:
     good: list[Verdict] = []
     bad: list[Verdict] = []
     for domain in _domains(examples):
-        async with bench_of(domain, examples.benchmarks) as bench:
+        async with context_of(domain, examples.benchmarks) as context:
             for cases, found in ((examples.good, good), (examples.bad, bad)):
                 tasks = [task for other, task in cases if other is domain]
-                await replayed(bench, tasks)
-                found += await gate.judge(tasks, bench)
+                await replayed(context, tasks)
+                found += await gate.judge(tasks, context)
     return good, bad
 
 

@@ -7,7 +7,7 @@ from time import process_time
 import pytest
 
 from tests.synthesis.gating.lending import (
-    bench_of,
+    context_of,
     good_tasks,
     judge_examples,
     many_members,
@@ -36,11 +36,11 @@ async def test_no_gate_drops_a_good_task_and_all_together_are_fast() -> None:
     domain = many_members()
     tasks = good_tasks(domain, Random(1))
     spent = {}
-    async with bench_of(domain, BENCHMARKS) as bench:
-        await replayed(bench, tasks)
+    async with context_of(domain, BENCHMARKS) as context:
+        await replayed(context, tasks)
         for name in OWN:
             start = process_time()
-            verdicts = await GATES[name].judge(tasks, bench)
+            verdicts = await GATES[name].judge(tasks, context)
             spent[name] = (process_time() - start) / len(tasks)
             assert [each.reason for each in verdicts if not each.passed] == []
     print({name: f"{seconds * 1e6:.0f} us" for name, seconds in spent.items()})

@@ -20,7 +20,7 @@ from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder, write_tau2_folder
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateBench
+from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateContext
 from tutti.tasks.synthesis.making import band
 from tutti.tasks.synthesis.making.band import BandRequest, keep_in_band
 from tutti.tasks.synthesis.making.make import make_domain_set
@@ -39,8 +39,8 @@ class GateOut:
     def __init__(self, gate: Gate) -> None:
         self._gate, self.name, self.about = gate, gate.name, gate.about
 
-    async def judge(self, tasks: Sequence[DomainTask], bench: GateBench) -> list[Verdict]:
-        await self._gate.judge(tasks, bench)
+    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
+        await self._gate.judge(tasks, context)
         return [PASSED] * len(tasks)
 
     def examples(self) -> Examples:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench.synthesis.task_defects import BENCHMARK_TEXTS
-from tests.synthesis.gating.lending import bench_of, replayed
+from tests.synthesis.gating.lending import context_of, replayed
 from tutti import storage
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Parameter
 from tutti.tasks.synthesis.gating import GATES
@@ -18,9 +18,9 @@ async def reason(
     gate: str, task: DomainTask, domain: Domain = EXAMPLE, benchmarks: Sequence[str] = ()
 ) -> str:
     """Why a gate rejects a task; empty if it does not."""
-    async with bench_of(domain, benchmarks) as bench:
-        await replayed(bench, [task])
-        (found,) = await GATES[gate].judge([task], bench)
+    async with context_of(domain, benchmarks) as context:
+        await replayed(context, [task])
+        (found,) = await GATES[gate].judge([task], context)
         return found.reason
 
 
@@ -137,10 +137,10 @@ async def test_an_agents_own_text_holds_no_number_that_nobody_gave(title: str, g
 
 
 async def test_gates_that_read_replays_say_when_there_is_none() -> None:
-    async with bench_of(EXAMPLE) as bench:
+    async with context_of(EXAMPLE) as context:
         for name in ("suffices", "described"):
             with pytest.raises(LookupError, match="executes"):
-                await GATES[name].judge([EXTENDED], bench)
+                await GATES[name].judge([EXTENDED], context)
 
 
 @pytest.mark.parametrize(
@@ -240,24 +240,24 @@ async def test_the_policy_gate_takes_what_the_replay_gate_asked(
     allowed = Action(name="extend_loan", arguments={"loan_id": "L1", "days": 3})
     other = EXTENDED.model_copy(update={"forbidden": (allowed,)})
     sent: list[int] = []
-    async with bench_of(EXAMPLE) as bench:
-        await replayed(bench, [EXTENDED])
-        assert all(each.passed for each in await GATES["replay"].judge([EXTENDED], bench))
-        request = bench.toolkit.request
+    async with context_of(EXAMPLE) as context:
+        await replayed(context, [EXTENDED])
+        assert all(each.passed for each in await GATES["replay"].judge([EXTENDED], context))
+        request = context.toolkit.request
 
         async def counted(operations: Sequence[Sequence[Any]]) -> list[Any]:
             sent.append(len(operations))
             return await request(operations)
 
-        monkeypatch.setattr(bench.toolkit, "request", counted)
-        (found,) = await GATES["policy"].judge([EXTENDED], bench)
+        monkeypatch.setattr(context.toolkit, "request", counted)
+        (found,) = await GATES["policy"].judge([EXTENDED], context)
         assert found.passed and sum(sent) == 0
         assert other.task_id == EXTENDED.task_id
-        first, second = await GATES["policy"].judge([EXTENDED, other], bench)
+        first, second = await GATES["policy"].judge([EXTENDED, other], context)
         assert first.passed and second.reason.startswith("no rule forbids extend_loan(")
         assert sum(sent) > 0
-        bench.forget(EXTENDED)
-        assert not bench.ruled and not bench.replays
+        context.forget(EXTENDED)
+        assert not context.ruled and not context.replays
 
 
 def test_a_copy_of_a_task_has_an_id_of_its_own() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.synthesis.gating.lending import bench_of
+from tests.synthesis.gating.lending import context_of
 from tests.synthesis.lending import Lending
 from tutti.tasks.synthesis.domains import Toolkit, ToolkitFailed
 from tutti.tasks.synthesis.gating import GATES, TOGETHER
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, TOOLKIT, varied
-from tutti.tasks.synthesis.gating.gate import GateBench
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.making import instance
 from tutti.tasks.synthesis.making.instance import judge, proposed
 from tutti.tasks.synthesis.making.request import DomainRequest
@@ -30,10 +30,10 @@ async def rows_of(part: int, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, 
     request = DomainRequest(domain="lending", size=60, knobs={"wrong": 1})
     domain, candidates = proposed(request, 0)
     async with Toolkit(domain) as toolkit:
-        bench = GateBench(domain, toolkit, request.program.solve)
+        context = GateContext(domain, toolkit, request.program.solve)
         tasks = list(itertools.islice(candidates, 50))
-        judged = await judge([*tasks, *tasks[:10]], bench)
-    assert not bench.replays and not bench.ruled
+        judged = await judge([*tasks, *tasks[:10]], context)
+    assert not context.replays and not context.ruled
     return [each.as_row() for each in judged]
 
 
@@ -60,7 +60,7 @@ async def test_a_toolkit_that_ends_its_interpreter_fails_as_itself(
         for number in range(6)
     ]
     before = asyncio.all_tasks()
-    async with bench_of(varied(EXAMPLE, toolkit=ends)) as bench:
+    async with context_of(varied(EXAMPLE, toolkit=ends)) as context:
         with pytest.raises(ToolkitFailed, match="ended its interpreter"):
-            await judge(tasks, bench)
+            await judge(tasks, context)
         assert len(asyncio.all_tasks() - before) <= 1, "the guard of an idle session"

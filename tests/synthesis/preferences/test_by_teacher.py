@@ -12,7 +12,7 @@ import pytest
 from tests.synthesis.teacher.conftest import QUICK
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
-from tutti.tasks.synthesis import DomainRequest, TeacherDesk, make_domain_set
+from tutti.tasks.synthesis import DomainRequest, TeacherPool, make_domain_set
 from tutti.tasks.synthesis.domains import read_domain_folder
 from tutti.tasks.synthesis.gating.example import EXAMPLE
 from tutti.tasks.synthesis.preferences import (
@@ -71,9 +71,9 @@ class Endpoint(ScriptedEndpoint):
         return super()._next(name)
 
 
-def desk(endpoint: ScriptedEndpoint, **budget: Any) -> TeacherDesk:
+def desk(endpoint: ScriptedEndpoint, **budget: Any) -> TeacherPool:
     where = [TeacherEndpoint(endpoint.url, name, call_s=5.0, retry=QUICK) for name in ("a", "b")]
-    return TeacherDesk(where, [None, None], TeacherBudget(**budget), concurrency=1)
+    return TeacherPool(where, [None, None], TeacherBudget(**budget), concurrency=1)
 
 
 async def request_of(catalog: storage.Catalog) -> PreferenceRequest:

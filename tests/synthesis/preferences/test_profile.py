@@ -12,7 +12,7 @@ from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.errors import UsageError
 from tutti.tasks.agents.orchestrator import read_agent
-from tutti.tasks.synthesis import TeacherDesk, open_teachers
+from tutti.tasks.synthesis import TeacherPool, open_teachers
 from tutti.tasks.synthesis.preferences import (
     PreferenceRequest,
     describe_profile,
@@ -148,7 +148,7 @@ async def test_a_teachers_text_is_checked_against_the_measurements(
 
     async with serving(Endpoint({})) as endpoint:
         where = TeacherEndpoint(endpoint.url, "m", call_s=5.0, retry=QUICK)
-        async with open_teachers(TeacherDesk([where], [None]), tmp_path) as ((teacher,), meter):
+        async with open_teachers(TeacherPool([where], [None]), tmp_path) as ((teacher,), meter):
             described, kept = await describe_profile(profile, teacher)
     assert meter.calls == endpoint.calls() == 4
     assert [each.text for each in described.subjects] == [

@@ -5,7 +5,7 @@ import pytest
 
 from tests.synthesis.programs.trial import knobs_of, open_toolkit, replayed, solved, trial
 from tutti.tasks.synthesis.domains import DomainTask
-from tutti.tasks.synthesis.gating.gate import GateBench
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.making.instance import judge
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.programs.evolving import KNOB, with_harder
@@ -36,7 +36,7 @@ async def test_variants_are_harder_and_pass_the_gates(name: str) -> None:
             assert task.scenario.known.startswith(parent.scenario.known[:20])
             assert set(parent.slots["wishes"].split()) < set(task.slots["wishes"].split())
     async with open_toolkit(one.domain) as toolkit:
-        judged = await judge(tasks, GateBench(one.domain, toolkit, one.program.solve))
+        judged = await judge(tasks, GateContext(one.domain, toolkit, one.program.solve))
         dropped = [each for each in judged if each.reason is not None]
         assert len(dropped) <= len(tasks) // 50, [(d.gates[-1], d.reason) for d in dropped]
         hardest = [task for task, _ in found][:20]

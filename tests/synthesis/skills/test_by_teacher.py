@@ -12,7 +12,7 @@ from tests.synthesis.measured import lending_set, tasks_of
 from tests.synthesis.teacher.conftest import QUICK
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
-from tutti.tasks.synthesis import TeacherDesk
+from tutti.tasks.synthesis import TeacherPool
 from tutti.tasks.synthesis.skills import LabelRequest, make_labelled_set
 from tutti.tasks.synthesis.skills.by_teacher import Skill, Skills, skills_reason
 from tutti.tasks.synthesis.teacher import TeacherBudget, TeacherEndpoint, TeacherFailed
@@ -51,9 +51,9 @@ def endpoint(**faults: list[Any]) -> Endpoint:
     return made
 
 
-def desk(at: ScriptedEndpoint, **budget: Any) -> TeacherDesk:
+def desk(at: ScriptedEndpoint, **budget: Any) -> TeacherPool:
     where = TeacherEndpoint(at.url, "m", call_s=5.0, retry=QUICK)
-    return TeacherDesk([where], [None], TeacherBudget(**budget), concurrency=1)
+    return TeacherPool([where], [None], TeacherBudget(**budget), concurrency=1)
 
 
 async def test_a_sample_is_labelled_and_the_rest_assigned(catalog: storage.Catalog) -> None:

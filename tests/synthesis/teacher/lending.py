@@ -139,9 +139,9 @@ POLICY = {
     ],
 }
 INTENTS = [
-    {"template": "renew", "wish": "keep a book longer"},
-    {"template": "days_left", "wish": "know how long a book may be kept"},
-    {"template": "impossible", "wish": "something that no call can do"},
+    {"template": "renew", "intent": "keep a book longer"},
+    {"template": "days_left", "intent": "know how long a book may be kept"},
+    {"template": "impossible", "intent": "something that no call can do"},
 ]
 
 

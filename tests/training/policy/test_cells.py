@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.sweeps.conftest import made_task, set_up_of
+from tests.sweeps.conftest import config_of, made_task
 from tutti.storage import Home, commit, open_catalog
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.registry import Model
@@ -41,7 +41,7 @@ def tasks(split: str, count: int) -> list[Any]:
 
 
 def planned(asked: PolicyJob, train: int = 10, test: int = 5) -> Any:
-    return plan_policy(asked, set_up_of(tasks("train", train)), set_up_of(tasks("test", test)))
+    return plan_policy(asked, config_of(tasks("train", train)), config_of(tasks("test", test)))
 
 
 def test_a_job_planned_again_rolls_out_the_same_groups() -> None:
@@ -76,7 +76,7 @@ def test_what_a_sweeps_set_up_has_in_ids_is_in_a_jobs(tmp_path: Path) -> None:
     ids = []
     for more in ({}, {"prices": {"prompt": 1.0}}, {"request": {"top_p": 0.5}}):
         model = Model.model_validate(entry | more)
-        sides = [set_up_of(tasks(split, 5), model=model) for split in ("train", "test")]
+        sides = [config_of(tasks(split, 5), model=model) for split in ("train", "test")]
         ids.append(plan_policy(job(), sides[0], sides[1]).rollouts.sweep_id)
     assert ids[0] == ids[1] != ids[2]
 
@@ -114,7 +114,7 @@ def test_held_out_tasks_are_measured_greedily_first_last_and_between() -> None:
 
 def test_a_task_on_both_sides_and_an_empty_split_are_refused() -> None:
     with pytest.raises(JobError, match="5 tasks are trained on"):
-        plan_policy(job(), set_up_of(tasks("a", 9)), set_up_of(tasks("a", 5)))
+        plan_policy(job(), config_of(tasks("a", 9)), config_of(tasks("a", 5)))
     with pytest.raises(JobError, match="no task in split 'test'"):
         planned(job(), test=0)
 
@@ -124,7 +124,7 @@ def test_a_task_that_copies_a_held_out_one_is_not_rolled_out(tmp_path: Path) -> 
     found, and those of the job alone."""
 
     def asked(split: str, *texts: str) -> Any:
-        return set_up_of([made_task(text, "1", {"i": text}, split) for text in texts])
+        return config_of([made_task(text, "1", {"i": text}, split) for text in texts])
 
     home = Home(tmp_path)
     stored = {"task_set_id": "task_set:1", "task_id": "t", "split": "test"}

@@ -20,7 +20,7 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 from aiohttp import web
 
 from tests.serving.engine_double import completion
-from tests.sweeps.conftest import Agent, Sweep, catalog, make_tasks, set_up_of, sweep
+from tests.sweeps.conftest import Agent, Sweep, catalog, config_of, make_tasks, sweep
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan import ServedModel
 from tutti.tasks.training.policy import PolicyCells, PolicyJob, loop, plan_policy
@@ -75,7 +75,7 @@ def policy_job(**fields: Any) -> PolicyJob:
 
 def cells_of(job: PolicyJob, count: int = 12) -> PolicyCells:
     every = make_tasks(count + 1)
-    ups = [set_up_of(some) for some in (every[:count], every[count:])]
+    ups = [config_of(some) for some in (every[:count], every[count:])]
     return plan_policy(job, ups[0], ups[1])
 
 

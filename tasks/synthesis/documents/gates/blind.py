@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.wording import NUMBER, spaced, words_of
 from tutti.tasks.task_sets import Verdict
@@ -29,9 +29,9 @@ class Blind:
     name = "blind"
     about = "Neither the usual answer, the gap's usual word nor an everyday word solves it."
 
-    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
         """`measured` is the share of the most frequent guess."""
-        return [_judged(each, bench) for each in tasks]
+        return [_judged(each, context) for each in tasks]
 
     def examples(self) -> QuestionExamples:
         """A gap that the same words surround elsewhere, an answer that every question has, and one
@@ -47,26 +47,28 @@ class Blind:
         )
 
 
-def _judged(task: DocumentTask, bench: QuestionBench) -> Verdict:
-    answers, own = bench.answers[task.kind], spaced(task.answer)
+def _judged(task: DocumentTask, context: QuestionContext) -> Verdict:
+    answers, own = context.answers[task.kind], spaced(task.answer)
     share = answers[own] / answers.total()
     if answers[own] >= LEAST_REPEATED and share > MOST_GUESSED:
         what = f"{share:.0%} of the {task.kind} questions have the answer {task.answer!r}"
         return Verdict(False, what, share)
-    word, usual = bench.neighbours.guess(task)
+    word, usual = context.neighbours.guess(task)
     if [word] == words_of(task.answer):
         what = f"{task.answer!r} usually stands between these words ({usual:.0%})"
         return Verdict(False, what, usual)
-    everyday = _everyday(task, bench)
+    everyday = _everyday(task, context)
     if everyday >= EVERYDAY:
         return Verdict(False, f"{everyday:.0%} of the documents have {task.answer!r}", everyday)
     return Verdict(True, measured=max(share, usual, everyday))
 
 
-def _everyday(task: DocumentTask, bench: QuestionBench) -> float:
+def _everyday(task: DocumentTask, context: QuestionContext) -> float:
     """The share of documents with an answer of one word; 0 for numbers, and for few documents."""
     own = words_of(task.answer)
     found = (
-        bench.corpus.documents_with(own[0]) if len(own) == 1 and not NUMBER.fullmatch(own[0]) else 0
+        context.corpus.documents_with(own[0])
+        if len(own) == 1 and not NUMBER.fullmatch(own[0])
+        else 0
     )
-    return found / bench.corpus.sources if found >= LEAST_DOCUMENTS else 0.0
+    return found / context.corpus.sources if found >= LEAST_DOCUMENTS else 0.0

@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.contamination import copy_verdict
 from tutti.tasks.task_sets import Verdict
 
 
 class Contamination:
-    """Looks for a bench's `benchmarks` in questions."""
+    """Looks for a context's `benchmarks` in questions."""
 
     name = "contamination"
     about = "It copies no benchmark's question: as it is, in part, or with few words changed."
 
-    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
         """`measured` is the share of words that both have."""
-        return [copy_verdict(each.question, bench.benchmarks) for each in tasks]
+        return [copy_verdict(each.question, context.benchmarks) for each in tasks]
 
     def examples(self) -> QuestionExamples:
         """A benchmark's question as it is, and with a word more."""

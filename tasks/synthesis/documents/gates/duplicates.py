@@ -12,7 +12,7 @@ import numpy as np
 
 from tutti.tasks.synthesis.documents.from_passages import ASKED
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.seen import FACTS, WORDS, Fingerprint, hash64, min_hash
 from tutti.tasks.synthesis.gating.wording import spaced, words_of
@@ -25,9 +25,9 @@ class Duplicates:
     name = "duplicates"
     about = "No earlier question asks the same, of the same sentence or in other words (MinHash)."
 
-    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
         """The later of two questions is rejected. `measured` is the estimated similarity."""
-        return [_judged(each, bench) for each in tasks]
+        return [_judged(each, context) for each in tasks]
 
     def examples(self) -> QuestionExamples:
         """The same sentence with another gap, and a question in other words."""
@@ -44,11 +44,11 @@ class Duplicates:
         )
 
 
-def _judged(task: DocumentTask, bench: QuestionBench) -> Verdict:
+def _judged(task: DocumentTask, context: QuestionContext) -> Verdict:
     print_ = fingerprint(task)
-    found = bench.seen.find(print_)
+    found = context.seen.find(print_)
     if found is None:
-        bench.seen.add(print_)
+        context.seen.add(print_)
         return PASSED
     return Verdict(False, f"asks what {found.task_id} asks", found.similarity)
 

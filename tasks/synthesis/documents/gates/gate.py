@@ -22,7 +22,7 @@ SEARCHED = 10
 
 
 @dataclass
-class QuestionBench:
+class QuestionContext:
     """What gates may use. One serves a set from first candidate to last."""
 
     corpus: Corpus
@@ -62,7 +62,7 @@ class QuestionGate(Protocol):
     about: str
     """What it asks, as one sentence for the report."""
 
-    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
         """A verdict on each question, in order. Raises EmbedderFailed where the search fails."""
         ...
 
@@ -79,4 +79,4 @@ class QuestionExamples:
     good: Sequence[DocumentTask]
     bad: Sequence[DocumentTask]
     benchmarks: Sequence[str] = ()
-    """What their bench's `benchmarks` must be."""
+    """What their context's `benchmarks` must be."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tutti.tasks.agents import TOOL_SCHEMAS
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.wording import spaced, words_of
 from tutti.tasks.task_sets import Verdict, verdict
@@ -27,7 +27,7 @@ class Leak:
     name = "leak"
     about = "Neither the question, the document's title nor the tool's description has the answer."
 
-    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
         """The first place that has the answer rejects a question."""
         return [verdict(_reason(each)) for each in tasks]
 

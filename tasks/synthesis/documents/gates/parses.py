@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from tutti.tasks.scoring import numbers
 from tutti.tasks.synthesis.documents.from_passages import ASKED, GAP
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask, source_reason
 from tutti.tasks.task_sets import Verdict, verdict
 
@@ -52,9 +52,9 @@ class Parses:
     name = "parses"
     about = "Its source says it word for word, and the question reads well without its passage."
 
-    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
         """The first thing found wrong rejects a question."""
-        return [verdict(next(filter(None, _faults(each, bench)), "")) for each in tasks]
+        return [verdict(next(filter(None, _faults(each, context)), "")) for each in tasks]
 
     def examples(self) -> QuestionExamples:
         """A quotation that nobody wrote, markup, an open bracket, "it", "these", "the passage"."""
@@ -80,8 +80,8 @@ class Parses:
         )
 
 
-def _faults(task: DocumentTask, bench: QuestionBench) -> Iterator[str]:
-    yield source_reason(task, bench.corpus.passage(task.document))
+def _faults(task: DocumentTask, context: QuestionContext) -> Iterator[str]:
+    yield source_reason(task, context.corpus.passage(task.document))
     shown = shown_of(task)
     found = DEBRIS.search(shown.replace(GAP, ""))
     if found is not None:

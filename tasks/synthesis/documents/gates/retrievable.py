@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
-from tutti.tasks.synthesis.documents.gates.gate import SEARCHED, QuestionBench, QuestionExamples
+from tutti.tasks.synthesis.documents.gates.gate import SEARCHED, QuestionContext, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask, flat
 from tutti.tasks.task_sets import Verdict
 
@@ -20,11 +20,11 @@ class Retrievable:
     name = "retrievable"
     about = "A search of the index for the question finds its source among the first hits."
 
-    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
         """`measured` is the source's rank; none where it is not among the hits looked at."""
         return [
-            _judged(task, hits, bench.rank)
-            for task, hits in zip(tasks, bench.search(tasks), strict=True)
+            _judged(task, hits, context.rank)
+            for task, hits in zip(tasks, context.search(tasks), strict=True)
         ]
 
     def examples(self) -> QuestionExamples:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
-from tutti.tasks.synthesis.documents.gates.gate import QuestionBench, QuestionExamples
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
 from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.wording import words_of
 from tutti.tasks.task_sets import Verdict
@@ -25,11 +25,11 @@ class SingleAnswer:
     name = "single_answer"
     about = "No sentence that a search for it finds says the same with another answer."
 
-    async def judge(self, tasks: Sequence[DocumentTask], bench: QuestionBench) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
         """`measured` is the largest share of the words around the answer in a sentence without
         it."""
-        hits = bench.search(tasks)
-        return [_judged(*pair, bench) for pair in zip(tasks, hits, strict=True)]
+        hits = context.search(tasks)
+        return [_judged(*pair, context) for pair in zip(tasks, hits, strict=True)]
 
     def examples(self) -> QuestionExamples:
         """A sentence with another number, and one with another name."""
@@ -41,14 +41,14 @@ class SingleAnswer:
         return QuestionExamples((*PASSAGES, *others), good=(maker(),), bad=(question(), who()))
 
 
-def _judged(task: DocumentTask, hits: Sequence[Passage], bench: QuestionBench) -> Verdict:
+def _judged(task: DocumentTask, hits: Sequence[Passage], context: QuestionContext) -> Verdict:
     answer = set(words_of(task.answer))
     own = set(words_of(task.said)) - answer
     if not own:
         return Verdict(False, "the quotation is nothing but the answer")
-    weights = {word: bench.corpus.weight(word) for word in own}
+    weights = {word: context.corpus.weight(word) for word in own}
     whole, alike, nearest = sum(weights.values()), 0.0, ""
-    for text, words in (each for hit in hits for each in bench.corpus.said(hit)):
+    for text, words in (each for hit in hits for each in context.corpus.said(hit)):
         shared = own & words
         share = min(len(shared) / len(own), sum(weights[word] for word in shared) / whole)
         if share > alike and not answer <= words:

@@ -13,8 +13,8 @@ from tutti.tasks.synthesis.programs.bank.spec import TABLES, TOOLS, rules
 from tutti.tasks.synthesis.programs.bank.templates import CHANGES
 from tutti.tasks.synthesis.programs.bank.templates import Bank as Instance
 from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB, with_harder
+from tutti.tasks.synthesis.programs.intents import Caller, Composer, solve_wishes
 from tutti.tasks.synthesis.programs.program import Knob, Knobs
-from tutti.tasks.synthesis.programs.wishes import Caller, Composer, solve_wishes
 
 SOURCE = Path(__file__).with_name("toolkit.py")
 
@@ -26,7 +26,7 @@ class Bank:
     version = "2"
     about = "clients, accounts, cards, transactions, loans and beneficiaries of a bank"
     knobs: Mapping[str, Knob] = {
-        "steps": Knob(1, 1, 3, "wishes of a task"),
+        "steps": Knob(1, 1, 3, "intents of a task"),
         "distractors": Knob(1, 0, 5, "further card payments a client, namesakes in ten clients"),
         "tools": Knob(10, 4, len(TOOLS), "tools offered, where the task needs no more"),
         "customers": Knob(60, 20, 400, "clients of an instance"),
@@ -53,8 +53,10 @@ class Bank:
         """A task for each thing that a client of the instance may want."""
         bank = Instance(domain.records, rng)
         clients = domain.records["clients"]
-        wishes = {
-            key: [wish for template in (*CHANGES, *QUESTIONS) for wish in template(bank, client)]
+        intents = {
+            key: [
+                intent for template in (*CHANGES, *QUESTIONS) for intent in template(bank, client)
+            ]
             for key, client in clients.items()
         }
 
@@ -62,10 +64,10 @@ class Bank:
             return _caller(clients[key], rng)
 
         composer = Composer(domain, rng, knobs, self.held_out, caller)
-        yield from with_harder(composer.tasks(wishes), composer.harder, knobs[KNOB], "steps")
+        yield from with_harder(composer.tasks(intents), composer.harder, knobs[KNOB], "steps")
 
     def solve(self, task: DomainTask) -> Oracle:
-        """Find the client, then solve wish after wish. Raises LookupError."""
+        """Find the client, then solve intent after intent. Raises LookupError."""
         return solve_wishes(task, identify, SOLVERS)
 
 

@@ -14,16 +14,16 @@ from tutti.tasks.synthesis.programs.bank.templates import (
     pay,
     read,
 )
-from tutti.tasks.synthesis.programs.wishes import Wish, is_plain, money
+from tutti.tasks.synthesis.programs.intents import Intent, is_plain, money
 
 
-def balances(bank: Bank, client: Record) -> Iterator[Wish]:
+def balances(bank: Bank, client: Record) -> Iterator[Intent]:
     """The sum of all accounts' balances."""
     accounts = bank.of(client, "accounts")
     amount = round(sum(account["balance"] for account in accounts), 2)
     full = [account for account in accounts if account["balance"]]
     if len(full) > 1 and is_plain(amount):
-        yield Wish(
+        yield Intent(
             name="balances",
             reason=bank.say("balances"),
             actions=tuple(map(read, accounts)),
@@ -36,14 +36,14 @@ def balances(bank: Bank, client: Record) -> Iterator[Wish]:
         )
 
 
-def spending(bank: Bank, client: Record) -> Iterator[Wish]:
+def spending(bank: Bank, client: Record) -> Iterator[Intent]:
     """The sum of the card payments on the current account."""
     account, payments = bank.current(client), bank.payments(client)
     amount = round(-sum(each["amount"] for each in payments), 2)
     old = [each for each in payments if not is_recent(bank, each)]
     if old and is_plain(amount):
         ids = {"transaction_id": old[0]["transaction_id"], "reason": DISPUTES[0]}
-        yield Wish(
+        yield Intent(
             name="spending",
             reason=bank.say("spending"),
             actions=(act("list_transactions", account_id=account["account_id"]),),
@@ -56,7 +56,7 @@ def spending(bank: Bank, client: Record) -> Iterator[Wish]:
         )
 
 
-def over_limit(bank: Bank, client: Record) -> Iterator[Wish]:
+def over_limit(bank: Bank, client: Record) -> Iterator[Intent]:
     """Pay more than the limit of a day."""
     current = bank.current(client)
     if current["status"] != "open":
@@ -70,7 +70,7 @@ def over_limit(bank: Bank, client: Record) -> Iterator[Wish]:
             yield from _refused(bank, current, ("over_limit", reason, forbidden), slots)
 
 
-def frozen_pay(bank: Bank, client: Record) -> Iterator[Wish]:
+def frozen_pay(bank: Bank, client: Record) -> Iterator[Intent]:
     """Pay from a frozen account."""
     current = bank.current(client)
     if current["status"] != "frozen":
@@ -83,7 +83,7 @@ def frozen_pay(bank: Bank, client: Record) -> Iterator[Wish]:
         yield from _refused(bank, current, ("frozen_pay", reason, forbidden), slots)
 
 
-def full_close(bank: Bank, client: Record) -> Iterator[Wish]:
+def full_close(bank: Bank, client: Record) -> Iterator[Intent]:
     """Close an account that has money, which the client does not want moved."""
     for account in bank.of(client, "accounts")[1:]:
         reason = bank.say("full_close", kind=account["kind"])
@@ -108,12 +108,12 @@ INSISTS = {
 
 def _refused(
     bank: Bank, account: Record, told: tuple[str, str, Action], slots: dict[str, str]
-) -> Iterator[Wish]:
-    """A wish that is refused, after which the user asks for an account's balance; `told`: its
+) -> Iterator[Intent]:
+    """An intent that is refused, after which the user asks for an account's balance; `told`: its
     template, reason and forbidden call."""
     name, reason, forbidden = told
     if is_plain(account["balance"]):
-        yield Wish(
+        yield Intent(
             name=name,
             reason=reason,
             actions=(read(account),),
@@ -127,13 +127,13 @@ def _refused(
         )
 
 
-def old_dispute(bank: Bank, client: Record) -> Iterator[Wish]:
+def old_dispute(bank: Bank, client: Record) -> Iterator[Intent]:
     """Dispute a card payment that is too old."""
     account = bank.current(client)
     for payment in bank.payments(client):
         reason, key = bank.rng.choice(DISPUTES), payment["transaction_id"]
         if not is_recent(bank, payment) and is_plain(-payment["amount"]):
-            yield Wish(
+            yield Intent(
                 name="old_dispute",
                 reason=bank.say("old_dispute", merchant=payment["party"]),
                 actions=(act("list_transactions", account_id=account["account_id"]),),

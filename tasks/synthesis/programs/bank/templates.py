@@ -1,4 +1,4 @@
-"""What clients of the bank want done: each template yields wishes of a client."""
+"""What clients of the bank want done: each template yields intents of a client."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tutti.tasks.synthesis.domains.domain import Records
 from tutti.tasks.synthesis.programs.bank.phrases import ASKS, REASONS
 from tutti.tasks.synthesis.programs.bank.records import draw_name, draw_number
 from tutti.tasks.synthesis.programs.bank.spec import DISPUTES, LOSSES
-from tutti.tasks.synthesis.programs.wishes import Wish, is_plain, money
+from tutti.tasks.synthesis.programs.intents import Intent, is_plain, money
 
 Record = Mapping[str, Any]
 
@@ -46,7 +46,7 @@ class Bank:
         return 5 * self.rng.randint(4, int(most // 5))
 
     def say(self, template: str, /, **values: str) -> str:
-        """A way to say a wish."""
+        """A way to say an intent."""
         return self.rng.choice(REASONS[template]).format(**values)
 
     def ask(self, name: str) -> str:
@@ -54,7 +54,7 @@ class Bank:
         return self.rng.choice(ASKS[name])
 
 
-Template = Callable[[Bank, Record], Iterator[Wish]]
+Template = Callable[[Bank, Record], Iterator[Intent]]
 
 
 def act(tool: str, /, **arguments: Any) -> Action:
@@ -84,14 +84,14 @@ def _payable(bank: Bank, client: Record) -> float:
     return min(current["balance"], bank.limit) if current["status"] == "open" else 0
 
 
-def transfer(bank: Bank, client: Record) -> Iterator[Wish]:
+def transfer(bank: Bank, client: Record) -> Iterator[Intent]:
     """Pay a beneficiary."""
     current, most = bank.current(client), _payable(bank, client)
     for to in bank.of(client, "beneficiaries") if most > 100 else ():
         amount, key = bank.amount(most), to["beneficiary_id"]
         left = round(current["balance"] - amount, 2)
         if is_plain(left):
-            yield Wish(
+            yield Intent(
                 name="transfer",
                 reason=bank.say("transfer", name=to["name"], amount=dollars(amount)),
                 actions=(
@@ -109,7 +109,7 @@ def transfer(bank: Bank, client: Record) -> Iterator[Wish]:
             )
 
 
-def pay_new(bank: Bank, client: Record) -> Iterator[Wish]:
+def pay_new(bank: Bank, client: Record) -> Iterator[Intent]:
     """Add a beneficiary and pay it."""
     current, most = bank.current(client), _payable(bank, client)
     if most <= 100:
@@ -125,7 +125,7 @@ def pay_new(bank: Bank, client: Record) -> Iterator[Wish]:
             if each["client"] != client["client_id"]
         )
         if name not in known and is_plain(left):
-            yield Wish(
+            yield Intent(
                 name="pay_new",
                 reason=bank.say("pay_new", name=name, amount=dollars(amount)),
                 actions=(
@@ -148,7 +148,7 @@ def pay_new(bank: Bank, client: Record) -> Iterator[Wish]:
             )
 
 
-def lost_card(bank: Bank, client: Record) -> Iterator[Wish]:
+def lost_card(bank: Bank, client: Record) -> Iterator[Intent]:
     """Freeze one card."""
     cards, current = bank.of(client, "cards"), bank.current(client)
     for card in cards:
@@ -157,7 +157,7 @@ def lost_card(bank: Bank, client: Record) -> Iterator[Wish]:
         said = f"{card['kind']} card" if by_kind else f"card ending in {card['last_four']}"
         slots = {"kind": card["kind"]} if by_kind else {"last_four": card["last_four"]}
         if card["status"] == "active" and is_plain(current["balance"]):
-            yield Wish(
+            yield Intent(
                 name="lost_card",
                 reason=bank.say("lost_card", card=said),
                 actions=(
@@ -175,7 +175,7 @@ def lost_card(bank: Bank, client: Record) -> Iterator[Wish]:
             )
 
 
-def freeze_all(bank: Bank, client: Record) -> Iterator[Wish]:
+def freeze_all(bank: Bank, client: Record) -> Iterator[Intent]:
     """Freeze all active cards."""
     cards = bank.of(client, "cards")
     active = [card["card_id"] for card in cards if card["status"] == "active"]
@@ -183,7 +183,7 @@ def freeze_all(bank: Bank, client: Record) -> Iterator[Wish]:
         return
     reason = bank.rng.choice(LOSSES)
     frozen = [act("freeze_card", card_id=each, reason=reason) for each in active]
-    yield Wish(
+    yield Intent(
         name="freeze_all",
         reason=bank.say("freeze_all"),
         actions=(*(act("get_card", card_id=card["card_id"]) for card in cards), *frozen),
@@ -199,7 +199,7 @@ def freeze_all(bank: Bank, client: Record) -> Iterator[Wish]:
     )
 
 
-def dispute(bank: Bank, client: Record) -> Iterator[Wish]:
+def dispute(bank: Bank, client: Record) -> Iterator[Intent]:
     """Dispute a recent card payment."""
     recent = [each for each in bank.payments(client) if is_recent(bank, each)]
     account, old = bank.current(client), [e for e in bank.payments(client) if e not in recent]
@@ -207,7 +207,7 @@ def dispute(bank: Bank, client: Record) -> Iterator[Wish]:
         reason, key = bank.rng.choice(DISPUTES), payment["transaction_id"]
         wrong = old[0]["transaction_id"] if old else ""
         if wrong and is_plain(-payment["amount"]):
-            yield Wish(
+            yield Intent(
                 name="dispute",
                 reason=bank.say("dispute", merchant=payment["party"]),
                 actions=(
@@ -231,7 +231,7 @@ def is_recent(bank: Bank, payment: Record) -> bool:
     return bool(days.days <= terms["dispute_days"])
 
 
-def repay(bank: Bank, client: Record) -> Iterator[Wish]:
+def repay(bank: Bank, client: Record) -> Iterator[Intent]:
     """Repay a part of a loan."""
     current = bank.current(client)
     for loan in bank.of(client, "loans") if current["status"] == "open" else ():
@@ -240,7 +240,7 @@ def repay(bank: Bank, client: Record) -> Iterator[Wish]:
         ids = {"loan_id": loan["loan_id"], "account_id": current["account_id"]}
         more = int(max(loan["owed"], current["balance"])) + 1
         if is_plain(after):
-            yield Wish(
+            yield Intent(
                 name="repay",
                 reason=bank.say("repay", amount=dollars(amount), purpose=loan["purpose"]),
                 actions=(
@@ -258,7 +258,7 @@ def repay(bank: Bank, client: Record) -> Iterator[Wish]:
             )
 
 
-def empty_close(bank: Bank, client: Record) -> Iterator[Wish]:
+def empty_close(bank: Bank, client: Record) -> Iterator[Intent]:
     """Move all money to the current account, then close the other."""
     current, *others = bank.of(client, "accounts")
     for account in others if current["status"] == "open" else ():
@@ -266,7 +266,7 @@ def empty_close(bank: Bank, client: Record) -> Iterator[Wish]:
         after = round(current["balance"] + balance, 2)
         move = {"from_account_id": key, "to_account_id": current["account_id"]}
         if account["status"] == "open" and is_plain(balance) and is_plain(after):
-            yield Wish(
+            yield Intent(
                 name="empty_close",
                 reason=bank.say("empty_close", kind=account["kind"]),
                 actions=(
@@ -283,13 +283,13 @@ def empty_close(bank: Bank, client: Record) -> Iterator[Wish]:
             )
 
 
-def close(bank: Bank, client: Record) -> Iterator[Wish]:
+def close(bank: Bank, client: Record) -> Iterator[Intent]:
     """Close an account that is empty."""
     current, *others = bank.of(client, "accounts")
     for account in others:
         key = account["account_id"]
         if account["status"] == "open" and not account["balance"]:
-            yield Wish(
+            yield Intent(
                 name="close",
                 reason=bank.say("close", kind=account["kind"]),
                 actions=(read(account), act("close_account", account_id=key)),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tutti.tasks.synthesis.domains import Action
+from tutti.tasks.synthesis.programs.intents import Intent, is_plain, listed, money
 from tutti.tasks.synthesis.programs.retail.spec import REASONS
 from tutti.tasks.synthesis.programs.retail.templates import (
     OrderName,
@@ -14,7 +15,6 @@ from tutti.tasks.synthesis.programs.retail.templates import (
     return_call,
     some_items,
 )
-from tutti.tasks.synthesis.programs.wishes import Wish, is_plain, listed, money
 
 DECIDING = {
     "late_return": "return_window",
@@ -29,14 +29,14 @@ INSISTS = {
 }
 
 
-def total(shop: Shop, customer: Record) -> Iterator[Wish]:
+def total(shop: Shop, customer: Record) -> Iterator[Intent]:
     """What a return of some items would pay."""
     for order in filter(shop.in_window, shop.orders(customer, "delivered")):
         items = some_items(shop, order)
         named = shop.name(customer, order, items)
         amount = shop.total(items)
         if is_plain(amount):
-            yield Wish(
+            yield Intent(
                 name="total",
                 reason=shop.say("total", order=named.text, items=listed(shop.names(items))),
                 actions=(read_order(order),),
@@ -50,13 +50,13 @@ def total(shop: Shop, customer: Record) -> Iterator[Wish]:
             )
 
 
-def spent(shop: Shop, customer: Record) -> Iterator[Wish]:
+def spent(shop: Shop, customer: Record) -> Iterator[Intent]:
     """The sum of all delivered orders."""
     delivered = shop.orders(customer, "delivered")
     amount = shop.total([item for order in delivered for item in order["items"]])
     if len(delivered) > 1 and is_plain(amount):
         orders = [shop.records["orders"][each] for each in customer["orders"]]
-        yield Wish(
+        yield Intent(
             name="spent",
             reason=shop.say("spent"),
             actions=tuple(map(read_order, orders)),
@@ -70,7 +70,7 @@ def spent(shop: Shop, customer: Record) -> Iterator[Wish]:
         )
 
 
-def late_return(shop: Shop, customer: Record) -> Iterator[Wish]:
+def late_return(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Return items too long after the delivery."""
     late = [o for o in shop.orders(customer, "delivered") if not shop.in_window(o)]
     for order in late:
@@ -81,7 +81,7 @@ def late_return(shop: Shop, customer: Record) -> Iterator[Wish]:
         yield from _sum_refused(shop, order, named, ("late_return", reason, forbidden))
 
 
-def wrong_exchange(shop: Shop, customer: Record) -> Iterator[Wish]:
+def wrong_exchange(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Exchange an item for another product."""
     for order in filter(shop.in_window, shop.orders(customer, "delivered")):
         item = shop.rng.choice(order["items"])
@@ -96,7 +96,7 @@ def wrong_exchange(shop: Shop, customer: Record) -> Iterator[Wish]:
         yield from _sum_refused(shop, order, named, ("wrong_exchange", reason, forbidden))
 
 
-def wrong_refund(shop: Shop, customer: Record) -> Iterator[Wish]:
+def wrong_refund(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Return items with the refund on a payment that the order was not paid with."""
     for order in filter(shop.in_window, shop.orders(customer, "delivered")):
         others = [each for each in customer["payments"][1:] if each != order["payment"]]
@@ -118,14 +118,14 @@ def _a(name: str) -> str:
 
 def _sum_refused(
     shop: Shop, order: Record, named: OrderName, told: tuple[str, str, Action]
-) -> Iterator[Wish]:
-    """A wish that is refused, after which the user asks for the order's price; `told`: its
+) -> Iterator[Intent]:
+    """An intent that is refused, after which the user asks for the order's price; `told`: its
     template, reason and forbidden call."""
     name, reason, forbidden = told
     price = shop.total(order["items"])
     if not is_plain(price):
         return
-    yield Wish(
+    yield Intent(
         name=name,
         reason=reason,
         actions=(read_order(order),),
@@ -140,14 +140,14 @@ def _sum_refused(
     )
 
 
-def late_cancel(shop: Shop, customer: Record) -> Iterator[Wish]:
+def late_cancel(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Cancel an order that is on its way or delivered."""
     for order in shop.orders(customer, "shipped", "delivered"):
         if order["status"] == "delivered" and shop.in_window(order):
             continue  # a return would be the better answer
         named, payment = shop.name(customer, order), shop.records["payments"][order["payment"]]
         get = Action(name="get_payment", arguments={"payment_id": order["payment"]})
-        yield Wish(
+        yield Intent(
             name="late_cancel",
             reason=shop.say("late_cancel", order=named.text),
             actions=(read_order(order), get),

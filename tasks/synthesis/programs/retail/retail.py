@@ -7,13 +7,13 @@ from random import Random
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
 from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB, with_harder
+from tutti.tasks.synthesis.programs.intents import Caller, Composer, solve_wishes
 from tutti.tasks.synthesis.programs.program import Knob, Knobs
 from tutti.tasks.synthesis.programs.retail.questions import QUESTIONS
 from tutti.tasks.synthesis.programs.retail.records import ShopMaker
 from tutti.tasks.synthesis.programs.retail.solvers import SOLVERS, identify
 from tutti.tasks.synthesis.programs.retail.spec import TABLES, TOOLS, rules
 from tutti.tasks.synthesis.programs.retail.templates import CHANGES, Shop
-from tutti.tasks.synthesis.programs.wishes import Caller, Composer, solve_wishes
 
 SOURCE = Path(__file__).with_name("toolkit.py")
 
@@ -25,7 +25,7 @@ class Retail:
     version = "2"
     about = "customers, products with variants, orders, payments and refunds of a shop"
     knobs: Mapping[str, Knob] = {
-        "steps": Knob(1, 1, 3, "wishes of a task"),
+        "steps": Knob(1, 1, 3, "intents of a task"),
         "distractors": Knob(1, 0, 5, "cancelled orders a customer, namesakes in ten customers"),
         "tools": Knob(9, 4, len(TOOLS), "tools offered, where the task needs no more"),
         "customers": Knob(80, 20, 400, "customers of an instance"),
@@ -52,8 +52,10 @@ class Retail:
         """A task for each thing that a customer of the instance may want."""
         shop = Shop(domain.records, rng)
         customers = domain.records["customers"]
-        wishes = {
-            key: [wish for template in (*CHANGES, *QUESTIONS) for wish in template(shop, customer)]
+        intents = {
+            key: [
+                intent for template in (*CHANGES, *QUESTIONS) for intent in template(shop, customer)
+            ]
             for key, customer in customers.items()
         }
 
@@ -61,10 +63,10 @@ class Retail:
             return _caller(customers[key], rng)
 
         composer = Composer(domain, rng, knobs, self.held_out, caller)
-        yield from with_harder(composer.tasks(wishes), composer.harder, knobs[KNOB], "steps")
+        yield from with_harder(composer.tasks(intents), composer.harder, knobs[KNOB], "steps")
 
     def solve(self, task: DomainTask) -> Oracle:
-        """Find the customer, then solve wish after wish. Raises LookupError."""
+        """Find the customer, then solve intent after intent. Raises LookupError."""
         return solve_wishes(task, identify, SOLVERS)
 
 

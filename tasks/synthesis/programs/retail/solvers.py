@@ -1,13 +1,13 @@
 """How somebody solves the shop's tasks by its tools, who was told the slots and no golden call.
 
-Each solver gets the customer's record and its wish's slots, and returns the sentence said.
+Each solver gets the customer's record and its intent's slots, and returns the sentence said.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from tutti.tasks.agents import Oracle
-from tutti.tasks.synthesis.programs.wishes import Reading, WishSolver, money, use
+from tutti.tasks.synthesis.programs.intents import Reading, WishSolver, money, use
 
 Record = Mapping[str, Any]
 Slots = Mapping[str, str]

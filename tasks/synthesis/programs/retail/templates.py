@@ -1,4 +1,4 @@
-"""What customers of the shop want: each template yields wishes about an order, or a customer."""
+"""What customers of the shop want: each template yields intents about an order, or a customer."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from typing import Any
 
 from tutti.tasks.synthesis.domains import Action
 from tutti.tasks.synthesis.domains.domain import Records
+from tutti.tasks.synthesis.programs.intents import Intent, is_plain, listed, money
 from tutti.tasks.synthesis.programs.people import draw_address
 from tutti.tasks.synthesis.programs.retail.phrases import ASKS, NO_NUMBER, REASONS
 from tutti.tasks.synthesis.programs.retail.spec import REASONS as CANCEL_REASONS
-from tutti.tasks.synthesis.programs.wishes import Wish, is_plain, listed, money
 
 Record = Mapping[str, Any]
 
@@ -60,7 +60,7 @@ class Shop:
         self, customer: Record, order: Record, said: Sequence[str] = (), keyed: str = ""
     ) -> OrderName:
         """An order by its number, or by a product that no other order of the customer has; not by
-        one of the variants that the wish names anyway (`said`)."""
+        one of the variants that the intent names anyway (`said`)."""
         order_id = str(order["order_id"])
         others = [self.records["orders"][o] for o in customer["orders"] if o != order_id]
         elsewhere = {name for other in others for name in self.names(other["items"])}
@@ -73,7 +73,7 @@ class Shop:
         return OrderName(f"the order with the {product}", {f"{keyed}product": product}, unknown)
 
     def say(self, template: str, /, **values: str) -> str:
-        """A way to say a wish."""
+        """A way to say an intent."""
         said = self.rng.choice(REASONS[template]).format(**values)
         return said[0].upper() + said[1:]
 
@@ -108,13 +108,13 @@ def some_items(shop: Shop, order: Record) -> list[str]:
     return [each for each in order["items"] if each in chosen]
 
 
-def cancel(shop: Shop, customer: Record) -> Iterator[Wish]:
+def cancel(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Cancel a pending order, and say the refund."""
     for order in shop.orders(customer, "pending"):
         named, reason = shop.name(customer, order), shop.rng.choice(CANCEL_REASONS)
         refund = shop.total(order["items"])
         if is_plain(refund):
-            yield Wish(
+            yield Intent(
                 name="cancel",
                 reason=shop.say("cancel", order=named.text),
                 actions=(read_order(order), cancel_call(order, reason)),
@@ -132,7 +132,7 @@ def cancel(shop: Shop, customer: Record) -> Iterator[Wish]:
             )
 
 
-def cancel_two(shop: Shop, customer: Record) -> Iterator[Wish]:
+def cancel_two(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Cancel two pending orders."""
     pending = shop.orders(customer, "pending")
     for first, second in pairwise(pending):
@@ -140,7 +140,7 @@ def cancel_two(shop: Shop, customer: Record) -> Iterator[Wish]:
         reason = shop.rng.choice(CANCEL_REASONS)
         refunds = [shop.total(order["items"]) for order in (first, second)]
         if all(map(is_plain, refunds)):
-            yield Wish(
+            yield Intent(
                 name="cancel_two",
                 reason=shop.say("cancel_two", order=named.text, second=other.text),
                 actions=(
@@ -161,14 +161,14 @@ def cancel_two(shop: Shop, customer: Record) -> Iterator[Wish]:
             )
 
 
-def return_some(shop: Shop, customer: Record) -> Iterator[Wish]:
+def return_some(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Return items of a delivered order in time, to the original payment."""
     for order in filter(shop.in_window, shop.orders(customer, "delivered")):
         items = some_items(shop, order)
         named = shop.name(customer, order, items)
         refund = shop.total(items)
         if is_plain(refund):
-            yield Wish(
+            yield Intent(
                 name="return",
                 reason=shop.say("return", order=named.text, items=listed(shop.names(items))),
                 actions=(read_order(order), return_call(order, items)),
@@ -183,7 +183,7 @@ def return_some(shop: Shop, customer: Record) -> Iterator[Wish]:
             )
 
 
-def return_gift(shop: Shop, customer: Record) -> Iterator[Wish]:
+def return_gift(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Return a whole order to the gift card, and say its balance then."""
     gift = customer["payments"][0]
     for order in filter(shop.in_window, shop.orders(customer, "delivered")):
@@ -191,7 +191,7 @@ def return_gift(shop: Shop, customer: Record) -> Iterator[Wish]:
         after = round(shop.records["payments"][gift]["balance"] + shop.total(items), 2)
         if is_plain(after):
             get = Action(name="get_payment", arguments={"payment_id": gift})
-            yield Wish(
+            yield Intent(
                 name="return_gift",
                 reason=shop.say("return_gift", order=named.text),
                 actions=(read_order(order), get, return_call(order, items, gift)),
@@ -205,7 +205,7 @@ def return_gift(shop: Shop, customer: Record) -> Iterator[Wish]:
             )
 
 
-def exchange(shop: Shop, customer: Record) -> Iterator[Wish]:
+def exchange(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Exchange an item for another variant of it."""
     for order in filter(shop.in_window, shop.orders(customer, "delivered")):
         for item in order["items"][:2]:
@@ -220,7 +220,7 @@ def exchange(shop: Shop, customer: Record) -> Iterator[Wish]:
 
 def _exchange(
     shop: Shop, customer: Record, order: Record, item: str, new: Record, gap: float
-) -> Wish:
+) -> Intent:
     named = shop.name(customer, order, [item])
     ids = {"order_id": order["order_id"], "old_variant_id": item}
     ids |= {"new_variant_id": new["variant_id"], "payment_id": order["payment"]}
@@ -231,7 +231,7 @@ def _exchange(
     )
     get = Action(name="get_product", arguments={"product_id": new["product"]})
     (product,) = shop.names([item])
-    return Wish(
+    return Intent(
         name="exchange",
         reason=shop.say("exchange", order=named.text, item=product, options=new["options"]),
         actions=(read_order(order), get, Action(name="exchange_item", arguments=ids)),
@@ -246,13 +246,13 @@ def _exchange(
     )
 
 
-def address(shop: Shop, customer: Record) -> Iterator[Wish]:
+def address(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Send a pending order elsewhere."""
     for order in shop.orders(customer, "pending"):
         named, to = shop.name(customer, order), draw_address(shop.rng)
         slots = {"street": to.street, "city": to.city, "zip_code": to.zip}
         arguments = {"order_id": order["order_id"], **slots}
-        yield Wish(
+        yield Intent(
             name="address",
             reason=shop.say("address", order=named.text),
             actions=(read_order(order), Action(name="change_order_address", arguments=arguments)),
@@ -266,7 +266,7 @@ def address(shop: Shop, customer: Record) -> Iterator[Wish]:
         )
 
 
-def move(shop: Shop, customer: Record) -> Iterator[Wish]:
+def move(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Change the address of the profile and of all pending orders."""
     pending = shop.orders(customer, "pending")
     elsewhere = shop.orders(customer, "shipped", "delivered", "cancelled")
@@ -283,7 +283,7 @@ def move(shop: Shop, customer: Record) -> Iterator[Wish]:
         for order in pending
     ]
     fixed = {"order_id": elsewhere[0]["order_id"], **slots}
-    yield Wish(
+    yield Intent(
         name="move",
         reason=shop.say("move"),
         actions=(
@@ -300,7 +300,7 @@ def move(shop: Shop, customer: Record) -> Iterator[Wish]:
     )
 
 
-Template = Callable[[Shop, Record], Iterator[Wish]]
+Template = Callable[[Shop, Record], Iterator[Intent]]
 CHANGES: tuple[Template, ...] = (
     *(cancel, cancel_two, return_some, return_gift, exchange, address, move),
 )

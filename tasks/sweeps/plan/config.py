@@ -1,7 +1,7 @@
 """What a suite's cells are measured with: its tasks, its index, and what serves its models.
 
 In: entries of the registry, a task set. Out: a `Serving`, an engine or endpoint for each model, and
-a suite's `SetUp`. Nothing is started here.
+a suite's `CellConfig`. Nothing is started here.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from tutti.tasks.sweeps.spec import Suite
 
 
 @dataclass(frozen=True)
-class SetUp:
+class CellConfig:
     """The inputs of a plan besides the suite, as content-hash ids and as what they are."""
 
     task_set: TaskSet
@@ -110,15 +110,15 @@ class Serving:
         for engine in self.started:
             engine.kept = True
 
-    def set_up(
+    def config(
         self,
         suite: Suite,
         task_set: TaskSet,
         index_id: str | None = None,
         adapter: Adapter | None = None,
-    ) -> SetUp:
+    ) -> CellConfig:
         """What the cells of `suite` are measured with. Raises SuiteError for its agent's file."""
-        own = SetUp(
+        own = CellConfig(
             task_set,
             self.engine.engine_id,
             checkpoint_id(self.model),

@@ -11,15 +11,15 @@ from tests.synthesis.programs.databases import made
 from tutti.tasks.synthesis.domains import Action
 from tutti.tasks.synthesis.gating.example import EXAMPLE
 from tutti.tasks.synthesis.programs import PROGRAMS
+from tutti.tasks.synthesis.programs.intents import Caller, Composer, Intent, is_plain, listed, money
 from tutti.tasks.synthesis.programs.program import split_of
-from tutti.tasks.synthesis.programs.wishes import Caller, Composer, Wish, is_plain, listed, money
 
 
-def wish(name: str, loan: str, communicate: str = "tides") -> Wish:
-    """A wish about a loan of the example domain."""
+def intent(name: str, loan: str, communicate: str = "tides") -> Intent:
+    """An intent about a loan of the example domain."""
     call = Action(name="get_loan", arguments={"loan_id": loan})
     far = Action(name="extend_loan", arguments={"loan_id": loan, "days": 90})
-    return Wish(
+    return Intent(
         name=name,
         reason=f"You want {name} for {loan}.",
         actions=(call,),
@@ -31,8 +31,8 @@ def wish(name: str, loan: str, communicate: str = "tides") -> Wish:
     )
 
 
-def compose(wishes: list[Wish], key: str = "M1", steps: int = 1, tools: int = 1) -> list[str]:
-    """The reasons of the tasks that the wishes of a member become."""
+def compose(intents: list[Intent], key: str = "M1", steps: int = 1, tools: int = 1) -> list[str]:
+    """The reasons of the tasks that the intents of a member become."""
 
     def caller(key: str, rng: Random) -> Caller:
         find = Action(name="find_member", arguments={"name": "Ada Long"})
@@ -40,18 +40,18 @@ def compose(wishes: list[Wish], key: str = "M1", steps: int = 1, tools: int = 1)
 
     knobs = {"steps": steps, "tools": tools, "distractors": 0}
     composer = Composer(EXAMPLE, Random(1), knobs, frozenset({"late"}), caller)
-    return sorted(task.scenario.reason for task in composer.tasks({key: wishes}))
+    return sorted(task.scenario.reason for task in composer.tasks({key: intents}))
 
 
 def test_one_thing_is_asked_once() -> None:
-    assert compose([wish("title", "L1"), wish("title", "L1"), wish("title", "L2")]) == [
+    assert compose([intent("title", "L1"), intent("title", "L1"), intent("title", "L2")]) == [
         "You want title for L1.",
         "You want title for L2.",
     ]
 
 
 def test_a_group_has_distinct_templates_and_records() -> None:
-    alike = [wish("title", "L1"), wish("title", "L2"), wish("days", "L1")]
+    alike = [intent("title", "L1"), intent("title", "L2"), intent("days", "L1")]
     found = compose(alike, steps=2)
     assert found
     assert all("title for L2" in each and "days for L1" in each for each in found)
@@ -59,13 +59,13 @@ def test_a_group_has_distinct_templates_and_records() -> None:
 
 
 def test_what_the_scenario_or_the_policy_tells_is_no_fact() -> None:
-    assert compose([wish("title", "L1", "want title")]) == []
-    assert compose([wish("title", "L1", "30 days")]) == []
+    assert compose([intent("title", "L1", "want title")]) == []
+    assert compose([intent("title", "L1", "30 days")]) == []
 
 
 def test_held_out_templates_are_only_tested() -> None:
     keys = [f"M{n}" for n in range(60)]
-    kept = [key for key in keys if compose([wish("late", "L1")], key)]
+    kept = [key for key in keys if compose([intent("late", "L1")], key)]
     assert kept == [key for key in keys if split_of(f"members/{key}") == "test"] != []
 
 

@@ -1,7 +1,7 @@
-"""Wishes: what the programs over databases make tasks of, and how their solvers work.
+"""Intents: what the programs over databases make tasks of, and how their solvers work.
 
-A wish is one thing that a user wants, with its golden calls. A task is a caller with one wish or
-several that touch no common record, so that any order of them ends in the same state.
+An intent is one thing that a user wants, with its golden calls. A task is a caller with one or
+several intents that touch no common record, so that any order of them ends in the same state.
 """
 
 import json
@@ -27,12 +27,12 @@ PERSONAS = (
 ORDINALS = "first", "second", "third"
 ABOUT = "On the {} matter: "
 ROUNDS = 6
-"""How often each wish is grouped with others, where a task has several, per wish of a task."""
+"""How often each intent is grouped with others, where a task has several, per intent of a task."""
 
 Reading = Generator[ToolUse, str, Any]
 """Yields tool uses, is sent their results' text, returns what was read."""
 WishSolver = Callable[[Mapping[str, Any], Mapping[str, str]], Oracle]
-"""Of the caller's record and the wish's slots."""
+"""Of the caller's record and the intent's slots."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Wish:
+class Intent:
     """One thing that a user wants."""
 
     name: str
@@ -71,12 +71,12 @@ class _Made:
 
     key: str
     caller: Caller
-    group: Sequence[Wish]
+    group: Sequence[Intent]
 
 
 @dataclass
 class Composer:
-    """Makes the tasks of an instance out of wishes."""
+    """Makes the tasks of an instance out of intents."""
 
     domain: Domain
     rng: Random
@@ -86,13 +86,13 @@ class Composer:
     """Of a customer's key; drawn anew for each task."""
     _made: dict[str, "_Made"] = field(default_factory=dict)
     """How each task was made, by its id: what `harder` begins with."""
-    _wishes: dict[str, list[Wish]] = field(default_factory=dict)
+    _wishes: dict[str, list[Intent]] = field(default_factory=dict)
     """By customer."""
 
-    def tasks(self, wishes: Mapping[str, Sequence[Wish]]) -> Iterator[DomainTask]:
-        """All tasks of the customers' wishes, mixed; no two ask for the same."""
-        self._wishes = {key: self._distinct(theirs) for key, theirs in wishes.items()}
-        drawn = [(key, group) for key in wishes for group in self._groups(self._wishes[key])]
+    def tasks(self, intents: Mapping[str, Sequence[Intent]]) -> Iterator[DomainTask]:
+        """All tasks of the customers' intents, mixed; no two ask for the same."""
+        self._wishes = {key: self._distinct(theirs) for key, theirs in intents.items()}
+        drawn = [(key, group) for key in intents for group in self._groups(self._wishes[key])]
         self.rng.shuffle(drawn)
         public = self._public()
         for key, group in drawn:
@@ -101,7 +101,7 @@ class Composer:
                 yield task
 
     def harder(self, parent: DomainTask) -> DomainTask | None:
-        """The same caller with the same wishes and one more, in one conversation."""
+        """The same caller with the same intents and one more, in one conversation."""
         made = self._made[parent.task_id]
         theirs = self._wishes[made.key]
         steps = len(made.group) + 1
@@ -111,7 +111,7 @@ class Composer:
         return self._made_of(_Made(made.key, made.caller, group), self._public())
 
     def _made_of(self, made: "_Made", public: str) -> DomainTask | None:
-        """The task of a caller's wishes; None for one that is held out of its split, or told."""
+        """The task of a caller's intents; None for one that is held out of its split, or told."""
         task = self._task(made.caller, made.group)
         told = f"{public}\n{task.scenario.text.lower()}"
         misplaced = task.split != "test" and self._is_held_out(made.group)
@@ -125,40 +125,40 @@ class Composer:
         described = [(t.about, *(p.about for p in t.parameters)) for t in self.domain.tools]
         return "\n".join([self.domain.policy, *chain(*described)]).lower()
 
-    def _is_held_out(self, group: Sequence[Wish]) -> bool:
-        return any(wish.name in self.held_out for wish in group)
+    def _is_held_out(self, group: Sequence[Intent]) -> bool:
+        return any(intent.name in self.held_out for intent in group)
 
-    def _distinct(self, wishes: Sequence[Wish]) -> list[Wish]:
+    def _distinct(self, intents: Sequence[Intent]) -> list[Intent]:
         """Without those that ask for what one before asks for."""
-        return list({(w.name, *sorted(w.slots.items())): w for w in wishes}.values())
+        return list({(w.name, *sorted(w.slots.items())): w for w in intents}.values())
 
-    def _groups(self, wishes: list[Wish]) -> Iterator[list[Wish]]:
-        """Groups of `steps` wishes that touch no common record and are of distinct templates."""
+    def _groups(self, intents: list[Intent]) -> Iterator[list[Intent]]:
+        """Groups of `steps` intents that touch no common record and are of distinct templates."""
         steps = self.knobs["steps"]
         seen = set()
         for _ in range(1 if steps == 1 else steps * ROUNDS):
-            left = self.rng.sample(wishes, len(wishes))
+            left = self.rng.sample(intents, len(intents))
             while left:
                 group = _apart(left, steps)
-                left = [wish for wish in left if all(wish is not taken for taken in group)]
-                names = frozenset(id(wish) for wish in group)
+                left = [intent for intent in left if all(intent is not taken for taken in group)]
+                names = frozenset(id(intent) for intent in group)
                 if len(group) == steps and names not in seen:
                     seen.add(names)
                     yield group
 
-    def _task(self, caller: Caller, group: Sequence[Wish]) -> DomainTask:
+    def _task(self, caller: Caller, group: Sequence[Intent]) -> DomainTask:
         offered = self._offered(caller, group)
         reads = {tool.name for tool in self.domain.tools if tool.kind == "READ"}
-        actions = (caller.call, *chain(*(wish.actions for wish in group)))
+        actions = (caller.call, *chain(*(intent.actions for intent in group)))
         return DomainTask(
-            template="_and_".join(wish.name for wish in group),
+            template="_and_".join(intent.name for intent in group),
             split=split_of(caller.entity),
             scenario=self._scenario(caller, group),
             actions=actions,
-            communicate=tuple(chain(*(wish.communicate for wish in group))),
+            communicate=tuple(chain(*(intent.communicate for intent in group))),
             entities=(caller.entity,),
-            rules=tuple(dict.fromkeys(chain(*(wish.rules for wish in group)))),
-            forbidden=tuple(chain(*(wish.forbidden for wish in group))),
+            rules=tuple(dict.fromkeys(chain(*(intent.rules for intent in group)))),
+            forbidden=tuple(chain(*(intent.forbidden for intent in group))),
             tools=offered,
             difficulty={
                 "hops": sum(action.name in reads for action in actions),
@@ -169,45 +169,45 @@ class Composer:
             slots=_slots(caller, group),
         )
 
-    def _scenario(self, caller: Caller, group: Sequence[Wish]) -> Scenario:
+    def _scenario(self, caller: Caller, group: Sequence[Intent]) -> Scenario:
         return Scenario(
-            reason=_numbered([wish.reason for wish in group], "The {} matter: "),
+            reason=_numbered([intent.reason for intent in group], "The {} matter: "),
             known=f"{caller.known} {_numbered([w.known for w in group], ABOUT)}".strip(),
-            unknown=_numbered([wish.unknown for wish in group], ABOUT),
-            instructions=_numbered([wish.instructions for wish in group], ABOUT),
+            unknown=_numbered([intent.unknown for intent in group], ABOUT),
+            instructions=_numbered([intent.instructions for intent in group], ABOUT),
             persona=self.rng.choice(PERSONAS),
         )
 
-    def _offered(self, caller: Caller, group: Sequence[Wish]) -> tuple[str, ...]:
-        """The tools that the wishes need or that tempt, and others up to the knob `tools`."""
+    def _offered(self, caller: Caller, group: Sequence[Intent]) -> tuple[str, ...]:
+        """The tools that the intents need or that tempt, and others up to the knob `tools`."""
         needed = {caller.call.name}
-        for wish in group:
-            needed |= {action.name for action in (*wish.actions, *wish.forbidden)}
+        for intent in group:
+            needed |= {action.name for action in (*intent.actions, *intent.forbidden)}
         others = [tool.name for tool in self.domain.tools if tool.name not in needed]
         further = min(len(others), max(0, self.knobs["tools"] - len(needed)))
         chosen = needed | set(self.rng.sample(others, further))
         return tuple(tool.name for tool in self.domain.tools if tool.name in chosen)
 
 
-def _apart(wishes: Sequence[Wish], steps: int) -> list[Wish]:
-    """The first wish and others, up to `steps`."""
-    group: list[Wish] = []
-    for wish in wishes:
-        alike = any(wish.name == taken.name or wish.touches & taken.touches for taken in group)
+def _apart(intents: Sequence[Intent], steps: int) -> list[Intent]:
+    """The first intent and others, up to `steps`."""
+    group: list[Intent] = []
+    for intent in intents:
+        alike = any(intent.name == taken.name or intent.touches & taken.touches for taken in group)
         if len(group) < steps and not alike:
-            group.append(wish)
+            group.append(intent)
     return group
 
 
-def _slots(caller: Caller, group: Sequence[Wish]) -> dict[str, str]:
-    slots = {**caller.slots, "wishes": " ".join(wish.name for wish in group)}
-    for number, wish in enumerate(group):
-        slots |= {f"{number}_{name}": value for name, value in wish.slots.items()}
+def _slots(caller: Caller, group: Sequence[Intent]) -> dict[str, str]:
+    slots = {**caller.slots, "wishes": " ".join(intent.name for intent in group)}
+    for number, intent in enumerate(group):
+        slots |= {f"{number}_{name}": value for name, value in intent.slots.items()}
     return slots
 
 
 def _numbered(told: Sequence[str], start: str) -> str:
-    """Sentences of the wishes, each with its wish's number where there are several."""
+    """Sentences of the intents, each with its intent's number where there are several."""
     if len(told) == 1:
         return told[0]
     numbered = zip(ORDINALS, told, strict=False)
@@ -217,7 +217,7 @@ def _numbered(told: Sequence[str], start: str) -> str:
 def solve_wishes(
     task: DomainTask, identify: Callable[[Mapping[str, str]], Reading], solvers: Mapping[str, Any]
 ) -> Oracle:
-    """Find the caller, then solve wish after wish; says all their sentences. Raises LookupError."""
+    """Find the caller, then solve each intent; says all their sentences. Raises LookupError."""
     caller = yield from identify(task.slots)
     said = []
     for number, name in enumerate(task.slots["wishes"].split()):

@@ -1,0 +1,26 @@
+"""A repeated call id is refused for as long as it is remembered."""
+
+from unittest import mock
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.tasks.serving.gateway import recent
+from tutti.tasks.serving.gateway.recent import RecentIds
+
+KEPT, SLOTS = 20, 16
+
+
+@given(st.lists(st.integers(0, 60), max_size=200))
+def test_the_ids_of_the_last_two_halves_are_known(numbers: list[int]) -> None:
+    """As two sets of `KEPT` / 2 would, however the hashes fall into the slots."""
+    newer, older = set[int](), set[int]()
+    with mock.patch.multiple(recent, KEPT=KEPT, SLOTS=SLOTS):
+        ids = RecentIds()
+        for number in numbers:
+            is_new = number not in newer | older
+            assert ids.take(f"call-{number}") == is_new
+            if is_new:
+                if len(newer) == KEPT // 2:
+                    newer, older = set(), newer
+                newer.add(number)

@@ -76,8 +76,8 @@ def test_every_service_has_the_same_http_server(tmp_path: Path, line: str, found
     assert ("http server" in [rule for _, _, rule, _ in offences(tmp_path)]) is found
 
 
-@pytest.mark.parametrize(("files", "found"), [(20, False), (21, True)])
-def test_a_folder_with_more_than_twenty_files_is_an_offence(
+@pytest.mark.parametrize(("files", "found"), [(25, False), (26, True)])
+def test_a_folder_with_more_than_twenty_five_files_is_an_offence(
     tmp_path: Path, files: int, found: bool
 ) -> None:
     folder = tmp_path / "tasks" / "scoring"

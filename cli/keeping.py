@@ -6,7 +6,7 @@ what the next one is given.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,32 +51,43 @@ class TaskSetFilter:
         return {"task_set_id": made, "counts": counts, "gates": gates}
 
     def _kept(self, catalog: "Catalog", given: Mapping[str, Any], models: Path) -> str:
-        from tutti.tasks.synthesis import AgreementRequest, BandRequest, keep_agreed, keep_in_band
+        from tutti.tasks.synthesis import (
+            AgreementRequest,
+            AgreementSource,
+            BandRequest,
+            BandSource,
+        )
+        from tutti.tasks.task_sets import make_set
 
         if self.judge:
             return asyncio.run(self._judged(catalog, given, models))
         if self.agreement is not None:
             agreement = AgreementRequest.model_validate({**given, "least": self.agreement})
-            return asyncio.run(keep_agreed(agreement, catalog))
+            return asyncio.run(make_set(AgreementSource(agreement, catalog), catalog))
         low, _, high = self.band.partition(":")
         try:
             ends = {"low": float(low), "high": float(high)}
         except ValueError:
             raise UsageError(f"--band {self.band!r}: must be LOW:HIGH, as --band 0.1:0.9") from None
-        return keep_in_band(BandRequest.model_validate({**given, **ends}), catalog)
+        band = BandRequest.model_validate({**given, **ends})
+        return asyncio.run(make_set(BandSource(band, catalog), catalog))
 
     async def _judged(self, catalog: "Catalog", given: Mapping[str, Any], models: Path) -> str:
         """Serve the judge behind a gateway, which records its calls, and ask it."""
         import typer
 
-        from tutti.flows.teaching import TeacherCalls, serve_teachers
+        from tutti.flows.teaching import NOT_ASKED, TeacherCalls, serve_teachers
         from tutti.tasks.progress import StageLog
-        from tutti.tasks.synthesis import JudgeRequest, keep_judged
+        from tutti.tasks.synthesis import JudgedSource, JudgeRequest
+        from tutti.tasks.synthesis.teacher import TeacherBudget
+        from tutti.tasks.task_sets import make_set
 
         request = JudgeRequest.model_validate({**given, "judge": self.judge})
         calls = TeacherCalls(request.request_hash, role="judge")
-        log = StageLog()
-        async with serve_teachers([self.judge], models, catalog, log, calls) as (served,):
-            made, spent = await keep_judged(request, *served, catalog)
-        typer.echo(f"judge: {spent}", err=True)
+        async with serve_teachers([self.judge], models, catalog, StageLog(), calls) as served:
+            budget = TeacherBudget(request.usd, request.calls)
+            judges = replace(served, budget=budget, concurrency=request.concurrency)
+            source = JudgedSource(request, judges, catalog)
+            made = await make_set(source, catalog)
+        typer.echo(f"judge: {source.spent or NOT_ASKED}", err=True)
         return made

@@ -5,27 +5,28 @@ The flow `synthesize-tasks` calls `derive_set`; the verb `tutti derive` both.
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tutti.flows.teaching import TeacherCalls, serve_teachers
+from tutti.flows.teaching import NOT_ASKED, TeacherCalls, serve_teachers
 from tutti.storage import content_hash
 from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.synthesis import TeacherPool, open_teachers
 from tutti.tasks.synthesis.preferences import (
     PreferenceRequest,
+    PreferenceSource,
     Profile,
     ProfileRequest,
     describe_profile,
-    make_preference_set,
-    make_taught_preference_set,
     measure_profile,
     write_profile,
 )
-from tutti.tasks.synthesis.skills import LabelRequest, make_labelled_set
-from tutti.tasks.synthesis.teacher import TeacherBudget
+from tutti.tasks.synthesis.skills import LabelRequest, LabelSource
+from tutti.tasks.synthesis.teacher import TeacherBudget, TeacherSampling
+from tutti.tasks.task_sets import make_set
 
 Budgeted = PreferenceRequest | LabelRequest | ProfileRequest
 
@@ -57,24 +58,27 @@ async def derive_set(request: DeriveRequest, models: Path, run: Run) -> str:
 
 @stage(name="preferences")
 async def derive_preferences(
-    _: StageProgress, request: PreferenceRequest, models: Path, run: Run
+    progress: StageProgress, request: PreferenceRequest, models: Path, run: Run
 ) -> str:
     """Draw preferences, tools and prices, or ask a teacher for the preferences."""
-    if not request.teacher:
-        return await make_preference_set(request, run.catalog)
-    async with _desk(request, [request.teacher, request.checker], models, run) as desk:
-        made, spent = await make_taught_preference_set(request, desk, run.catalog)
-    run.log.console.print(f"teacher: {spent or 'nothing asked: the set was there'}")
+    names = [request.teacher, request.checker] if request.teacher else []
+    async with _teachers(request, names, models, run) as teachers:
+        source = PreferenceSource(request, run.catalog, teachers)
+        made = await make_set(source, run.catalog, progress.show)
+    if names:
+        run.log.console.print(f"teacher: {source.spent or NOT_ASKED}")
     return made
 
 
 @stage(name="labels")
-async def derive_labels(_: StageProgress, request: LabelRequest, models: Path, run: Run) -> str:
+async def derive_labels(
+    progress: StageProgress, request: LabelRequest, models: Path, run: Run
+) -> str:
     """Label the tasks with skills and levels."""
-    if not request.teacher:
-        return await make_labelled_set(request, run.catalog)
-    async with _desk(request, [request.teacher], models, run) as desk:
-        return await make_labelled_set(request, run.catalog, desk)
+    names = [request.teacher] if request.teacher else []
+    async with _teachers(request, names, models, run) as teachers:
+        source = LabelSource(request, run.catalog, teachers)
+        return await make_set(source, run.catalog, progress.show)
 
 
 async def write_profiles(request: ProfileRequest, models: Path) -> list[Path]:
@@ -87,8 +91,9 @@ async def write_profiles(request: ProfileRequest, models: Path) -> list[Path]:
 
 
 async def _described(profile: Profile, request: ProfileRequest, models: Path, run: Run) -> Profile:
-    async with _desk(request, [request.teacher], models, run) as desk:
-        async with open_teachers(desk, request.folder / "teacher") as ((teacher,), meter):
+    async with _teachers(request, [request.teacher], models, run) as teachers:
+        assert teachers is not None, "one is named"
+        async with open_teachers(teachers, request.folder / "teacher") as ((teacher,), meter):
             described, kept = await describe_profile(profile, teacher)
     run.log.console.print(f"teacher: {meter.text}")
     for subject, why in kept.items():
@@ -97,16 +102,18 @@ async def _described(profile: Profile, request: ProfileRequest, models: Path, ru
 
 
 @contextlib.asynccontextmanager
-async def _desk(
+async def _teachers(
     request: Budgeted, names: Sequence[str], models: Path, run: Run
-) -> AsyncIterator[TeacherPool]:
-    """The named models behind a gateway, and what they may spend."""
+) -> AsyncIterator[TeacherPool | None]:
+    """The named models behind a gateway, and what they may spend; None where none is named."""
+    if not names:
+        yield None
+        return
     calls = TeacherCalls(content_hash(request.model_dump(mode="json"))[:16])
     async with serve_teachers(names, models, run.catalog, run.log, calls) as served:
-        yield TeacherPool(
-            [endpoint for endpoint, _ in served],
-            [prices for _, prices in served],
-            TeacherBudget(request.usd, request.calls),
-            getattr(request, "concurrency", 8),
-            getattr(request, "seed", 0),
+        yield replace(
+            served,
+            budget=TeacherBudget(request.usd, request.calls),
+            concurrency=getattr(request, "concurrency", 8),
+            sampling=TeacherSampling(seed=getattr(request, "seed", 0)),
         )

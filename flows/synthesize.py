@@ -19,14 +19,15 @@ from tutti.tasks.sweeps.plan import make_tasks, open_library
 from tutti.tasks.synthesis import (
     DocumentsRequest,
     DomainRequest,
+    DomainSource,
     TaskRequest,
     TeacherSetRequest,
     benchmark_questions,
     count_gates,
     count_reasons,
     count_tasks,
-    make_domain_set,
 )
+from tutti.tasks.task_sets import make_set
 
 DEFAULT_REQUEST = TaskRequest()
 
@@ -84,9 +85,6 @@ async def _over_library(parameters: TaskRequest, run: Run) -> str:
 @stage(name="tasks")
 async def synthesize_domain(progress: StageProgress, request: DomainRequest, run: Run) -> str:
     """Make, or reuse, a set of domain tasks; returns its id."""
-
-    def make() -> str:
-        questions = benchmark_questions(run.catalog.home) if request.contamination else ()
-        return make_domain_set(request, run.catalog, questions, progress.show)
-
-    return await asyncio.to_thread(make)
+    home = run.catalog.home
+    questions = await asyncio.to_thread(benchmark_questions, home) if request.contamination else ()
+    return await make_set(DomainSource(request, questions), run.catalog, progress.show)

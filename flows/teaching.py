@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tutti.storage import Catalog, content_hash
@@ -13,20 +13,22 @@ from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.run import open_bench
 from tutti.tasks.synthesis import (
     DocumentsRequest,
-    ServedTeacher,
-    TeacherSet,
+    TeacherDomainSource,
+    TeacherPool,
     TeacherSetRequest,
     ask_documents,
-    ask_teacher_about_documents,
     benchmark_questions,
-    make_teacher_set,
 )
 from tutti.tasks.synthesis.teacher import (
+    TeacherBudget,
     TeacherEndpoint,
-    TeacherPrices,
+    TeacherSampling,
     prices_of,
     provider_address,
 )
+from tutti.tasks.task_sets import make_set
+
+NOT_ASKED = "nothing asked: the set was there"
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class TeacherCalls:
 @asynccontextmanager
 async def serve_teachers(
     names: Sequence[str], models: Path, catalog: Catalog, log: StageLog, calls: TeacherCalls
-) -> AsyncIterator[list[ServedTeacher]]:
+) -> AsyncIterator[TeacherPool]:
     """Serve entries of the registry for the block, in their order, behind one gateway that records
     and prices their calls.
 
@@ -53,9 +55,8 @@ async def serve_teachers(
     reached = [entries[name].served_name or name for name in names]
     async with open_bench(entries, None, catalog, log) as bench:
         services = await bench.services()
-        served = []
-        for name, at in zip(names, reached, strict=True):
-            endpoint = TeacherEndpoint(
+        endpoints = [
+            TeacherEndpoint(
                 base_url=f"{services.gateway.url}/v1",
                 # two that others serve by one name are told apart by their entries
                 model=at if reached.count(at) == 1 else name,
@@ -63,40 +64,45 @@ async def serve_teachers(
                 role=calls.role,
                 batch=provider_address(entries[name]) if calls.batch else None,
             )
-            served.append((endpoint, prices_of(entries[name])))
-        yield served
+            for name, at in zip(names, reached, strict=True)
+        ]
+        yield TeacherPool(endpoints, [prices_of(entries[name]) for name in names])
 
 
 async def teach_domain(request: TeacherSetRequest, models: Path, run: Run) -> str:
     """Make a teacher's domain; returns its set's id."""
     calls = TeacherCalls(request.request_hash, batch=request.batch)
-    async with serve_teachers([request.teacher], models, run.catalog, run.log, calls) as (served,):
-        return _told(await ask_teacher(run.log, request, *served, run), run)
+    async with serve_teachers([request.teacher], models, run.catalog, run.log, calls) as served:
+        made, spent = await ask_teacher(run.log, request, _within(served, request), run)
+    run.log.console.print(f"teacher: {spent or NOT_ASKED}")
+    return made
 
 
 async def teach_documents(request: DocumentsRequest, models: Path, run: Run) -> str:
     """Make questions about documents, by the program where no teacher is named; the set's id."""
     if not request.teacher:
-        return await ask_documents(run.log, request, run.catalog)
+        made, _ = await ask_documents(run.log, request, run.catalog)
+        return made
     calls = TeacherCalls(content_hash(request.as_asked(request.index)))
-    async with serve_teachers([request.teacher], models, run.catalog, run.log, calls) as (served,):
-        made = await ask_teacher_about_documents(run.log, request, served, run.catalog)
-    return _told(made, run)
+    async with serve_teachers([request.teacher], models, run.catalog, run.log, calls) as served:
+        pool = replace(_within(served, request), sampling=TeacherSampling(seed=request.seed))
+        made, spent = await ask_documents(run.log, request, run.catalog, pool)
+    run.log.console.print(f"teacher: {spent or NOT_ASKED}")
+    return made
 
 
-def _told(made: TeacherSet, run: Run) -> str:
-    run.log.console.print(f"teacher: {made.spent or 'nothing asked: the set was there'}")
-    return made.task_set_id
+def _within(pool: TeacherPool, request: TeacherSetRequest | DocumentsRequest) -> TeacherPool:
+    """With what a run may spend."""
+    budget = TeacherBudget(request.usd, request.calls)
+    return replace(pool, budget=budget, concurrency=request.concurrency)
 
 
 @stage(name="teacher")
 async def ask_teacher(
-    _: StageProgress,
-    request: TeacherSetRequest,
-    endpoint: TeacherEndpoint,
-    prices: TeacherPrices | None,
-    run: Run,
-) -> TeacherSet:
-    """Ask for the domain and its tasks, and show them to the gates."""
+    progress: StageProgress, request: TeacherSetRequest, teachers: TeacherPool, run: Run
+) -> tuple[str, str]:
+    """Ask for the domain and its tasks, and show them to the gates; the set's id and what was
+    spent."""
     questions = await asyncio.to_thread(benchmark_questions, run.catalog.home)
-    return await make_teacher_set(request, endpoint, prices, run.catalog, questions)
+    source = TeacherDomainSource(request, teachers, run.catalog, questions)
+    return await make_set(source, run.catalog, progress.show), source.spent

@@ -32,11 +32,11 @@ from tutti.tasks.serving.gateway.admin.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.errors import GateError
-from tutti.tasks.synthesis import NothingMade
 from tutti.tasks.synthesis.domains import ToolkitFailed
 from tutti.tasks.synthesis.making.request import SetUnfinished
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherFailed
 from tutti.tasks.synthesis.teacher.faults import TeacherLost
+from tutti.tasks.task_sets import NothingMade
 from tutti.tasks.training import JobError, TrainingFailed, WallTimeReached
 from tutti.tasks.training.rewards import RewardError
 

@@ -26,13 +26,14 @@ from pathlib import Path
 from bench.report import Report, Target
 from bench.synthesis.loop import LoopScores, score_by_loop
 from bench.synthesis.planted import plant
+from tests.synthesis.made import made_set
 from tutti.storage import Catalog, Home, open_catalog
 from tutti.tasks.synthesis import (
     PROGRAMS,
     DomainRequest,
+    DomainSource,
     count_gates,
     gate_lines,
-    make_domain_set,
 )
 
 REPEATS = 3
@@ -111,7 +112,7 @@ def _rate(asked: DomainRequest) -> tuple[float, str]:
     """Tasks that passed, a second, and what each gate dropped."""
     with store() as catalog:
         began = time.perf_counter()
-        made = make_domain_set(asked, catalog)
+        made = made_set(DomainSource(asked), catalog)
         rate = asked.size / (time.perf_counter() - began)
         return rate, gate_lines(count_gates(catalog.home, made))
 
@@ -123,7 +124,7 @@ def _equal(report: Report, size: int) -> None:
         made = []
         for workers in (1, COMPARED):
             with store() as catalog:
-                task_set = make_domain_set(request(domain, size, 0, workers), catalog)
+                task_set = made_set(DomainSource(request(domain, size, 0, workers)), catalog)
                 made.append((task_set, _hash(catalog.home.artifact_folder(task_set))))
         same.append(float(made[0] == made[1]))
     report.figure("byte_equal", [min(same)], Target(1.0, least=True))
@@ -165,7 +166,7 @@ def _large(folder: Path, size: int) -> None:
             print(f"{MEMORY} {done:,} tasks, {done / spent:.0f} a second: {_rss_mb():.0f} MiB")
 
     with open_catalog(Home(folder)) as catalog:
-        make_domain_set(request(LARGE[0], size, 0, PROCESSES), catalog, show=show)
+        made_set(DomainSource(request(LARGE[0], size, 0, PROCESSES)), catalog, show=show)
     spent = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"committed after {spent:.0f} s, at most {peak:.0f} MiB")
@@ -196,7 +197,7 @@ def _loop(report: Report, size: int, limit: int) -> None:
     scores: dict[str, LoopScores] = {}
     for domain in PROGRAMS:
         with store() as catalog:
-            made = make_domain_set(request(domain, max(size, limit)), catalog)
+            made = made_set(DomainSource(request(domain, max(size, limit))), catalog)
             folder = catalog.home.artifact_folder(made)
             scores[domain] = asyncio.run(score_by_loop(domain, folder, limit))
         found = scores[domain]

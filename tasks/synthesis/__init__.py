@@ -21,11 +21,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.documents.benchmark import searched_index as searched_index
     from tutti.tasks.synthesis.documents.making import plan_document_set as plan_document_set
     from tutti.tasks.synthesis.documents.request import DocumentsRequest as DocumentsRequest
-    from tutti.tasks.synthesis.documents.stages import ServedTeacher as ServedTeacher
     from tutti.tasks.synthesis.documents.stages import ask_documents as ask_documents
-    from tutti.tasks.synthesis.documents.stages import (
-        ask_teacher_about_documents as ask_teacher_about_documents,
-    )
     from tutti.tasks.synthesis.documents.teacher_set import plan_by_teacher as plan_by_teacher
     from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
     from tutti.tasks.synthesis.domains.domain import Domain as Domain
@@ -39,24 +35,22 @@ if TYPE_CHECKING:
         benchmark_questions as benchmark_questions,
     )
     from tutti.tasks.synthesis.generate import POCKET_FAMILIES as POCKET_FAMILIES
+    from tutti.tasks.synthesis.generate import StdlibSource as StdlibSource
     from tutti.tasks.synthesis.generate import TaskRequest as TaskRequest
     from tutti.tasks.synthesis.generate import find_made as find_made
     from tutti.tasks.synthesis.generate import read_conversations as read_conversations
     from tutti.tasks.synthesis.generate import read_tasks as read_tasks
-    from tutti.tasks.synthesis.generate import synthesize as synthesize
     from tutti.tasks.synthesis.making.agreement import AgreementRequest as AgreementRequest
-    from tutti.tasks.synthesis.making.agreement import keep_agreed as keep_agreed
+    from tutti.tasks.synthesis.making.agreement import AgreementSource as AgreementSource
     from tutti.tasks.synthesis.making.band import BandRequest as BandRequest
-    from tutti.tasks.synthesis.making.band import keep_in_band as keep_in_band
-    from tutti.tasks.synthesis.making.by_teacher import TeacherSet as TeacherSet
+    from tutti.tasks.synthesis.making.band import BandSource as BandSource
+    from tutti.tasks.synthesis.making.by_program import DomainSource as DomainSource
+    from tutti.tasks.synthesis.making.by_teacher import TeacherDomainSource as TeacherDomainSource
     from tutti.tasks.synthesis.making.by_teacher import TeacherSetRequest as TeacherSetRequest
-    from tutti.tasks.synthesis.making.by_teacher import make_teacher_set as make_teacher_set
+    from tutti.tasks.synthesis.making.judging import JudgedSource as JudgedSource
     from tutti.tasks.synthesis.making.judging import JudgeRequest as JudgeRequest
-    from tutti.tasks.synthesis.making.judging import keep_judged as keep_judged
-    from tutti.tasks.synthesis.making.make import make_domain_set as make_domain_set
     from tutti.tasks.synthesis.making.plan import plan_domain_set as plan_domain_set
     from tutti.tasks.synthesis.making.request import DomainRequest as DomainRequest
-    from tutti.tasks.synthesis.making.request import NothingMade as NothingMade
     from tutti.tasks.synthesis.making.teachers import TeacherPool as TeacherPool
     from tutti.tasks.synthesis.making.teachers import open_teachers as open_teachers
     from tutti.tasks.synthesis.programs import PROGRAMS as PROGRAMS

@@ -1,11 +1,9 @@
-"""Makes a task set: propose, sample, remove duplicates, gate, and store every verdict.
-
-In: a corpus, an index over it, a request. Out: an artifact ``task_set:...`` whose accepted and
-rejected tasks are rows of the table `tasks`, with what each gate said of them in `gate_verdicts`.
-"""
+"""A source of questions over the standard library, and the sets that were made of it."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,19 +11,26 @@ import aiohttp
 import sqlalchemy as sa
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.storage import Catalog, artifact_id, commit, content_hash, query
+from tutti.storage import Catalog, content_hash, query
 from tutti.storage import catalog as cat
 from tutti.tasks.agents import Toolbox
 from tutti.tasks.retrieval import Document, corpus_id
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.gates import LIBRARY_GATES, Duplicates, LibraryContext
-from tutti.tasks.synthesis.making.rows import verdicts_of
 from tutti.tasks.synthesis.task import row_of, task_of_row
-from tutti.tasks.task_sets import Judged, Task, run_gates
+from tutti.tasks.task_sets import (
+    Judged,
+    Row,
+    SetInMaking,
+    Source,
+    Task,
+    is_judged,
+    run_gates,
+    write_part,
+)
 
 GENERATOR_VERSION = "2"
-POSITIONS = {name: place for place, name in enumerate(LIBRARY_GATES, 1)}
 POCKET_FAMILIES = ("module", "parameter", "default", "expression", "arithmetic", "count_sum")
 
 
@@ -66,49 +71,59 @@ def propose(documents: Sequence[Document], request: TaskRequest) -> list[Task]:
     return candidates
 
 
-async def synthesize(
-    documents: Sequence[Document],
-    request: TaskRequest,
-    index_id: str,
-    search_url: str,
-    catalog: Catalog,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> str:
-    """Make the task set for `request`, or find an existing one; returns its id.
+class StdlibSource(Source):
+    """Candidates of the families, which the oracle solves with the real tools.
 
-    Raises ToolUnavailable if a gate's tool fails, StoreError if the store does.
+    Raises ToolUnavailable from its parts if a gate's tool fails.
     """
-    request_hash = _request_hash(request, index_id)
-    known = find_task_set(catalog, request_hash)
-    if known is not None:
-        return known
-    judged = [Judged(task) for task in propose(documents, request)]
-    async with aiohttp.ClientSession() as session:
-        toolbox = Toolbox(session, search_url, Sandbox(level_for_models()))
-        context = LibraryContext(toolbox, on_progress)
-        await run_gates(judged, LIBRARY_GATES.values(), context)
-    accepted = sorted(each.task.task_id for each in judged if each.reason is None)
-    if not accepted:
-        raise ValueError("no candidate passed the gates; the table `tasks` has the reasons")
-    task_set_id = artifact_id("task_set", accepted, [index_id])
-    detail = {"request": request_hash, "asked": request.model_dump(), "accepted": len(accepted)}
-    detail |= {"candidates": len(judged), "corpus_id": corpus_id(documents)}
-    if catalog.artifact(task_set_id) is None:  # another request may have produced the same tasks
-        known_set = {"task_set_id": task_set_id}
-        rows = [_row(each, context) | known_set for each in judged]
-        verdicts = [row | known_set for e in judged for row in verdicts_of(e.as_row(), POSITIONS)]
-        commit(catalog, {"tasks": rows, "gate_verdicts": verdicts})
-    catalog.enter_artifact(task_set_id, detail, [index_id])
-    return task_set_id
+
+    gates = tuple(LIBRARY_GATES)
+
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        request: TaskRequest,
+        index_id: str,
+        search_url: str,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> None:
+        """`index_id`, `search_url`: the index over the documents, and its service."""
+        self.documents, self.request, self.search_url = documents, request, search_url
+        self.on_progress = on_progress
+        self.parents = [index_id]
+        self.request_hash = self.work_name = _request_hash(request, index_id)
+
+    async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
+        """One: no candidate is compared with those of other parts."""
+        folder = work / "judged"
+        if not is_judged(folder):
+            judged = [Judged(task) for task in propose(self.documents, self.request)]
+            async with aiohttp.ClientSession() as session:
+                toolbox = Toolbox(session, self.search_url, Sandbox(level_for_models()))
+                context = LibraryContext(toolbox, self.on_progress)
+                await run_gates(judged, LIBRARY_GATES.values(), context)
+            write_part(folder, judged, partial(_as_json, context))
+        yield folder
+
+    def columns(self, row: Row) -> dict[str, Any]:
+        """Of a question; one that the oracle was shown has its messages."""
+        task = dict(row["task"])
+        task["slots"] = json.dumps(task["slots"], sort_keys=True)
+        if row["gates"][-1] == Duplicates.name and not row["accepted"]:
+            task.pop("oracle_messages", None)  # of one with the same id
+            return task | {"status": "duplicate"}
+        return task
+
+    def detail(self, made: SetInMaking) -> dict[str, Any]:
+        """What was asked for."""
+        return {"asked": self.request.model_dump(), "corpus_id": corpus_id(self.documents)}
 
 
-def find_task_set(catalog: Catalog, request_hash: str) -> str | None:
-    """The id of the existing task set of a request, or None."""
-    rows = catalog.rows(sa.select(cat.artifacts).where(cat.artifacts.c.kind == "task_set"))
-    for row in rows:
-        if json.loads(row["detail"])["request"] == request_hash:
-            return str(row["artifact_id"])
-    return None
+def _as_json(context: LibraryContext, task: Task) -> str:
+    row = row_of(task)
+    if (solved := context.solved.get(task.task_id)) is not None:
+        row["oracle_messages"] = json.dumps(solved.messages, ensure_ascii=False)
+    return json.dumps(row, ensure_ascii=False)
 
 
 def find_made(catalog: Catalog, request: TaskRequest) -> tuple[str, str] | None:
@@ -155,17 +170,3 @@ def read_conversations(catalog: Catalog, task_set_id: str, split: str) -> list[d
         }
         for r in rows
     ]
-
-
-def _row(judged: Judged[Task], context: LibraryContext) -> dict[str, Any]:
-    task, status, reason = judged.task, "accepted", ""
-    if judged.reason is not None:
-        gate = judged.gates[-1]
-        status = "duplicate" if gate == Duplicates.name else "rejected"
-        reason = f"{gate}: {judged.reason}"
-    row = row_of(task) | {"slots": json.dumps(task.slots, sort_keys=True)}
-    row |= {"sources": list(task.sources), "gated_at": cat.now()}
-    if status != "duplicate":  # of one with the same id, which the oracle may have solved
-        messages = context.solved[task.task_id].messages
-        row["oracle_messages"] = json.dumps(messages, ensure_ascii=False)
-    return row | {"status": status, "reason": reason}

@@ -1,13 +1,33 @@
-"""Tasks: one form for those of public benchmarks and those that tutti makes; and gates of tasks."""
+"""Tasks: one form for those of public benchmarks and those that tutti makes; gates; how a set is
+made."""
 
-from tutti.tasks.task_sets.gate import PASSED as PASSED
-from tutti.tasks.task_sets.gate import Judged as Judged
-from tutti.tasks.task_sets.gate import Verdict as Verdict
-from tutti.tasks.task_sets.gate import run_gates as run_gates
-from tutti.tasks.task_sets.gate import verdict as verdict
-from tutti.tasks.task_sets.task import EXPERTS as EXPERTS
-from tutti.tasks.task_sets.task import IMAGE as IMAGE
-from tutti.tasks.task_sets.task import ExcludedRow as ExcludedRow
-from tutti.tasks.task_sets.task import Message as Message
-from tutti.tasks.task_sets.task import Slots as Slots
-from tutti.tasks.task_sets.task import Task as Task
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.task_sets.gate import PASSED as PASSED
+    from tutti.tasks.task_sets.gate import Judged as Judged
+    from tutti.tasks.task_sets.gate import Verdict as Verdict
+    from tutti.tasks.task_sets.gate import run_gates as run_gates
+    from tutti.tasks.task_sets.gate import verdict as verdict
+    from tutti.tasks.task_sets.make import SETTINGS as SETTINGS
+    from tutti.tasks.task_sets.make import NothingMade as NothingMade
+    from tutti.tasks.task_sets.make import SetInMaking as SetInMaking
+    from tutti.tasks.task_sets.make import Show as Show
+    from tutti.tasks.task_sets.make import Source as Source
+    from tutti.tasks.task_sets.make import find_task_set as find_task_set
+    from tutti.tasks.task_sets.make import make_set as make_set
+    from tutti.tasks.task_sets.parts import is_judged as is_judged
+    from tutti.tasks.task_sets.parts import read_part as read_part
+    from tutti.tasks.task_sets.parts import write_part as write_part
+    from tutti.tasks.task_sets.rows import Row as Row
+    from tutti.tasks.task_sets.task import EXPERTS as EXPERTS
+    from tutti.tasks.task_sets.task import IMAGE as IMAGE
+    from tutti.tasks.task_sets.task import ExcludedRow as ExcludedRow
+    from tutti.tasks.task_sets.task import Message as Message
+    from tutti.tasks.task_sets.task import Slots as Slots
+    from tutti.tasks.task_sets.task import Task as Task
+
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
+    __getattr__ = lazy(__name__, __file__)

@@ -53,10 +53,10 @@ async def test_each_is_reached_recorded_and_priced(
         calls = TeacherCalls("f00d", role="judge")
         opened = serve_teachers(["big", "small"], models, catalog, StageLog(), calls)
         async with opened as found:
-            assert [endpoint.model for endpoint, _ in found] == reached
-            assert [prices and prices.completion for _, prices in found] == [2.0, 2.0]
+            assert [each.model for each in found.endpoints] == reached
+            assert [each and each.completion for each in found.prices] == [2.0, 2.0]
             store = stack.enter_context(open_store(tmp_path / "work"))
-            for endpoint, _ in found:
+            for endpoint in found.endpoints:
                 async with TeacherClient(endpoint, store) as client:
                     body = {"messages": [{"role": "user", "content": "2 + 2?"}], "max_tokens": 9}
                     await client.send(body | {"model": endpoint.model}, "q")

@@ -24,9 +24,11 @@ from tutti.tasks.sandbox import (
     unsafe_sandbox,
 )
 from tutti.tasks.sandbox.choice import AS_ROOT, _hide_environment
+from tutti.tasks.synthesis import StdlibSource
 from tutti.tasks.synthesis.domains import Toolkit
 from tutti.tasks.synthesis.gating.example import EXAMPLE
-from tutti.tasks.synthesis.generate import TaskRequest, synthesize
+from tutti.tasks.synthesis.generate import TaskRequest
+from tutti.tasks.task_sets import make_set
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ async def test_a_teachers_toolkit_is_no_exception(
     with pytest.raises(SandboxUnavailable, match="bubblewrap"):
         Toolkit(EXAMPLE)
     with new_catalog(Home(tmp_path)) as catalog, pytest.raises(SandboxUnavailable, match="bubbl"):
-        await synthesize([], TaskRequest(), "index:1", "", catalog)
+        await make_set(StdlibSource([], TaskRequest(), "index:1", ""), catalog)
     monkeypatch.setenv("TUTTI_SANDBOX", "limits")
     with pytest.raises(SandboxUnavailable, match="as root") if not user else nullcontext():
         Toolkit(EXAMPLE)

@@ -1,19 +1,19 @@
 """A set of the lending desk with attempts on record, for the tests of skills and profiles."""
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tutti import storage
-from tutti.tasks.synthesis import DomainRequest, make_domain_set
+from tutti.tasks.synthesis import DomainRequest, DomainSource
 from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder
+from tutti.tasks.task_sets import make_set
 
 
 async def lending_set(catalog: storage.Catalog, size: int) -> str:
     """Its id."""
     request = DomainRequest(domain="lending", size=size)
-    return await asyncio.to_thread(make_domain_set, request, catalog)
+    return await make_set(DomainSource(request), catalog)
 
 
 def tasks_of(catalog: storage.Catalog, task_set: str) -> list[DomainTask]:

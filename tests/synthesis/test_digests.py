@@ -19,16 +19,17 @@ from tests.synthesis.test_generate import DOCUMENTS, REQUEST, searching
 from tutti import storage
 from tutti.tasks.synthesis import (
     BandRequest,
+    BandSource,
     DocumentsRequest,
     DomainRequest,
-    keep_in_band,
-    make_domain_set,
-    synthesize,
+    DomainSource,
+    StdlibSource,
 )
-from tutti.tasks.synthesis.documents.making import make_document_set
-from tutti.tasks.synthesis.preferences import PreferenceRequest, make_preference_set
+from tutti.tasks.synthesis.documents.making import PassageSource
+from tutti.tasks.synthesis.preferences import PreferenceRequest, PreferenceSource
 from tutti.tasks.synthesis.programs import PROGRAMS
-from tutti.tasks.synthesis.skills import LabelRequest, make_labelled_set
+from tutti.tasks.synthesis.skills import LabelRequest, LabelSource
+from tutti.tasks.task_sets import make_set
 
 STORED = Path(__file__).with_name("digests.json")
 ROWS = "select * exclude (gated_at) from tasks where task_set_id = $id order by task_id, status"
@@ -46,30 +47,30 @@ def _domain(name: str, seed: int, workers: int = 1) -> Make:
     async def make(catalog: storage.Catalog, folder: Path) -> str:
         asked = {"domain": name, "size": SIZE, "seed": seed, "workers": workers}
         request = DomainRequest.model_validate(asked | {"instance_tasks": SIZE // 2})
-        return await asyncio.to_thread(make_domain_set, request, catalog)
+        return await make_set(DomainSource(request), catalog)
 
     return make
 
 
 async def _stdlib(catalog: storage.Catalog, folder: Path) -> str:
     async with searching() as url:
-        return await synthesize(DOCUMENTS, REQUEST, "index:1", url, catalog)
+        return await make_set(StdlibSource(DOCUMENTS, REQUEST, "index:1", url), catalog)
 
 
 async def _documents(catalog: storage.Catalog, folder: Path) -> str:
     index = await asyncio.to_thread(index_of, write_files(folder / "files"), catalog)
     request = DocumentsRequest(index=str(index), size=SIZE, seed=3)
-    return await asyncio.to_thread(make_document_set, request, catalog)
+    return await make_set(PassageSource(request, catalog), catalog)
 
 
 async def _preferences(catalog: storage.Catalog, folder: Path) -> str:
     request = PreferenceRequest(task_set=await lending_set(catalog, SIZE))
-    return await make_preference_set(request, catalog)
+    return await make_set(PreferenceSource(request, catalog), catalog)
 
 
 async def _labels(catalog: storage.Catalog, folder: Path) -> str:
     request = LabelRequest(task_set=await lending_set(catalog, SIZE), skills=("split",))
-    return await make_labelled_set(request, catalog)
+    return await make_set(LabelSource(request, catalog), catalog)
 
 
 async def _band(catalog: storage.Catalog, folder: Path) -> str:
@@ -77,7 +78,7 @@ async def _band(catalog: storage.Catalog, folder: Path) -> str:
     tasks = tasks_of(catalog, whole)
     enter_attempts(catalog, tasks, {n: (True, n % 2 == 0) for n in range(SIZE)})
     request = BandRequest(task_set=whole, low=0.0, high=0.5, k=1)
-    return await asyncio.to_thread(keep_in_band, request, catalog)
+    return await make_set(BandSource(request, catalog), catalog)
 
 
 MAKERS: dict[str, Make] = {

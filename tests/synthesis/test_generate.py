@@ -10,7 +10,8 @@ from aiohttp import web
 from tests.conftest import NewCatalog
 from tutti import storage
 from tutti.tasks.retrieval import Document, Parameter
-from tutti.tasks.synthesis import TaskRequest, count_gates, count_tasks, synthesize
+from tutti.tasks.synthesis import StdlibSource, TaskRequest, count_gates, count_tasks
+from tutti.tasks.task_sets import make_set
 
 KNOWN = ("alpha.one", "beta.two", "gamma.three", "delta.four")
 REQUEST = TaskRequest(families=("module", "parameter"), train_per_family=9, test_per_family=9)
@@ -51,8 +52,8 @@ async def test_every_reject_has_its_gate(tmp_path: Path, new_catalog: NewCatalog
     """Each gate is shown what those before it passed; the same request finds the set again."""
     with new_catalog(storage.Home(tmp_path)) as catalog:
         async with searching() as url:
-            made = await synthesize(DOCUMENTS, REQUEST, "index:1", url, catalog)
-            again = await synthesize(DOCUMENTS, REQUEST, "index:1", url, catalog)
+            made = await make_set(StdlibSource(DOCUMENTS, REQUEST, "index:1", url), catalog)
+            again = await make_set(StdlibSource(DOCUMENTS, REQUEST, "index:1", url), catalog)
         assert again == made
         gates = {row["gate"]: row for row in count_gates(catalog.home, made)}
         counts = count_tasks(catalog.home, made)

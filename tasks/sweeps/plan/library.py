@@ -21,7 +21,8 @@ from tutti.tasks.sandbox import unsafe_sandbox
 from tutti.tasks.serving import reap_stale, retrieval_service
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set, made_tasks
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, index_of
-from tutti.tasks.synthesis import TaskRequest, synthesize
+from tutti.tasks.synthesis import StdlibSource, TaskRequest
+from tutti.tasks.task_sets import make_set
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ async def synthesize_tasks(
 ) -> str:
     """Make, or reuse, the task set for `request`; returns its id."""
     documents, index_id, url = load_stdlib_corpus(), library.index_id, library.search_url
-    return await synthesize(documents, request, index_id, url, catalog, progress.show)
+    source = StdlibSource(documents, request, index_id, url, progress.show)
+    return await make_set(source, catalog)
 
 
 def find_index(named: str, catalog: Catalog) -> Path:

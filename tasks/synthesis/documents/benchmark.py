@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Files, Task
-from tutti.tasks.synthesis.documents.question import QUESTIONS, SETTINGS, DocumentTask
+from tutti.tasks.synthesis.documents.question import QUESTIONS, DocumentTask
+from tutti.tasks.task_sets import SETTINGS
 
 SPLITS = ("test", "validation", "train")
 

@@ -1,26 +1,24 @@
-"""A set of questions about documents, by a program: a request in, a stored task set out.
+"""A source of questions about documents, by a program; and what a request to it will take.
 
 The same request over the same index gives the same bytes.
 """
 
-import shutil
+import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
-from typing import Any
 
-from tutti.storage import Catalog, held
+from tutti.storage import Catalog
 from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
 from tutti.tasks.synthesis.documents.from_passages import questions_from_passages
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
-from tutti.tasks.synthesis.documents.gathering import Gathering, judge
+from tutti.tasks.synthesis.documents.judging import QuestionParts, judge, judged_part
 from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.documents.request import DocumentsRequest
-from tutti.tasks.synthesis.generate import find_task_set
-from tutti.tasks.synthesis.making.make import Show, work_folder
-from tutti.tasks.synthesis.making.request import NothingMade
+from tutti.tasks.task_sets import NothingMade, SetInMaking
 
 BATCH = 200
 """Candidates shown to a gate at once."""
@@ -28,39 +26,26 @@ SAMPLE = 200
 """Candidates of a plan's sample."""
 
 
-def make_document_set(
-    request: DocumentsRequest,
-    catalog: Catalog,
-    benchmarks: Sequence[str] = (),
-    show: Show = lambda done, total, note: None,
-) -> str:
-    """Make the set, or find an existing one; returns its id.
+class PassageSource(QuestionParts):
+    """Questions that a program finds in passages.
 
-    `benchmarks`: questions that none may repeat. A run that was killed goes on. Raises UsageError
-    for an index that cannot be asked about, NothingMade, EmbedderFailed, StoreError.
+    Raises from its parts NothingMade, EmbedderFailed.
     """
-    corpus = open_corpus(request.index, catalog, request.seed)
-    request_hash = request.request_hash(corpus.index_id)
-    known = find_task_set(catalog, request_hash)
-    if known is not None:
-        return known
-    work = work_folder(catalog, request_hash)
-    with held(catalog, f"synthesizing {request_hash}"):  # two would write one folder
-        context, candidates = context_of(corpus, request, benchmarks)
-        gathered = Gathering(context, request.size, work)
+
+    def __init__(
+        self, request: DocumentsRequest, catalog: Catalog, benchmarks: Sequence[str] = ()
+    ) -> None:
+        """`benchmarks`: questions that none may repeat. It reads the index's passages. Raises
+        UsageError for an index that cannot be asked about."""
+        corpus = open_corpus(request.index, catalog, request.seed)
+        super().__init__(request, corpus, benchmarks, "")
+
+    async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
+        """A batch of candidates each, in the seed's order."""
+        given = self.corpus, self.request, self.benchmarks
+        context, candidates = await asyncio.to_thread(context_of, *given)
         for batch in batches(candidates):
-            gathered.take(batch)
-            show(len(gathered.accepted), request.size, gathered.drops())
-            if gathered.is_whole:
-                break
-        if not gathered.is_whole:
-            shutil.rmtree(work)  # nobody goes on with it: another size is another request
-        gathered.check(f"its {corpus.sources} documents have no more sentences to ask about")
-        named: dict[str, Any] = {"request": request_hash, "compared_with": len(benchmarks)}
-        named |= {"asked": request.as_asked(corpus.index_id)}
-        task_set_id = gathered.enter(named, catalog)
-        shutil.rmtree(work)
-    return task_set_id
+            yield await asyncio.to_thread(judged_part, work, batch, context)
 
 
 def context_of(
@@ -130,14 +115,14 @@ class DocumentsPlan:
 def plan_document_set(
     request: DocumentsRequest, catalog: Catalog, benchmarks: Sequence[str] = ()
 ) -> DocumentsPlan:
-    """Judge a sample, and reckon from it. Raises as `make_document_set`."""
+    """Judge a sample, and reckon from it. Raises as `PassageSource`."""
     corpus = open_corpus(request.index, catalog, request.seed)
     context, candidates = context_of(corpus, request, benchmarks)
     sample = candidates[:SAMPLE]
     began = time.monotonic()
     judged = judge(sample, context)
     each_s = (time.monotonic() - began) / len(sample)
-    passed = sum(row["accepted"] for row in judged)
+    passed = sum(each.reason is None for each in judged)
     wanted = min(len(candidates), request.size * len(sample) / max(1, passed))
     return DocumentsPlan(
         passages=len(corpus.passages),
@@ -145,7 +130,7 @@ def plan_document_set(
         candidates=len(candidates),
         sample=len(sample),
         passed=passed,
-        dropped=Counter(row["gates"][-1] for row in judged if not row["accepted"]),
+        dropped=Counter(each.gates[-1] for each in judged if each.reason is not None),
         asked=request.size,
         seconds=wanted * each_s,
     )

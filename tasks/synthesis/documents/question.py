@@ -11,8 +11,8 @@ from tutti.tasks.synthesis.task import question_task
 from tutti.tasks.task_sets import Task
 
 FAMILY, BY_TEACHER = "documents", "teacher"
-QUESTIONS, SETTINGS = "questions.jsonl", "set.json"
-"""The files of a set: its questions, and what it was made by."""
+QUESTIONS = "questions.jsonl"
+"""The file of a set."""
 MOST_ANSWER = 80
 """Characters: an answer that is compared must be short."""
 

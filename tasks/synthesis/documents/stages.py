@@ -1,38 +1,31 @@
-"""Making a set of questions about documents, as stages of a flow that show their progress."""
+"""Making a set of questions about documents, as a stage of a flow that shows its progress."""
 
 import asyncio
 
 from tutti.storage import Catalog
 from tutti.tasks.progress import StageProgress, stage
-from tutti.tasks.synthesis.documents.making import make_document_set
+from tutti.tasks.synthesis.documents.making import PassageSource
 from tutti.tasks.synthesis.documents.request import DocumentsRequest
-from tutti.tasks.synthesis.documents.teacher_set import make_document_set_by_teacher
+from tutti.tasks.synthesis.documents.teacher_set import TeacherPassageSource
 from tutti.tasks.synthesis.gating.contamination import benchmark_questions
-from tutti.tasks.synthesis.making.by_teacher import TeacherSet
-from tutti.tasks.synthesis.teacher import TeacherEndpoint, TeacherPrices
-
-ServedTeacher = tuple[TeacherEndpoint, TeacherPrices | None]
-"""Where a teacher answers, and what its answers cost."""
+from tutti.tasks.synthesis.making.teachers import TeacherPool
+from tutti.tasks.task_sets import Source, make_set
 
 
 @stage(name="tasks")
 async def ask_documents(
-    progress: StageProgress, request: DocumentsRequest, catalog: Catalog
-) -> str:
-    """Make, or reuse, a set by the program; returns its id."""
+    progress: StageProgress,
+    request: DocumentsRequest,
+    catalog: Catalog,
+    teachers: TeacherPool | None = None,
+) -> tuple[str, str]:
+    """Make, or reuse, a set by the program or by a teacher; its id and what the teacher spent."""
 
-    def make() -> str:
+    def opened() -> Source:
         known = benchmark_questions(catalog.home) if request.contamination else ()
-        return make_document_set(request, catalog, known, progress.show)
+        if teachers is None:
+            return PassageSource(request, catalog, known)
+        return TeacherPassageSource(request, teachers, catalog, known)
 
-    return await asyncio.to_thread(make)
-
-
-@stage(name="teacher")
-async def ask_teacher_about_documents(
-    progress: StageProgress, request: DocumentsRequest, served: ServedTeacher, catalog: Catalog
-) -> TeacherSet:
-    """Make, or reuse, a set by a teacher."""
-    home = catalog.home
-    known = await asyncio.to_thread(benchmark_questions, home) if request.contamination else ()
-    return await make_document_set_by_teacher(request, *served, catalog, known, progress.show)
+    source = await asyncio.to_thread(opened)
+    return await make_set(source, catalog, progress.show), source.spent

@@ -2,7 +2,7 @@
 golden one.
 
 In: a task set, and at least k stored attempts at each of its tasks. Out: a new task set, as
-`keep_passed` makes it. Two attempts have the same solution if they left the same database and said
+`KeptSource` makes it. Two attempts have the same solution if they left the same database and said
 the same: all facts that the task wants, or else the same words with a digit that the user did not
 say, or where there are none the same words. The end state of a right attempt is the golden one; of
 any other its calls are carried out again (`end_state`).
@@ -15,11 +15,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.storage import Catalog, Home, query
+from tutti.storage import Catalog, Home, content_hash, query
 from tutti.tasks.synthesis.domains import (
     Domain,
     DomainTask,
@@ -29,7 +30,7 @@ from tutti.tasks.synthesis.domains import (
 )
 from tutti.tasks.synthesis.gating.said import communicates
 from tutti.tasks.synthesis.gating.wording import words_of
-from tutti.tasks.synthesis.making.kept import keep_passed, read_stored_set
+from tutti.tasks.synthesis.making.kept import KeptSource
 from tutti.tasks.task_sets import Verdict
 
 GATE = "agreement"
@@ -112,20 +113,34 @@ def agreed(solutions: Sequence[Solution], request: AgreementRequest) -> Verdict:
     return Verdict(True, measured=share)
 
 
-async def keep_agreed(request: AgreementRequest, catalog: Catalog) -> str:
-    """Make the set of the tasks whose solutions agree with the golden one; returns its id.
+class AgreementSource(KeptSource):
+    """The tasks whose solutions agree with the golden one. An attempt whose end state cannot be
+    known does not count. Raises SandboxUnavailable from its parts."""
 
-    An attempt whose end state cannot be known does not count. Raises UsageError, StoreError,
-    SandboxUnavailable.
-    """
-    stored = read_stored_set(request.task_set, catalog)
-    given = {"ids": [task.task_id for _, task in stored.tasks]}
-    asked = given | {"models": list(request.models) or None}
-    attempts = await asyncio.to_thread(query, ATTEMPTS_SQL, catalog.home, asked)
-    record = await asyncio.to_thread(_Record, attempts, catalog.home)
-    slots = asyncio.Semaphore(REPLAYS_AT_ONCE)
+    gate = GATE
 
-    async def judge(domain: Domain, task: DomainTask) -> Verdict:
+    def __init__(self, request: AgreementRequest, catalog: Catalog) -> None:
+        """Raises UsageError where there is no such set of a domain."""
+        super().__init__(request.task_set, catalog)
+        self.request, self._home = request, catalog.home
+        self.work_name = content_hash([GATE, self.asked()])
+
+    async def verdicts(self, work: Path) -> dict[str, Verdict]:
+        """By the attempts on record, some of which are replayed."""
+        given = {"ids": [task.task_id for _, task in self.tasks]}
+        asked = given | {"models": list(self.request.models) or None}
+        attempts = await asyncio.to_thread(query, ATTEMPTS_SQL, self._home, asked)
+        record = await asyncio.to_thread(_Record, attempts, self._home)
+        slots = asyncio.Semaphore(REPLAYS_AT_ONCE)
+        found = await asyncio.gather(
+            *(self._verdict(record, slots, domain, task) for domain, task in self.tasks)
+        )
+        ids = [task.task_id for _, task in self.tasks]
+        return dict(zip(ids, found, strict=True))
+
+    async def _verdict(
+        self, record: "_Record", slots: asyncio.Semaphore, domain: Domain, task: DomainTask
+    ) -> Verdict:
         found: list[Solution] = []
         unknown = ""
         for each in record.attempts.get(task.task_id, ()):
@@ -135,16 +150,14 @@ async def keep_agreed(request: AgreementRequest, catalog: Catalog) -> str:
                 found.append(one)
             else:
                 unknown = unknown or one
-        verdict = agreed(found, request)
-        if len(found) < request.k and unknown:
+        verdict = agreed(found, self.request)
+        if len(found) < self.request.k and unknown:
             return Verdict(False, f"{verdict.reason}; an end state is not known: {unknown}")
         return verdict
 
-    verdicts = await asyncio.gather(*(judge(domain, task) for domain, task in stored.tasks))
-    by_id = {
-        task.task_id: verdict for (_, task), verdict in zip(stored.tasks, verdicts, strict=True)
-    }
-    return keep_passed(stored, GATE, by_id, request.model_dump(), catalog)
+    def asked(self) -> dict[str, Any]:
+        """The request."""
+        return self.request.model_dump()
 
 
 class _Record:

@@ -4,14 +4,17 @@ In: a task set, and attempts at its tasks in the store (`tutti run --benchmark t
 new task set of those whose pass@k lies in a band; each of the others has its reason.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.storage import Catalog, query
-from tutti.tasks.synthesis.making.kept import keep_passed, read_stored_set
+from tutti.storage import Catalog, content_hash, query
+from tutti.tasks.synthesis.making.kept import KeptSource
 from tutti.tasks.task_sets import Verdict
 
 GATE = "pass_at_k"
@@ -65,13 +68,26 @@ def judged(rate: Rate | None, request: BandRequest) -> Verdict:
     return Verdict(False, f"{what}, not {request.low:g} to {request.high:g}", found)
 
 
-def keep_in_band(request: BandRequest, catalog: Catalog) -> str:
-    """Make the set of the tasks in the band; returns its id. Raises UsageError, StoreError."""
-    stored = read_stored_set(request.task_set, catalog)
-    ids = [task.task_id for _, task in stored.tasks]
-    rates = measured_rates(ids, request.models, catalog)
-    verdicts = {each: judged(rates.get(each), request) for each in ids}
-    return keep_passed(stored, GATE, verdicts, request.model_dump(), catalog)
+class BandSource(KeptSource):
+    """The tasks in the band."""
+
+    gate = GATE
+
+    def __init__(self, request: BandRequest, catalog: Catalog) -> None:
+        """Raises UsageError where there is no such set of a domain."""
+        super().__init__(request.task_set, catalog)
+        self.request, self._catalog = request, catalog
+        self.work_name = content_hash([GATE, self.asked()])
+
+    async def verdicts(self, work: Path) -> dict[str, Verdict]:
+        """By the attempts on record."""
+        ids = [task.task_id for _, task in self.tasks]
+        rates = await asyncio.to_thread(measured_rates, ids, self.request.models, self._catalog)
+        return {each: judged(rates.get(each), self.request) for each in ids}
+
+    def asked(self) -> dict[str, Any]:
+        """The request."""
+        return self.request.model_dump()
 
 
 def measured_rates(ids: Sequence[str], models: Sequence[str], catalog: Catalog) -> dict[str, Rate]:

@@ -1,47 +1,30 @@
-"""A set of domain tasks by a teacher model: its chain's domain and tasks, through the same gates.
+"""A source of domain tasks: a teacher's chain, whose tasks are shown to the gates of a program's.
 
-In: a request and a teacher that answers. Out: an artifact ``task_set:...`` as a program's. What the
-teacher answered is kept in the request's work folder until the set is entered, so that a run that
+What the teacher answered is kept in the work folder until the set is entered, so that a run that
 was killed, or whose budget is spent, asks only for what is missing.
 """
 
-import asyncio
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from tutti.storage import Catalog, content_hash, held
+from tutti.storage import Catalog, content_hash
 from tutti.tasks.sandbox import level_for_models
 from tutti.tasks.synthesis.domains import Toolkit
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.gate import GateContext
-from tutti.tasks.synthesis.generate import find_task_set
 from tutti.tasks.synthesis.making.batch_rows import BatchRecorder
-from tutti.tasks.synthesis.making.collected import Collected
-from tutti.tasks.synthesis.making.instance import judge, write_instance
-from tutti.tasks.synthesis.making.make import work_folder
-from tutti.tasks.synthesis.making.request import PIPELINE_VERSION, NothingMade, SetUnfinished
-from tutti.tasks.synthesis.teacher import (
-    Chain,
-    Meter,
-    Teacher,
-    TeacherBudget,
-    TeacherClient,
-    TeacherEndpoint,
-    TeacherPrices,
-    TeacherRequest,
-    TeacherTasks,
-    make_tasks,
-    open_store,
-)
+from tutti.tasks.synthesis.making.domain_parts import DomainParts, write_domain_part
+from tutti.tasks.synthesis.making.instance import judge
+from tutti.tasks.synthesis.making.request import PIPELINE_VERSION, SetUnfinished
+from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
+from tutti.tasks.synthesis.teacher import Chain, TeacherRequest, TeacherTasks, make_tasks
+from tutti.tasks.task_sets import SetInMaking
 
 BUDGET_FIELDS = frozenset({"usd", "calls", "concurrency"})
 """They decide what a run may spend, and not what is made."""
-Note = Callable[[str], None]
 
 
 class TeacherSetRequest(TeacherRequest):
@@ -68,78 +51,59 @@ class TeacherSetRequest(TeacherRequest):
         return TeacherRequest(**{name: getattr(self, name) for name in TeacherRequest.model_fields})
 
 
-@dataclass(frozen=True)
-class TeacherSet:
-    """What came of a request."""
+class TeacherDomainSource(DomainParts):
+    """The tasks of a teacher's chain.
 
-    task_set_id: str
-    spent: str
-    """Calls, tokens, USD of this run; empty where nothing was asked."""
-
-
-async def make_teacher_set(
-    request: TeacherSetRequest,
-    endpoint: TeacherEndpoint,
-    prices: TeacherPrices | None,
-    catalog: Catalog,
-    benchmarks: Sequence[str] = (),
-) -> TeacherSet:
-    """Make the set, or find an existing one.
-
-    `benchmarks`: questions that no task may repeat. Raises TeacherFailed, BudgetSpent (what was
-    paid for is kept), SetUnfinished, NothingMade, ToolkitFailed, SandboxUnavailable, StoreError,
-    UsageError.
+    Raises from its parts TeacherFailed, BudgetSpent (what was paid for is kept), SetUnfinished,
+    ToolkitFailed, SandboxUnavailable.
     """
-    known = find_task_set(catalog, request.request_hash)
-    if known is not None:
-        return TeacherSet(known, "")
-    level_for_models()  # the teacher's code will run here; refused before a call is paid for
-    work = work_folder(catalog, request.request_hash)
-    with held(catalog, f"synthesizing {request.request_hash}"):
+
+    is_paid = True
+
+    def __init__(
+        self,
+        request: TeacherSetRequest,
+        teachers: TeacherPool,
+        catalog: Catalog,
+        benchmarks: Sequence[str] = (),
+    ) -> None:
+        """`benchmarks`: questions that no task may repeat."""
+        self.request, self.teachers, self.benchmarks = request, teachers, benchmarks
+        self.request_hash = self.work_name = request.request_hash
+        (endpoint,), (prices,) = teachers.endpoints, teachers.prices
         program = f"{endpoint.program}-batch"
-        recorder = BatchRecorder(catalog, request.teacher, program, prices)
-        made, spent = await _asked(request, endpoint, recorder, work)
-        if made.unfinished:
-            row, reason = next(iter(made.unfinished.items()))
+        self._recorder = BatchRecorder(catalog, request.teacher, program, prices)
+        self._rejects: Sequence[Any] = ()
+
+    async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
+        """One: the chain's domain."""
+        level_for_models()  # the teacher's code will run here; refused before a call is paid for
+        chain = await self._asked(work)
+        self.name, self._rejects = chain.domain.name, chain.rejects
+        if chain.unfinished:
+            row, reason = next(iter(chain.unfinished.items()))
             raise SetUnfinished(
-                f"{len(made.unfinished)} rows are not finished, as {row}: {reason}; what was paid "
-                f"for is kept, and the same command goes on ({spent})"
+                f"{len(chain.unfinished)} rows are not finished, as {row}: {reason}; what was paid "
+                f"for is kept, and the same command goes on ({self.spent})"
             )
-        collected = await _gated(made, work, benchmarks)
-        if not collected.accepted:
-            why = f"of {collected.candidates} tasks none passed the gates: {collected.drops()}"
-            raise NothingMade(f"{made.domain.name}: {why}; rejects of the chain: {made.rejects}")
-        named: dict[str, Any] = {"request": request.request_hash, "name": made.domain.name}
-        named |= {"asked": request.as_asked, "compared_with": len(benchmarks)}
-        named |= {"chain_rejects": [list(each) for each in made.rejects]}
-        task_set_id = await asyncio.to_thread(collected.enter, named, catalog)
-        shutil.rmtree(work)
-    return TeacherSet(task_set_id, spent)
+        async with Toolkit(chain.domain) as toolkit:
+            context = GateContext(chain.domain, toolkit, None, self.benchmarks)
+            judged = await judge(chain.tasks, context)
+        yield write_domain_part(work / "instance-0000", chain.domain, judged)
 
+    async def _asked(self, work: Path) -> TeacherTasks:
+        async with open_teachers(self.teachers, work / "teacher") as ((teacher,), meter):
+            teacher.on_batch = self._recorder.record
+            chain = await make_tasks(Chain(self.request.chain, teacher))
+            self.spent = meter.text
+        return chain
 
-async def _asked(
-    request: TeacherSetRequest,
-    endpoint: TeacherEndpoint,
-    recorder: BatchRecorder,
-    work: Path,
-) -> tuple[TeacherTasks, str]:
-    meter = Meter(TeacherBudget(request.usd, request.calls), recorder.prices)
-    with open_store(work / "teacher") as store:
-        async with TeacherClient(endpoint, store) as client:
-            teacher = Teacher(client, endpoint, store, meter, concurrency=request.concurrency)
-            teacher.on_batch = recorder.record
-            return await make_tasks(Chain(request.chain, teacher)), meter.text
+    def detail(self, made: SetInMaking) -> dict[str, Any]:
+        """What was asked for, and what the chain gave up."""
+        asked: dict[str, Any] = {"name": self.name, "asked": self.request.as_asked}
+        asked |= {"compared_with": len(self.benchmarks)}
+        return asked | {"chain_rejects": [list(each) for each in self._rejects]}
 
-
-async def _gated(made: TeacherTasks, work: Path, benchmarks: Sequence[str]) -> Collected:
-    """The chain's tasks through the gates, as an instance of their own."""
-    async with Toolkit(made.domain) as toolkit:
-        judged = await judge(made.tasks, GateContext(made.domain, toolkit, None, benchmarks))
-    accepted = [each.task for each in judged if each.reason is None]
-    folder = work / "instance-0000"
-    shutil.rmtree(folder, ignore_errors=True)
-    write_instance(folder, made.domain, accepted, judged)
-    shutil.rmtree(work / "set", ignore_errors=True)
-    collected = Collected(len(accepted), work / "set")
-    collected.take(folder, 0)
-    return collected
+    def too_few(self, made: SetInMaking) -> str:
+        """Which gates dropped them, and what the chain gave up."""
+        return f"{super().too_few(made)}; rejects of the chain: {self._rejects}"

@@ -7,26 +7,16 @@ one.
 
 import asyncio
 import itertools
-import json
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from tutti.tasks.synthesis.domains import (
-    Domain,
-    DomainTask,
-    Toolkit,
-    write_domain_folder,
-)
+from tutti.tasks.synthesis.domains import Domain, DomainTask, Toolkit
 from tutti.tasks.synthesis.gating import GATES, TOGETHER
 from tutti.tasks.synthesis.gating.gate import GateContext
+from tutti.tasks.synthesis.making.domain_parts import write_domain_part
 from tutti.tasks.synthesis.making.request import DomainRequest
-from tutti.tasks.task_sets import Judged, run_gates
+from tutti.tasks.task_sets import Judged, is_judged, run_gates
 
 BATCH = 260
 """Candidates shown to a gate at once: an instance's 250 tasks, and some to be dropped."""
@@ -35,19 +25,6 @@ PART = 65
 worth its way, and few enough that there are several."""
 MOST_CANDIDATES = 6
 """Candidates a wanted task, before an instance is given up as exhausted."""
-JUDGED = "judged.parquet"
-ROW = pa.schema(
-    [
-        ("task", pa.string()),
-        ("task_id", pa.string()),
-        ("accepted", pa.bool_()),
-        ("gates", pa.list_(pa.string())),
-        ("measured", pa.list_(pa.float64())),
-        ("reason", pa.string()),
-    ]
-)
-"""A candidate: the gates that it was shown to, in order; the last one rejected it unless it is
-accepted."""
 
 
 async def make_instance(
@@ -57,7 +34,7 @@ async def make_instance(
 
     Raises ToolkitFailed where the domain's code fails.
     """
-    if (folder / JUDGED).is_file():
+    if is_judged(folder):
         return
     domain, candidates = proposed(request, number)
     judged: list[Judged[DomainTask]] = []
@@ -68,8 +45,9 @@ async def make_instance(
             judged += await judge(batch, context)
             if sum(each.reason is None for each in judged) >= wanted:
                 break
-    accepted = [each.task for each in judged if each.reason is None][:wanted]
-    write_instance(folder, domain, accepted, judged)
+    passed = itertools.accumulate(each.reason is None for each in judged)
+    needed = sum(1 for count in passed if count < wanted) + 1  # to the last that is wanted
+    write_domain_part(folder, domain, judged[:needed])
 
 
 def proposed(request: DomainRequest, number: int) -> tuple[Domain, Iterator[DomainTask]]:
@@ -106,33 +84,6 @@ async def judge(tasks: Sequence[DomainTask], context: GateContext) -> list[Judge
         if each.reason is None and replay is not None:
             each.task = each.task.model_copy(update={"expected": replay.after})
     return judged
-
-
-def read_judged(folder: Path, accepted: int) -> Iterator[dict[str, Any]]:
-    """The rows of an instance by the columns of `ROW`, with `task` as a dictionary, to the last of
-    so many accepted tasks; all if there are none."""
-    left = accepted
-    for row in pq.read_table(folder / JUDGED).to_pylist():
-        yield row | {"task": json.loads(row["task"])}
-        left -= row["accepted"]
-        if left == 0 and accepted:
-            return
-
-
-def write_instance(
-    folder: Path,
-    domain: Domain,
-    accepted: Sequence[DomainTask],
-    judged: Sequence[Judged[DomainTask]],
-) -> None:
-    """Write an instance's folder, whole or not at all."""
-    temporary = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    write_domain_folder(temporary, domain, accepted)
-    rows = [each.as_row() | {"task": each.task.model_dump_json()} for each in judged]
-    pq.write_table(pa.Table.from_pylist(rows, ROW), temporary / JUDGED)
-    temporary.rename(folder)
 
 
 def _batches(candidates: Iterator[DomainTask]) -> Iterator[list[DomainTask]]:

@@ -1,36 +1,29 @@
 """The gate judged: of a stored set, the tasks that a second model finds natural and consistent.
 
-In: a task set and a model that answers. Out: a new task set, as `keep_passed` makes it. The verdict
+In: a task set and a model that answers. Out: a new task set, as `KeptSource` makes it. The verdict
 is read from a structured answer: "no" drops the task with the model's reason. An answer without a
 verdict is sent back once and then drops the task as an error: it never passes. What was paid for is
 kept until the set is made, so that a run that was killed, or whose budget is spent, asks only for
 what is missing.
 """
 
-import asyncio
 import json
-import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.storage import Catalog, content_hash, held
+from tutti.storage import Catalog, content_hash
 from tutti.tasks.synthesis.domains import Domain, DomainTask, Replay, Toolkit
-from tutti.tasks.synthesis.generate import find_task_set
-from tutti.tasks.synthesis.making.kept import StoredSet, keep_passed, read_stored_set
-from tutti.tasks.synthesis.making.make import work_folder
+from tutti.tasks.synthesis.making.kept import KeptSource
+from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
 from tutti.tasks.synthesis.teacher import (
-    Meter,
     Question,
     Teacher,
-    TeacherBudget,
-    TeacherClient,
-    TeacherEndpoint,
     TeacherFailed,
-    TeacherPrices,
     TeacherSampling,
-    open_store,
     read_prompts,
 )
 from tutti.tasks.task_sets import Verdict
@@ -75,37 +68,35 @@ class JudgeAnswer(BaseModel):
         return Verdict(not wrong, f"{' and '.join(wrong)}: {self.reason}" if wrong else "")
 
 
-async def keep_judged(
-    request: JudgeRequest,
-    endpoint: TeacherEndpoint,
-    prices: TeacherPrices | None,
-    catalog: Catalog,
-) -> tuple[str, str]:
-    """Make the set of the tasks that the judge passes, or find it; returns its id and what was
-    spent.
+class JudgedSource(KeptSource):
+    """The tasks that the judge passes.
 
-    Raises TeacherFailed where the endpoint fails or no task got a verdict, BudgetSpent (what was
-    paid for is kept), UsageError, StoreError, ToolkitFailed.
+    Raises from its parts TeacherFailed where the endpoint fails or no task got a verdict,
+    BudgetSpent (what was paid for is kept), ToolkitFailed.
     """
-    known = find_task_set(catalog, request.request_hash)
-    if known is not None:
-        return known, "nothing: the set was there"
-    stored = read_stored_set(request.task_set, catalog)
-    work = work_folder(catalog, request.request_hash)
-    meter = Meter(TeacherBudget(request.usd, request.calls), prices)
-    with held(catalog, f"judging {request.request_hash}"):
-        questions = await _questions(stored)
-        with open_store(work / "teacher") as store:
-            async with TeacherClient(endpoint, store) as client:
-                sampling = TeacherSampling(TEMPERATURE)
-                judge = Teacher(client, endpoint, store, meter, sampling, request.concurrency)
-                verdicts = await _verdicts(judge, questions)
-        asked = {"judge": request.judge, "prompt": read_prompts()[PROMPT].lineage}
-        asked |= {"task_set": request.task_set, "model": endpoint.model}
-        asked |= {"request": request.request_hash}
-        made = await asyncio.to_thread(keep_passed, stored, GATE, verdicts, asked, catalog)
-        shutil.rmtree(work)
-    return made, meter.text
+
+    gate, is_paid = GATE, True
+
+    def __init__(self, request: JudgeRequest, judges: TeacherPool, catalog: Catalog) -> None:
+        """`judges`: one. Raises UsageError where there is no such set of a domain."""
+        super().__init__(request.task_set, catalog)
+        self.request = request
+        self.judges = replace(judges, sampling=TeacherSampling(TEMPERATURE))
+        self.request_hash = self.work_name = request.request_hash
+
+    async def verdicts(self, work: Path) -> dict[str, Verdict]:
+        """The judge's."""
+        questions = await _questions(self.stored)
+        async with open_teachers(self.judges, work / "teacher") as ((judge,), meter):
+            found = await _verdicts(judge, questions)
+            self.spent = meter.text
+        return found
+
+    def asked(self) -> dict[str, Any]:
+        """Who was asked, and how."""
+        asked = {"judge": self.request.judge, "prompt": read_prompts()[PROMPT].lineage}
+        asked |= {"task_set": self.request.task_set, "model": self.judges.endpoints[0].model}
+        return asked | {"request": self.request_hash}
 
 
 async def _verdicts(
@@ -130,10 +121,12 @@ async def _verdicts(
     return found
 
 
-async def _questions(stored: StoredSet) -> dict[str, Question[JudgeAnswer]]:
+async def _questions(
+    stored: Sequence[tuple[Domain, Sequence[DomainTask]]],
+) -> dict[str, Question[JudgeAnswer]]:
     """A question a task, by its id."""
     found = {}
-    for domain, tasks in stored.folders.values():
+    for domain, tasks in stored:
         async with Toolkit(domain) as toolkit:
             replays = await toolkit.replay(tasks)
         for task, replay in zip(tasks, replays, strict=True):

@@ -1,95 +1,68 @@
-"""A new set of those tasks of a stored one that a further gate passes.
+"""A source that keeps those tasks of a stored set that a further gate passes."""
 
-In: a stored set, the gate's verdict on each of its tasks. Out: an artifact ``task_set:...`` whose
-parent is the stored one, with a row of `gate_verdicts` a task and each drop's reason.
-"""
-
-import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from tutti.errors import UsageError
-from tutti.storage import Catalog, artifact_id, commit_tables, query
-from tutti.tasks.synthesis.domains import (
-    Domain,
-    DomainTask,
-    domain_folders,
-    read_domain_folder,
-    write_domain_folder,
+from tutti.storage import Catalog
+from tutti.tasks.synthesis.domains import Domain, DomainTask, read_domain_folder
+from tutti.tasks.synthesis.gating import GATES
+from tutti.tasks.synthesis.making.domain_parts import (
+    DomainParts,
+    stored_folders,
+    write_domain_part,
 )
-from tutti.tasks.synthesis.making.rows import task_rows, verdict_rows, with_task_set
-from tutti.tasks.task_sets import Verdict
+from tutti.tasks.task_sets import Judged, SetInMaking, Verdict
 
 
-@dataclass(frozen=True)
-class StoredSet:
-    """A task set of a domain as it is stored."""
+class KeptSource(DomainParts):
+    """The set's tasks with the verdicts of `gate`; a subclass finds them."""
 
-    task_set_id: str
-    name: str
-    folders: Mapping[Path, tuple[Domain, Sequence[DomainTask]]]
+    gate: str
+
+    def __init__(self, task_set: str, catalog: Catalog) -> None:
+        """Raises UsageError where there is no such set of a domain."""
+        self.parents, self.gates = [task_set], (*GATES, self.gate)
+        self.stored: list[tuple[Domain, list[DomainTask]]] = [
+            (domain, list(tasks))
+            for domain, tasks in map(read_domain_folder, stored_folders(catalog, task_set))
+        ]
+        self.name = self.stored[0][0].name
+        self._reasons: list[str] = []
 
     @property
     def tasks(self) -> list[tuple[Domain, DomainTask]]:
         """All tasks with their domains, in order."""
-        return [(domain, task) for domain, tasks in self.folders.values() for task in tasks]
+        return [(domain, task) for domain, tasks in self.stored for task in tasks]
 
+    async def verdicts(self, work: Path) -> Mapping[str, Verdict]:
+        """The gate's verdict on each task, by its id."""
+        raise NotImplementedError
 
-def read_stored_set(task_set: str, catalog: Catalog) -> StoredSet:
-    """A set by its id. Raises UsageError where there is none of a domain."""
-    known = catalog.artifact(task_set)
-    if known is None or known["path"] is None:
-        raise UsageError(f"no task set {task_set!r} of a domain; `tutti synth` makes one")
-    read = {folder: read_domain_folder(folder) for folder in domain_folders(known["path"])}
-    folders = {folder: (domain, list(tasks)) for folder, (domain, tasks) in read.items()}
-    return StoredSet(task_set, known["detail"]["name"], folders)
+    def asked(self) -> dict[str, Any]:
+        """All that decided the verdicts."""
+        raise NotImplementedError
 
+    async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
+        """A database each."""
+        verdicts = await self.verdicts(work)
+        self._reasons = [each.reason for each in verdicts.values() if not each.passed]
+        for number, (domain, tasks) in enumerate(self.stored):
+            judged = [Judged(task) for task in tasks]
+            for each in judged:
+                each.note(self.gate, verdicts[each.task.task_id])
+            yield write_domain_part(work / f"kept-{number:04}", domain, judged)
 
-def keep_passed(
-    stored: StoredSet,
-    gate: str,
-    verdicts: Mapping[str, Verdict],
-    asked: Mapping[str, Any],
-    catalog: Catalog,
-) -> str:
-    """Make the set of the tasks that passed `gate`; returns its id. `verdicts` are by task id,
-    `asked` is all that decided them; its ``request``, if it has one, finds the set again.
+    def write(self, made: SetInMaking, folder: Path) -> Any:
+        """As of every domain's set; the id is of the gate and what it asked, too."""
+        super().write(made, folder)
+        return [sorted(made.accepted), self.gate, self.asked()]
 
-    Raises UsageError where none passed, StoreError.
-    """
-    kept = sorted(task_id for task_id, verdict in verdicts.items() if verdict.passed)
-    if not kept:
-        reason = next(iter(verdicts.values())).reason
-        what = f"{stored.task_set_id}: no task passes {gate}"
-        raise UsageError(f"{what}; for example: {reason}")
-    made = artifact_id("task_set", [kept, gate, dict(asked)], [stored.task_set_id])
-    if catalog.artifact(made) is None:
-        out = catalog.home.artifact_folder(made)
-        shutil.rmtree(out, ignore_errors=True)  # of one that was killed before it was entered
-        for folder, (domain, tasks) in stored.folders.items():
-            (out / folder.name).mkdir(parents=True)
-            own = [task for task in tasks if verdicts[task.task_id].passed]
-            write_domain_folder(out / folder.name, domain, own)
-        rows = [_row(task, gate, verdicts[task.task_id]) for _, task in stored.tasks]
-        _commit(rows, stored.name, made, catalog)
-        detail = {"request": asked.get("request"), "name": stored.name, "accepted": len(kept)}
-        detail |= {"candidates": len(verdicts), "asked": {"gate": gate, **asked}}
-        catalog.enter_artifact(made, detail, [stored.task_set_id], out)
-    return made
+    def detail(self, made: SetInMaking) -> dict[str, Any]:
+        """The gate and what it asked."""
+        return {"name": self.name, "asked": {"gate": self.gate, **self.asked()}}
 
-
-def _row(task: DomainTask, gate: str, verdict: Verdict) -> dict[str, Any]:
-    found = {"task": task.model_dump(), "task_id": task.task_id, "accepted": verdict.passed}
-    return found | {"gates": [gate], "measured": [verdict.measured], "reason": verdict.reason}
-
-
-def _commit(rows: Sequence[dict[str, Any]], family: str, made: str, catalog: Catalog) -> None:
-    count = "select count(*) as n from tasks where task_set_id = $id"
-    if not query(count, catalog.home, {"id": made})[0]["n"]:
-        tables: dict[str, pa.Table] = {"tasks": task_rows(rows, family)}
-        tables["gate_verdicts"] = verdict_rows(rows)
-        commit_tables(catalog, {n: with_task_set(t, made) for n, t in tables.items()})
+    def too_few(self, made: SetInMaking) -> str:
+        """One reason."""
+        what = f"{self.parents[0]}: no task passes {self.gate}"
+        return f"{what}; for example: {self._reasons[0]}"

@@ -15,10 +15,6 @@ MACHINE_FIELDS = frozenset({"workers"})
 """Fields that do not change what is made."""
 
 
-class NothingMade(TuttiError, RuntimeError):
-    """Too few candidates passed the gates."""
-
-
 class SetUnfinished(TuttiError, RuntimeError):
     """A teacher's budget or endpoint ended before its tasks; what was finished is kept."""
 

@@ -20,7 +20,7 @@ from tutti.tasks.synthesis.teacher import (
     open_store,
 )
 
-NO_LIMIT = TeacherBudget()
+NO_LIMIT, USUAL = TeacherBudget(), TeacherSampling()
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class TeacherPool:
     """Of each model."""
     budget: TeacherBudget = NO_LIMIT
     concurrency: int = 8
-    seed: int = 0
+    sampling: TeacherSampling = USUAL
 
     @property
     def dearest(self) -> TeacherPrices | None:
@@ -47,15 +47,16 @@ class TeacherPool:
 
 @contextlib.asynccontextmanager
 async def open_teachers(
-    desk: TeacherPool, work: Path
+    pool: TeacherPool, work: Path
 ) -> AsyncIterator[tuple[Sequence[Teacher], Meter]]:
     """The teachers, in the order of their endpoints, and their meter. Raises UsageError."""
-    meter = Meter(desk.budget, desk.dearest)
+    meter = Meter(pool.budget, pool.dearest)
     async with contextlib.AsyncExitStack() as stack:
         store = stack.enter_context(open_store(work))
         teachers = []
-        for endpoint in desk.endpoints:
+        for endpoint in pool.endpoints:
             client = await stack.enter_async_context(TeacherClient(endpoint, store))
-            sampling = TeacherSampling(seed=desk.seed)
-            teachers.append(Teacher(client, endpoint, store, meter, sampling, desk.concurrency))
+            teachers.append(
+                Teacher(client, endpoint, store, meter, pool.sampling, pool.concurrency)
+            )
         yield teachers, meter

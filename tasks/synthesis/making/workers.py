@@ -1,7 +1,7 @@
 """Instances made by several processes, taken in their order.
 
-In: a request and a folder. Out: instance after instance, as many as the asked size needs. Killed,
-the finished ones are kept, and a run that goes on takes them.
+In: a request and a folder. Out: the folder of instance after instance, as many as the asked size
+needs. Killed, the finished ones are kept, and a run that goes on takes them.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,16 +30,17 @@ def instance_folder(work: Path, number: int) -> Path:
     return work / f"instance-{number:04}"
 
 
-def instances(
+async def instances(
     request: DomainRequest, work: Path, benchmarks: Sequence[str]
-) -> Generator[int, None, None]:
-    """The numbers of instances as they are made, from 0, without end; close it when there are
+) -> AsyncGenerator[Path, None]:
+    """The folders of instances as they are made, from 0, without end; close it when there are
     enough tasks. Raises what `make_instance` raises."""
     if request.workers == 1:
         for number in itertools.count():
             folder = instance_folder(work, number)
-            asyncio.run(make_instance(request, number, folder, benchmarks))
-            yield number
+            # In a thread: an instance takes seconds of this process's time.
+            await asyncio.to_thread(asyncio.run, make_instance(request, number, folder, benchmarks))
+            yield folder
     with _pool(min(request.workers, request.databases), benchmarks) as pool:
         waiting: deque[Future[None]] = deque()
         for made in itertools.count():
@@ -49,8 +50,8 @@ def instances(
             needed = needed if needed > 0 else 1 - needed
             for number in range(made + len(waiting), made + min(needed, request.workers + 1)):
                 waiting.append(pool.submit(_make, request, number, work))
-            waiting.popleft().result()
-            yield made
+            await asyncio.wrap_future(waiting.popleft())
+            yield instance_folder(work, made)
 
 
 @contextmanager

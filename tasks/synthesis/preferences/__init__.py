@@ -5,15 +5,10 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.synthesis.preferences.by_teacher import (
-        make_taught_preference_set as make_taught_preference_set,
-    )
     from tutti.tasks.synthesis.preferences.checker import preference_reason as preference_reason
     from tutti.tasks.synthesis.preferences.describing import ProfileRequest as ProfileRequest
     from tutti.tasks.synthesis.preferences.describing import describe_profile as describe_profile
-    from tutti.tasks.synthesis.preferences.making import (
-        make_preference_set as make_preference_set,
-    )
+    from tutti.tasks.synthesis.preferences.making import PreferenceSource as PreferenceSource
     from tutti.tasks.synthesis.preferences.profile import measure_profile as measure_profile
     from tutti.tasks.synthesis.preferences.profile import rate_of as rate_of
     from tutti.tasks.synthesis.preferences.profile_file import Profile as Profile

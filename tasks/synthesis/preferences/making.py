@@ -1,35 +1,27 @@
-"""A set whose tasks have preferences, made of a set of domain tasks.
+"""A source of tasks with preferences, made of a set of domain tasks.
 
-In: a request, a catalog, and pairs where a teacher made them. Out: an artifact ``task_set:...``
-whose tasks carry an instruction, its weights, tools of their own and prices; rows of `tasks` and
-`gate_verdicts` for every candidate. The same request gives the same bytes.
+Its tasks carry an instruction, its weights, tools of their own and prices. The same request gives
+the same bytes. What a teacher answered is kept in the work folder until the set is entered.
 """
 
 import json
-import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tutti.errors import UsageError
-from tutti.storage import Catalog, artifact_id, held, now, to_arrow
+from tutti.storage import Catalog, artifact_id
 from tutti.tasks.agents.orchestrator import AgentFile
-from tutti.tasks.synthesis.domains import (
-    Domain,
-    DomainTask,
-    Toolkit,
-    domain_folders,
-    read_domain_folder,
-)
+from tutti.tasks.synthesis.domains import Domain, DomainTask, Toolkit, read_domain_folder
 from tutti.tasks.synthesis.domains.offer import Preference, TaskOffer
 from tutti.tasks.synthesis.gating.gate import GateContext
-from tutti.tasks.synthesis.generate import find_task_set
-from tutti.tasks.synthesis.making.collected import Collected
-from tutti.tasks.synthesis.making.instance import write_instance
-from tutti.tasks.synthesis.making.make import work_folder
-from tutti.tasks.synthesis.making.request import NothingMade
+from tutti.tasks.synthesis.making.domain_parts import (
+    DomainParts,
+    stored_folders,
+    write_domain_part,
+)
+from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
 from tutti.tasks.synthesis.preferences.gates import (
     PREFERENCE_GATES,
     fit_reason,
@@ -42,15 +34,23 @@ from tutti.tasks.synthesis.preferences.proposing import (
     SECOND_MODEL,
     ProposedPreferences,
     Reject,
+    ask_preferences,
     prompt_lineage,
 )
 from tutti.tasks.synthesis.preferences.request import PreferenceRequest
 from tutti.tasks.synthesis.preferences.weights import draw_weights, weights_split
 from tutti.tasks.synthesis.preferences.wordings import read_wordings, render
 from tutti.tasks.synthesis.programs import PROGRAMS
-from tutti.tasks.task_sets import PASSED, Judged, run_gates
+from tutti.tasks.task_sets import (
+    PASSED,
+    Judged,
+    NothingMade,
+    Row,
+    SetInMaking,
+    run_gates,
+    write_part,
+)
 
-POSITIONS = {name: place for place, name in enumerate((SECOND_MODEL, *PREFERENCE_GATES), 1)}
 MOST_DRAWS = 500
 """Of a vector, until one is of the task's split, which one in five is at least."""
 BATCH = 250
@@ -114,97 +114,107 @@ def _fits(pair: Preference, domain: Domain, task: DomainTask) -> bool:
     return weights_split(pair.weights) == task.split and not fit_reason(domain, task, pair)
 
 
-async def make_preference_set(
-    request: PreferenceRequest, catalog: Catalog, proposed: ProposedPreferences | None = None
-) -> str:
-    """Make the set, or find an existing one; returns its id.
+class PreferenceSource(DomainParts):
+    """The tasks of a set with preferences, drawn by a program or proposed by a teacher.
 
-    `proposed`: a teacher's pairs, in place of the program's. Raises UsageError for a set that is no
-    domain's, NothingMade where no task passes, ToolkitFailed, StoreError.
+    Raises from its parts NothingMade where no weights are of a task's split, ToolkitFailed,
+    TeacherFailed, BudgetSpent (what was paid for is kept).
     """
-    known = find_task_set(catalog, request.request_hash)
-    if known is not None:
-        return known
-    folder = set_folder(catalog, request.task_set)
-    pairs = None if proposed is None else proposed.kept
-    measured = {} if request.measured is None else read_profile(request.measured).tool_texts
-    making = _Making(request.seed, request.agent_file, pairs, measured)
-    work = work_folder(catalog, request.request_hash)
-    with held(catalog, f"synthesizing {request.request_hash}"):
-        # What the teacher said is kept: it is paid for.
-        shutil.rmtree(work / "set", ignore_errors=True)
-        collected = Collected(1_000_000_000, work / "set", positions=POSITIONS)
-        for number, each in enumerate(domain_folders(folder)):
-            await _take(making, each, work / f"preferences-{number:04}", number, collected)
-        if not collected.accepted:
-            raise NothingMade(f"{request.task_set}: no task passed: {collected.drops()}")
-        rejects = () if proposed is None else proposed.rejects
-        _add_rejects(rejects, collected)
-        named: dict[str, Any] = {"request": request.request_hash, "asked": request.as_asked}
-        named |= {"name": read_domain_folder(domain_folders(folder)[0])[0].name}
-        named |= {"prompts": prompt_lineage()} if proposed is not None else {}
-        made = collected.enter(named, catalog, [request.task_set])
-        shutil.rmtree(work)
-    return made
+
+    gates = (SECOND_MODEL, *PREFERENCE_GATES)
+
+    def __init__(
+        self, request: PreferenceRequest, catalog: Catalog, teachers: TeacherPool | None = None
+    ) -> None:
+        """`teachers`: who proposes and who checks. Raises UsageError for a set that is no
+        domain's."""
+        self.request, self.teachers = request, teachers
+        self.is_paid = teachers is not None
+        self.request_hash = self.work_name = request.request_hash
+        self.parents = [request.task_set]
+        self._folders = stored_folders(catalog, request.task_set)
+        self._domain, _ = read_domain_folder(self._folders[0])
+        self.name = self._domain.name
+
+    async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
+        """A database each; then the pairs that the second model refused."""
+        proposed = None if self.teachers is None else await self._asked(self.teachers, work)
+        measured = self.request.measured
+        making = _Making(
+            self.request.seed,
+            self.request.agent_file,
+            None if proposed is None else proposed.kept,
+            {} if measured is None else read_profile(measured).tool_texts,
+        )
+        for number, folder in enumerate(self._folders):
+            yield await _part(making, folder, work / f"preferences-{number:04}")
+        if proposed is not None and made.accepted:
+            refused = [_refused(each) for each in proposed.rejects]
+            yield write_part(work / "refused", refused, _RefusedPair.as_json)
+
+    async def _asked(self, teachers: TeacherPool, work: Path) -> ProposedPreferences:
+        async with open_teachers(teachers, work / "teacher") as ((proposer, checker), meter):
+            pairs = self.request.pairs
+            proposed = await ask_preferences(proposer, checker, self._domain, pairs)
+            self.spent = meter.text
+        return proposed
+
+    def columns(self, row: Row) -> dict[str, Any]:
+        """Of a task of the domain, or of a pair that was refused and became none."""
+        if "shown" not in row["task"]:
+            return super().columns(row)
+        shown = row["task"]["shown"]
+        return {"family": "preferences", "template": "pair", "split": _split_of(shown),
+                "question": shown, "answer": "", "slots": "{}", "sources": []}  # fmt: skip
+
+    def write(self, made: SetInMaking, folder: Path) -> Any:
+        """As of every domain's set; refused pairs have no files."""
+        return super().write(replace(made, parts=made.parts[: len(self._folders)]), folder)
+
+    def detail(self, made: SetInMaking) -> dict[str, Any]:
+        """What was asked for."""
+        asked = {"name": self.name, "asked": self.request.as_asked}
+        return asked | ({"prompts": prompt_lineage()} if self.teachers is not None else {})
+
+    def too_few(self, made: SetInMaking) -> str:
+        """Which gates dropped them."""
+        return f"{self.request.task_set}: no task passed: {made.drops()}"
 
 
-def set_folder(catalog: Catalog, task_set: str) -> Path:
-    """The folder of a set of domain tasks. Raises UsageError."""
-    known = catalog.artifact(task_set)
-    if known is None or known["path"] is None:
-        raise UsageError(f"no task set {task_set!r} of a domain; `tutti synth` makes one")
-    return Path(known["path"])
-
-
-async def _take(
-    making: _Making, folder: Path, out: Path, number: int, collected: Collected
-) -> None:
+async def _part(making: _Making, folder: Path, out: Path) -> Path:
     domain, tasks = read_domain_folder(folder)
-    every = [making.candidate(domain, each) for each in tasks]
+    judged = [Judged(making.candidate(domain, each)) for each in tasks]
+    for each in judged if making.pairs is not None else ():
+        each.note(SECOND_MODEL, PASSED)  # before a pair was dealt
     program = PROGRAMS.get(str(domain.lineage.get("generator")))
-    judged: list[Judged[DomainTask]] = []
     async with Toolkit(domain) as toolkit:
         context = GateContext(domain, toolkit, None if program is None else program.solve)
-        for start in range(0, len(every), BATCH):
-            judged += await _judge(every[start : start + BATCH], context, making.pairs is not None)
-    shutil.rmtree(out, ignore_errors=True)
-    write_instance(out, domain, [each.task for each in judged if each.reason is None], judged)
-    collected.take(out, number)
+        for start in range(0, len(judged), BATCH):
+            await run_gates(judged[start : start + BATCH], PREFERENCE_GATES.values(), context)
+            context.replays.clear()
+    return write_domain_part(out, domain, judged)
 
 
-async def _judge(
-    tasks: Sequence[DomainTask], context: GateContext, is_by_teacher: bool
-) -> list[Judged[DomainTask]]:
-    """Show candidates to the gates; a teacher's pairs have passed the second model before."""
-    judged = [Judged(task) for task in tasks]
-    for each in judged if is_by_teacher else ():
-        each.note(SECOND_MODEL, PASSED)
-    await run_gates(judged, PREFERENCE_GATES.values(), context)
-    context.replays.clear()
-    return judged
+@dataclass(frozen=True)
+class _RefusedPair:
+    """A pair that a gate refused before it became a task."""
+
+    gate: str
+    shown: str
+
+    @property
+    def task_id(self) -> str:
+        """Content hash."""
+        return artifact_id("pair", [self.gate, self.shown])
+
+    def as_json(self) -> str:
+        """What its row is made of."""
+        return json.dumps({"shown": self.shown})
 
 
-def _add_rejects(rejects: Sequence[Reject], collected: Collected) -> None:
-    """Rows of pairs that were refused: they became no task, and are kept with the reason."""
-    at = now()
-    tasks: list[dict[str, Any]] = []
-    verdicts: list[dict[str, Any]] = []
-    for gate, shown, reason in rejects:
-        task_id = artifact_id("pair", [gate, shown])
-        split = _split_of(shown)
-        tasks.append(
-            {"task_id": task_id, "family": "preferences", "template": "pair", "split": split,
-             "question": shown, "answer": "", "slots": "{}", "sources": [], "difficulty": None,
-             "status": "rejected", "reason": f"{gate}: {reason}", "gated_at": at}
-        )  # fmt: skip
-        verdicts.append(
-            {"task_id": task_id, "gate": gate, "position": POSITIONS[gate], "passed": False,
-             "reason": reason, "measured": None, "gated_at": at}
-        )  # fmt: skip
-        collected.candidates += 1
-        collected.dropped[gate] += 1
-    if tasks:
-        collected.keep_rows(to_arrow("tasks", tasks), to_arrow("gate_verdicts", verdicts))
+def _refused(reject: Reject) -> Judged[_RefusedPair]:
+    gate, shown, reason = reject
+    return Judged(_RefusedPair(gate, shown), [gate], [None], reason)
 
 
 def _split_of(shown: str) -> str:

@@ -6,7 +6,7 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.synthesis.skills.levels import level_of as level_of
-    from tutti.tasks.synthesis.skills.making import make_labelled_set as make_labelled_set
+    from tutti.tasks.synthesis.skills.making import LabelSource as LabelSource
     from tutti.tasks.synthesis.skills.request import LabelRequest as LabelRequest
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import NewCatalog
 from tests.synthesis.documents.corpora import index_of, write_files
 from tests.synthesis.documents.searching import searching
+from tests.synthesis.made import made_set
 from tutti import storage
 from tutti.tasks.agents import (
     AttemptLimits,
@@ -33,7 +34,7 @@ from tutti.tasks.sweeps.spec import Suite, with_fields
 from tutti.tasks.synthesis import DocumentsRequest, document_benchmark
 from tutti.tasks.synthesis.documents.benchmark import read_questions
 from tutti.tasks.synthesis.documents.from_passages import solve
-from tutti.tasks.synthesis.documents.making import make_document_set
+from tutti.tasks.synthesis.documents.making import PassageSource
 
 
 @pytest.fixture
@@ -53,7 +54,9 @@ def index(tmp_path: Path, catalog: storage.Catalog) -> Path:
 
 def made(index: Path, catalog: storage.Catalog, **more: int) -> tuple[str, Path]:
     """A set's id and folder."""
-    task_set = make_document_set(DocumentsRequest(index=str(index), size=15, **more), catalog)
+    task_set = made_set(
+        PassageSource(DocumentsRequest(index=str(index), size=15, **more), catalog), catalog
+    )
     entry = catalog.artifact(task_set)
     assert entry is not None
     return task_set, entry["path"]

@@ -11,13 +11,13 @@ from tests.conftest import NewCatalog
 from tests.synthesis.documents.corpora import ROOMS, index_of, write_files
 from tutti import storage
 from tutti.tasks.retrieval import IndexSpec, Passage, build_index
-from tutti.tasks.synthesis.documents import gathering
+from tutti.tasks.synthesis.documents import judging
 from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
 from tutti.tasks.synthesis.documents.from_passages import GAP
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.gates.parses import shown_of
-from tutti.tasks.synthesis.documents.gathering import judge
+from tutti.tasks.synthesis.documents.judging import judge
 from tutti.tasks.synthesis.documents.making import candidates_of
 from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.wording import spaced
@@ -121,17 +121,17 @@ def _usual(task: DocumentTask, corpus: Corpus) -> QuestionContext:
 def test_no_good_question_is_dropped(corpus: Corpus) -> None:
     good = candidates_of(corpus, 0)
     assert len(good) == 36
-    assert [row["reason"] for row in judge(good, context_of(corpus)) if not row["accepted"]] == []
+    assert {each.reason for each in judge(good, context_of(corpus))} == {None}
 
 
 @pytest.mark.parametrize("name", DOCUMENT_GATES)
 def test_twenty_defects_are_caught_by_their_gate_and_missed_without_it(
     name: str, corpus: Corpus, twins: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [row for context, tasks in planted(name, corpus, twins) for row in judge(tasks, context)]
-    assert len(rows) == COUNT
-    assert [row for row in rows if row["accepted"] or row["gates"][-1] != name] == []
+    found = [x for context, tasks in planted(name, corpus, twins) for x in judge(tasks, context)]
+    assert len(found) == COUNT
+    assert [x for x in found if x.reason is None or x.gates[-1] != name] == []
     others = {each: gate for each, gate in DOCUMENT_GATES.items() if each != name}
-    monkeypatch.setattr(gathering, "DOCUMENT_GATES", others)
-    rows = [row for context, tasks in planted(name, corpus, twins) for row in judge(tasks, context)]
-    assert any(row["accepted"] for row in rows), "the gate is not needed"
+    monkeypatch.setattr(judging, "DOCUMENT_GATES", others)
+    found = [x for context, tasks in planted(name, corpus, twins) for x in judge(tasks, context)]
+    assert any(x.reason is None for x in found), "the gate is not needed"

@@ -13,7 +13,7 @@ from tutti.tasks.retrieval import IndexSpec, Passage, build_index
 from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
-from tutti.tasks.synthesis.documents.gathering import judge
+from tutti.tasks.synthesis.documents.judging import judge
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_question_is_shown_to_no_gate_after_the_one_that_rejects_it(
     tasks = [*examples.good, *examples.bad]
     context.note(tasks)
     names = list(DOCUMENT_GATES)
-    for row in judge(tasks, context):
+    for row in (each.as_row() for each in judge(tasks, context)):
         assert row["gates"] == names[: len(row["gates"])]
         assert len(row["measured"]) == len(row["gates"])
         assert row["accepted"] == (not row["reason"])

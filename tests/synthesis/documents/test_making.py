@@ -2,9 +2,8 @@
 the same bytes again, goes on after a kill, and says what is wrong with an index."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,17 +11,20 @@ from hypothesis import strategies as st
 
 from tests.conftest import NewCatalog
 from tests.synthesis.documents.corpora import index_of, write_files
+from tests.synthesis.made import made_set
 from tutti import storage
 from tutti.errors import UsageError
 from tutti.tasks.agents.toolbox import RESULTS_PER_SEARCH
 from tutti.tasks.retrieval import MANIFEST, Passage, build_index
-from tutti.tasks.synthesis import DocumentsRequest, NothingMade, count_gates, plan_document_set
-from tutti.tasks.synthesis.documents import gathering, making
+from tutti.tasks.synthesis import DocumentsRequest, count_gates, plan_document_set
+from tutti.tasks.synthesis.documents import judging, making
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
-from tutti.tasks.synthesis.documents.gathering import Gathering, judge, splits_of
-from tutti.tasks.synthesis.documents.making import make_document_set
+from tutti.tasks.synthesis.documents.judging import judge, splits_of
+from tutti.tasks.synthesis.documents.making import PassageSource
 from tutti.tasks.synthesis.documents.question import DocumentTask
+from tutti.tasks.task_sets import Judged, NothingMade, SetInMaking
+from tutti.tasks.task_sets import make as make_module
 
 
 @pytest.fixture
@@ -41,8 +43,8 @@ def test_a_set_has_its_sources_its_verdicts_and_its_index(
 ) -> None:
     shown = []
     request = DocumentsRequest(index=index, size=15, seed=3)
-    made = make_document_set(request, catalog, (), lambda *seen: shown.append(seen))
-    assert make_document_set(request, catalog) == made and shown[-1][:2] == (15, 15)
+    made = made_set(PassageSource(request, catalog), catalog, lambda *seen: shown.append(seen))
+    assert made_set(PassageSource(request, catalog), catalog) == made and shown[-1][:2] == (15, 15)
     entry = catalog.artifact(made)
     assert entry is not None and entry["detail"]["index_id"] in catalog.parents(made)
     lines = [json.loads(x) for x in (entry["path"] / "questions.jsonl").read_text().splitlines()]
@@ -78,12 +80,14 @@ def test_the_same_request_gives_the_same_bytes(tmp_path: Path, new_catalog: NewC
             folder = index_of(files, catalog)
             index_id = json.loads((folder / MANIFEST).read_text())["index_id"]
             named = str(folder) if name == "a" else index_id.removeprefix("index:")
-            made = make_document_set(DocumentsRequest(index=named, size=9), catalog)
+            made = made_set(PassageSource(DocumentsRequest(index=named, size=9), catalog), catalog)
             entry = catalog.artifact(made)
             assert entry is not None
             files_of = sorted(each for each in entry["path"].iterdir())
             found.append((made, [(each.name, each.read_bytes()) for each in files_of]))
-            other = make_document_set(DocumentsRequest(index=named, size=9, seed=1), catalog)
+            other = made_set(
+                PassageSource(DocumentsRequest(index=named, size=9, seed=1), catalog), catalog
+            )
             assert other != made
     assert found[0] == found[1]
 
@@ -95,37 +99,35 @@ def test_a_run_that_was_killed_goes_on(
     makes."""
     monkeypatch.setattr(making, "BATCH", 4)
     request = DocumentsRequest(index=index, size=14)
-    taken = Gathering.take
-    batches: list[Sequence[DocumentTask]] = []
+    taken = SetInMaking.take
 
-    def take(self: Gathering, batch: Sequence[DocumentTask]) -> None:
-        if len(batches) == 2:
+    def take(self: SetInMaking, folder: Path) -> None:
+        taken(self, folder)
+        if len(self.parts) == 2:
             raise KeyboardInterrupt
-        batches.append(batch)
-        taken(self, batch)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Gathering, "take", take)
+        patched.setattr(SetInMaking, "take", take)
         with pytest.raises(KeyboardInterrupt):
-            make_document_set(request, catalog)
+            made_set(PassageSource(request, catalog), catalog)
     (work,) = catalog.home.artifacts.glob("*.work")
-    kept = {each: each.stat().st_mtime_ns for each in work.glob("judged-*.json")}
+    kept = {each: each.stat().st_mtime_ns for each in work.glob("judged-*")}
     assert len(kept) == 2
     judged: list[int] = []
 
-    def count(tasks: list[DocumentTask], context: QuestionContext) -> list[dict[str, Any]]:
+    def count(tasks: list[DocumentTask], context: QuestionContext) -> list[Judged[DocumentTask]]:
         judged.append(len(tasks))
         return judge(tasks, context)
 
-    monkeypatch.setattr(gathering, "judge", count)
-    made = make_document_set(request, catalog)
+    monkeypatch.setattr(judging, "judge", count)
+    made = made_set(PassageSource(request, catalog), catalog)
     rows = storage.query("select count(*) as n from tasks", catalog.home)[0]["n"]
     assert sum(judged) < rows, "what was judged before is in the set"
     entry = catalog.artifact(made)
     assert entry is not None
     before = (entry["path"] / "questions.jsonl").read_bytes()
-    monkeypatch.setattr(making, "find_task_set", lambda *_: None)
-    assert make_document_set(request, catalog) == made
+    monkeypatch.setattr(make_module, "find_task_set", lambda *_: None)
+    assert made_set(PassageSource(request, catalog), catalog) == made
     assert (entry["path"] / "questions.jsonl").read_bytes() == before
 
 
@@ -133,7 +135,7 @@ def test_too_few_questions_are_told_with_what_is_there(
     index: str, catalog: storage.Catalog
 ) -> None:
     with pytest.raises(NothingMade, match=r"of 500 questions passed .* --size \d+ makes these"):
-        make_document_set(DocumentsRequest(index=index, size=500), catalog)
+        made_set(PassageSource(DocumentsRequest(index=index, size=500), catalog), catalog)
     assert not list(catalog.home.artifacts.glob("*.work"))
     plan = plan_document_set(DocumentsRequest(index=index, size=500), catalog)
     assert plan.documents == 12 and plan.candidates == 36 and plan.possible < 500
@@ -148,7 +150,7 @@ def test_the_source_is_found_where_the_agents_tool_shows_it() -> None:
 def test_documents_without_a_sentence_to_ask_about(catalog: storage.Catalog) -> None:
     built = build_index([Passage("a", "Nothing here.", "A", "a")], catalog)
     with pytest.raises(NothingMade, match="none of the sentences of its 1 passages"):
-        make_document_set(DocumentsRequest(index=str(built)), catalog)
+        made_set(PassageSource(DocumentsRequest(index=str(built)), catalog), catalog)
 
 
 def test_what_is_wrong_with_an_index_is_told(
@@ -164,13 +166,13 @@ def test_what_is_wrong_with_an_index_is_told(
     }
     for named, words in cases.items():
         with pytest.raises(UsageError, match=words):
-            make_document_set(DocumentsRequest(index=named), catalog)
+            made_set(PassageSource(DocumentsRequest(index=named), catalog), catalog)
     (Path(index) / "documents.jsonl").unlink()
     with pytest.raises(UsageError, match=r"no stored passages \(documents\.jsonl is missing\)"):
-        make_document_set(DocumentsRequest(index=index_id), catalog)
+        made_set(PassageSource(DocumentsRequest(index=index_id), catalog), catalog)
     (Path(index) / MANIFEST).unlink()
     with pytest.raises(UsageError, match="its stored passages are gone"):
-        make_document_set(DocumentsRequest(index=index_id), catalog)
+        made_set(PassageSource(DocumentsRequest(index=index_id), catalog), catalog)
 
 
 @given(st.lists(st.text(max_size=8), max_size=12, unique=True))

@@ -3,9 +3,11 @@
 No strong model was reached: the answers are hand-written, in the API's form.
 """
 
+import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -17,12 +19,12 @@ from tests.synthesis.teacher.scripted_endpoint import Raw, ScriptedEndpoint, ser
 from tutti import storage
 from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.retrieval import Passage
-from tutti.tasks.synthesis import DocumentsRequest, NothingMade, count_gates, plan_by_teacher
+from tutti.tasks.synthesis import DocumentsRequest, TeacherPool, count_gates, plan_by_teacher
 from tutti.tasks.synthesis.documents.corpus import open_corpus
 from tutti.tasks.synthesis.documents.sentences import sentences_of
-from tutti.tasks.synthesis.documents.teacher_set import make_document_set_by_teacher, parts_of
-from tutti.tasks.synthesis.making.by_teacher import TeacherSet
-from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherEndpoint, TeacherPrices
+from tutti.tasks.synthesis.documents.teacher_set import TeacherPassageSource, parts_of
+from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherBudget, TeacherEndpoint, TeacherPrices
+from tutti.tasks.task_sets import NothingMade, make_set
 
 
 @pytest.fixture
@@ -64,12 +66,22 @@ def script_of(index: str, catalog: storage.Catalog) -> dict[str, list[Any]]:
     return script
 
 
+class TeacherSet(NamedTuple):
+    """What came of a request."""
+
+    task_set_id: str
+    spent: str
+
+
 async def made(
     endpoint: ScriptedEndpoint, catalog: storage.Catalog, index: str, **more: Any
 ) -> TeacherSet:
     where = TeacherEndpoint(endpoint.url, "m", call_s=5.0, retry=QUICK)
     request = DocumentsRequest(index=index, teacher="big", **{"size": 10, **more})
-    return await make_document_set_by_teacher(request, where, None, catalog)
+    pool = TeacherPool([where], [None], TeacherBudget(request.usd, request.calls))
+    pool = replace(pool, concurrency=request.concurrency)
+    source = await asyncio.to_thread(TeacherPassageSource, request, pool, catalog)
+    return TeacherSet(await make_set(source, catalog), source.spent)
 
 
 async def test_its_questions_pass_the_gates_and_are_a_set(

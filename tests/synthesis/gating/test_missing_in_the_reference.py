@@ -13,6 +13,7 @@ from tests.conftest import NewCatalog
 from tests.synthesis.domains.tau2_double import loaded
 from tests.synthesis.gating.defects import DEFECTS, MARK, Defect, DefectiveLending
 from tests.synthesis.lending import Lending
+from tests.synthesis.made import made_set
 from tests.synthesis.making.measured import Attempt, enter, lending_set, verdicts
 from tests.synthesis.teacher.conftest import NewTeacher, new_teacher
 from tests.synthesis.teacher.lending import BRANCH, SCRIPT, SIZES, TOOLS
@@ -22,12 +23,12 @@ from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder, write_
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateContext
 from tutti.tasks.synthesis.making import band
-from tutti.tasks.synthesis.making.band import BandRequest, keep_in_band
-from tutti.tasks.synthesis.making.make import make_domain_set
+from tutti.tasks.synthesis.making.band import BandRequest, BandSource
+from tutti.tasks.synthesis.making.by_program import DomainSource
 from tutti.tasks.synthesis.making.request import DomainRequest
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.teacher import Chain, TeacherFailed, TeacherRequest, chain
-from tutti.tasks.task_sets import PASSED, Verdict
+from tutti.tasks.task_sets import PASSED, Verdict, make_set
 
 __all__ = ["new_teacher"]
 ROWS = "select task_id, status, reason, difficulty from tasks where task_set_id = $id"
@@ -56,7 +57,7 @@ def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog
 def made(catalog: storage.Catalog, size: int) -> tuple[str, dict[str, tuple[str, str]]]:
     """A set, and (status, reason) of its tasks with the defect."""
     request = DomainRequest(domain="lending", size=size, instance_tasks=size)
-    task_set = make_domain_set(request, catalog)
+    task_set = made_set(DomainSource(request), catalog)
     rows = storage.query(ROWS, catalog.home, {"id": task_set})
     marked = [row for row in rows if MARK in json.loads(row["difficulty"])]
     return task_set, {row["task_id"]: (row["status"], row["reason"]) for row in marked}
@@ -135,13 +136,16 @@ async def test_what_no_model_solves_in_eight_attempts(
         [Attempt(t, "", correct=n == 7 and t is tasks[0]) for t in tasks for n in range(8)],
     )
     request = BandRequest(task_set=task_set, low=0.01, high=1.0, k=8)
-    found = verdicts(catalog, keep_in_band(request, catalog))
+    found = verdicts(catalog, await make_set(BandSource(request, catalog), catalog))
     passed = [found[task.task_id]["passed"] for task in tasks]
     assert passed == [True, False, False, False]
     why = "pass@8 is 0.00 (0 of 8 attempts solved it), not 0.01 to 1"
     assert {row["reason"] for row in found.values() if not row["passed"]} == {why}
     monkeypatch.setattr(band, "judged", lambda rate, request: PASSED)
-    assert all(row["passed"] for row in verdicts(catalog, keep_in_band(request, catalog)).values())
+    assert all(
+        row["passed"]
+        for row in verdicts(catalog, await make_set(BandSource(request, catalog), catalog)).values()
+    )
 
 
 async def test_a_teachers_code_that_was_never_run(

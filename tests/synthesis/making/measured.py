@@ -1,6 +1,5 @@
 """A made set with attempts on record, as a sweep leaves them."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +7,9 @@ from typing import Any
 
 from tutti import storage
 from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder
-from tutti.tasks.synthesis.making.make import make_domain_set
+from tutti.tasks.synthesis.making.by_program import DomainSource
 from tutti.tasks.synthesis.making.request import DomainRequest
+from tutti.tasks.task_sets import make_set
 
 Call = tuple[str, dict[str, Any], Any]
 """(tool, arguments, result)"""
@@ -29,7 +29,7 @@ class Attempt:
 async def lending_set(catalog: storage.Catalog, size: int = 6) -> tuple[str, list[DomainTask]]:
     """A set of the lending desk, and its tasks."""
     request = DomainRequest(domain="lending", size=size)
-    made = await asyncio.to_thread(make_domain_set, request, catalog)
+    made = await make_set(DomainSource(request), catalog)
     (folder,) = catalog.home.artifact_folder(made).glob("lending-*")
     return made, list(read_domain_folder(folder)[1])
 

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from tests.synthesis.lending import Lending
 from tests.synthesis.making.measured import Attempt, Call, enter, lending_set, verdicts
 from tutti import storage
-from tutti.errors import UsageError
 from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder
 from tutti.tasks.synthesis.making.agreement import (
     GOLDEN,
     AgreementRequest,
+    AgreementSource,
     Solution,
     agreed,
-    keep_agreed,
     solution,
 )
+from tutti.tasks.task_sets import NothingMade, make_set
 
 RIGHT = Solution(GOLDEN, GOLDEN)
 
@@ -57,7 +57,9 @@ async def test_what_becomes_of_each_task(catalog: storage.Catalog) -> None:
         )
     ] * 4
     enter(catalog, [*right, *other, *every, *few, *wrong_words])
-    kept = await keep_agreed(AgreementRequest(task_set=made, models=("m",)), catalog)
+    kept = await make_set(
+        AgreementSource(AgreementRequest(task_set=made, models=("m",)), catalog), catalog
+    )
     found = verdicts(catalog, kept)
     assert {row["gate"] for row in found.values()} == {"agreement"}
     assert (found[good.task_id]["passed"], found[good.task_id]["measured"]) == (True, 0.75)
@@ -71,7 +73,12 @@ async def test_what_becomes_of_each_task(catalog: storage.Catalog) -> None:
     assert found[silent.task_id]["reason"] == why
     entry = catalog.artifact(kept)
     assert entry is not None and entry["detail"]["asked"]["least"] == 0.6
-    assert await keep_agreed(AgreementRequest(task_set=made, models=("m",)), catalog) == kept
+    assert (
+        await make_set(
+            AgreementSource(AgreementRequest(task_set=made, models=("m",)), catalog), catalog
+        )
+        == kept
+    )
 
 
 async def test_an_end_state_that_is_not_known_is_no_solution(catalog: storage.Catalog) -> None:
@@ -80,7 +87,9 @@ async def test_an_end_state_that_is_not_known_is_no_solution(catalog: storage.Ca
     name, arguments, loan = extended(catalog, made, task, 1)
     drifted = Attempt(task, "done", [(name, arguments, loan | {"days": 77})])
     enter(catalog, [drifted] * 4 + [Attempt(other, "done", correct=True)] * 4)
-    found = verdicts(catalog, await keep_agreed(AgreementRequest(task_set=made), catalog))
+    found = verdicts(
+        catalog, await make_set(AgreementSource(AgreementRequest(task_set=made), catalog), catalog)
+    )
     why = found[task.task_id]["reason"]
     assert why.startswith(
         "0 attempts on record; agreement needs 4; an end state is not known: call 1"
@@ -89,8 +98,8 @@ async def test_an_end_state_that_is_not_known_is_no_solution(catalog: storage.Ca
 
 async def test_where_none_agrees_no_set_is_made(catalog: storage.Catalog) -> None:
     made, _ = await lending_set(catalog, 2)
-    with pytest.raises(UsageError, match=r"no task passes agreement; .* agreement needs 4"):
-        await keep_agreed(AgreementRequest(task_set=made), catalog)
+    with pytest.raises(NothingMade, match=r"no task passes agreement; .* agreement needs 4"):
+        await make_set(AgreementSource(AgreementRequest(task_set=made), catalog), catalog)
 
 
 @given(st.lists(st.sampled_from("gabc"), min_size=2, max_size=9), st.floats(0.01, 1.0))

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 
 from tests.conftest import NewCatalog
 from tests.synthesis.lending import Lending
+from tests.synthesis.made import made_set
 from tutti import storage
 from tutti.errors import UsageError
 from tutti.tasks.synthesis.domains import read_domain_folder
-from tutti.tasks.synthesis.making.band import BandRequest, Rate, keep_in_band, pass_at_k
-from tutti.tasks.synthesis.making.make import make_domain_set
+from tutti.tasks.synthesis.making.band import BandRequest, BandSource, Rate, pass_at_k
+from tutti.tasks.synthesis.making.by_program import DomainSource
 from tutti.tasks.synthesis.making.request import DomainRequest
 from tutti.tasks.synthesis.programs import PROGRAMS
+from tutti.tasks.task_sets import NothingMade
 
 
 @given(st.integers(1, 8), st.data())
@@ -37,7 +39,7 @@ def measured(
     more attempt failed for infrastructure reasons, and another model solved all."""
     monkeypatch.setitem(PROGRAMS, "lending", Lending())
     with new_catalog(storage.Home(tmp_path / "store")) as catalog:
-        made = make_domain_set(DomainRequest(domain="lending", size=6), catalog)
+        made = made_set(DomainSource(DomainRequest(domain="lending", size=6)), catalog)
         (folder,) = catalog.home.artifact_folder(made).glob("lending-*")
         ids = [task.task_id for task in read_domain_folder(folder)[1]]
         rows: list[dict[str, Any]] = []
@@ -62,8 +64,8 @@ def test_the_band_keeps_what_is_sometimes_solved(
 ) -> None:
     catalog, made, ids = measured
     asked = BandRequest(task_set=made, low=0.25, high=0.75, models=("m",))
-    kept = keep_in_band(asked, catalog)
-    assert keep_in_band(asked, catalog) == kept
+    kept = made_set(BandSource(asked, catalog), catalog)
+    assert made_set(BandSource(asked, catalog), catalog) == kept
     (folder,) = catalog.home.artifact_folder(kept).glob("lending-*")
     assert {task.task_id for task in read_domain_folder(folder)[1]} == set(ids[1:4])
     rows = storage.query(
@@ -86,7 +88,7 @@ def test_an_empty_band_and_an_unknown_set_are_said(
     measured: tuple[storage.Catalog, str, list[str]],
 ) -> None:
     catalog, made, _ = measured
-    with pytest.raises(UsageError, match=r"no task passes pass_at_k; .* pass@9 needs 9"):
-        keep_in_band(BandRequest(task_set=made, k=9), catalog)
+    with pytest.raises(NothingMade, match=r"no task passes pass_at_k; .* pass@9 needs 9"):
+        made_set(BandSource(BandRequest(task_set=made, k=9), catalog), catalog)
     with pytest.raises(UsageError, match="no task set 'task_set:9' of a domain"):
-        keep_in_band(BandRequest(task_set="task_set:9"), catalog)
+        made_set(BandSource(BandRequest(task_set="task_set:9"), catalog), catalog)

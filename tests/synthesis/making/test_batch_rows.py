@@ -15,7 +15,7 @@ from tutti import storage
 from tutti.errors import UsageError
 from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.serving import Model
-from tutti.tasks.synthesis import TeacherSetRequest, make_teacher_set
+from tutti.tasks.synthesis import TeacherDomainSource, TeacherPool, TeacherSetRequest
 from tutti.tasks.synthesis.making.batch_rows import BatchRecorder
 from tutti.tasks.synthesis.teacher import (
     BatchCall,
@@ -25,6 +25,7 @@ from tutti.tasks.synthesis.teacher import (
 )
 from tutti.tasks.synthesis.teacher.client import ProviderAddress
 from tutti.tasks.synthesis.teacher.reading import TeacherAnswer
+from tutti.tasks.task_sets import make_set
 
 REQUEST = TeacherSetRequest(
     topic="the desk of a small library", teacher="big", batch=True, evolutions=0, **SIZES
@@ -58,9 +59,10 @@ async def test_a_sets_batches_are_on_record_and_priced(catalog: storage.Catalog)
             retry=QUICK,
             batch=ProviderAddress(provider.url, "key"),
         )
-        made = await make_teacher_set(REQUEST, where, PRICES, catalog)
+        pool = TeacherPool([where], [PRICES], concurrency=REQUEST.concurrency)
+        made = await make_set(TeacherDomainSource(REQUEST, pool, catalog), catalog)
         batched = [name for name, _, _ in provider.asked]
-    assert catalog.artifact(made.task_set_id) is not None and not gateway.batches
+    assert catalog.artifact(made) is not None and not gateway.batches
     assert batched and all(name.startswith("batch:") for name in batched)
     rows = storage.query(CALLS, catalog.home)
     assert len(rows) == len(batched) == len({row["call_id"] for row in rows})

@@ -11,9 +11,10 @@ from tests.synthesis.teacher.conftest import QUICK
 from tests.synthesis.teacher.scripted_endpoint import Raw, ScriptedEndpoint, serving
 from tutti import storage
 from tutti.tasks.synthesis.domains import DomainTask
-from tutti.tasks.synthesis.making.judging import JudgeAnswer, JudgeRequest, keep_judged
-from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherEndpoint, TeacherFailed
-from tutti.tasks.task_sets import PASSED
+from tutti.tasks.synthesis.making.judging import JudgeAnswer, JudgedSource, JudgeRequest
+from tutti.tasks.synthesis.making.teachers import TeacherPool
+from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherBudget, TeacherEndpoint, TeacherFailed
+from tutti.tasks.task_sets import PASSED, make_set
 
 YES = {"is_natural": True, "is_consistent": True, "reason": ""}
 NO = {"is_natural": True, "is_consistent": False, "reason": "Nobody asked for that book."}
@@ -31,7 +32,9 @@ async def judged(
 ) -> tuple[str, str]:
     where = TeacherEndpoint(endpoint.url, "m", call_s=5.0, retry=QUICK, role="judge")
     request = JudgeRequest(task_set=task_set, judge="big", calls=calls, concurrency=1)
-    return await keep_judged(request, where, None, catalog)
+    pool = TeacherPool([where], [None], TeacherBudget(calls=calls), request.concurrency)
+    source = JudgedSource(request, pool, catalog)
+    return await make_set(source, catalog), source.spent
 
 
 async def test_no_drops_and_an_answer_without_a_verdict_does_not_pass(
@@ -51,7 +54,7 @@ async def test_no_drops_and_an_answer_without_a_verdict_does_not_pass(
     why = found[tasks[1].task_id]["reason"]
     assert why == "not consistent: Nobody asked for that book."
     assert found[tasks[2].task_id]["reason"].startswith("error: no verdict: teacher: judge-")
-    assert again == (kept, "nothing: the set was there") and spent.endswith("unknown cost)")
+    assert again == (kept, "") and spent.endswith("unknown cost)")
     assert roles == {"judge"}
     assert "extend_loan(" in prompt and tasks[0].scenario.reason in prompt
     assert max(endpoint.answered.values()) == 1

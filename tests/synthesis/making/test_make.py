@@ -9,15 +9,18 @@ import pytest
 
 from tests.conftest import NewCatalog
 from tests.synthesis.lending import Lending
+from tests.synthesis.made import made_set
 from tutti import storage
 from tutti.tasks.benchmarks import Source
 from tutti.tasks.synthesis.domains import domain_benchmark, read_domain_folder
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.synthesis.making import collected, instance
+from tutti.tasks.synthesis.making import instance
 from tutti.tasks.synthesis.making import workers as workers_
-from tutti.tasks.synthesis.making.make import make_domain_set
-from tutti.tasks.synthesis.making.request import DomainRequest, NothingMade
+from tutti.tasks.synthesis.making.by_program import DomainSource
+from tutti.tasks.synthesis.making.request import DomainRequest
 from tutti.tasks.synthesis.programs import PROGRAMS
+from tutti.tasks.task_sets import NothingMade
+from tutti.tasks.task_sets import make as make_module
 
 GROUPS = "select status, count(*) as n from tasks where task_set_id = $id group by all order by all"
 
@@ -48,7 +51,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 def test_every_candidate_has_a_row_and_every_gate_a_verdict(catalog: storage.Catalog) -> None:
     """Two databases: 20 tasks over the first, the other 10 over the second."""
-    made = make_domain_set(asked(), catalog)
+    made = made_set(DomainSource(asked()), catalog)
     entry = catalog.artifact(made)
     assert entry is not None and entry["detail"]["accepted"] == 30
     assert entry["detail"]["candidates"] == 30 and not entry["detail"]["dropped"]
@@ -64,7 +67,7 @@ def test_every_candidate_has_a_row_and_every_gate_a_verdict(catalog: storage.Cat
 
 def test_a_wrong_candidate_is_dropped_with_its_gate_and_reason(catalog: storage.Catalog) -> None:
     """Every tenth candidate says another number of days than its golden calls give."""
-    made = make_domain_set(asked(knobs={"wrong": 1}), catalog)
+    made = made_set(DomainSource(asked(knobs={"wrong": 1})), catalog)
     rows = storage.query(
         "select reason from tasks where status = 'rejected' and task_set_id = $id",
         catalog.home,
@@ -80,12 +83,12 @@ def test_a_wrong_candidate_is_dropped_with_its_gate_and_reason(catalog: storage.
 def test_the_same_request_is_the_same_set_and_another_seed_is_not(
     catalog: storage.Catalog, tmp_path: Path, new_catalog: NewCatalog
 ) -> None:
-    made = make_domain_set(asked(), catalog)
-    assert make_domain_set(asked(workers=2), catalog) == made, "found, whatever makes it"
-    other = make_domain_set(asked(seed=1), catalog)
+    made = made_set(DomainSource(asked()), catalog)
+    assert made_set(DomainSource(asked(workers=2)), catalog) == made, "found, whatever makes it"
+    other = made_set(DomainSource(asked(seed=1)), catalog)
     assert other != made
     with new_catalog(storage.Home(tmp_path / "elsewhere")) as another:
-        assert make_domain_set(asked(), another) == made
+        assert made_set(DomainSource(asked()), another) == made
         one, two = (each.home.artifact_folder(made) for each in (catalog, another))
         assert files_of(one) == files_of(two)
 
@@ -104,20 +107,20 @@ def test_a_run_that_was_killed_takes_the_instances_that_are_done(
 
     monkeypatch.setattr(instance, "judge", counted)
     with pytest.raises(KeyboardInterrupt):
-        make_domain_set(asked(), catalog)
-    commit = storage.commit_tables
+        made_set(DomainSource(asked()), catalog)
+    commit = storage.commit
 
     def committed(*arguments: object) -> None:
         commit(*arguments)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(collected, "commit_tables", committed)
+    monkeypatch.setattr(make_module, "commit", committed)
     with pytest.raises(KeyboardInterrupt):
-        make_domain_set(asked(), catalog)
+        made_set(DomainSource(asked()), catalog)
     assert len(judged) == 3, "the first instance was not judged again"
     monkeypatch.undo()
     monkeypatch.setitem(PROGRAMS, "lending", Lending())
-    made = make_domain_set(asked(), catalog)
+    made = made_set(DomainSource(asked()), catalog)
     assert storage.query(GROUPS, catalog.home, {"id": made}) == [{"status": "accepted", "n": 30}]
 
 
@@ -125,8 +128,8 @@ def test_rows_are_committed_some_at_once_and_once_only(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed between two commits, and after the last one."""
-    monkeypatch.setattr(collected, "ROWS_AT_ONCE", 20)
-    commit, done = storage.commit_tables, []
+    monkeypatch.setattr(make_module, "ROWS_AT_ONCE", 20)
+    commit, done = storage.commit, []
 
     def committed(*arguments: object) -> None:
         commit(*arguments)  # type: ignore[arg-type]
@@ -134,11 +137,11 @@ def test_rows_are_committed_some_at_once_and_once_only(
         if len(done) in (1, 3):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(collected, "commit_tables", committed)
+    monkeypatch.setattr(make_module, "commit", committed)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            make_domain_set(asked(size=50), catalog)
-    made = make_domain_set(asked(size=50), catalog)
+            made_set(DomainSource(asked(size=50)), catalog)
+    made = made_set(DomainSource(asked(size=50)), catalog)
     assert len(done) == 3, "20, 20 and 10 tasks"
     assert storage.query(GROUPS, catalog.home, {"id": made}) == [{"status": "accepted", "n": 50}]
     said = storage.query("select gate, count(*) as n from gate_verdicts group by all", catalog.home)
@@ -162,7 +165,7 @@ def test_an_instance_gives_what_is_still_wanted(size: int, each: int, wanted: li
 
 
 @pytest.mark.parametrize("workers", [2, 5])
-def test_processes_begin_no_database_that_is_not_needed(
+async def test_processes_begin_no_database_that_is_not_needed(
     workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """70 tasks of 20 are four databases; a fifth is begun only when they gave too few."""
@@ -177,15 +180,17 @@ def test_processes_begin_no_database_that_is_not_needed(
 
     monkeypatch.setattr(workers_, "_pool", lambda *_: nullcontext(Pool()))
     coming = workers_.instances(asked(size=70, workers=workers), tmp_path, ())
-    assert [next(coming) for _ in range(4)] == [0, 1, 2, 3] and begun == [0, 1, 2, 3]
-    assert next(coming) == 4 and begun == [0, 1, 2, 3, 4]
-    assert next(coming) == 5 and begun == [0, 1, 2, 3, 4, 5, 6], "several, if many gave too few"
-    coming.close()
+    folders = [workers_.instance_folder(tmp_path, number) for number in range(6)]
+    assert [await anext(coming) for _ in range(4)] == folders[:4] and begun == [0, 1, 2, 3]
+    assert await anext(coming) == folders[4] and begun == [0, 1, 2, 3, 4]
+    assert await anext(coming) == folders[5]
+    assert begun == [0, 1, 2, 3, 4, 5, 6], "several, if many gave too few"
+    await coming.aclose()
 
 
 def test_a_set_over_two_databases_is_one_benchmark(catalog: storage.Catalog) -> None:
     """Each item's world has the database that its task is about."""
-    made = make_domain_set(asked(), catalog)
+    made = made_set(DomainSource(asked()), catalog)
     folder = catalog.home.artifact_folder(made)
     splits = {}
     for split in ("train", "validation", "test"):
@@ -203,7 +208,7 @@ def test_a_set_over_two_databases_is_one_benchmark(catalog: storage.Catalog) -> 
 def test_too_few_candidates_are_said(catalog: storage.Catalog) -> None:
     """A domain whose databases have two members each, asked for many tasks."""
     with pytest.raises(NothingMade, match=r"lending: \d+ of 200 tasks .* databases; dropped by"):
-        make_domain_set(asked(size=200, instance_tasks=200, knobs={"members": 2}), catalog)
+        made_set(DomainSource(asked(size=200, instance_tasks=200, knobs={"members": 2})), catalog)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ reject has its reason, and nothing is paid twice.
 No strong model was reached: the answers are hand-written.
 """
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,17 +11,18 @@ import pytest
 from tests.synthesis.teacher.conftest import QUICK
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
-from tutti.tasks.synthesis import DomainRequest, TeacherPool, make_domain_set
+from tutti.tasks.synthesis import DomainRequest, DomainSource, TeacherPool
 from tutti.tasks.synthesis.domains import read_domain_folder
 from tutti.tasks.synthesis.gating.example import EXAMPLE
 from tutti.tasks.synthesis.preferences import (
     PreferenceRequest,
-    make_taught_preference_set,
+    PreferenceSource,
     preference_reason,
 )
 from tutti.tasks.synthesis.preferences.proposing import Pair, pair_reason
 from tutti.tasks.synthesis.teacher import TeacherBudget, TeacherEndpoint
 from tutti.tasks.synthesis.teacher.faults import BudgetSpent
+from tutti.tasks.task_sets import make_set
 
 TOOLS = [each.name for each in EXAMPLE.tools]
 AGREES, DISAGREES = {"agrees": True, "reason": ""}, {"agrees": False, "reason": "It says more."}
@@ -76,17 +76,24 @@ def desk(endpoint: ScriptedEndpoint, **budget: Any) -> TeacherPool:
     return TeacherPool(where, [None, None], TeacherBudget(**budget), concurrency=1)
 
 
+async def taught(
+    request: PreferenceRequest, teachers: TeacherPool, catalog: storage.Catalog
+) -> tuple[str, str]:
+    source = PreferenceSource(request, catalog, teachers)
+    return await make_set(source, catalog), source.spent
+
+
 async def request_of(catalog: storage.Catalog) -> PreferenceRequest:
     asked = DomainRequest(domain="lending", size=40)
-    made = await asyncio.to_thread(make_domain_set, asked, catalog)
+    made = await make_set(DomainSource(asked), catalog)
     return PreferenceRequest(task_set=made, teacher="big", checker="other", pairs=8)
 
 
 async def test_only_what_both_let_pass_is_dealt_to_tasks(catalog: storage.Catalog) -> None:
     request = await request_of(catalog)
     async with serving(Endpoint(Script())) as endpoint:
-        made, spent = await make_taught_preference_set(request, desk(endpoint), catalog)
-        again, free = await make_taught_preference_set(request, desk(endpoint), catalog)
+        made, spent = await taught(request, desk(endpoint), catalog)
+        again, free = await taught(request, desk(endpoint), catalog)
         models = {body["model"] for _, body, _ in endpoint.asked}
         assert max(endpoint.answered.values()) == 1
     assert again == made and spent and not free and models == {"a", "b"}
@@ -115,9 +122,9 @@ async def test_a_spent_budget_pays_for_nothing_twice(catalog: storage.Catalog) -
     request = await request_of(catalog)
     async with serving(Endpoint(Script())) as endpoint:
         with pytest.raises(BudgetSpent, match="the budget of 7 calls is spent"):
-            await make_taught_preference_set(request, desk(endpoint, calls=7), catalog)
+            await taught(request, desk(endpoint, calls=7), catalog)
         assert endpoint.calls() == 7
-        await make_taught_preference_set(request, desk(endpoint), catalog)
+        await taught(request, desk(endpoint), catalog)
         assert max(endpoint.answered.values()) == 1
 
 
@@ -129,7 +136,7 @@ async def test_a_task_without_a_fitting_pair_is_dropped_with_the_reason(
     script = Script()
     script["preferences-0"] = [{"items": RIGHT[:1]}]
     async with serving(Endpoint(script)) as endpoint:
-        made, _ = await make_taught_preference_set(request, desk(endpoint), catalog)
+        made, _ = await taught(request, desk(endpoint), catalog)
     rows = storage.query(
         "select split, status, any_value(reason) as reason from tasks where task_set_id = $id "
         "group by all", catalog.home, {"id": made},

@@ -1,6 +1,5 @@
 """A set with preferences: drawn by its seed, gated, run at its own prices, and read by SQL."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -13,20 +12,21 @@ from tutti import storage
 from tutti.errors import UsageError
 from tutti.tasks.agents.orchestrator import AgentFile
 from tutti.tasks.benchmarks import EXPERTS, Source
-from tutti.tasks.synthesis import DomainRequest, make_domain_set
+from tutti.tasks.synthesis import DomainRequest, DomainSource
 from tutti.tasks.synthesis.domains import DomainTask, domain_benchmark, read_domain_folder
 from tutti.tasks.synthesis.domains.domain import PREFERENCE
 from tutti.tasks.synthesis.domains.offer import Preference
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
 from tutti.tasks.synthesis.preferences import (
     PreferenceRequest,
-    make_preference_set,
+    PreferenceSource,
     preference_reason,
 )
 from tutti.tasks.synthesis.preferences.gates import OWN_GATES, fit_reason
 from tutti.tasks.synthesis.preferences.offering import draw_offer, needed_tools, read_vendors
 from tutti.tasks.synthesis.preferences.weights import shape_of
 from tutti.tasks.synthesis.preferences.wordings import read_wordings
+from tutti.tasks.task_sets import make_set
 
 SHOWN = {
     "expert-1": {"prompt": 2.0, "completion": 8.0},
@@ -49,7 +49,7 @@ VERDICTS = (
 
 async def lending_set(catalog: storage.Catalog, **asked: object) -> str:
     request = DomainRequest.model_validate(asked)
-    return await asyncio.to_thread(make_domain_set, request, catalog)
+    return await make_set(DomainSource(request), catalog)
 
 
 def tasks_of(catalog: storage.Catalog, task_set: str) -> list[DomainTask]:
@@ -61,9 +61,11 @@ async def test_every_task_gets_an_offer_that_its_gates_pass(catalog: storage.Cat
     """And the same request the same set; another seed another one."""
     made = await lending_set(catalog, domain="lending", size=30, instance_tasks=20)
     request = PreferenceRequest(task_set=made)
-    kept = await make_preference_set(request, catalog)
-    assert await make_preference_set(request, catalog) == kept
-    other = await make_preference_set(PreferenceRequest(task_set=made, seed=1), catalog)
+    kept = await make_set(PreferenceSource(request, catalog), catalog)
+    assert await make_set(PreferenceSource(request, catalog), catalog) == kept
+    other = await make_set(
+        PreferenceSource(PreferenceRequest(task_set=made, seed=1), catalog), catalog
+    )
     before, after = tasks_of(catalog, made), tasks_of(catalog, kept)
     assert len(after) == 30 and not {t.task_id for t in before} & {t.task_id for t in after}
     offers = [task.offer for task in after]
@@ -84,7 +86,7 @@ async def test_every_task_gets_an_offer_that_its_gates_pass(catalog: storage.Cat
 
 async def test_no_split_has_another_ones_wordings_or_weights(catalog: storage.Catalog) -> None:
     made = await lending_set(catalog, domain="lending", size=60)
-    kept = await make_preference_set(PreferenceRequest(task_set=made), catalog)
+    kept = await make_set(PreferenceSource(PreferenceRequest(task_set=made), catalog), catalog)
     seen: dict[str, dict[str, set[str]]] = {"wording": {}, "shape": {}}
     for task in tasks_of(catalog, kept):
         assert task.offer is not None
@@ -124,7 +126,7 @@ async def test_a_run_offers_the_subset_at_its_prices(catalog: storage.Catalog) -
     """The tools' descriptions have the prices, a call costs them, a malformed one nothing; the
     instruction is in the prompt, solo at the end of the question."""
     made = await lending_set(catalog, domain="lending", size=12)
-    kept = await make_preference_set(PreferenceRequest(task_set=made), catalog)
+    kept = await make_set(PreferenceSource(PreferenceRequest(task_set=made), catalog), catalog)
     folder = catalog.home.artifact_folder(kept)
     by_id = {task.task_id: task for task in tasks_of(catalog, kept)}
     solo = list(domain_benchmark("x", folder, "train", solo=True).load(Source(split="train")))
@@ -157,7 +159,9 @@ async def test_experts_reach_the_run(catalog: storage.Catalog, tmp_path: Path) -
     file = tmp_path / "agent.yaml"
     file.write_text(json.dumps(AGENT))
     made = await lending_set(catalog, domain="lending", size=40)
-    kept = await make_preference_set(PreferenceRequest(task_set=made, agent=str(file)), catalog)
+    kept = await make_set(
+        PreferenceSource(PreferenceRequest(task_set=made, agent=str(file)), catalog), catalog
+    )
     items = domain_benchmark("x", catalog.home.artifact_folder(kept), "train").load(
         Source(split="train")
     )
@@ -187,7 +191,7 @@ def test_a_tool_that_would_spoil_the_task_is_not_preferred() -> None:
 
 async def test_an_unknown_set_and_half_a_teacher_are_refused(catalog: storage.Catalog) -> None:
     with pytest.raises(UsageError, match="no task set 'task_set:9' of a domain"):
-        await make_preference_set(PreferenceRequest(task_set="task_set:9"), catalog)
+        await make_set(PreferenceSource(PreferenceRequest(task_set="task_set:9"), catalog), catalog)
     with pytest.raises(ValueError, match="give both; a second model checks"):
         PreferenceRequest(task_set="x", teacher="big")
     with pytest.raises(ValueError, match="big is the teacher; a second model must check"):

@@ -15,8 +15,8 @@ from tutti.tasks.agents.orchestrator import read_agent
 from tutti.tasks.synthesis import TeacherPool, open_teachers
 from tutti.tasks.synthesis.preferences import (
     PreferenceRequest,
+    PreferenceSource,
     describe_profile,
-    make_preference_set,
     measure_profile,
     read_profile,
     write_profile,
@@ -24,6 +24,7 @@ from tutti.tasks.synthesis.preferences import (
 from tutti.tasks.synthesis.preferences.describing import description_reason
 from tutti.tasks.synthesis.preferences.profile_file import Profile, Rate, Subject
 from tutti.tasks.synthesis.teacher import TeacherEndpoint
+from tutti.tasks.task_sets import make_set
 
 EXPERT = {"model": "big", "prices": {"prompt": 1.0, "completion": 2.0}, "latency_s": 30,
           "skills": "Said before.", "max_tokens": 100}  # fmt: skip
@@ -100,7 +101,7 @@ async def test_the_files_can_be_edited_and_are_taken(
     edited = file.read_text().replace("Attempts that used it", "My own words")
     file.write_text(edited)
     request = PreferenceRequest(task_set=made, measured=file)
-    kept = await make_preference_set(request, catalog)
+    kept = await make_set(PreferenceSource(request, catalog), catalog)
     offers = [task.offer for task in tasks_of(catalog, kept)]
     assert all(offer and "My own words" in offer.about("find_member", "x") for offer in offers)
 

@@ -13,10 +13,11 @@ from tests.synthesis.teacher.conftest import QUICK
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.tasks.synthesis import TeacherPool
-from tutti.tasks.synthesis.skills import LabelRequest, make_labelled_set
+from tutti.tasks.synthesis.skills import LabelRequest, LabelSource
 from tutti.tasks.synthesis.skills.by_teacher import Skill, Skills, skills_reason
 from tutti.tasks.synthesis.teacher import TeacherBudget, TeacherEndpoint, TeacherFailed
 from tutti.tasks.synthesis.teacher.faults import BudgetSpent
+from tutti.tasks.task_sets import make_set
 
 NUMBERED = re.compile(r"^(\d+)\. ", re.MULTILINE)
 LABEL = re.compile(r"^- (.+) \(\d+\)$", re.MULTILINE)
@@ -61,9 +62,9 @@ async def test_a_sample_is_labelled_and_the_rest_assigned(catalog: storage.Catal
     made = await lending_set(catalog, 50)
     request = LabelRequest(task_set=made, teacher="big", sample=30)
     async with serving(endpoint()) as at:
-        labelled = await make_labelled_set(request, catalog, desk(at))
+        labelled = await make_set(LabelSource(request, catalog, desk(at)), catalog)
         calls = at.calls()
-        assert await make_labelled_set(request, catalog, desk(at)) == labelled
+        assert await make_set(LabelSource(request, catalog, desk(at)), catalog) == labelled
         assert at.calls() == calls == 4
     after = tasks_of(catalog, labelled)
     skills = [task.labels["skill"] for task in after]
@@ -83,7 +84,7 @@ async def test_wrong_answers_are_sent_back(catalog: storage.Catalog) -> None:
     wrong = endpoint(label=[short], merge=[twice], assign=[invented])
     async with serving(wrong) as at:
         request = LabelRequest(task_set=made, teacher="big", sample=20)
-        labelled = await make_labelled_set(request, catalog, desk(at))
+        labelled = await make_set(LabelSource(request, catalog, desk(at)), catalog)
         sent = [body["messages"][-1]["content"] for _, body, _ in at.asked]
     assert {task.labels["skill"] for task in tasks_of(catalog, labelled)} == set(MERGED.values())
     for why in ("task 2 must be there once", "belongs to 2 skills", "no skill is called 'New'"):
@@ -95,7 +96,7 @@ async def test_what_the_teacher_does_not_answer_is_unassigned(catalog: storage.C
     invented = {"items": [{"task": n, "name": "New"} for n in range(1, 11)]}
     async with serving(endpoint(assign=[invented, invented])) as at:
         request = LabelRequest(task_set=made, teacher="big", sample=20)
-        labelled = await make_labelled_set(request, catalog, desk(at))
+        labelled = await make_set(LabelSource(request, catalog, desk(at)), catalog)
     skills = [task.labels["skill"] for task in tasks_of(catalog, labelled)]
     assert skills.count("unassigned") == 10
     entry = catalog.artifact(labelled)
@@ -109,14 +110,14 @@ async def test_labels_that_stay_wrong_end_it_and_a_budget_can_go_on(
     request = LabelRequest(task_set=made, teacher="big", sample=20)
     async with serving(endpoint()) as at:
         with pytest.raises(BudgetSpent):
-            await make_labelled_set(request, catalog, desk(at, calls=2))
-        await make_labelled_set(request, catalog, desk(at))
+            await make_set(LabelSource(request, catalog, desk(at, calls=2)), catalog)
+        await make_set(LabelSource(request, catalog, desk(at)), catalog)
         assert max(at.answered.values()) == 1
     short = {"items": [{"task": 1, "name": "even"}]}
     again = LabelRequest(task_set=made, teacher="big", sample=15)
     async with serving(endpoint(label=[short, short])) as at:
         with pytest.raises(TeacherFailed, match="task 2 must be there once"):
-            await make_labelled_set(again, catalog, desk(at))
+            await make_set(LabelSource(again, catalog, desk(at)), catalog)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from tutti.errors import UsageError
 from tutti.tasks.benchmarks import Source, select
 from tutti.tasks.reporting.task_sets.page import build_task_set_report
 from tutti.tasks.synthesis.domains import domain_benchmark
-from tutti.tasks.synthesis.skills import LabelRequest, make_labelled_set
+from tutti.tasks.synthesis.skills import LabelRequest, LabelSource
+from tutti.tasks.task_sets import make_set
 
 BY_SKILL = """
 select s.slots ->> 'skill' as skill, count(*) as n, count(*) filter (a.correct) as solved
@@ -29,8 +30,8 @@ async def test_skills_by_attributes_group_the_attempts(catalog: storage.Catalog)
     rare = min(set(splits), key=splits.count)
     least = splits.count(rare) + 1
     request = LabelRequest(task_set=made, skills=("split",), least_tasks=least)
-    labelled = await make_labelled_set(request, catalog)
-    assert labelled != made and await make_labelled_set(request, catalog) == labelled
+    labelled = await make_set(LabelSource(request, catalog), catalog)
+    assert labelled != made and await make_set(LabelSource(request, catalog), catalog) == labelled
     after = tasks_of(catalog, labelled)
     assert [each.task_id for each in after] == [each.task_id for each in tasks]
     wanted = ["other" if splits.count(each) < least else each for each in splits]
@@ -55,8 +56,12 @@ async def test_levels_are_stored_shown_and_selected(
     enter_attempts(
         catalog, tasks, {hard: [False] * 9, easy: [True] * 9, open_one: [True, False, True]}
     )
-    skills = await make_labelled_set(LabelRequest(task_set=made, skills=("template",)), catalog)
-    labelled = await make_labelled_set(LabelRequest(task_set=skills, difficulty=True), catalog)
+    skills = await make_set(
+        LabelSource(LabelRequest(task_set=made, skills=("template",)), catalog), catalog
+    )
+    labelled = await make_set(
+        LabelSource(LabelRequest(task_set=skills, difficulty=True), catalog), catalog
+    )
     after = tasks_of(catalog, labelled)
     found = [after[n].labels for n in (hard, easy, open_one)]
     assert [each["level"] for each in found] == ["hard", "easy", "unknown"]
@@ -78,21 +83,25 @@ async def test_levels_are_stored_shown_and_selected(
 async def test_more_attempts_make_another_set(catalog: storage.Catalog) -> None:
     made = await lending_set(catalog, 6)
     request = LabelRequest(task_set=made, difficulty=True)
-    first = await make_labelled_set(request, catalog)
-    assert await make_labelled_set(request, catalog) == first
+    first = await make_set(LabelSource(request, catalog), catalog)
+    assert await make_set(LabelSource(request, catalog), catalog) == first
     enter_attempts(catalog, tasks_of(catalog, made), {0: [True] * 9})
-    second = await make_labelled_set(request, catalog)
+    second = await make_set(LabelSource(request, catalog), catalog)
     assert second != first
     of_another = LabelRequest(task_set=made, difficulty=True, models=("other",))
-    assert await make_labelled_set(of_another, catalog) == first, "the same labels"
+    assert await make_set(LabelSource(of_another, catalog), catalog) == first, "the same labels"
 
 
 async def test_what_cannot_be_labelled_is_said(catalog: storage.Catalog) -> None:
     made = await lending_set(catalog, 6)
     with pytest.raises(UsageError, match="--skills colour: no such attribute; there are template"):
-        await make_labelled_set(LabelRequest(task_set=made, skills=("colour",)), catalog)
+        await make_set(
+            LabelSource(LabelRequest(task_set=made, skills=("colour",)), catalog), catalog
+        )
     with pytest.raises(UsageError, match="no task set 'task_set:9' of a domain"):
-        await make_labelled_set(LabelRequest(task_set="task_set:9", difficulty=True), catalog)
+        await make_set(
+            LabelSource(LabelRequest(task_set="task_set:9", difficulty=True), catalog), catalog
+        )
     with pytest.raises(ValueError, match="give one of them"):
         LabelRequest(task_set=made)
     with pytest.raises(ValueError, match="attributes or a teacher, not both"):

@@ -5,6 +5,7 @@ No strong model was reached: the answers are hand-written.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -16,10 +17,11 @@ from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.sandbox import SandboxUnavailable
-from tutti.tasks.synthesis import TeacherSet, TeacherSetRequest, make_teacher_set
+from tutti.tasks.synthesis import TeacherDomainSource, TeacherPool, TeacherSetRequest
 from tutti.tasks.synthesis.domains import Toolkit, read_domain_folder
 from tutti.tasks.synthesis.making.request import SetUnfinished
-from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherEndpoint
+from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherBudget, TeacherEndpoint
+from tutti.tasks.task_sets import make_set
 
 REQUEST = TeacherSetRequest(topic="the desk of a small library", teacher="big", **SIZES)
 STATUS = "select status, count(*) as n from tasks where task_set_id = $id group by all order by all"
@@ -31,11 +33,22 @@ def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog
         yield opened
 
 
+class TeacherSet(NamedTuple):
+    """What came of a request."""
+
+    task_set_id: str
+    spent: str
+
+
 async def made(
     endpoint: ScriptedEndpoint, catalog: storage.Catalog, request: TeacherSetRequest = REQUEST
 ) -> TeacherSet:
     where = TeacherEndpoint(endpoint.url, "m", call_s=5.0, retry=QUICK)
-    return await make_teacher_set(request, where, None, catalog)
+    budget = TeacherBudget(request.usd, request.calls)
+    source = TeacherDomainSource(
+        request, TeacherPool([where], [None], budget, request.concurrency), catalog
+    )
+    return TeacherSet(await make_set(source, catalog), source.spent)
 
 
 async def test_its_tasks_pass_the_gates_and_are_a_set(catalog: storage.Catalog) -> None:

@@ -1,0 +1,224 @@
+"""Makes a task set of what a source proposes: one way for every kind of task.
+
+In: a `Source`, a catalog. Out: an artifact ``task_set:...`` with the source's files, and rows of
+`tasks` and `gate_verdicts` for every candidate. The same request gives the same set; a run that was
+killed goes on after the last part that was judged.
+"""
+
+import asyncio
+import json
+import shutil
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tutti.errors import TuttiError
+from tutti.storage import Catalog, artifact_id, commit, held, query
+from tutti.storage import catalog as cat
+from tutti.tasks.task_sets.parts import read_part, read_verdicts
+from tutti.tasks.task_sets.rows import Row, task_row, verdict_rows
+
+ROWS_AT_ONCE = 10_000
+"""Candidates of one commit: a few MB of Parquet, and some ten times that in memory."""
+SETTINGS = "set.json"
+"""The file of a set that says what it was made by."""
+COUNT = "select count(*) as n from tasks where task_set_id = $id"
+Show = Callable[[int, int, str], None]
+"""(tasks that passed, wanted, what to say)."""
+
+
+class NothingMade(TuttiError, RuntimeError):
+    """Too few candidates passed the gates."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Candidates of a set that the gates have judged."""
+
+    folder: Path
+    candidates: int
+    """As far as they are needed: the first ones of the folder."""
+    accepted: int
+
+
+@dataclass
+class SetInMaking:
+    """A set as far as it is made."""
+
+    size: int | None
+    """Tasks wanted; None: all that pass."""
+    parts: list[Part] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
+    """Task ids."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """By gate."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there are as many as are wanted."""
+        return len(self.accepted) == self.size
+
+    @property
+    def candidates(self) -> int:
+        """Those that were judged."""
+        return sum(part.candidates for part in self.parts)
+
+    def take(self, folder: Path) -> None:
+        """Add a part, up to the last task that is wanted."""
+        before, candidates = len(self.accepted), 0
+        for row in read_verdicts(folder):
+            if self.is_whole:
+                break
+            candidates += 1
+            if row["accepted"]:
+                self.accepted.append(row["task_id"])
+            else:
+                self.dropped[row["gates"][-1]] += 1
+        self.parts.append(Part(folder, candidates, len(self.accepted) - before))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """All candidates, in order."""
+        for part in self.parts:
+            yield from read_part(part.folder, part.candidates)
+
+    def drops(self) -> str:
+        """The gates that dropped most, for people."""
+        return ", ".join(f"{gate} {n}" for gate, n in self.dropped.most_common(3)) or "no drops"
+
+
+class Source:
+    """Where the candidates of a set come from, and what becomes of those that pass."""
+
+    request_hash: str | None = None
+    """Of all that decides what is made; None: the store's attempts decide, too."""
+    work_name: str
+    """Of the folder where it is made: two runs with one name wait for each other."""
+    size: int | None = None
+    """Tasks wanted; None: all that pass."""
+    gates: Sequence[str]
+    """Their names, in the order in which candidates are shown to them."""
+    parents: Sequence[str] = ()
+    """Artifacts that the set is made of."""
+    is_paid = False
+    """Whether a model is asked: its answers are kept where too few candidates passed."""
+    spent = ""
+    """Calls, tokens and USD of this run; empty where nothing was asked."""
+
+    def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
+        """Folders of judged candidates (`write_part`) in their order, each the same in every run;
+        `made` has all that were yielded before. Its end means that there are no more."""
+        raise NotImplementedError
+
+    def columns(self, row: Row) -> dict[str, Any]:
+        """What the row of `tasks` says of a candidate: family, template, question ..."""
+        raise NotImplementedError
+
+    def write(self, made: SetInMaking, folder: Path) -> Any:
+        """Write the set's files into a folder that does not exist, if it has any; returns the
+        content that its id is of."""
+        return sorted(made.accepted)
+
+    def detail(self, made: SetInMaking) -> dict[str, Any]:
+        """What the artifact says of itself: name, asked ..."""
+        raise NotImplementedError
+
+    def too_few(self, made: SetInMaking) -> str:
+        """Why there is no set, and what to do, for people."""
+        what = f"no candidate of {made.candidates} passed the gates"
+        return f"{what}; dropped by {made.drops()}"
+
+
+async def make_set(
+    source: Source, catalog: Catalog, show: Show = lambda done, total, note: None
+) -> str:
+    """Make the set, or find an existing one; returns its id.
+
+    Raises NothingMade, StoreError, and what the source raises.
+    """
+    known = find_task_set(catalog, source.request_hash)
+    if known is not None:
+        return known
+    work = catalog.home.artifacts / f"task_set-{source.work_name}.work"
+    with held(catalog, f"making {work.name}"):  # two would write one folder, and pay twice
+        made = await _gathered(source, work, show)
+        if not made.accepted or not (made.is_whole or source.size is None):
+            if not source.is_paid:
+                shutil.rmtree(work, ignore_errors=True)  # another size is another request
+            raise NothingMade(source.too_few(made))
+        task_set_id = await asyncio.to_thread(_enter, source, made, work / "set", catalog)
+        shutil.rmtree(work)
+    return task_set_id
+
+
+async def _gathered(source: Source, work: Path, show: Show) -> SetInMaking:
+    """The source's parts until there are enough tasks, or no more parts."""
+    made = SetInMaking(source.size)
+    async with aclosing(source.parts(work, made)) as parts:
+        async for folder in parts:
+            made.take(folder)
+            show(len(made.accepted), source.size or made.candidates, made.drops())
+            if made.is_whole:
+                break
+    return made
+
+
+def find_task_set(catalog: Catalog, request_hash: str | None) -> str | None:
+    """The id of the existing task set of a request, or None."""
+    rows = catalog.rows(sa.select(cat.artifacts).where(cat.artifacts.c.kind == "task_set"))
+    for row in rows if request_hash is not None else ():
+        if json.loads(row["detail"])["request"] == request_hash:
+            return str(row["artifact_id"])
+    return None
+
+
+def _enter(source: Source, made: SetInMaking, folder: Path, catalog: Catalog) -> str:
+    """Commit the rows and enter the artifact; one killed in between enters the same again."""
+    shutil.rmtree(folder, ignore_errors=True)
+    content = source.write(made, folder)
+    task_set_id = artifact_id("task_set", content, source.parents)
+    detail = {"request": source.request_hash, **source.detail(made)}
+    detail |= {"accepted": len(made.accepted), "candidates": made.candidates}
+    detail |= {"dropped": dict(made.dropped)}
+    out = catalog.home.artifact_folder(task_set_id) if folder.is_dir() else None
+    if catalog.artifact(task_set_id) is None:  # another request may have made the same tasks
+        if out is not None:
+            (folder / SETTINGS).write_text(json.dumps(detail, indent=1, sort_keys=True) + "\n")
+            shutil.rmtree(out, ignore_errors=True)
+            folder.rename(out)
+        _commit(source, made, task_set_id, catalog)
+    catalog.enter_artifact(task_set_id, detail, source.parents, out)
+    return task_set_id
+
+
+def _commit(source: Source, made: SetInMaking, task_set_id: str, catalog: Catalog) -> None:
+    """Commit the rows, some parts at once; those that a killed run has committed are not committed
+    again."""
+    known = query(COUNT, catalog.home, {"id": task_set_id})[0]["n"]
+    for parts in _at_once(made.parts):
+        count = sum(part.candidates for part in parts)
+        if known >= count:
+            known -= count
+            continue
+        tables: dict[str, list[Mapping[str, Any]]] = {"tasks": [], "gate_verdicts": []}
+        for part in parts:
+            for row in read_part(part.folder, part.candidates):
+                tables["tasks"].append(task_row(row, source.columns(row), task_set_id))
+                tables["gate_verdicts"] += verdict_rows(row, source.gates, task_set_id)
+        commit(catalog, tables)
+
+
+def _at_once(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    """The parts, as many together as have `ROWS_AT_ONCE` candidates."""
+    some: list[Part] = []
+    for part in parts:
+        some.append(part)
+        if sum(each.candidates for each in some) >= ROWS_AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tutti.storage.cost import Cost as Cost
     from tutti.storage.error_types import MOST_MESSAGE as MOST_MESSAGE
     from tutti.storage.error_types import ErrorType as ErrorType
+    from tutti.storage.error_types import foreign_error as foreign_error
     from tutti.storage.error_types import http_error as http_error
     from tutti.storage.errors import CatalogMissing as CatalogMissing
     from tutti.storage.errors import LeaseLost as LeaseLost
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from tutti.storage.programs.waited import PARTNERS as PARTNERS
     from tutti.storage.programs.waited import ProgramClock as ProgramClock
     from tutti.storage.programs.waited import WaitedTime as WaitedTime
+    from tutti.storage.schemas import TABLES as TABLES
     from tutti.storage.statuses import COUNTED as COUNTED
     from tutti.storage.statuses import SCORABLE as SCORABLE
     from tutti.storage.views import connect as connect

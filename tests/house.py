@@ -59,6 +59,7 @@ STAGES = (
     "synthesis",
     "reporting",
     "sweeps",
+    "exchange",
     "nights",
     "training",
     "improvement",

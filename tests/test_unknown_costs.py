@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.storage import Cost, ProgramCell, ProgramTally
-from tutti.storage.exchange.imported import Cell, ImportedAttempt
-from tutti.storage.exchange.rows import _derived
 from tutti.tasks.agents import CommandTrajectory
+from tutti.tasks.exchange.imported import Cell, ImportedAttempt
+from tutti.tasks.exchange.rows import _derived
 from tutti.tasks.reporting.efficiency import _sums
 from tutti.tasks.serving.gateway.admin.access import UsdBudget
 from tutti.tasks.serving.gateway.calls.request import CallRequest

@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.evaluations.agreement import TIMEOUT_S, Agreement, official
 from bench.evaluations.bfcl_player import replying
-from tutti.storage.exchange.nemo_skills import BenchmarkMetrics
+from tutti.tasks.exchange.nemo_skills import BenchmarkMetrics
 
 Tasks = list[list[dict[str, Any]]]
 KINDS = ("math", "judge", "simpleqa")

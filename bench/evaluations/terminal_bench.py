@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
 from tutti import storage
-from tutti.storage.exchange import IMPORTERS, load
+from tutti.tasks.exchange import IMPORTERS, load
 
 RUNS, TASKS, MOST_ATTEMPTS = 100, 5, 10
 DIGITS = 9

@@ -21,7 +21,7 @@ from tutti.terminal import shown
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
-    from tutti.storage.exchange import ImportedAttempt, ImportedItem, ImportReport
+    from tutti.tasks.exchange import ImportedAttempt, ImportedItem, ImportReport
 
 LISTED = 20  # problems printed as text; --json has all that the loader keeps
 VIEW_PORT = 7575  # inspect view's own
@@ -73,7 +73,7 @@ def import_(
 
     def work() -> ExitCode:
         from tutti.storage import open_catalog
-        from tutti.storage.exchange import ImportReport
+        from tutti.tasks.exchange import ImportReport
 
         jobs = _jobs(what)
         total = ImportReport()
@@ -120,7 +120,7 @@ def export(
     def work() -> None:
         from tutti.cli.failures import UsageError
         from tutti.storage import open_catalog
-        from tutti.storage.exchange import EXPORTERS
+        from tutti.tasks.exchange import EXPORTERS
 
         if training_set or format in training_sets.FORMATS.split(", "):
             narrowed = bool(sweep or cell or where)
@@ -204,7 +204,7 @@ def view(
 
     def work() -> None:
         from tutti.storage import content_hash, open_catalog
-        from tutti.storage.exchange.inspect import require_inspect
+        from tutti.tasks.exchange.inspect import require_inspect
         from tutti.tasks.serving import claim_port
 
         require_inspect()
@@ -226,7 +226,7 @@ def view(
 def _jobs(what: list[str]) -> list[tuple[str, Path]]:
     """The format and path of each import."""
     from tutti.cli.failures import UsageError
-    from tutti.storage.exchange import IMPORTERS, detect
+    from tutti.tasks.exchange import IMPORTERS, detect
 
     given = what[0] in (*IMPORTERS, "auto")
     format, names = (what[0], what[1:]) if given else ("auto", what)
@@ -240,7 +240,7 @@ def _jobs(what: list[str]) -> list[tuple[str, Path]]:
 
 
 def _import_one(catalog: "Catalog", format: str, path: Path, name: str) -> "ImportReport":
-    from tutti.storage.exchange import IMPORTERS, ImportOrigin, load
+    from tutti.tasks.exchange import IMPORTERS, ImportOrigin, load
     from tutti.tasks.runs import code_version, describe_machine
 
     about = {"machine": json.dumps(describe_machine()), "code_version": code_version()}
@@ -274,7 +274,7 @@ def _with_progress(
 
 
 def _add(total: "ImportReport", one: "ImportReport") -> None:
-    from tutti.storage.exchange import LISTED_PROBLEMS
+    from tutti.tasks.exchange import LISTED_PROBLEMS
 
     total.taken, total.there = total.taken + one.taken, total.there + one.there
     total.records += one.records
@@ -330,8 +330,8 @@ def _export(
 ) -> tuple[list[Path], int]:
     """The written files, and the number of attempts in them."""
     from tutti.storage import connect, macros_named
-    from tutti.storage.exchange import export as write
-    from tutti.storage.exchange import stored_trials
+    from tutti.tasks.exchange import export as write
+    from tutti.tasks.exchange import stored_trials
 
     count = 0
 

@@ -13,7 +13,7 @@ from tutti.cli.failures import UsageError
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
-    from tutti.storage.exchange.nemo_skills import WrittenRun
+    from tutti.tasks.exchange.nemo_skills import WrittenRun
 
 FORMAT = "nemo-skills"
 
@@ -28,7 +28,7 @@ def write_outputs(
     """
     from tutti.storage import catalog as cat
     from tutti.storage import connect
-    from tutti.storage.exchange.nemo_skills import RESULTS, write_run
+    from tutti.tasks.exchange.nemo_skills import RESULTS, write_run
 
     rows = sa.select(cat.cells).where(cat.cells.c.sweep_id == sweep_id)
     found = catalog.rows(rows.where(cat.cells.c.status != cat.SUPERSEDED))

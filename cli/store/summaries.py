@@ -11,7 +11,7 @@ from tutti.cli.failures import UsageError
 
 if TYPE_CHECKING:
     from tutti.storage import Catalog
-    from tutti.storage.exchange.thunderagent import RunFiles
+    from tutti.tasks.exchange.thunderagent import RunFiles
 
 FORMAT = "thunderagent"
 
@@ -27,7 +27,7 @@ def write_summaries(
     """
     from tutti.storage import catalog as cat
     from tutti.storage import connect
-    from tutti.storage.exchange.thunderagent import (
+    from tutti.tasks.exchange.thunderagent import (
         combined_summary,
         over,
         steps_summary,
@@ -62,7 +62,7 @@ def write_summaries(
 
 def _files(cell_id: str, logs: "dict[str, Path]") -> "RunFiles":
     """The logs by name as the summaries name them; the cell where it has no usage."""
-    from tutti.storage.exchange.thunderagent import RunFiles
+    from tutti.tasks.exchange.thunderagent import RunFiles
 
     found = {name: path.name for name, path in logs.items()}
     return RunFiles(

@@ -22,7 +22,7 @@ def export(catalog: "Catalog", sweep_id: str, out: Path, force: bool, as_json: b
     from tutti.cli.store.outputs import set_up_name
     from tutti.storage import catalog as cat
     from tutti.storage import connect
-    from tutti.storage.exchange.swe_bench import last_replies, stored_answers, write_predictions
+    from tutti.tasks.exchange.swe_bench import last_replies, stored_answers, write_predictions
 
     found = catalog.rows(sa.select(cat.cells).where(cat.cells.c.sweep_id == sweep_id))
     cells = {cell["cell_id"]: (set_up_name(cell), cell["model"] or "unknown") for cell in found}
@@ -46,7 +46,7 @@ def import_onto(
 
     Raises UsageError for other formats, StoreError.
     """
-    from tutti.storage.exchange.swe_bench import add_verdicts
+    from tutti.tasks.exchange.swe_bench import add_verdicts
 
     if wrong := [format for format, _ in jobs if format != FORMAT]:
         raise UsageError(f"--onto takes reports of {FORMAT}; {wrong[0]} is imported without it")

@@ -4,9 +4,9 @@ from contextlib import closing
 from pathlib import Path
 
 from tutti import storage
-from tutti.storage.exchange import ImportedAttempt
-from tutti.storage.exchange.imported import Cell
-from tutti.storage.exchange.loader import load
+from tutti.tasks.exchange import ImportedAttempt
+from tutti.tasks.exchange.imported import Cell
+from tutti.tasks.exchange.loader import load
 from tutti.tasks.reporting.summary import load_points, summarise, with_known_load
 from tutti.tasks.reporting.text.columns import IDENTITY, OUTCOME
 from tutti.tasks.reporting.text.numbers import ABSENT, at_once

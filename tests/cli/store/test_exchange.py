@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.exchange.test_atif import RESULT, TRAJECTORY, job
 from tests.ports import free_ports
-from tests.storage.exchange.test_atif import RESULT, TRAJECTORY, job
 from tutti import storage
 from tutti.cli.main import app
-from tutti.storage.exchange import EXPORTERS, IMPORTERS, detect
+from tutti.tasks.exchange import EXPORTERS, IMPORTERS, detect
 
 
 def run(*arguments: str | Path, home: Path) -> Result:

@@ -29,17 +29,17 @@ from tests.storage.reference_run import (
     write_run,
 )
 from tutti import storage
-from tutti.storage.exchange.imported import ImportedRecords, ImportIssue
-from tutti.storage.exchange.loader import load
-from tutti.storage.exchange.thunderagent.read import read
-from tutti.storage.exchange.thunderagent.summary import (
+from tutti.storage.schemas import TABLES
+from tutti.tasks.exchange.imported import ImportedRecords, ImportIssue
+from tutti.tasks.exchange.loader import load
+from tutti.tasks.exchange.thunderagent.read import read
+from tutti.tasks.exchange.thunderagent.summary import (
     RunFiles,
     combined_summary,
     over,
     steps_summary,
     window_summary,
 )
-from tutti.storage.schemas import TABLES
 
 READ_BY_THE_MACRO = ("calls", "server_metrics", "gateway_events", "tool_runs", "attempts")
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.sweeps.generate.test_work import request_of
 from tutti.errors import UsageError
-from tutti.storage.exchange.nemo_skills.read import read
 from tutti.tasks.agents import Combination
+from tutti.tasks.exchange.nemo_skills.read import read
 from tutti.tasks.sweeps.generate import (
     GenerateRequest,
     GivenSolutions,

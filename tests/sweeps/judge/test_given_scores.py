@@ -9,13 +9,13 @@ import pytest
 
 import tutti.tasks.sweeps.judge.rescore as rescoring
 from tests.deployments.tau2_players import Players
-from tests.storage.exchange.test_load import trials
+from tests.exchange.test_load import trials
 from tests.sweeps.conftest import Sweep, config_of
 from tests.sweeps.run.test_by_bfcl import run_bfcl
 from tests.sweeps.run.test_by_shipped import plan_of as tau2_plan
 from tests.sweeps.run.test_by_shipped import players as players
 from tutti.storage import Catalog
-from tutti.storage.exchange.loader import load
+from tutti.tasks.exchange.loader import load
 from tutti.tasks.sweeps.judge.given_scores import _why
 from tutti.tasks.sweeps.judge.rescore import ScoringRequest, rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of

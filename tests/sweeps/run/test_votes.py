@@ -14,7 +14,7 @@ from aiohttp import web
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep, config_of
 from tutti import storage
-from tutti.storage.exchange.nemo_skills import write_run
+from tutti.tasks.exchange.nemo_skills import write_run
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.task_set import enter_task_set
 from tutti.tasks.sweeps.spec import Suite, with_fields

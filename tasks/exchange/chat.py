@@ -1,0 +1,148 @@
+"""Converts other programs' chat messages to rows of `messages` and `tool_runs`.
+
+In: messages in the forms of OpenAI's chat and responses APIs and similar ones (tool calls nested in
+`function`, flat, or as a JSON text; arguments as text or as an object). Out: rows. A message whose
+role or content cannot be read refuses the record. A tool call that cannot be read is reported and
+left out.
+
+Content that is a list of parts becomes its text. With an image or sound among the parts, it becomes
+the parts as JSON text.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tutti.tasks.exchange.fields import Fields, compact, parsed
+from tutti.tasks.exchange.imported import Row
+from tutti.tasks.exchange.rows import json_text, shown
+
+ITEMS = ("message", "reasoning", "function_call", "function_call_output")
+"""Kinds of items in the responses API, which have a type instead of a role."""
+
+
+def message_rows(fields: Fields, name: str) -> list[Row]:
+    """The messages in list `name`; plain text is one message of the user."""
+    value = fields.data.get(name)
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    if value is not None and not isinstance(value, list):
+        fields.refuse(name, f"{shown(value)} is not a list of messages")
+    rows = []
+    for place, member in enumerate(value or []):
+        if not isinstance(member, dict):
+            fields.refuse(f"{name}.{place}", f"{shown(member)} is not a message")
+        rows.append(message_row(fields.member(name, place, member)))
+    return rows
+
+
+def message_row(fields: Fields) -> Row:
+    """One message."""
+    if "role" not in fields and fields.data.get("type") in ITEMS:
+        return _item_row(fields)
+    role = fields.needed("role", fields.identity("role"))
+    return {"role": role, "content": content(fields, "content")} | compact(
+        reasoning=fields.text("reasoning_content") or fields.text("reasoning"),
+        tool_calls=tool_calls(fields) or None,
+        tool_call_id=fields.text("tool_call_id"),
+        name=fields.text("name"),
+    )
+
+
+def content(fields: Fields, name: str) -> str | None:
+    """The text of a message, or its parts as JSON."""
+    value = fields.data.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        fields.refuse(name, f"{shown(value)} is not a message's content")
+    texts = [part.get("text") if isinstance(part, dict) else part for part in value]
+    known = [text for text in texts if isinstance(text, str)]
+    return "\n".join(known) if len(known) == len(value) else fields.json(name)
+
+
+def tool_calls(fields: Fields) -> list[Row]:
+    """The tool calls of a message."""
+    rows = []
+    for place, member in enumerate(fields.array("tool_calls")):
+        where = f"tool_calls.{place}"
+        member = parsed(member) if isinstance(member, str) else member
+        if not isinstance(member, dict):
+            fields.problem(where, f"{shown(fields.array('tool_calls')[place])} is no tool call")
+            continue
+        call = fields.member("tool_calls", place, member)
+        function = call.inner("function") if "function" in call else call
+        tool = function.identity("name")
+        if tool is None:
+            fields.problem(f"{where}.name", "a tool call without its tool's name is left out")
+            continue
+        named = call.identity("id") if call.data.get("id") != "" else None
+        rows.append({"id": named, "name": tool, "arguments": _arguments(function)})
+    return rows
+
+
+def _arguments(fields: Fields) -> str | None:
+    value = fields.data.get("arguments")
+    return value if isinstance(value, str) else fields.json("arguments")
+
+
+def _item_row(fields: Fields) -> Row:
+    """An item of the responses API without a role."""
+    kind = fields.text("type")
+    if kind == "function_call":
+        tool = fields.needed("name", fields.identity("name"))
+        call = {"id": fields.identity("call_id"), "name": tool, "arguments": _arguments(fields)}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}
+    if kind == "function_call_output":
+        row: Row = {"role": "tool", "content": content(fields, "output")}
+        return row | compact(tool_call_id=fields.identity("call_id"))
+    if kind == "reasoning":
+        said = content(fields, "content") or content(fields, "summary")
+        return {"role": "assistant", "content": None, "reasoning": said}
+    return {"role": "assistant", "content": content(fields, "content")}
+
+
+def tool_runs(messages: Iterable[Row], steps: Mapping[str, int]) -> list[Row]:
+    """One tool run per tool message, with the name and arguments of the call that requested it.
+
+    `steps` maps call ids to steps; a run belongs to the last preceding one.
+    """
+    asked: dict[str, Row] = {}
+    step, runs = 0, []
+    for row in messages:
+        step = steps.get(row.get("call_id") or "", step)
+        asked |= {call["id"]: call for call in row.get("tool_calls") or () if call["id"]}
+        if row["role"] != "tool":
+            continue
+        call = asked.get(row.get("tool_call_id") or "", {})
+        run = {"step": step, "result": row["content"]}
+        run |= compact(name=row.get("name") or call.get("name"), arguments=call.get("arguments"))
+        runs.append(run)
+    return runs
+
+
+def link_calls(messages: list[Row], calls: list[Row]) -> None:
+    """Set in each assistant message the call that made it, if there is one for each."""
+    said = [row for row in messages if row["role"] == "assistant"]
+    if len(said) == len(calls):
+        for row, call in zip(said, calls, strict=True):
+            row["call_id"] = call["call_id"]
+
+
+def last_said(messages: Iterable[Row]) -> str | None:
+    """The last non-empty text of the assistant."""
+    said = [row["content"] for row in messages if row["role"] == "assistant" and row["content"]]
+    return said[-1] if said else None
+
+
+def sampled(fields: Fields, ids: str, logprobs: str) -> Row:
+    """Token ids and log-probabilities of an answer; left out if their lengths differ."""
+    tokens, values = fields.integers(ids), fields.numbers(logprobs)
+    if tokens and values and len(tokens) != len(values):
+        fields.problem(logprobs, f"{len(values)} values for {len(tokens)} tokens")
+        values = None
+    return compact(token_ids=tokens, logprobs=values)
+
+
+def params(value: Any) -> str | None:
+    """Sampling parameters as JSON text; None when there are none."""
+    return json_text(value) if isinstance(value, dict) and value else None

@@ -1,0 +1,240 @@
+"""The logs that ThunderAgent's HLE example writes, from the store: usage, prefix cache, GPUs.
+
+In: a connection of `storage.connect` and a cell. Out: ``orchestrator_usage.jsonl``,
+``prefix_cache_timeseries.csv`` and ``gpu_sm_util_timeseries.csv`` in a folder, each only where the
+cell has such rows. Of several engines each has a CSV of its own, ``prefix_cache_1_timeseries.csv``.
+
+A change since the sample before is what an imported log noted; else the difference of the totals,
+0 where a counter went back, as their sampler has it. What was not measured is ``nan``: the memory
+of GPUs in use as a share and their whole memory, which our NVML samples lack.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tutti.tasks.exchange.thunderagent.series import HISTOGRAMS, NAMES
+
+USAGE, GPU = "orchestrator_usage.jsonl", "gpu_sm_util_timeseries.csv"
+PREFIX = "prefix_cache"
+ROWS_AT_ONCE = 10_000
+NONE = "nan"
+HEADER = (
+    *("ts_iso", "ts_unix", "hits_total", "queries_total", "delta_hits", "delta_queries"),
+    *("delta_miss_tokens", "hit_ratio", "preemptions_total", "delta_preemptions"),
+    *("kv_cache_usage_perc", "num_requests_running", "num_requests_waiting"),
+    *(
+        name
+        for base in HISTOGRAMS
+        for name in (
+            *(f"{base}_sum", f"{base}_count", f"delta_{base}_sum", f"delta_{base}_count"),
+            f"{base}_mean",
+        )
+    ),
+)
+GPU_HEADER = "ts_iso ts_unix gpu_index sm_util mem_util mem_used_mib mem_total_mib".split()
+OF_SGLANG = {
+    "sglang:cached_tokens_total": "vllm:prefix_cache_hits_total",
+    "sglang:prompt_tokens_total": "vllm:prefix_cache_queries_total",
+    "sglang:num_retracted_requests_total": "vllm:num_preemptions_total",
+    "sglang:token_usage": "vllm:kv_cache_usage_perc",
+    "sglang:num_running_reqs": "vllm:num_requests_running",
+    "sglang:num_queue_reqs": "vllm:num_requests_waiting",
+}
+"""SGLang's names of what vLLM calls otherwise, as `window_summary` takes them."""
+USAGE_SQL = """
+select call_id, endpoint, model, params, epoch_us(ended_at) / 1e6 as ts_unix, prompt_tokens,
+       completion_tokens, cached_tokens
+from calls where cell_id = $cell and role = 'orchestrator' and status = 'ok'
+    and ended_at is not null
+order by ended_at, call_id
+"""
+ENGINES_SQL = """
+select distinct engine_id from server_metrics
+where cell_id = $cell and name in (select unnest($names)) order by engine_id
+"""
+SERIES_SQL = """
+select epoch_us("at") / 1e6 as ts_unix, name, value from server_metrics
+where cell_id = $cell and engine_id is not distinct from $engine
+order by "at", name
+"""
+GPU_SQL = r"""
+select ts_unix, gpu, max(value) filter (what = 'gpu_utilization') as sm_util,
+       max(value) filter (what = 'gpu_memory_utilization') as mem_util,
+       coalesce(max(value) filter (what = 'gpu_memory_used_mib'),
+                max(value) filter (what = 'memory_used_bytes') / 1048576) as mem_used_mib,
+       max(value) filter (what = 'gpu_memory_total_mib') as mem_total_mib
+from (select epoch_us("at") / 1e6 as ts_unix, value,
+             if(starts_with(name, 'nvml:'), regexp_extract(name, '^nvml:([a-z_]+)\{', 1), name)
+                 as what,
+             if(starts_with(name, 'nvml:'), regexp_extract(name, 'gpu="(\w[\w.:-]*)"', 1),
+                regexp_extract(engine_id, '^gpu(\w[\w.:-]*)$', 1)) as gpu
+      from server_metrics
+      where cell_id = $cell and (starts_with(name, 'nvml:') or starts_with(name, 'gpu_')))
+where what in ('gpu_utilization', 'gpu_memory_utilization', 'gpu_memory_used_mib',
+               'memory_used_bytes', 'gpu_memory_total_mib')
+group by ts_unix, gpu order by ts_unix, gpu
+"""
+
+
+def write_logs(connection: duckdb.DuckDBPyConnection, cell: str, folder: Path) -> dict[str, Path]:
+    """Write the cell's logs into `folder`, which is there; returns those written, by name.
+
+    The names are ``usage_jsonl``, ``metrics_csv`` (the first engine's) and ``gpu_util_csv``, as in
+    their summaries, and ``metrics_csv_1``, … of further engines.
+    """
+    written: dict[str, Path] = {}
+    lines = (json.dumps(row) + "\n" for row in _usage(connection, cell))
+    if _write(folder / USAGE, lines):
+        written["usage_jsonl"] = folder / USAGE
+    names = [*NAMES.values(), *OF_SGLANG]
+    names = [name for name in names if name.startswith(("vllm:", "sglang:"))]
+    engines = connection.execute(ENGINES_SQL, {"cell": cell, "names": names}).fetchall()
+    for nth, (engine,) in enumerate(engines):
+        part, key = (f"_{nth}", f"metrics_csv_{nth}") if nth else ("", "metrics_csv")
+        path = folder / f"{PREFIX}{part}_timeseries.csv"
+        if _write_csv(path, HEADER, _series(connection, cell, engine)):
+            written[key] = path
+    if _write_csv(folder / GPU, GPU_HEADER, _gpus(connection, cell)):
+        written["gpu_util_csv"] = folder / GPU
+    return written
+
+
+def _usage(connection: duckdb.DuckDBPyConnection, cell: str) -> Iterator[dict[str, Any]]:
+    for row in _rows(connection, USAGE_SQL, cell=cell):
+        given = json.loads(row["params"] or "{}")
+        prompt, completion = row["prompt_tokens"], row["completion_tokens"]
+        cached = row["cached_tokens"]
+        yield {
+            "ts_unix": row["ts_unix"],
+            "ts_iso": _iso(row["ts_unix"]),
+            "req_id": given.get("req_id", row["call_id"]),
+            "base_url": row["endpoint"],
+            "model": given.get("model", row["model"]),
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": None if prompt is None else prompt + (completion or 0),
+            "cached_tokens": cached,  # theirs has 0 where the engine does not say; 0 is a claim
+            "cached_tokens_ratio": cached / prompt if prompt and cached is not None else None,
+            "cached_tokens_inferred": given.get("cached_tokens_inferred", False),
+        }
+
+
+def _series(
+    connection: duckdb.DuckDBPyConnection, cell: str, engine: str | None
+) -> Iterator[list[str]]:
+    """One line a sample: what was read at one time."""
+    before: dict[str, float] = {}
+    sample: dict[str, float | None] = {}
+    at: float | None = None
+    for row in _rows(connection, SERIES_SQL, cell=cell, engine=engine):
+        if at is not None and row["ts_unix"] != at:
+            yield from _line(at, sample, before)
+            sample = {}
+        at = row["ts_unix"]
+        sample[OF_SGLANG.get(row["name"], row["name"])] = row["value"]
+    if at is not None:
+        yield from _line(at, sample, before)
+
+
+def _line(
+    at: float, sample: Mapping[str, float | None], before: dict[str, float]
+) -> Iterator[list[str]]:
+    """The cells of a sample; none for one without these series. `before`: the last totals."""
+    if not any(name in sample for name in NAMES.values()):
+        return
+    changes = {column: _change(column, sample, before) for column in HEADER if "delta_" in column}
+    before |= {name: value for name, value in sample.items() if value is not None}
+    hits, queries = changes["delta_hits"], changes["delta_queries"]
+    both = hits is not None and queries is not None
+    changes["delta_miss_tokens"] = max(0.0, (queries or 0) - (hits or 0)) if both else None
+    derived = {"hit_ratio": _share(hits, queries)}
+    derived |= {
+        f"{base}_mean": _share(changes[f"delta_{base}_sum"], changes[f"delta_{base}_count"])
+        for base in HISTOGRAMS
+    }
+    values = changes | derived
+    values |= {
+        column: sample.get(NAMES[column])
+        for column in HEADER
+        if column in NAMES and "delta_" not in column
+    }
+    yield [_iso(at), repr(at), *(_text(values[column]) for column in HEADER[2:])]
+
+
+def _change(
+    column: str, sample: Mapping[str, float | None], before: Mapping[str, float]
+) -> float | None:
+    name = NAMES.get(column)
+    if name is None:
+        return None
+    if name in sample:
+        return sample[name]
+    total = name.removesuffix(":delta")
+    now, last = sample.get(total), before.get(total)
+    return None if now is None or last is None else max(0.0, now - last)
+
+
+def _gpus(connection: duckdb.DuckDBPyConnection, cell: str) -> Iterator[list[str]]:
+    for row in _rows(connection, GPU_SQL, cell=cell):
+        figures = [row[name] for name in GPU_HEADER[3:]]
+        yield [_iso(row["ts_unix"]), repr(row["ts_unix"]), row["gpu"], *map(_text, figures)]
+
+
+def _share(top: float | None, bottom: float | None) -> float | None:
+    return None if top is None or not bottom else top / bottom
+
+
+def _text(value: float | None) -> str:
+    return NONE if value is None else repr(value)
+
+
+def _iso(unix: float) -> str:
+    return datetime.fromtimestamp(unix, UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, sql: str, **values: Any
+) -> Iterator[dict[str, Any]]:
+    cursor = connection.cursor()
+    try:
+        cursor.execute("set timezone = 'UTC'")
+        cursor.execute(sql, values)
+        names = [column[0] for column in cursor.description or []]
+        while some := cursor.fetchmany(ROWS_AT_ONCE):
+            for row in some:
+                yield dict(zip(names, row, strict=True))
+    finally:
+        cursor.close()
+
+
+def _write(path: Path, lines: Iterator[str]) -> bool:
+    """Write the lines; no file for none. Returns whether there are some."""
+    first = next(lines, None)
+    if first is None:
+        path.unlink(missing_ok=True)  # of an earlier export into this folder
+        return False
+    unfinished = path.with_suffix(".tmp")
+    with unfinished.open("w") as stream:
+        stream.write(first)
+        stream.writelines(lines)
+    unfinished.replace(path)
+    return True
+
+
+def _write_csv(path: Path, header: tuple[str, ...] | list[str], rows: Iterator[list[str]]) -> bool:
+    def lines() -> Iterator[str]:
+        for nth, row in enumerate(rows):
+            if nth == 0:
+                yield ",".join(header) + "\n"
+            yield ",".join(_quoted(cell) for cell in row) + "\n"
+
+    return _write(path, lines())
+
+
+def _quoted(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\n\r') else cell

@@ -1,0 +1,8 @@
+"""The store's fixtures: an import ends in a store, with a catalog in SQLite and in PostgreSQL."""
+
+from tests.storage.conftest import _no_store_of_the_user as _no_store_of_the_user
+from tests.storage.conftest import catalog as catalog
+from tests.storage.conftest import database as database
+from tests.storage.conftest import empty_database as empty_database
+from tests.storage.conftest import home as home
+from tests.storage.conftest import postgres_url as postgres_url

@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tutti.face import lazy
 from tutti.storage import StoreError
@@ -24,6 +24,7 @@ from tutti.tasks.exchange.imported import (
     ImportedRecords,
     ImportIssue,
 )
+from tutti.tasks.exchange.inspect import require_inspect
 
 __all__ = [
     "EXPORTERS",
@@ -41,37 +42,26 @@ Importer = Callable[[Path, str], Iterator[ImportedItem]]
 Exporter = Callable[[Iterator[ImportedAttempt], Path], list[Path]]
 
 
-def _importer(module: str) -> Importer:
-    def read(path: Path, run: str) -> Iterator[ImportedItem]:
-        found: Importer = import_module(f"tutti.tasks.exchange.{module}.read").read
-        return found(path, run)
+def _loaded(format: str, work: str) -> Callable[..., Any]:
+    """The function `read` or `write` of a format, which `run` loads when it is first called."""
 
-    return read
+    def run(*given: Any) -> Any:
+        package = format.replace("-", "_")
+        if package == "inspect":
+            require_inspect()
+        module = import_module(f"tutti.tasks.exchange.{package}.{work}")
+        return getattr(module, work)(*given)
 
-
-def _exporter(module: str) -> Exporter:
-    def write(trials: Iterator[ImportedAttempt], folder: Path) -> list[Path]:
-        found: Exporter = import_module(f"tutti.tasks.exchange.{module}.write").write
-        return found(trials, folder)
-
-    return write
+    return run
 
 
-IMPORTERS: dict[str, Importer] = {
-    "inspect": _importer("inspect"),
-    "atif": _importer("atif"),
-    "verifiers": _importer("verifiers"),
-    "nemo-skills": _importer("nemo_skills"),
-    "lm-eval": _importer("lm_eval"),
-    "tau2": _importer("tau2"),
-    "thunderagent": _importer("thunderagent"),
-    "swe-bench": _importer("swe_bench"),
-    "mini-swe-agent": _importer("mini_swe_agent"),
-    "terminal-bench": _importer("terminal_bench"),
-}
+FORMATS = (
+    *("inspect", "atif", "verifiers", "nemo-skills", "lm-eval", "tau2", "thunderagent"),
+    *("swe-bench", "mini-swe-agent", "terminal-bench"),
+)
+IMPORTERS: dict[str, Importer] = {format: _loaded(format, "read") for format in FORMATS}
 EXPORTERS: dict[str, Exporter] = {
-    "inspect": _exporter("inspect"),
-    "atif": _exporter("atif"),
+    format: _loaded(format, "write") for format in ("inspect", "atif")
 }
 
 NAMES = (

@@ -9,7 +9,7 @@ Content that is a list of parts becomes its text. With an image or sound among t
 the parts as JSON text.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from tutti.tasks.exchange.fields import Fields, compact, parsed
@@ -27,12 +27,7 @@ def message_rows(fields: Fields, name: str) -> list[Row]:
         return [{"role": "user", "content": value}]
     if value is not None and not isinstance(value, list):
         fields.refuse(name, f"{shown(value)} is not a list of messages")
-    rows = []
-    for place, member in enumerate(value or []):
-        if not isinstance(member, dict):
-            fields.refuse(f"{name}.{place}", f"{shown(member)} is not a message")
-        rows.append(message_row(fields.member(name, place, member)))
-    return rows
+    return [message_row(message) for message in fields.each(name, "a message")]
 
 
 def message_row(fields: Fields) -> Row:
@@ -101,11 +96,19 @@ def _item_row(fields: Fields) -> Row:
     return {"role": "assistant", "content": content(fields, "content")}
 
 
-def tool_runs(messages: Iterable[Row], steps: Mapping[str, int]) -> list[Row]:
-    """One tool run per tool message, with the name and arguments of the call that requested it.
+def add_call(calls: list[Row], **columns: Any) -> Row:
+    """Append the next call of the agent's model to `calls`; unknown columns are None."""
+    step = len(calls) + 1
+    call = {"call_id": f"call-{step}", "step": step, "role": "orchestrator", "status": "ok"}
+    calls.append(call | compact(**columns))
+    return calls[-1]
 
-    `steps` maps call ids to steps; a run belongs to the last preceding one.
+
+def tool_runs(messages: Iterable[Row], calls: Iterable[Row]) -> list[Row]:
+    """One tool run per tool message, with the name and arguments of the call that requested it. A
+    run belongs to the step of the last preceding call.
     """
+    steps: dict[str, int] = {call["call_id"]: call["step"] for call in calls}
     asked: dict[str, Row] = {}
     step, runs = 0, []
     for row in messages:
@@ -132,15 +135,6 @@ def last_said(messages: Iterable[Row]) -> str | None:
     """The last non-empty text of the assistant."""
     said = [row["content"] for row in messages if row["role"] == "assistant" and row["content"]]
     return said[-1] if said else None
-
-
-def sampled(fields: Fields, ids: str, logprobs: str) -> Row:
-    """Token ids and log-probabilities of an answer; left out if their lengths differ."""
-    tokens, values = fields.integers(ids), fields.numbers(logprobs)
-    if tokens and values and len(tokens) != len(values):
-        fields.problem(logprobs, f"{len(values)} values for {len(tokens)} tokens")
-        values = None
-    return compact(token_ids=tokens, logprobs=values)
 
 
 def params(value: Any) -> str | None:

@@ -5,26 +5,78 @@ In: one JSON object and its place in a file. Out: values of the wanted type, or 
 minor field costs only that field. `refuse` and `needed` give up the whole record by raising
 `RecordRefused`, which `take` turns into the record's issues.
 
-Values are never converted by guess: text is not a number, a number is not text, and true is not 1.
+Pydantic checks the values, strictly: text is not a number, a number is not text, and true is not 1.
 Only whole floats are accepted as integers, because some writers average and sum counts as floats.
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, Generic, NoReturn, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    FailFast,
+    Field,
+    FiniteFloat,
+    Strict,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+)
 
 from tutti.tasks.exchange.imported import ImportedItem, ImportIssue
 from tutti.tasks.exchange.rows import json_text, repaired, shown
 
 T = TypeVar("T")
 
-INT64 = 2**63
-INT32 = 2**31
+INT64, INT32 = 2**63, 2**31
 FLOAT32 = 3.4e38  # the largest float of 32 bits, rounded down
+HAS_NAME = r"\A[^\x00]*[^\x00\s][^\x00]*\z"  # no NUL, and not only blanks
 LATEST_S = 253_402_300_799.0  # the end of the year 9999, after which Python has no dates
+
+
+def _named(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _in_utc(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+class Kind(Generic[T]):
+    """What a field may hold: a type as pydantic knows it, and the words for it in issues."""
+
+    def __init__(self, wanted: str, type: Any) -> None:
+        self.wanted = wanted
+        self.validate: Callable[[Any], T] = TypeAdapter(type).validate_python
+
+
+Int = Annotated[StrictInt, BeforeValidator(_whole), Field(ge=-INT64, lt=INT64)]
+Float = Annotated[FiniteFloat, Strict()]
+TEXT = Kind[str]("text", StrictStr)
+NAME = Kind[str]("a name", Annotated[StrictStr, BeforeValidator(_named), Field(pattern=HAS_NAME)])
+FLAG = Kind[bool]("true or false", StrictBool)
+INTEGER = Kind[int]("a whole number", Int)
+COUNT = Kind[int]("a whole number from 0 on", Annotated[Int, Field(ge=0)])
+POSITIVE = Kind[int]("a whole number from 1 on", Annotated[Int, Field(ge=1)])
+NUMBER = Kind[float]("a finite number", Float)
+AMOUNT = Kind[float]("a finite number from 0 on", Annotated[Float, Field(ge=0)])
+EPOCH = Kind[float]("a time in seconds since 1970", Annotated[Float, Field(ge=0, le=LATEST_S)])
+TokenId = Annotated[StrictInt, Field(ge=0, lt=INT32)]
+Logprob = Annotated[Float, Field(ge=-FLOAT32, le=FLOAT32)]
+TOKENS = Kind[list[int]]("a token id", Annotated[list[TokenId], FailFast()])
+LOGPROBS = Kind[list[float]]("a finite number", Annotated[list[Logprob], FailFast()])
+TIME = Kind[datetime]("a time in ISO 8601", Annotated[StrictStr, AfterValidator(_in_utc)])
 
 
 class RecordRefused(Exception):
@@ -76,90 +128,66 @@ class Fields:
         """Record that the value of `name` is not `wanted`."""
         self.problem(name, f"{shown(self.data[name])} is not {wanted}")
 
+    def read(self, name: str, kind: Kind[T]) -> T | None:
+        """The value of `name`; None, and an issue, where it is not of this kind."""
+        value = self.data.get(name)
+        try:
+            return None if value is None else kind.validate(value)
+        except OverflowError:  # a time before the first or after the last
+            self.wrong(name, kind.wanted)
+        except ValidationError as error:
+            (first, *_) = error.errors(include_url=False, include_context=False)
+            place = ".".join(map(str, (name, *first["loc"])))
+            found = value if place == name else first["input"]
+            self.problem(place, f"{shown(found)} is not {kind.wanted}")
+        return None
+
     def text(self, name: str) -> str | None:
         """Text, empty or not."""
-        value = self.data.get(name)
-        if value is None or isinstance(value, str):
-            return value
-        self.wrong(name, "text")
-        return None
+        return self.read(name, TEXT)
 
     def identity(self, name: str) -> str | None:
         """A name: non-empty text, or a whole number, which is converted to text."""
-        value = self.data.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        if value is None or (isinstance(value, str) and value.strip() and "\0" not in value):
-            return value
-        self.wrong(name, "a name")
-        return None
+        return self.read(name, NAME)
 
     def flag(self, name: str) -> bool | None:
         """True or false."""
-        value = self.data.get(name)
-        if value is None or isinstance(value, bool):
-            return value
-        self.wrong(name, "true or false")
-        return None
-
-    def integer(self, name: str, least: int = -INT64) -> int | None:
-        """A 64-bit whole number, at least `least`."""
-        value = self.data.get(name)
-        if value is None:
-            return None
-        whole = _whole(value)
-        if whole is None or not max(least, -INT64) <= whole < INT64:
-            self.wrong(name, _wanted("a whole number", least, -INT64))
-            return None
-        return whole
+        return self.read(name, FLAG)
 
     def count(self, name: str) -> int | None:
         """A non-negative whole number."""
-        return self.integer(name, least=0)
+        return self.read(name, COUNT)
 
-    def place(self, name: str, default: int, least: int) -> int:
+    def place(self, name: str, default: int, kind: Kind[int] = COUNT) -> int:
         """A whole number that is part of an id: `default` if the record has no such field. Any
         other value, null too, refuses the record."""
-        if name not in self.data:
-            return default
-        return self.needed(name, self.integer(name, least))
+        return self.needed(name, self.read(name, kind)) if name in self.data else default
 
-    def number(self, name: str, least: float = -math.inf) -> float | None:
-        """A finite number, at least `least`."""
-        value = self.data.get(name)
-        if value is None:
-            return None
-        found = finite(value)
-        if found is None or found < least:
-            self.wrong(name, _wanted("a finite number", least, -math.inf))
-            return None
-        return found
+    def number(self, name: str) -> float | None:
+        """A finite number."""
+        return self.read(name, NUMBER)
 
     def amount(self, name: str) -> float | None:
         """Seconds or money: a finite non-negative number."""
-        return self.number(name, least=0.0)
+        return self.read(name, AMOUNT)
 
     def epoch(self, name: str) -> datetime | None:
         """A time as Unix seconds; 0 means that no time was recorded."""
-        value = self.amount(name)
-        if value is None or value == 0.0:
-            return None
-        if value > LATEST_S:
-            self.wrong(name, "a time in seconds since 1970")
-            return None
-        return datetime.fromtimestamp(value, UTC)
+        unix = self.read(name, EPOCH)
+        return datetime.fromtimestamp(unix, UTC) if unix else None
 
     def time(self, name: str) -> datetime | None:
         """A time in ISO 8601. One without a zone is taken as UTC."""
-        text = self.text(name)
-        if text is None:
-            return None
-        try:
-            found = datetime.fromisoformat(text)
-            return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-        except (ValueError, OverflowError):
-            self.wrong(name, "a time in ISO 8601")
-            return None
+        return self.read(name, TIME)
+
+    def sampled(self, ids: str, logprobs: str) -> dict[str, Any]:
+        """Columns of a sampled answer: its tokens and their log-probabilities; the latter are left
+        out if their number differs."""
+        tokens, values = self.read(ids, TOKENS), self.read(logprobs, LOGPROBS)
+        if tokens and values and len(tokens) != len(values):
+            self.problem(logprobs, f"{len(values)} values for {len(tokens)} tokens")
+            values = None
+        return compact(token_ids=tokens or None, logprobs=values or None)
 
     def inner(self, name: str) -> "Fields":
         """The object `name`; an empty one if it is missing."""
@@ -177,37 +205,30 @@ class Fields:
         self.wrong(name, "a list")
         return []
 
-    def each(self, name: str) -> Iterator["Fields"]:
-        """The objects of the list `name`; other members are reported and skipped."""
+    def each(self, name: str, needed: str = "") -> Iterator["Fields"]:
+        """The objects of the list `name`; other members are reported and skipped. Of `needed` ones,
+        such as "a message", another member refuses the record."""
         for place, member in enumerate(self.array(name)):
             if isinstance(member, dict):
                 yield self.member(name, place, member)
+            elif needed:
+                self.refuse(f"{name}.{place}", f"{shown(member)} is not {needed}")
             else:
                 self.problem(f"{name}.{place}", f"{shown(member)} is not an object")
+
+    def score_rows(self, prefix: str = "") -> list[dict[str, Any]]:
+        """A row of `scores` for each field that is a number, in their order."""
+        values = {name: self.number(name) for name in self.data}
+        return [
+            {"scorer": f"{prefix}{name}", "value": value}
+            for name, value in values.items()
+            if value is not None
+        ]
 
     def member(self, name: str, place: int, data: dict[str, Any]) -> "Fields":
         """An object of the list `name`, as fields of their own."""
         path = self.where(f"{name}.{place}")
         return Fields(self.file, self.line, data, self.problems, path)
-
-    def integers(self, name: str) -> list[int] | None:
-        """A list of non-negative 32-bit whole numbers (token ids)."""
-        found = self.array(name)
-        for place, value in enumerate(found):
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < INT32:
-                self.problem(f"{name}.{place}", f"{shown(value)} is not a token id")
-                return None
-        return found or None
-
-    def numbers(self, name: str) -> list[float] | None:
-        """A list of finite 32-bit floats (log-probabilities)."""
-        found = self.array(name)
-        numbers = [finite(value, FLOAT32) for value in found]
-        if None in numbers:
-            place = numbers.index(None)
-            self.problem(f"{name}.{place}", f"{shown(found[place])} is not a finite number")
-            return None
-        return [value for value in numbers if value is not None] or None
 
     def json(self, name: str) -> str | None:
         """The value as JSON text."""
@@ -217,28 +238,6 @@ class Fields:
         except RecursionError:
             self.problem(name, "is nested too deeply")
             return None
-
-
-def finite(value: Any, most: float = math.inf) -> float | None:
-    """`value` as a float if it is a finite number with an absolute value of at most `most`; else
-    None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:  # a whole number too large for a float
-        return None
-    return found if math.isfinite(found) and abs(found) <= most else None
-
-
-def _whole(value: Any) -> int | None:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _wanted(kind: str, least: float, none: float) -> str:
-    return kind if least == none else f"{kind} from {least:g} on"
 
 
 def compact(**values: Any) -> dict[str, Any]:

@@ -79,6 +79,12 @@ class ImportedAttempt:
     line: int | None = None
     """Its line in the file, from 1; None if the format has no lines."""
 
+    def score(self, scorer: str, value: float, correct: bool | None, **columns: Any) -> None:
+        """Give the attempt its score, and a row of `scores`; unknown columns are None."""
+        self.outcome |= {"score": value, "correct": correct}
+        known = {name: given for name, given in columns.items() if given is not None}
+        self.scores.append({"scorer": scorer, "value": value, "correct": correct} | known)
+
 
 @dataclass
 class ImportedRecords:

@@ -66,16 +66,11 @@ def document(path: Path) -> Fields | ImportIssue:
     return _object(path, None, raw.removeprefix(BOM))
 
 
-def beside(path: Path, name: str) -> Fields | None:
-    """The JSON object in the file `name` next to `path`; None if there is no such file.
-
-    An unreadable one has no fields and one issue: the caller reports `problems`.
-    """
-    other = path.with_name(name)
-    if not other.is_file():
-        return None
-    found = document(other)
-    return Fields(other, None, {}, [found]) if isinstance(found, ImportIssue) else found
+def readable(path: Path) -> Fields:
+    """Read a file that is one JSON object; an unreadable one has no fields and one issue, which the
+    caller reports with its `problems`."""
+    found = document(path)
+    return Fields(path, None, {}, [found]) if isinstance(found, ImportIssue) else found
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -16,6 +16,7 @@ from tests.exchange.imported import taken
 from tests.exchange.test_load import counts, trial
 from tutti import storage
 from tutti.storage import catalog as cat
+from tutti.tasks.exchange import IMPORTERS
 from tutti.tasks.exchange.imported import ImportedAttempt, Row
 from tutti.tasks.exchange.inspect import read as inspect_import
 from tutti.tasks.exchange.inspect.read import read
@@ -321,7 +322,7 @@ def test_a_log_of_2000_samples_is_read_in_portions(
         return found
 
     read_some = log.read_eval_log_samples_by_id
-    monkeypatch.setattr(log, "read_eval_log_samples_by_id", watched)
+    monkeypatch.setattr(inspect_import, "read_eval_log_samples_by_id", watched)
     monkeypatch.setattr(inspect_import, "BYTES_AT_ONCE", 100 * len(text))
     assert sum(isinstance(item, ImportedAttempt) for item in read(path, "x")) == 2000
     assert len(alive) == 20 and max(alive) <= 300  # cycles wait for the collector
@@ -330,4 +331,4 @@ def test_a_log_of_2000_samples_is_read_in_portions(
 def test_without_inspect_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     with pytest.raises(storage.StoreError, match=r"pip install 'tutti\[inspect\]'"):
-        list(read(Path("x.eval"), "x"))
+        IMPORTERS["inspect"](Path("x.eval"), "x")

@@ -10,18 +10,29 @@ so that trials keep their numbers when the job folder grows. Subagents' trajecto
 and not imported.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tutti.storage import COUNTED, content_hash
 from tutti.tasks.exchange.chat import content, last_said
-from tutti.tasks.exchange.fields import Fields, RecordRefused, compact, detail_text
+from tutti.tasks.exchange.fields import (
+    LOGPROBS,
+    POSITIVE,
+    TOKENS,
+    Fields,
+    RecordRefused,
+    compact,
+    detail_text,
+    take,
+)
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.tasks.exchange.jsonl import document
 from tutti.tasks.exchange.rows import json_text
 
+Make = Callable[[Fields], ImportedAttempt]
 LIMITS = (
     *("AgentTimeoutError", "ContextWindowExceededError", "OutputTokenExceededError"),
     *("ContextLengthExceededError", "OutputLengthExceededError"),
@@ -54,32 +65,25 @@ def read(path: Path, run: str) -> Iterator[ImportedItem]:
             yield found
         elif "task_name" in found:  # a job's own result.json has none
             inside.add(result.parent)
-            yield from _taken(found, lambda: _harbor_trial(found, result.parent))  # noqa: B023
+            yield from _taken(found, partial(_harbor_trial, folder=result.parent))
     for file in sorted(folder.rglob("*trajectory*.json")):
         if inside.isdisjoint(file.parents):
             yield from _standalone(file, run, file.relative_to(folder).as_posix())
 
 
-def _taken(fields: Fields, make: Any) -> Iterator[ImportedItem]:
-    try:
-        trial = make()
-    except RecordRefused:
-        trial = None
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        # Values that tutti wrote under extra are used, but may have been edited.
-        fields.problem("extra.tutti", f"is not as tutti wrote it ({error})")
-        trial = None
-    yield from fields.problems
-    if trial is not None:
-        yield trial
+def _taken(found: Fields | ImportIssue, make: Make) -> Iterator[ImportedItem]:
+    def read(fields: Fields) -> list[ImportedItem]:
+        try:
+            return [make(fields)]
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            # Values that tutti wrote under extra are used, but may have been edited.
+            fields.refuse("extra.tutti", f"is not as tutti wrote it ({error})")
+
+    return take([found], read)
 
 
 def _standalone(file: Path, run: str, name: str) -> Iterator[ImportedItem]:
-    found = document(file)
-    if isinstance(found, ImportIssue):
-        yield found
-        return
-    yield from _taken(found, lambda: _bare_trial(found, run, name))
+    return _taken(document(file), partial(_bare_trial, run=run, name=name))
 
 
 def _bare_trial(fields: Fields, run: str, name: str) -> ImportedAttempt:
@@ -91,14 +95,14 @@ def _bare_trial(fields: Fields, run: str, name: str) -> ImportedAttempt:
         benchmark=ours.identity("benchmark") or "atif",
         model=ours.identity("model") or agent.identity("model_name") or "unknown",
         policy=ours.identity("policy"),
-        concurrency=ours.integer("concurrency", least=1),
+        concurrency=ours.read("concurrency", POSITIVE),
         repeat=ours.count("repeat") or 0,
         detail={"agent": agent.data},
     )
     own = fields.identity("trajectory_id") or fields.identity("session_id")
     trial = ImportedAttempt(cell, ours.identity("task_id") or own or name, file=fields.file)
-    trial.trial = ours.place("trial", 0, least=0)
-    trial.attempt = ours.place("attempt", 1, least=1)
+    trial.trial = ours.place("trial", 0)
+    trial.attempt = ours.place("attempt", 1, POSITIVE)
     trial.origin = ours.identity("attempt_id") or ""
     trial.scores = [dict(row.data) for row in ours.each("scores")]
     read_here = {"status": "ok", "stop_reason": "ended", **taken.times()}
@@ -288,8 +292,8 @@ def _call(step: Fields, taken: _StepRows, at: Any, model: str | None) -> Row | N
         cached_tokens=metrics.count("cached_tokens"),
         completion_tokens=metrics.count("completion_tokens"),
         cost_usd=metrics.amount("cost_usd"),
-        token_ids=metrics.integers("completion_token_ids"),
-        logprobs=metrics.numbers("logprobs"),
+        token_ids=metrics.read("completion_token_ids", TOKENS) or None,
+        logprobs=metrics.read("logprobs", LOGPROBS) or None,
         params=detail_text(
             inferences=inferences if inferences != 1 else None,
             reasoning_effort=step.data.get("reasoning_effort"),

@@ -1,11 +1,12 @@
 """Inspect's logs, in and out."""
 
-from typing import TYPE_CHECKING
+from tutti.storage import StoreError
 
-from tutti.face import lazy
 
-if TYPE_CHECKING:
-    from tutti.tasks.exchange.inspect.read import require_inspect as require_inspect
-
-if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
-    __getattr__ = lazy(__name__, __file__)
+def require_inspect() -> None:
+    """Raises StoreError when inspect_ai is not installed."""
+    try:
+        import inspect_ai.log  # noqa: F401
+    except ImportError as error:
+        words = "Inspect's logs need inspect_ai: pip install 'tutti[inspect]'"
+        raise StoreError(f"{words} ({error})") from error

@@ -12,8 +12,18 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
-from tutti.storage import StoreError, foreign_error
-from tutti.tasks.exchange.fields import Fields, RecordRefused
+import ijson
+from inspect_ai.log import (
+    EvalSample,
+    read_eval_log,
+    read_eval_log_sample_summaries,
+    read_eval_log_samples_by_id,
+    resolve_sample_attachments,
+    resolve_sample_events_data,
+)
+
+from tutti.storage import foreign_error
+from tutti.tasks.exchange.fields import POSITIVE, Fields, RecordRefused
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.tasks.exchange.inspect.values import (
     content_of,
@@ -41,23 +51,13 @@ ROLE_OF = {"grader": "judge", "critic": "judge", "monitor": "judge"}
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """The trials of one log, or of every log under a folder. Raises StoreError without inspect_ai.
+    """The trials of one log, or of every log under a folder.
 
     `run` names the run of a log that has no id of its own.
     """
-    require_inspect()
     logs = [path] if path.is_file() else sorted(p for p in path.rglob("*") if _may_be_log(p))
     for log in logs:
         yield from _read_log(log, run)
-
-
-def require_inspect() -> None:
-    """Raises StoreError when inspect_ai is not installed."""
-    try:
-        import inspect_ai.log  # noqa: F401
-    except ImportError as error:
-        words = "Inspect's logs need inspect_ai: pip install 'tutti[inspect]'"
-        raise StoreError(f"{words} ({error})") from error
 
 
 def _may_be_log(path: Path) -> bool:
@@ -66,8 +66,6 @@ def _may_be_log(path: Path) -> bool:
 
 
 def _read_log(path: Path, run: str) -> Iterator[ImportedItem]:
-    from inspect_ai.log import read_eval_log
-
     if path.suffix == ".eval" and not is_zipfile(path):
         yield ImportIssue(
             path, None, "", "is truncated or not an Inspect log: it is not a complete zip file"
@@ -103,8 +101,6 @@ def _samples(path: Path) -> Iterator[Any]:
     if path.suffix == ".json":
         yield from _json_samples(path)
         return
-    from inspect_ai.log import read_eval_log_sample_summaries
-
     try:
         keys = [(summary.id, summary.epoch) for summary in read_eval_log_sample_summaries(path)]
     except READ_ERRORS as error:
@@ -132,8 +128,6 @@ def _in_portions(path: Path, keys: list[Key]) -> Iterator[list[Key]]:
 
 
 def _read_some(path: Path, keys: list[Key]) -> Iterator[Any]:
-    from inspect_ai.log import read_eval_log_samples_by_id
-
     try:
         yield from read_eval_log_samples_by_id(path, keys, resolve_attachments="full")
     except READ_ERRORS as error:
@@ -148,8 +142,6 @@ def _read_some(path: Path, keys: list[Key]) -> Iterator[Any]:
 
 def _json_samples(path: Path) -> Iterator[Any]:
     """Samples of a log in JSON, parsed one by one."""
-    import ijson
-
     try:
         with path.open("rb") as stream:
             for place, raw in enumerate(ijson.items(stream, "samples.item", use_float=True)):
@@ -160,8 +152,6 @@ def _json_samples(path: Path) -> Iterator[Any]:
 
 def _json_sample(path: Path, place: int, raw: Any) -> Any:
     """The sample at `place` of a log in JSON, or an ImportIssue where it is not valid."""
-    from inspect_ai.log import EvalSample, resolve_sample_attachments, resolve_sample_events_data
-
     try:
         sample = resolve_sample_events_data(EvalSample.model_validate(raw))
         return resolve_sample_attachments(sample, "full")
@@ -190,7 +180,7 @@ def _cell(header: Any, run: str, ours: Fields) -> Cell:
         benchmark=ours.identity("benchmark") or spec.task,
         model=ours.identity("model") or spec.model,
         policy=ours.identity("policy"),
-        concurrency=ours.integer("concurrency", least=1) or spec.config.max_samples or None,
+        concurrency=ours.read("concurrency", POSITIVE) or spec.config.max_samples or None,
         repeat=ours.count("repeat") or 0,
         detail=detail,
     )
@@ -229,8 +219,8 @@ class _LoggedSample:
         if last.outcome["status"] not in ("infra_error", "cancelled"):
             last.scores = score_rows(self.sample)
             last.outcome = last.outcome | _primary(last) | outcome
-        last.trial = ours.place("trial", last.trial, least=0)
-        last.attempt = ours.place("attempt", last.attempt, least=1)
+        last.trial = ours.place("trial", last.trial)
+        last.attempt = ours.place("attempt", last.attempt, POSITIVE)
         last.target = _target(self.sample.target)
         last.origin = origins[-1] if origins else ""
         yield last

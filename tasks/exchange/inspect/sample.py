@@ -10,7 +10,24 @@ import json
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
+
+from inspect_ai.event import ModelEvent, ToolEvent
+from inspect_ai.log import EvalError, EvalRetryError, EvalSample, EvalSampleLimit, condense_sample
+from inspect_ai.model import (
+    ChatCompletionChoice,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageTool,
+    ChatMessageUser,
+    ContentReasoning,
+    ContentText,
+    GenerateConfig,
+    ModelOutput,
+    ModelUsage,
+)
+from inspect_ai.scorer import Score
+from inspect_ai.tool import ToolCall, ToolCallError
 
 from tutti.tasks.exchange.imported import ImportedAttempt, Row
 from tutti.tasks.exchange.rows import json_text
@@ -32,9 +49,6 @@ OUTCOME_FIELDS = (
 
 def eval_sample(attempts: list[ImportedAttempt]) -> Any:
     """An `EvalSample`, condensed as inspect_ai writes it."""
-    from inspect_ai.log import EvalRetryError, EvalSample, condense_sample
-    from inspect_ai.model import ModelOutput
-
     last = attempts[-1]
     messages = [_message(row, place) for place, row in enumerate(last.messages)]
     replies = [message for message in messages if message.role == "assistant"]
@@ -76,8 +90,6 @@ def eval_sample(attempts: list[ImportedAttempt]) -> Any:
 
 def usage_from(row: Row) -> Any:
     """Tokens of a call or an attempt as `ModelUsage`; None if unknown."""
-    from inspect_ai.model import ModelUsage
-
     prompt, cached = row.get("prompt_tokens"), row.get("cached_tokens")
     completion = row.get("completion_tokens") or 0
     if prompt is None:
@@ -118,18 +130,12 @@ def _fault(trial: ImportedAttempt) -> str:
 
 
 def _error(trial: ImportedAttempt) -> Any:
-    from inspect_ai.log import EvalError
-
     if trial.outcome.get("status") not in ("infra_error", "scorer_error", "cancelled"):
         return None
     return EvalError(message=_fault(trial), traceback="", traceback_ansi="")
 
 
 def _limit(trial: ImportedAttempt) -> Any:
-    from typing import get_args
-
-    from inspect_ai.log import EvalSampleLimit
-
     if trial.outcome.get("status") != "limit":
         return None
     reason = str(trial.outcome.get("stop_reason"))
@@ -140,15 +146,6 @@ def _limit(trial: ImportedAttempt) -> Any:
 
 
 def _message(row: Row, place: int) -> Any:
-    from inspect_ai.model import (
-        ChatMessageAssistant,
-        ChatMessageSystem,
-        ChatMessageTool,
-        ChatMessageUser,
-        ContentReasoning,
-        ContentText,
-    )
-
     role, text = row.get("role"), row.get("content") or ""
     content: Any = text
     if row.get("reasoning") is not None:
@@ -169,8 +166,6 @@ def _message(row: Row, place: int) -> Any:
 
 def _tool_calls(rows: list[Row]) -> tuple[list[Any], list[str]]:
     """Tool calls, and the texts of arguments that are not in JSON's canonical form."""
-    from inspect_ai.tool import ToolCall
-
     calls, texts = [], [row.get("arguments") or "" for row in rows]
     for row, text in zip(rows, texts, strict=True):
         arguments = _arguments(text)
@@ -191,8 +186,6 @@ def _arguments(text: str | None) -> dict[str, Any] | None:
 
 
 def _scores(trial: ImportedAttempt) -> dict[str, Any] | None:
-    from inspect_ai.scorer import Score
-
     scores: dict[str, Any] = {}
     for row in trial.scores:
         detail = _arguments(row.get("detail")) or {}
@@ -284,9 +277,6 @@ class _Events:
         return next((call for call in calls if call.id == id), None)
 
     def _model_event(self, call: Row, place: int | None, made_up: bool) -> Any:
-        from inspect_ai.event import ModelEvent
-        from inspect_ai.model import ChatCompletionChoice, GenerateConfig, ModelOutput
-
         model = call.get("model") or self.trial.cell.model
         reason = call.get("finish_reason") or "stop"
         choices = []
@@ -328,9 +318,6 @@ class _Events:
             yield self._tool_event(run, call)
 
     def _tool_event(self, run: Row, call: Any) -> Any:
-        from inspect_ai.event import ToolEvent
-        from inspect_ai.tool import ToolCallError
-
         started = run.get("started_at") or self.began
         text = run.get("arguments")
         arguments = call.arguments if text is None and call else _arguments(text)

@@ -15,16 +15,25 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from inspect_ai.log import (
+    EvalConfig,
+    EvalDataset,
+    EvalLog,
+    EvalMetric,
+    EvalResults,
+    EvalScore,
+    EvalSpec,
+    EvalStats,
+)
+
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, Row
-from tutti.tasks.exchange.inspect.read import require_inspect
 from tutti.tasks.exchange.inspect.sample import eval_sample, usage_from
 
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # Inspect requires a time even if it is unknown
 
 
 def write(trials: Iterator[ImportedAttempt], folder: Path) -> list[Path]:
-    """Write one log per cell into `folder`. Raises StoreError without inspect_ai."""
-    require_inspect()
+    """Write one log per cell into `folder`."""
     cells = groupby(trials, key=lambda trial: (trial.cell, trial.cell.detail.get("cell_id")))
     return [_write_log(cell, of_cell, folder) for (cell, _), of_cell in cells]
 
@@ -97,15 +106,6 @@ class _Totals:
 
     def header(self) -> Any:
         """The log without its samples."""
-        from inspect_ai.log import (
-            EvalConfig,
-            EvalDataset,
-            EvalLog,
-            EvalResults,
-            EvalSpec,
-            EvalStats,
-        )
-
         cell, began = self.cell, (self.started or NO_TIME).isoformat()
         ended = (self.ended or self.started or NO_TIME).isoformat()
         point: Row = {name: getattr(cell, name) for name in ("policy", "concurrency", "repeat")}
@@ -133,8 +133,6 @@ class _Totals:
         return EvalLog(status="success", eval=spec, results=results, stats=stats)
 
     def _scores(self) -> list[Any]:
-        from inspect_ai.log import EvalMetric, EvalScore
-
         return [
             EvalScore(
                 name=scorer,

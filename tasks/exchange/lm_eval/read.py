@@ -14,25 +14,25 @@ their likelihoods are in the first score's detail, and the answer is the likelie
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.exchange.chat import message_rows, params
+from tutti.tasks.exchange.chat import add_call, message_rows, params
 from tutti.tasks.exchange.fields import (
+    NUMBER,
     Fields,
     RecordRefused,
     compact,
     detail_text,
-    finite,
     parsed,
     take,
 )
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
-from tutti.tasks.exchange.jsonl import document, records
+from tutti.tasks.exchange.jsonl import readable, records
 from tutti.tasks.exchange.rows import json_text, shown
 
 NAME = re.compile(
@@ -57,7 +57,7 @@ def read(path: Path, run: str) -> Iterator[ImportedItem]:
         name = NAME.fullmatch(file.name)
         beside_it = _results_file(file, name["time"]) if name else None
         if beside_it is not None and beside_it not in results:
-            results[beside_it] = document_fields(beside_it)
+            results[beside_it] = readable(beside_it)
             yield from results[beside_it].problems
         about = results[beside_it] if beside_it else Fields(file, None, {})
         task, time = (name["task"], name["time"]) if name else (file.name.split(".")[0], run)
@@ -158,12 +158,6 @@ class _SampleFile:
         return [trial]
 
 
-def document_fields(path: Path) -> Fields:
-    """The object in `path`; one that cannot be read is without fields and has its problem."""
-    found = document(path)
-    return Fields(path, None, {}, [found]) if isinstance(found, ImportIssue) else found
-
-
 def _pairs(arguments: Any) -> dict[str, str]:
     """Older runs wrote model arguments as text: ``pretrained=org/model,dtype=auto``."""
     text = arguments if isinstance(arguments, str) else ""
@@ -248,7 +242,7 @@ def _take_responses(fields: Fields, requests: list[list[Any]], trial: ImportedAt
                 row["context"] = prompt
             likelihoods.append(row)
             asked = compact(request="loglikelihood", continuation=row.get("continuation"))
-            trial.calls.append(_call(trial, asked))
+            add_call(trial.calls, model=trial.cell.model, params=params(asked))
     return likelihoods
 
 
@@ -269,16 +263,9 @@ def _take_texts(
         if not isinstance(response, str):
             fields.problem(f"{where}.{place}", f"{shown(response)} is not a response")
             continue
-        trial.calls.append(_call(trial, settings))
-        call_id = trial.calls[-1]["call_id"]
-        said = {"role": "assistant", "content": response, "call_id": call_id}
+        call = add_call(trial.calls, model=trial.cell.model, params=params(settings))
+        said = {"role": "assistant", "content": response, "call_id": call["call_id"]}
         trial.messages.append(said)
-
-
-def _call(trial: ImportedAttempt, asked: Mapping[str, Any]) -> Row:
-    step = len(trial.calls) + 1
-    row = {"call_id": f"call-{step}", "step": step, "role": "orchestrator", "status": "ok"}
-    return row | {"model": trial.cell.model} | compact(params=params(dict(asked)))
 
 
 def _likelihood(fields: Fields, where: str, arguments: list[Any], response: Any) -> Row:
@@ -298,8 +285,8 @@ def _likelihood(fields: Fields, where: str, arguments: list[Any], response: Any)
 
 def _float(value: Any) -> float | None:
     try:
-        return finite(float(value) if isinstance(value, str) else value)
-    except ValueError:
+        return NUMBER.validate(float(value) if isinstance(value, str) else value)
+    except ValueError:  # pydantic's error is one, too
         return None
 
 

@@ -22,6 +22,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from tutti.storage import spans_of
 from tutti.tasks.exchange.chat import message_row, params
 from tutti.tasks.exchange.fields import Fields, compact, take
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
@@ -81,11 +82,9 @@ def _attempt(found: Fields, run: str) -> list[ImportedItem]:
     instance = found.identity("instance_id")
     cell = _cell(info, run, instance)
     history = _History(cell.model, _params(info))
-    members = found.array("messages")
-    for place, member in enumerate(members):
-        if not isinstance(member, dict):
-            found.refuse(f"messages.{place}", f"{shown(member)} is not a message")
-        history.add(found.member("messages", place, member), last=place == len(members) - 1)
+    members = list(found.each("messages", "a message"))
+    for message in members:
+        history.add(message, last=message is members[-1])
     trial = ImportedAttempt(cell, instance or _stem(found.file), file=found.file)
     trial.messages, trial.calls, trial.tool_runs = history.messages, history.calls, history.runs
     if version == "mini-swe-agent-1" and info.text("exit_status"):
@@ -221,7 +220,7 @@ class _History:
                 finish_reason=finish,
                 cost_usd=extra.amount("cost") or None,
                 params=self.sampling,
-                prompt_spans=_spans(self._prompt) or None,
+                prompt_spans=spans_of(self._prompt) or None,
             )
         )
         return str(number)
@@ -275,14 +274,3 @@ def _refused_row(response: Fields) -> Row | None:
     if message is None or "role" not in message:
         return None
     return message_row(message)
-
-
-def _spans(positions: list[int]) -> list[Row]:
-    """Positions in rising order as spans of neighbours."""
-    spans: list[Row] = []
-    for position in positions:
-        if spans and spans[-1]["last"] == position - 1:
-            spans[-1]["last"] = position
-        else:
-            spans.append({"first": position, "last": position})
-    return spans

@@ -16,11 +16,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tutti.storage import content_hash, foreign_error
-from tutti.tasks.exchange.chat import link_calls, message_rows, tool_runs
-from tutti.tasks.exchange.fields import Fields, compact, detail_text, take
+from tutti.tasks.exchange.chat import add_call, link_calls, message_rows, tool_runs
+from tutti.tasks.exchange.fields import LOGPROBS, Fields, compact, detail_text, take
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.tasks.exchange.jsonl import records
 from tutti.tasks.exchange.nemo_skills.thinking import THINKING, parallel_thinking
@@ -135,8 +136,7 @@ class _Reader:
         cell = Cell(run, self.benchmark, "unknown")
         trial = ImportedAttempt(cell, task_id, self.seed or 0, file=fields.file, line=fields.line)
         trial.messages, trial.calls = _conversation(fields)
-        steps = {call["call_id"]: call["step"] for call in trial.calls}
-        trial.tool_runs = tool_runs(trial.messages, steps)
+        trial.tool_runs = tool_runs(trial.messages, trial.calls)
         if (combined := parallel_thinking(fields)) is not None:
             trial.calls, trial.tool_runs = combined.calls(trial.calls), combined.runs
         trial.outcome = _outcome(fields, trial)
@@ -157,18 +157,23 @@ def _task_id(fields: Fields) -> str:
 def _conversation(fields: Fields) -> tuple[list[Row], list[Row]]:
     """Messages and calls. With tools the row has all of them; otherwise only problem and answer."""
     reasons = _each_step(fields, "finish_reason")
+    calls: list[Row] = []
+    status = "error" if "error" in fields else "ok"
     if "conversation" in fields:
         messages = message_rows(fields, "conversation")
         said = [row for row in messages if row["role"] == "assistant"]
         said = said[-len(reasons) :] if reasons else said  # those before are examples
-        calls = [_call(fields, place, reason) for place, reason in enumerate(reasons or said)]
+        for place in range(len(reasons or said)):
+            reason = reasons[place] if reasons else None
+            add_call(calls, status=status, finish_reason=reason)
         link_calls(said, calls)
         return messages, calls
     asked = next((name for name in PROBLEMS if name in fields), None)
     messages = message_rows(fields, asked) if asked else []
-    call = _call(fields, 0, reasons[0] if reasons else None) | _timing(fields)
+    reason = reasons[0] if reasons else None
+    call = add_call(calls, status=status, finish_reason=reason, **_timing(fields))
     answer = {"role": "assistant", "content": _generation(fields), "call_id": call["call_id"]}
-    return [*messages, answer | compact(reasoning=_reasoning(fields))], [call]
+    return [*messages, answer | compact(reasoning=_reasoning(fields))], calls
 
 
 def _each_step(fields: Fields, name: str) -> list[str]:
@@ -202,13 +207,6 @@ def _reasoning(fields: Fields) -> str | None:
     return full.rstrip().removesuffix(answer) or None  # the answer lost its blanks by the split
 
 
-def _call(fields: Fields, place: int, reason: object) -> Row:
-    row: Row = {"call_id": f"call-{place + 1}", "step": place + 1, "role": "orchestrator"}
-    ok = fields.data.get("error") is None
-    row |= {"status": "ok" if ok else "error"}
-    return row | compact(finish_reason=reason if isinstance(reason, str) else None)
-
-
 def _timing(fields: Fields) -> Row:
     """The figures of a single call; with tools they are sums over all calls."""
     sent = fields.epoch("generation_start_time")
@@ -219,7 +217,7 @@ def _timing(fields: Fields) -> Row:
         latency_s=fields.amount("generation_time"),
         prompt_tokens=fields.count("num_input_tokens"),
         completion_tokens=fields.count("num_generated_tokens"),
-        logprobs=fields.numbers("logprobs"),
+        logprobs=fields.read("logprobs", LOGPROBS) or None,
     )
 
 
@@ -305,22 +303,17 @@ def _first(fields: Fields, name: str) -> float | None:
     return float(values[0]) if values and isinstance(values[0], bool) else None
 
 
-def _equals(wanted: str) -> Callable[[Fields, str], float | None]:
-    def value_of(fields: Fields, name: str) -> float | None:
-        text = fields.text(name)
-        return None if text is None else float(text == wanted)
-
-    return value_of
+def _equals(fields: Fields, name: str, wanted: str) -> float | None:
+    text = fields.text(name)
+    return None if text is None else float(text == wanted)
 
 
-def _within(inner: str) -> Callable[[Fields, str], float | None]:
-    def value_of(fields: Fields, name: str) -> float | None:
-        found = fields.inner(name).flag(inner)
-        return None if found is None else float(found)
-
-    return value_of
+def _within(fields: Fields, name: str, inner: str) -> float | None:
+    found = fields.inner(name).flag(inner)
+    return None if found is None else float(found)
 
 
+FOLLOWED = partial(_within, inner="follow_all_instructions")
 METRICS: tuple[tuple[str, str, Callable[[Fields, str], float | None]], ...] = (
     ("expected_judgement", "correct_judgement", _agrees),
     ("judgement", "judge_correct", _judged),
@@ -331,12 +324,12 @@ METRICS: tuple[tuple[str, str, Callable[[Fields, str], float | None]], ...] = (
     ("is_correct-plus", "is_correct-plus", _mark),
     ("graded_list", "graded_list", _first),
     ("is_passed", "is_passed", _mark),
-    ("proof_status", "lean4_correct", _equals("completed")),
-    ("status", "passed", _equals("pass")),
+    ("proof_status", "lean4_correct", partial(_equals, wanted="completed")),
+    ("status", "passed", partial(_equals, wanted="pass")),
     ("seq_match_ratio", "seq_match_ratio", _mark),
-    ("strict_eval", "strict_follow_all", _within("follow_all_instructions")),
-    ("loose_eval", "loose_follow_all", _within("follow_all_instructions")),
-    ("swe-bench-metrics", "issues_resolved", _within("resolved")),
+    ("strict_eval", "strict_follow_all", FOLLOWED),
+    ("loose_eval", "loose_follow_all", FOLLOWED),
+    ("swe-bench-metrics", "issues_resolved", partial(_within, inner="resolved")),
     ("reward_model_score", "reward_model_score", _mark),
 )
 """Fields that graders write, as scores; the first present one sets score and correct."""

@@ -82,11 +82,9 @@ def _attempt(
 ) -> ImportedAttempt:
     correct = outcome == "resolved"
     patch = prediction.text("model_patch") if prediction else None
-    score = {"scorer": SCORER, "value": float(correct), "correct": correct}
     told = detail_text(outcome=outcome, failure_reason=reason)
     attempt = ImportedAttempt(cell, id)
-    attempt.outcome = {"status": "ok", "score": float(correct), "correct": correct}
-    attempt.outcome |= compact(answer=patch, stop_reason=outcome)
-    attempt.scores = [score | compact(detail=told)]
+    attempt.outcome = {"status": "ok"} | compact(answer=patch, stop_reason=outcome)
+    attempt.score(SCORER, float(correct), correct, detail=told)
     attempt.origin = (prediction.text("attempt_id") if prediction else None) or ""
     return attempt

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tutti.storage import Cost
 from tutti.tasks.exchange.chat import message_row, params, tool_runs
-from tutti.tasks.exchange.fields import Fields, compact, detail_text, take
+from tutti.tasks.exchange.fields import INTEGER, Fields, compact, detail_text, take
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 from tutti.tasks.exchange.jsonl import document
 from tutti.tasks.exchange.rows import shown
@@ -152,8 +152,7 @@ class _RunSettings:
                 trial.calls.append(self._call(message, row["role"], trial.calls))
                 row["call_id"] = trial.calls[-1]["call_id"]
             trial.messages.append(row)
-        steps = {call["call_id"]: call["step"] for call in trial.calls}
-        trial.tool_runs = tool_runs(trial.messages, steps)
+        trial.tool_runs = tool_runs(trial.messages, trial.calls)
         tools = [message for message in said if message.data.get("role") == "tool"]
         for run, message in zip(trial.tool_runs, tools, strict=True):
             failed = message.flag("error")
@@ -199,10 +198,7 @@ def _params(participant: Fields) -> str | None:
 
 def _messages(fields: Fields) -> Iterator[Fields]:
     """The messages in order; one with several tools' results is split."""
-    for place, member in enumerate(fields.array("messages")):
-        if not isinstance(member, dict):
-            fields.refuse(f"messages.{place}", f"{shown(member)} is not a message")
-        message = fields.member("messages", place, member)
+    for message in fields.each("messages", "a message"):
         if "tool_messages" in message:
             yield from message.each("tool_messages")
         else:
@@ -232,15 +228,11 @@ def _score(fields: Fields, trial: ImportedAttempt) -> None:
     info = fields.inner("reward_info")
     reward = info.number("reward")
     if reward is not None:
-        correct = reward >= WON
-        trial.outcome |= {"score": reward, "correct": correct}
-        told = detail_text(reward_basis=info.data.get("reward_basis"), seed=fields.integer("seed"))
-        main = {"scorer": "reward", "value": reward, "correct": correct}
-        trial.scores.append(main | compact(detail=told))
-    breakdown = info.inner("reward_breakdown")
-    for name in breakdown.data:
-        if (value := breakdown.number(name)) is not None:
-            trial.scores.append({"scorer": f"reward/{name}", "value": value})
+        told = detail_text(
+            reward_basis=info.data.get("reward_basis"), seed=fields.read("seed", INTEGER)
+        )
+        trial.score("reward", reward, reward >= WON, detail=told)
+    trial.scores += info.inner("reward_breakdown").score_rows("reward/")
     if "db_check" in info:
         trial.scores.append(_check(info.inner("db_check"), "db_check", "db_reward", "db_match"))
     for name, scorer, value_name, found in CHECKS:

@@ -20,9 +20,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.tasks.exchange.fields import Fields, RecordRefused, compact, detail_text
+from tutti.tasks.exchange.fields import POSITIVE, Fields, compact, detail_text, take
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
-from tutti.tasks.exchange.jsonl import document
+from tutti.tasks.exchange.jsonl import document, readable
 from tutti.tasks.exchange.rows import shown
 
 SCORER = "terminal-bench"
@@ -48,10 +48,8 @@ SETTINGS = ("agent_name", "dataset_name", "dataset_version", "n_attempts", "comm
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """The trials at `path`, and the issues; `run` names a run without a run id."""
-    if path.is_file():
-        yield from _file(path, run)
-        return
-    files = sorted(path.rglob(RESULTS), key=lambda file: (len(file.parts), file))
+    below = sorted(path.rglob(RESULTS), key=lambda file: (len(file.parts), file))
+    files = [path] if path.is_file() else below
     if not files:
         yield ImportIssue(path, None, "", f"there is no {RESULTS} in this folder")
     done: list[Path] = []
@@ -71,18 +69,6 @@ def read(path: Path, run: str) -> Iterator[ImportedItem]:
                 runs[folder] = _Run(folder, run)
             yield from runs[folder].trial(found)
     for settings in runs.values():
-        yield from settings.issues
-
-
-def _file(file: Path, run: str) -> Iterator[ImportedItem]:
-    found = document(file)
-    if isinstance(found, ImportIssue):
-        yield found
-    elif "results" in found:
-        yield from _whole(found, run)
-    else:
-        settings = _Run(_run_folder(file), run)
-        yield from settings.trial(found)
         yield from settings.issues
 
 
@@ -118,18 +104,14 @@ class _Run:
     """What all trials of a run share."""
 
     def __init__(self, folder: Path, run: str) -> None:
-        found = document(folder / METADATA)
-        self.issues: list[ImportIssue] = []
-        if isinstance(found, ImportIssue):
-            self.issues.append(found)
-            found = Fields(folder / METADATA, None, {}, self.issues)
+        found = readable(folder / METADATA)
         detail = {name: found.data[name] for name in SETTINGS if name in found}
         agent = found.identity("agent_name")
         self.cell = Cell(
             run=found.identity("run_id") or run,
             benchmark=found.identity("dataset_name") or SCORER,
             model=found.identity("model_name") or agent or "unknown",
-            concurrency=found.integer("n_concurrent_trials", least=1),
+            concurrency=found.read("n_concurrent_trials", POSITIVE),
             detail=detail,
         )
         self.issues = found.problems
@@ -137,14 +119,9 @@ class _Run:
 
     def trial(self, fields: Fields) -> Iterator[ImportedItem]:
         """The trial of a record, after its issues; only these if it is refused."""
-        try:
-            taken = [self._attempt(fields)]
-        except RecordRefused:
-            taken = []
-        yield from fields.problems
-        yield from taken
+        return take([fields], self._attempt)
 
-    def _attempt(self, fields: Fields) -> ImportedAttempt:
+    def _attempt(self, fields: Fields) -> list[ImportedItem]:
         task = fields.needed("task_id", fields.identity("task_id"))
         if "is_resolved" not in fields.data:
             fields.refuse("is_resolved", "is missing: this is no trial of Terminal-Bench")
@@ -159,7 +136,7 @@ class _Run:
         _score(fields, trial, bool(resolved))
         if (instruction := fields.text("instruction")) is not None:
             trial.messages = [{"role": "user", "content": instruction}]
-        return trial
+        return [trial]
 
 
 def _outcome(fields: Fields) -> Row:
@@ -186,6 +163,4 @@ def _outcome(fields: Fields) -> Row:
 def _score(fields: Fields, trial: ImportedAttempt, resolved: bool) -> None:
     tests = fields.inner("parser_results").data
     detail = detail_text(failure_mode=fields.data.get("failure_mode"), tests=tests or None)
-    row: Row = {"scorer": SCORER, "value": float(resolved), "correct": resolved}
-    trial.scores.append(row | compact(detail=detail))
-    trial.outcome |= {"score": float(resolved), "correct": resolved}
+    trial.score(SCORER, float(resolved), resolved, detail=detail)

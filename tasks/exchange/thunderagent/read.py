@@ -53,8 +53,10 @@ TRIAL_MARK, STEP_MARK = "HLE_TRIAL_COMPLETE", "type=step_complete"
 TRIAL = {"event": "release", "reason_code": "trial_complete", "reason": "trial_complete"}
 STEP = {"event": "finish", "reason_code": "step_complete", "reason": "step_complete"}
 UNIX = re.compile(r"\bts_unix=(\d+(?:\.\d+)?)\b")
-ISO = re.compile(r"\bts_iso=(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})")
-STAMP = re.compile(r"(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2})")
+TRIAL_STAMPS = (
+    re.compile(r"\bts_iso=(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})"),
+    re.compile(r"(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2})"),
+)
 STEP_STAMP = re.compile(r"\[PROFILE\]\s+(\d{4}-\d{2}-\d{2}\s+\d{2}:\d{2}:\d{2})")
 
 
@@ -253,7 +255,7 @@ def _read_marks(source: SourceRun, mark: str, names: tuple[str, ...]) -> Iterato
                 yield line.unended(file)
                 break
             try:
-                at = (_trial_time if is_trial else _step_time)(source, line.text)
+                at = _time_in(source, line.text, TRIAL_STAMPS if is_trial else (STEP_STAMP,))
             except ValueError as error:
                 yield ImportIssue(file, line.number, "ts_unix", str(error))
                 continue
@@ -272,17 +274,11 @@ def _pairs(text: str) -> dict[str, str]:
     return dict(re.findall(r"(\w+)=(\S+)", text))
 
 
-def _trial_time(source: SourceRun, text: str) -> datetime:
+def _time_in(source: SourceRun, text: str, stamps: tuple[re.Pattern[str], ...]) -> datetime:
+    """The Unix time in a line, else the first of the local times."""
     if found := UNIX.search(text):
         return moment(found[1])
-    if found := ISO.search(text) or STAMP.search(text):
-        return source.from_local(found[1])
-    raise ValueError(f"{shown(text)} is not a time")
-
-
-def _step_time(source: SourceRun, text: str) -> datetime:
-    if found := UNIX.search(text):
-        return moment(found[1])
-    if found := STEP_STAMP.search(text):
-        return source.from_local(" ".join(found[1].split()))
+    for stamp in stamps:
+        if found := stamp.search(text):
+            return source.from_local(" ".join(found[1].split()))
     raise ValueError(f"{shown(text)} is not a time")

@@ -17,13 +17,8 @@ from typing import Any
 
 import duckdb
 
-LATENCIES = (
-    "time_to_first_token_seconds",
-    "inter_token_latency_seconds",
-    "e2e_request_latency_seconds",
-    "request_prefill_time_seconds",
-    "request_decode_time_seconds",
-)
+from tutti.tasks.exchange.thunderagent.series import HISTOGRAMS
+
 GAUGES = ("kv_cache_usage_mean_perc", "num_requests_running_mean", "num_requests_waiting_mean")
 HITS = ("samples_hit", "sum_hits_tokens", "sum_queries_tokens", "hit_ratio")
 PREEMPTIONS = (
@@ -133,7 +128,7 @@ def combined_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summ
 def _window(row: Mapping[str, Any], files: RunFiles) -> Summary:
     start, end = row["window_start_unix"], row["window_end_unix"]
     metrics: Summary = {"available": True, **_pick(row, (*HITS, *GAUGES))}
-    metrics["latency_means_seconds"] = _pick(row, LATENCIES)
+    metrics["latency_means_seconds"] = _pick(row, HISTOGRAMS)
     metrics["decode_over_e2e_ratio"] = row["decode_over_e2e_ratio"]
     preemptions = {"samples": row["preemption_samples"], **_pick(row, PREEMPTIONS)}
     metrics["preemptions"] = preemptions

@@ -12,24 +12,24 @@ reward, and it is correct from `pass_threshold` on, as in verifiers' own pass@k.
 error has status infra_error and no score, for verifiers writes reward 0 there.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from tutti.storage import foreign_error
 from tutti.tasks.exchange.chat import (
+    add_call,
     last_said,
     link_calls,
     message_rows,
     params,
-    sampled,
     tool_runs,
 )
 from tutti.tasks.exchange.fields import Fields, compact, detail_text, take
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
-from tutti.tasks.exchange.jsonl import beside, records
+from tutti.tasks.exchange.jsonl import readable, records
 from tutti.tasks.exchange.verifiers.traces import PASS_THRESHOLD, RolloutCounts, episode_trials
 
 LIMITS = {
@@ -68,9 +68,10 @@ def _run_name(path: Path, file: Path, run: str) -> str:
 
 
 def _read_file(path: Path, run: str, counted: RolloutCounts) -> Iterator[ImportedItem]:
-    about = beside(path, "metadata.json")
+    metadata = path.with_name("metadata.json")
+    about = readable(metadata) if metadata.is_file() else Fields(metadata, None, {})
     reader = _Reader(run, path.stem, about, counted)
-    yield from about.problems if about else []
+    yield from about.problems
     yield from take(records(path), reader.trials_of)
 
 
@@ -80,14 +81,12 @@ class _Reader:
 
     run: str
     stem: str
-    about: Fields | None
+    about: Fields
     counted: RolloutCounts
-    metadata: Mapping[str, Any] = field(init=False)
     pass_threshold: float = PASS_THRESHOLD
 
     def __post_init__(self) -> None:
-        self.metadata = self.about.data if self.about else {}
-        given = self.about.number("pass_threshold") if self.about else None
+        given = self.about.number("pass_threshold")
         self.pass_threshold = PASS_THRESHOLD if given is None else given
 
     def trials_of(self, fields: Fields) -> Iterable[ImportedItem]:
@@ -107,18 +106,18 @@ class _Reader:
         calls = _calls(fields, said)
         link_calls(said, calls)
         messages = prompt + said
-        steps = {call["call_id"]: call["step"] for call in calls}
         found = ImportedAttempt(cell, task_id, trial, messages=messages, calls=calls)
-        found.tool_runs = tool_runs(messages, steps)
+        found.tool_runs = tool_runs(messages, calls)
         found.outcome = _outcome(fields) | compact(answer=last_said(said))
         self._score(fields, found)
         found.file, found.line = fields.file, fields.line
         return found
 
     def _cell(self, fields: Fields) -> Cell:
-        names = [self.metadata.get("env_id"), fields.data.get("env_name"), fields.data.get("task")]
-        models = [self.metadata.get("model"), fields.data.get("model"), _answered_by(fields)]
-        detail = {name: self.metadata[name] for name in SETTINGS if name in self.metadata}
+        about = self.about.data
+        names = [about.get("env_id"), fields.data.get("env_name"), fields.data.get("task")]
+        models = [about.get("model"), fields.data.get("model"), _answered_by(fields)]
+        detail = {name: about[name] for name in SETTINGS if name in about}
         return Cell(
             run=self.run if self.stem in ("results", "traces") else f"{self.run}/{self.stem}",
             benchmark=next((n for n in names if isinstance(n, str) and n), self.run),
@@ -133,13 +132,8 @@ class _Reader:
         correct = reward >= self.pass_threshold
         answer = trial.outcome.get("answer")
         detail = detail_text(expected=fields.data.get("answer"), info=fields.data.get("info"))
-        trial.outcome |= {"score": reward, "correct": correct}
-        main = {"scorer": "reward", "value": reward, "correct": correct}
-        trial.scores.append(main | compact(answer=answer, detail=detail))
-        metrics = fields.inner("metrics")
-        for name in metrics.data:
-            if (value := metrics.number(name)) is not None:
-                trial.scores.append({"scorer": name, "value": value})
+        trial.score("reward", reward, correct, answer=answer, detail=detail)
+        trial.scores += fields.inner("metrics").score_rows()
 
 
 def _answered_by(fields: Fields) -> Any:
@@ -200,20 +194,20 @@ def _calls(fields: Fields, said: list[Row]) -> list[Row]:
     assistant."""
     steps = list(fields.each("trajectory"))
     made = [row for row in said if row["role"] == "assistant"]
-    calls = [_call(step) for step in steps] if steps else [{} for _ in made]
+    calls: list[Row] = []
+    for columns in [_call(step) for step in steps] if steps else [{} for _ in made]:
+        add_call(calls, **columns)
     spans = list(fields.inner("timing").inner("model").each("spans"))
-    for place, call in enumerate(calls):
-        call |= {"call_id": f"call-{place + 1}", "step": place + 1, "role": "orchestrator"}
-        call.setdefault("status", "ok")
-        if len(spans) == len(calls):
-            call |= _span(spans[place])
+    if len(spans) == len(calls):
+        for call, span in zip(calls, spans, strict=True):
+            call |= _span(span)
     return calls
 
 
 def _call(step: Fields) -> Row:
     response = step.inner("response")
     usage, message = response.inner("usage"), response.inner("message")
-    return sampled(step.inner("tokens"), "completion_ids", "completion_logprobs") | compact(
+    return step.inner("tokens").sampled("completion_ids", "completion_logprobs") | compact(
         model=response.text("model"),
         prompt_tokens=usage.count("prompt_tokens"),
         completion_tokens=usage.count("completion_tokens"),

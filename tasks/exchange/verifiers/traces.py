@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tutti.storage import foreign_error, spans_of
-from tutti.tasks.exchange.chat import last_said, message_row, params, sampled, tool_runs
+from tutti.tasks.exchange.chat import add_call, last_said, message_row, params, tool_runs
 from tutti.tasks.exchange.fields import Fields, RecordRefused, compact, detail_text
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, Row
 
@@ -125,8 +125,7 @@ def _trial(trace: Fields, fields: Fields, episode: _Episode) -> ImportedAttempt:
     trial.messages = [message_row(node.inner("message")) for node in nodes]
     trial.calls = _calls(trace, nodes, trial)
     _say_prompts(trial, _parents(nodes))
-    steps = {call["call_id"]: call["step"] for call in trial.calls}
-    trial.tool_runs = tool_runs(trial.messages, steps)
+    trial.tool_runs = tool_runs(trial.messages, trial.calls)
     answer = trace.text("root_reply") or last_said(trial.messages)
     trial.outcome = _outcome(trace) | compact(answer=answer)
     if trial.outcome["status"] not in ("infra_error", "cancelled"):
@@ -181,24 +180,17 @@ def _calls(trace: Fields, nodes: list[Fields], trial: ImportedAttempt) -> list[R
         known = place is not None and place < len(nodes)
         if place is not None and not known:
             call.wrong("node", f"one of the {len(nodes)} nodes")
-        row = _numbered_call(calls) | _call(call)
+        row = add_call(calls, **_call(call))
         if place is not None and known:
             row |= _tokens(nodes[place])
             trial.messages[place]["call_id"] = row["call_id"]
-        calls.append(row)
     if not given:
         for place, node in enumerate(nodes):
             if node.flag("sampled"):
-                row = _numbered_call(calls) | {"status": "ok"} | _usage(node) | _tokens(node)
-                row |= compact(finish_reason=node.text("finish_reason"))
+                finish = node.text("finish_reason")
+                row = add_call(calls, finish_reason=finish, **_usage(node), **_tokens(node))
                 trial.messages[place]["call_id"] = row["call_id"]
-                calls.append(row)
     return calls + [_judge_call(n, usage) for n, usage in enumerate(trace.each("extra_usage"))]
-
-
-def _numbered_call(calls: list[Row]) -> Row:
-    step = len(calls) + 1
-    return {"call_id": f"call-{step}", "step": step, "role": "orchestrator"}
 
 
 def _call(call: Fields) -> Row:
@@ -249,7 +241,7 @@ def _tokens(node: Fields) -> Row:
     own = [token for token, made in zip(tokens, mask, strict=True) if made is True]
     picked = node.data | {"token_ids": own}
     chosen = Fields(node.file, node.line, picked, node.problems, node.path)
-    return sampled(chosen, "token_ids", "logprobs")
+    return chosen.sampled("token_ids", "logprobs")
 
 
 def _outcome(trace: Fields) -> Row:
@@ -303,13 +295,9 @@ def _score(trace: Fields, trial: ImportedAttempt) -> None:
             total += value * weight
             rows.append({"scorer": name, "value": value, "detail": detail_text(weight=weight)})
     if rows:
-        trial.outcome |= {"score": total, "correct": total >= PASS_THRESHOLD}
-        main = {"scorer": "reward", "value": total, "correct": total >= PASS_THRESHOLD}
-        trial.scores = [main | compact(answer=trial.outcome.get("answer")), *rows]
-    metrics = trace.inner("metrics")
-    for name in metrics.data:
-        if (value := metrics.number(name)) is not None:
-            trial.scores.append({"scorer": name, "value": value})
+        answer = trial.outcome.get("answer")
+        trial.score("reward", total, total >= PASS_THRESHOLD, answer=answer)
+    trial.scores += rows + trace.inner("metrics").score_rows()
 
 
 def _reward(rewards: Fields, name: str) -> tuple[float | None, float]:

@@ -6,9 +6,10 @@ problem as ``file:line: field: reason`` on standard error.
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +30,11 @@ FORMATS = (
     "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent, swe-bench, "
     "mini-swe-agent, terminal-bench"
 )
-SWEEP_FORMATS = {outputs.FORMAT: outputs.export, swe_bench.FORMAT: swe_bench.export}
+SWEEP_FORMATS: dict[str, Callable[..., None]] = {
+    outputs.FORMAT: outputs.export,
+    swe_bench.FORMAT: swe_bench.export,
+    parquet.FORMAT: parquet.export,
+}
 WORDS = {
     "sweep": "a sweep's id or name (the newest of that name)",
     "cell": "a cell's id; repeatable",
@@ -72,6 +77,7 @@ def import_(
     """Import other programs' logs into the store; known records are skipped."""
 
     def work() -> ExitCode:
+        from tutti.cli.local import find_sweep
         from tutti.storage import open_catalog
         from tutti.tasks.exchange import ImportReport
 
@@ -79,11 +85,11 @@ def import_(
         total = ImportReport()
         with open_catalog() as catalog:
             if onto:
-                sweep_id = _find_sweep(catalog, onto)
+                sweep_id = find_sweep(catalog, onto)
                 problems = swe_bench.import_onto(catalog, jobs, sweep_id, as_json)
                 return ExitCode.FAILED if problems and strict else ExitCode.DONE
             for format, path in jobs:
-                _add(total, _import_one(catalog, format, path, name))
+                _import_one(catalog, format, path, name, total)
         _show_report(total, as_json)
         took = total.taken + total.there + total.records + total.records_there
         failed = not took or (strict and total.problems_total > 0)
@@ -126,19 +132,16 @@ def export(
             narrowed = bool(sweep or cell or where)
             training_sets.export(training_set, format, out, narrowed, force, as_json)
             return
-        if format == summaries.FORMAT:
-            _export_summaries(out, sweep, bool(cell or where), window, force, as_json)
-            return
-        if format in SWEEP_FORMATS:
-            _export_sweep(format, out, sweep, bool(cell or where), force, as_json)
-            return
-        if format == parquet.FORMAT:
-            _export_tables(out, sweep, bool(cell or where), force, as_json)
-            return
-        if format not in EXPORTERS:
-            known = ", ".join([*EXPORTERS, summaries.FORMAT, *SWEEP_FORMATS, parquet.FORMAT])
-            raise UsageError(f"no export format {format!r}; known: {known}")
+        whole = SWEEP_FORMATS | {summaries.FORMAT: partial(summaries.export, window=window)}
+        if format not in EXPORTERS and format not in whole:
+            raise UsageError(
+                f"no export format {format!r}; known: {', '.join([*EXPORTERS, *whole])}"
+            )
         with open_catalog() as catalog:
+            if format in whole:
+                sweep_id = _whole_sweep(catalog, format, sweep, bool(cell or where))
+                whole[format](catalog, sweep_id, out, force, as_json)
+                return
             chosen = AttemptChoice(sweep, cell or [], where)
             files, count = _export(catalog, format, out, chosen, force)
         found = {"attempts": count, "files": [str(file) for file in files]}
@@ -148,48 +151,19 @@ def export(
     guarded(work)
 
 
-def _export_summaries(
-    out: Path, sweep: str, narrowed: bool, window: str, force: bool, as_json: bool
-) -> None:
-    from tutti.storage import open_catalog
-
-    with open_catalog() as catalog:
-        sweep_id = _whole_sweep(catalog, summaries.FORMAT, sweep, narrowed)
-        files = summaries.write_summaries(catalog, sweep_id, out, window, force)
-    found = {"sweep_id": sweep_id, "files": [str(file) for file in files]}
-    words = f"{sweep_id}: {len(files)} files in {out}"
-    typer.echo(json.dumps(found) if as_json else words)
-
-
-def _export_sweep(
-    format: str, out: Path, sweep: str, narrowed: bool, force: bool, as_json: bool
-) -> None:
-    from tutti.storage import open_catalog
-
-    with open_catalog() as catalog:
-        sweep_id = _whole_sweep(catalog, format, sweep, narrowed)
-        SWEEP_FORMATS[format](catalog, sweep_id, out, force, as_json)
-
-
 def _whole_sweep(catalog: "Catalog", format: str, sweep: str, narrowed: bool) -> str:
+    """The id of the sweep to export whole; empty for all, which only tables are exported of."""
     from tutti.cli.failures import UsageError
+    from tutti.cli.local import find_sweep
 
+    is_tables = format == parquet.FORMAT
     if narrowed:
-        raise UsageError(f"{format} exports whole cells; use --sweep instead of --cell and --where")
-    return _find_sweep(catalog, sweep) if sweep else _newest_sweep(catalog)
-
-
-def _export_tables(out: Path, sweep: str, narrowed: bool, force: bool, as_json: bool) -> None:
-    from tutti.cli.failures import UsageError
-    from tutti.storage import open_catalog
-
-    if narrowed:
-        raise UsageError("parquet exports whole sweeps; use --sweep instead of --cell and --where")
-    with open_catalog() as catalog:
-        sweep_id = _find_sweep(catalog, sweep) if sweep else None
-        files = parquet.write_tables(catalog, sweep_id, out, force)
-    found = {"sweep_id": sweep_id, "files": [str(file) for file in files]}
-    typer.echo(json.dumps(found) if as_json else f"{len(files)} tables in {out}")
+        what = "sweeps" if is_tables else "cells"
+        words = f"{format} exports whole {what}; use --sweep instead of --cell and --where"
+        raise UsageError(words)
+    if sweep:
+        return find_sweep(catalog, sweep)
+    return "" if is_tables else _newest_sweep(catalog)
 
 
 def view(
@@ -239,7 +213,9 @@ def _jobs(what: list[str]) -> list[tuple[str, Path]]:
     return [(detect(path) if format == "auto" else format, path) for path in paths]
 
 
-def _import_one(catalog: "Catalog", format: str, path: Path, name: str) -> "ImportReport":
+def _import_one(
+    catalog: "Catalog", format: str, path: Path, name: str, report: "ImportReport"
+) -> None:
     from tutti.tasks.exchange import IMPORTERS, ImportOrigin, load
     from tutti.tasks.runs import code_version, describe_machine
 
@@ -248,7 +224,7 @@ def _import_one(catalog: "Catalog", format: str, path: Path, name: str) -> "Impo
         source = IMPORTERS[format](path, name or _own_name(path))
         if sys.stderr.isatty():
             source = _with_progress(source, path, stack)
-        return load(catalog, source, format, origin=ImportOrigin(path, about))
+        load(catalog, source, format, origin=ImportOrigin(path, about), report=report)
 
 
 def _own_name(path: Path) -> str:
@@ -271,17 +247,6 @@ def _with_progress(
     for item in source:
         yield item
         bar.advance(task)
-
-
-def _add(total: "ImportReport", one: "ImportReport") -> None:
-    from tutti.tasks.exchange import LISTED_PROBLEMS
-
-    total.taken, total.there = total.taken + one.taken, total.there + one.there
-    total.records += one.records
-    total.records_there += one.records_there
-    total.problems = (total.problems + one.problems)[:LISTED_PROBLEMS]
-    total.problems_total += one.problems_total
-    total.sweeps |= one.sweeps
 
 
 def _show_report(report: "ImportReport", as_json: bool) -> None:
@@ -329,6 +294,7 @@ def _export(
     force: bool,
 ) -> tuple[list[Path], int]:
     """The written files, and the number of attempts in them."""
+    from tutti.cli.local import find_sweep
     from tutti.storage import connect, macros_named
     from tutti.tasks.exchange import export as write
     from tutti.tasks.exchange import stored_trials
@@ -341,26 +307,12 @@ def _export(
             count += 1
             yield trial
 
-    sweeps = [_find_sweep(catalog, chosen.sweep)] if chosen.sweep else []
+    sweeps = [find_sweep(catalog, chosen.sweep)] if chosen.sweep else []
     _check_cells(catalog, chosen.cells)
     with closing(connect(catalog.home, macros_named(chosen.where or ""))) as connection:
         trials = counted(stored_trials(connection, chosen.where, sweeps=sweeps, cells=chosen.cells))
         files = write(format, trials, out, force)
     return files, count
-
-
-def _find_sweep(catalog: "Catalog", wanted: str) -> str:
-    import sqlalchemy as sa
-
-    from tutti.cli.failures import UsageError
-    from tutti.storage import catalog as cat
-
-    rows = catalog.rows(sa.select(cat.sweeps).order_by(cat.sweeps.c.created_at.desc()))
-    for row in rows:
-        if wanted in (row["sweep_id"], row["name"]):
-            return str(row["sweep_id"])
-    names = ", ".join(sorted({row["name"] for row in rows})) or "none yet"
-    raise UsageError(f"no sweep {wanted!r}; known: {names}")
 
 
 def _newest_sweep(catalog: "Catalog") -> str:

@@ -1,8 +1,11 @@
 """`tutti export parquet`: a copy of the tables, one Parquet file each, for other programs."""
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 from tutti.cli.failures import UsageError
 
@@ -39,3 +42,10 @@ def write_tables(catalog: "Catalog", sweep_id: str | None, out: Path, force: boo
             rows.write_parquet(str(unfinished), compression="zstd")
             unfinished.replace(file)
     return files
+
+
+def export(catalog: "Catalog", sweep_id: str, out: Path, force: bool, as_json: bool) -> None:
+    """Write the tables, of one sweep if given, and print how many. Raises as `write_tables`."""
+    files = write_tables(catalog, sweep_id or None, out, force)
+    found = {"sweep_id": sweep_id or None, "files": [str(file) for file in files]}
+    typer.echo(json.dumps(found) if as_json else f"{len(files)} tables in {out}")

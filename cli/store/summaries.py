@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
+import typer
 
 from tutti.cli.failures import UsageError
 
@@ -58,6 +59,16 @@ def write_summaries(
                 path.write_text(json.dumps(summary, indent=2) + "\n")
                 written.append(path)
     return written
+
+
+def export(
+    catalog: "Catalog", sweep_id: str, out: Path, force: bool, as_json: bool, window: str
+) -> None:
+    """Write a sweep's summaries and print what was written. Raises as `write_summaries`."""
+    files = write_summaries(catalog, sweep_id, out, window, force)
+    found = {"sweep_id": sweep_id, "files": [str(file) for file in files]}
+    words = f"{sweep_id}: {len(files)} files in {out}"
+    typer.echo(json.dumps(found) if as_json else words)
 
 
 def _files(cell_id: str, logs: "dict[str, Path]") -> "RunFiles":

@@ -8,7 +8,7 @@ what is missing and nothing else.
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -90,16 +90,18 @@ def load(
     catalog: cat.Catalog,
     source: Iterable[ImportedItem],
     format: str,
-    on_progress: Callable[[ImportReport], None] | None = None,
     batch: int = BATCH,
     origin: ImportOrigin = UNKNOWN_ORIGIN,
+    report: ImportReport | None = None,
 ) -> ImportReport:
     """Load everything that `source` yields; existing rows are skipped.
+
+    The counts are added to `report`, which several imports may share.
 
     Raises StoreFull, StoreBusy, StoreError; earlier commits remain, and repeating the import loads
     the rest.
     """
-    loader = _Loader(catalog, format, origin.file, origin.about, on_progress or (lambda _: None))
+    loader = _Loader(catalog, format, origin.file, origin.about, report or ImportReport())
     for item in source:
         loader.add(item)
         if loader.held >= batch or loader.characters >= BATCH_CHARACTERS:
@@ -119,8 +121,7 @@ class _Loader:
     format: str
     file: Path
     about: Mapping[str, str]
-    on_progress: Callable[[ImportReport], None]
-    report: ImportReport = field(default_factory=ImportReport)
+    report: ImportReport
     run_id: str = field(default_factory=lambda: f"run:{uuid.uuid4().hex[:16]}")
     trials: dict[str, tuple[AttemptIds, ImportedAttempt, Rows]] = field(default_factory=dict)
     recordings: list[ImportedRecords] = field(default_factory=list)
@@ -194,7 +195,6 @@ class _Loader:
         self.report.records += marks.taken
         self.report.records_there += marks.there
         self.trials, self.recordings, self.characters = {}, [], 0
-        self.on_progress(self.report)
 
     def _drop_known(self) -> None:
         ids = {trial.origin: key for key, (_, trial, _) in self.trials.items() if trial.origin}

@@ -37,13 +37,13 @@ from tutti.tasks.exchange.loader import load
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt
 def source():
     for n in range(60):
+        if n and n % 3 == 0:  # what came before is committed
+            print(n, flush=True)
+            time.sleep(0.02)
         said = [{"role": "user", "content": "hi"}]
         yield ImportedAttempt(Cell("r", "b", "m"), f"t{n}", messages=said)
-def say(report):
-    print(report.taken, flush=True)
-    time.sleep(0.02)
 with storage.open_catalog(storage.Home(Path(sys.argv[1]))) as catalog:
-    load(catalog, source(), "test", say, batch=3)
+    load(catalog, source(), "test", batch=3)
 """
 
 

@@ -1,6 +1,6 @@
 """The definition of a benchmark: where its data are, how rows become tasks, its prompt, its scorer.
 
-In: a `Source`. Out: `Task`s. A benchmark is one file in this package and one line in `BENCHMARKS`.
+In: a `Source`. Out: `Task`s. A benchmark is a YAML file in ``sets/`` (`definition`).
 """
 
 import json
@@ -27,15 +27,18 @@ PUBLISHED = "published"
 log = logging.getLogger(__name__)
 
 
-def answer_of(task: Task) -> str:
-    """The gold answer, if the target has it as text, as most do."""
-    answer = task.target["answer"]
-    assert isinstance(answer, str), f"{task.key}: the target's answer is {answer!r}, not text"
+def gold_of(task: Task) -> str | None:
+    """The target's answer, its calls or its response, whichever it has; None if it has none."""
+    answer = task.target.get("answer")
+    if answer is None and "calls" in task.target:
+        return calls_of(task)
+    answer = task.target.get("response") if answer is None else answer
+    assert answer is None or isinstance(answer, str), f"{task.key}: {answer!r} is not text"
     return answer
 
 
 def no_gold(task: Task) -> None:
-    """For benchmarks without an answer that must score 1.0."""
+    """For benchmarks of files that are not checked for an answer that must score 1.0."""
     return None
 
 
@@ -73,7 +76,7 @@ class Benchmark:
     """Whether `world` or `command` needs a model for the user or another participant."""
     own: Path | None = None
     """The folder of its data, if tutti includes them."""
-    gold: Gold = answer_of
+    gold: Gold = gold_of
     """The answer that must score 1.0; None if the benchmark has none."""
 
     command: str | None = None

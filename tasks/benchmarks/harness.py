@@ -6,7 +6,6 @@ other text field of a row can be selected by (``--where``). The harness scores i
 
 from collections.abc import Iterator
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import Task
 
@@ -21,15 +20,3 @@ def read(files: Files) -> Iterator[Task]:
             if key not in ("id", "question") and isinstance(value, str)
         }
         yield Task(name, {"question": row.text_or(name, "question")}, {}, attributes)
-
-
-HARNESS = Benchmark(
-    name="harness",
-    read=read,
-    splits={"test": ("test.jsonl", "tasks.jsonl")},
-    scorer="imported",
-    prompt="plain",
-    interactive=True,
-    gold=no_gold,
-    licence="yours: the tasks are the harness's",
-)

@@ -10,13 +10,11 @@ at one row have equal texts and no two rows share a prefix.
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tutti.storage import now
 from tutti.tasks.agents import ToolResult, refused
-from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import World
 from tutti.tasks.task_sets import Task
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
     from tutti.tasks.benchmarks.rows import Row
 
-DATA = Path(__file__).parent / "data" / "paced"
 WORDS = tuple("".join(letters) for letters in product("bdfgklmnpt", "aeiou", "bdfgklmnprstvz"))
 """Seven hundred syllables, each one token for the random model of `make scheduling`."""
 
@@ -98,17 +95,3 @@ def _whole(row: "Row", name: str) -> int:
 def world(task: Task, user: "ChatModel | None") -> World:
     """The world of one attempt."""
     return PacedWorld(task.key, task.target["added_words"], task.target["pauses_s"])
-
-
-PACED = Benchmark(
-    name="paced",
-    read=read,
-    splits={"test": ("test.jsonl",)},
-    scorer="state",
-    prompt="plain",
-    interactive=True,
-    world=world,
-    gold=no_gold,
-    own=DATA,
-    licence="tutti's own: drawn words",
-)

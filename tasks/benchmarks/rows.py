@@ -78,6 +78,13 @@ class Row:
             self.wrong(names, found, "a whole number")
         return found
 
+    def number(self, *names: str) -> int | float:
+        """A number."""
+        found = self.value(*names)
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            self.wrong(names, found, "a number")
+        return found
+
     def array(self, *names: str) -> list[Any]:
         """A list, or JSON text that is one."""
         found = self.json(*names)

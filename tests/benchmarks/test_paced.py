@@ -10,7 +10,8 @@ from tests.benchmarks.conftest import write_lines
 from tests.benchmarks.games.test_worlds import attempted
 from tutti.tasks.agents.models.model import Reply
 from tutti.tasks.benchmarks import BadRow, Source, benchmark_named
-from tutti.tasks.benchmarks.paced import DATA, WORDS
+from tutti.tasks.benchmarks.definition import DATA
+from tutti.tasks.benchmarks.paced import WORDS
 
 PACED = benchmark_named("paced")
 
@@ -45,7 +46,7 @@ def test_tutti_brings_programs_of_its_own() -> None:
     """Without a source; no two say the same, and a row always says the same."""
     tasks = list(PACED.load(Source()))
     assert len({task.inputs["question"] for task in tasks}) == len(tasks) == 96
-    assert tasks[0].inputs == next(iter(PACED.load(Source(DATA)))).inputs
+    assert tasks[0].inputs == next(iter(PACED.load(Source(DATA / "paced")))).inputs
 
 
 def test_its_words_are_the_random_models() -> None:

@@ -17,11 +17,9 @@ The file is on the hub, and in the repository's history: ``git show
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT
-from tutti.tasks.benchmarks.api_bank.session import LEVEL_3
 from tutti.tasks.benchmarks.api_bank.single_call import Turn, messages_of, parameters_of
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
 from tutti.tasks.benchmarks.rows import Row
@@ -99,28 +97,3 @@ def _turn(call: Row, place: int) -> Turn:
     arguments: dict[str, Any] = dict(call.object("input").data)
     output = result.data["output"]
     return Turn(place, "API", name=call.text("api_name"), arguments=arguments, result=output)
-
-
-CALLS = replace(
-    LEVEL_3,
-    name="api-bank-3-call",
-    read=read_calls,
-    scorer="api_bank_recorded",
-    rules={
-        "executed": "api_bank_3",
-        "executed_words": "api_bank_3_words",
-        "strict": "tool_calls",
-    },
-    prompt="tools",
-    interactive=False,
-    world=None,
-)
-RESPONSES = replace(
-    CALLS,
-    name="api-bank-3-response",
-    read=read_responses,
-    scorer="rouge_l",
-    rules={},
-    gold=lambda task: str(task.target["response"]),
-)
-API_BANK_3 = (CALLS, RESPONSES)

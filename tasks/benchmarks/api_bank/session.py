@@ -17,14 +17,10 @@ dialogue's calls that their own APIs do not confirm.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, Databases, replay_note
 from tutti.tasks.benchmarks.api_bank.single_call import (
-    API_BANK_1,
-    API_BANK_2,
     Dialogue,
     documented,
     found_by,
@@ -33,10 +29,9 @@ from tutti.tasks.benchmarks.api_bank.single_call import (
     repository,
 )
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
-from tutti.tasks.benchmarks.api_bank.world import RecordedWorld, session_target
-from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of
+from tutti.tasks.benchmarks.api_bank.world import session_target
 from tutti.tasks.benchmarks.rows import Row
-from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import ExcludedRow, Task
 
 Step = dict[str, Any]
@@ -151,36 +146,3 @@ def _library(rows: Sequence[Row], scripts: Sequence[Sequence[Step]]) -> list[dic
                 found = Descriptions.found(call.object("output"))
                 library |= {one["function"]["name"]: one for one in found}
     return list(library.values())
-
-
-def _session(single: Benchmark, level: int) -> Benchmark:
-    """The level's files and scorer, each dialogue as one attempt."""
-    name, whole = f"{single.name}-session", partial(read, level=level)
-    return replace(
-        single,
-        name=name,
-        read=whole,
-        scorer="api_bank_session",
-        interactive=True,
-        world=RecordedWorld,
-    )
-
-
-LEVEL_3 = Benchmark(
-    name="api-bank-3",
-    read=read_level_3,
-    splits={"test": ("test-data/level-3.json", "test_data/level-3.json", "level-3.json")},
-    scorer="api_bank_session",
-    rules={"strict": "tool_calls"},
-    prompt="tools_request",
-    interactive=True,
-    world=RecordedWorld,
-    hub=Hub("liminghao1630/API-Bank", "12e8158b7628c168f07e8f31fbbe3445e99f44cf"),
-    gold=calls_of,
-    licence="MIT; Li et al. 2023, arXiv 2304.08244",
-)
-API_BANK_SESSIONS = (
-    _session(API_BANK_1, 1),
-    _session(API_BANK_2, 2),
-    LEVEL_3,
-)

@@ -21,15 +21,14 @@ follow a call, by ROUGE-L.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, Databases, replay_note
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
 from tutti.tasks.benchmarks.api_bank.world import text_of
-from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool_call
+from tutti.tasks.benchmarks.benchmark import tool_call
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import ExcludedRow, Task
@@ -208,33 +207,3 @@ def found_by(dialogue: Dialogue, search: Turn) -> list[dict[str, Any]]:
 def repository(file: Path) -> Path:
     """The folder that holds ``data/`` and ``init_database/``: two above the dialogue's folder."""
     return file.resolve().parent.parent.parent
-
-
-def _level(level: int, folder: str) -> Benchmark:
-    return Benchmark(
-        name=f"api-bank-{level}",
-        read=partial(read, level=level),
-        splits={"test": (f"lv1-lv2-samples/{folder}/*.jsonl", f"{folder}/*.jsonl")},
-        scorer="api_bank_recorded",
-        rules={"executed": "api_bank", "strict": "tool_calls"},
-        prompt="tools",
-        gold=calls_of,
-        licence=LICENCE,
-    )
-
-
-def _responses(level: Benchmark) -> Benchmark:
-    return replace(
-        level,
-        name=f"{level.name}-response",
-        read=read_responses,
-        scorer="rouge_l",
-        rules={},
-        gold=lambda task: str(task.target["response"]),
-    )
-
-
-LICENCE = "Apache-2.0; Li et al. 2023, arXiv 2304.08244"
-API_BANK_1 = _level(1, "level-1-given-desc")
-API_BANK_2 = _level(2, "level-2-toolsearcher")
-API_BANK_RESPONSES = (_responses(API_BANK_1), _responses(API_BANK_2))

@@ -15,13 +15,11 @@ workflow as `flowbench` does.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.agents import ToolResult
-from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of
 from tutti.tasks.benchmarks.errors import BenchmarkError
-from tutti.tasks.benchmarks.flowbench.turn import FORMS, described, workflow_of
+from tutti.tasks.benchmarks.flowbench.turn import described, workflow_of
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.user import DONE, SimulatedUser
@@ -170,21 +168,3 @@ class FlowSession:
         except (ValueError, RecursionError) as error:
             raise CallRefused("the API did not answer; call it again") from error
         return text
-
-
-FLOWBENCH_SESSIONS = tuple(
-    Benchmark(
-        name=f"flowbench-{form}-session",
-        read=partial(read, form=form),
-        splits={"test": ("*.jsonl", "*/*.jsonl")},
-        scorer="flowbench_session",
-        rules={"strict": "tool_calls"},
-        prompt="workflow",
-        interactive=True,
-        world=FlowSession,
-        needs_user=True,
-        gold=calls_of,
-        licence="MIT (programs), none stated (data); Xiao et al. 2024, arXiv 2406.14884",
-    )
-    for form in FORMS
-)

@@ -15,11 +15,10 @@ workflow comes from ``knowledge.json`` beside the turns' file, ``{form: text}`` 
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool
+from tutti.tasks.benchmarks.benchmark import tool
 from tutti.tasks.benchmarks.errors import BadRow
 from tutti.tasks.benchmarks.rows import Row, read_json, read_rows
 from tutti.tasks.benchmarks.source import Files
@@ -96,18 +95,3 @@ def described(row: Row) -> dict[str, Any]:
     if "properties" not in parameters:
         parameters = {"type": "object", "properties": parameters}
     return tool(inner.text("name"), inner.text_or("", "description"), parameters)
-
-
-FLOWBENCH = tuple(
-    Benchmark(
-        name=f"flowbench-{form}",
-        read=partial(read, form=form),
-        splits={"test": ("*.jsonl", "*/*.jsonl")},
-        scorer="flowbench_turn",
-        rules={"without_judge": "flowbench_turn_text", "strict": "tool_calls"},
-        prompt="workflow",
-        gold=calls_of,
-        licence="MIT (programs), none stated (data); Xiao et al. 2024, arXiv 2406.14884",
-    )
-    for form in FORMS
-)

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.agents import ToolResult, refused
-from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.errors import SourceMissing
-from tutti.tasks.benchmarks.headline import Headline
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.user import BEGIN, DONE, SimulatedUser
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
 
 AGENTS, ENVIRONMENTS = "agent_profiles.jsonl", "environment_profiles.jsonl"
-COMBINATIONS = "env_agent_combo_storages.jsonl"
 MAX_WORDS = 20  # messages of both together, as in the reference
 STANDINGS = ("strangers", "known by name", "acquaintances", "friends", "partners", "family")
 BY_NAME, ACQUAINTED, FRIENDS = 1, 2, 3  # positions in STANDINGS
@@ -188,20 +185,3 @@ class Conversation:
 
     async def close(self) -> None:
         """Do nothing: no resources are held."""
-
-
-SOTOPIA = Benchmark(
-    name="sotopia",
-    read=read,
-    splits={"all": (COMBINATIONS,)},
-    scorer="sotopia",
-    rules={"scaled": "rubric"},
-    prompt="part",
-    also=(AGENTS, ENVIRONMENTS),
-    interactive=True,
-    world=Conversation,
-    needs_user=True,
-    gold=no_gold,
-    reports=Headline("mean score", tuple(DIMENSIONS)),
-    licence="MIT (programs), the data as their publisher says; Zhou et al. 2024, arXiv 2310.11667",
-)

@@ -12,13 +12,11 @@ are; ALFWorld's is 1 when the task is done, else 0.
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold, tool
+from tutti.tasks.benchmarks.benchmark import tool
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
-from tutti.tasks.benchmarks.headline import SHARE_RIGHT
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import CallRefused, World
 from tutti.tasks.task_sets import Task
@@ -46,9 +44,8 @@ class TextGame:
 
     schemas = (COMMAND,)
 
-    def __init__(self, file: Path, household: bool) -> None:
-        """`household`: an ALFWorld game, which needs that package's wrappers."""
-        self._file, self._household = file, household
+    def __init__(self, file: Path) -> None:
+        self._file, self._household = file, _is_household(file)
         self._environment: Any = None
 
     def start(self) -> str:
@@ -93,10 +90,10 @@ class TextGame:
         return {"won": bool(state["won"]), "lost": bool(state.get("lost"))}
 
 
-def read(files: Files, household: bool) -> Iterator[Task]:
+def read(files: Files) -> Iterator[Task]:
     """One task per game file. Raises SourceMissing if the package is not installed."""
     package("textworld", TEXTWORLD)
-    if household:
+    if any(map(_is_household, files.paths)):
         package(_WRAPPERS, ALFWORLD)
     for path in files.paths:
         name = path.relative_to(files.root).with_suffix("").as_posix()
@@ -104,9 +101,14 @@ def read(files: Files, household: bool) -> Iterator[Task]:
             key=name,
             inputs={},
             target={"game": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
-            attributes={"kind": _kind(path) if household else path.stem},
+            attributes={"kind": _kind(path) if _is_household(path) else path.stem},
             tools=(COMMAND,),
         )
+
+
+def _is_household(path: Path) -> bool:
+    """Whether a game is ALFWorld's, which needs that package's wrappers."""
+    return path.suffix == ".tw-pddl"
 
 
 def _kind(path: Path) -> str:
@@ -114,39 +116,6 @@ def _kind(path: Path) -> str:
     return path.parent.parent.name.partition("-")[0]
 
 
-def world(task: Task, user: "ChatModel | None", household: bool) -> World:
+def world(task: Task, user: "ChatModel | None") -> World:
     """One attempt at the task's game."""
-    return GameWorld(TextGame(Path(task.target["game"]), household))
-
-
-def _benchmark(name: str, splits: Mapping[str, tuple[str, ...]], licence: str) -> Benchmark:
-    household = name == "alfworld"
-    return Benchmark(
-        name=name,
-        read=partial(read, household=household),
-        splits=splits,
-        scorer="reward",
-        prompt="game",
-        interactive=True,
-        world=partial(world, household=household),
-        gold=no_gold,
-        reports=SHARE_RIGHT if household else None,  # games are won or not
-        licence=licence,
-    )
-
-
-TEXT_GAMES = (
-    _benchmark(
-        "textworld",
-        {"test": ("*.z8", "*.ulx", "*/*.z8", "*/*.ulx")},
-        "MIT; Cote et al. 2018, arXiv 1806.11532",
-    ),
-    _benchmark(
-        "alfworld",
-        {
-            split: (f"{split}/*/*/game.tw-pddl", f"json_2.1.1/{split}/*/*/game.tw-pddl")
-            for split in ("valid_unseen", "valid_seen", "train")
-        },
-        "MIT; Shridhar et al. 2021, arXiv 2010.03768",
-    ),
-)
+    return GameWorld(TextGame(Path(task.target["game"])))

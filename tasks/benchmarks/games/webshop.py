@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold, tool
+from tutti.tasks.benchmarks.benchmark import tool
 from tutti.tasks.benchmarks.errors import BadRow
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
 from tutti.tasks.benchmarks.rows import read_json
@@ -101,16 +101,3 @@ def read(files: Files) -> Iterator[Task]:
 def world(task: Task, user: "ChatModel | None") -> World:
     """One attempt at the task's goal."""
     return GameWorld(Shop(task.target["goal"]))
-
-
-WEBSHOP = Benchmark(
-    name="webshop",
-    read=read,
-    splits={"test": ("test_indices.json",), "train": ("train_indices.json",)},
-    scorer="reward",
-    prompt="game",
-    interactive=True,
-    world=world,
-    gold=no_gold,
-    licence="as its repository says; Yao et al. 2022, arXiv 2207.01206",
-)

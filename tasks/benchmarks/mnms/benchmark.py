@@ -11,19 +11,15 @@ publisher's ask for, in other words, in one turn without feedback and without wo
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Literal
 
-from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.headline import Headline
 from tutti.tasks.benchmarks.mnms.tools import FUNCTIONS, TOOLS
 from tutti.tasks.benchmarks.rows import Row, shown
-from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.scoring import PlanUnreadable, code_of, steps_of
 from tutti.tasks.task_sets import ExcludedRow, Task
 
 Format = Literal["json", "code"]
-SPLITS = ("test_human_verified_filtered", "test_human_verified", "test_raw")
 JSON_FORM = """Answer with one JSON object and nothing else, in this form:
 {"nodes": [{"id": 0, "name": "image captioning", "args": {"image": "a.jpg"}}, \
 {"id": 1, "name": "text generation", "args": {"text": "a poem about <node-0>.text"}}]}
@@ -113,22 +109,3 @@ def _plan(row: Row, field: str, found: Any) -> list[dict[str, Any]]:
         except (TypeError, ValueError) as error:
             one.bad("args", f"{shown(step['args'])}: {error}")
     return found
-
-
-def _benchmark(name: str, form: Format) -> Benchmark:
-    return Benchmark(
-        name=name,
-        read=partial(read, form=form),
-        splits={split: (f"{split}.json", f"{split}.jsonl") for split in SPLITS},
-        scorer="mnms",
-        rules={"best_match": "mnms_best_match"},
-        subsets="steps",
-        prompt="plan",
-        reports=Headline("accuracy", metrics=("plans",)),
-        hub=Hub("zixianma/mnms", "da313260161c982eb2004bb15761d7aa2e03eb4f"),
-        gold=gold,
-        licence="MIT; Ma et al. 2024, arXiv 2403.11085; not to be used for training",
-    )
-
-
-MNMS = (_benchmark("mnms", "json"), _benchmark("mnms-code", "code"))

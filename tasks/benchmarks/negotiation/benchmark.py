@@ -7,22 +7,16 @@ measured party wins (scorer ``reward``), by the recorded deal. Counterparts are 
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.negotiation.counterpart import KNOWN_KINDS
 from tutti.tasks.benchmarks.negotiation.scenario import SIDES, Scenario
 from tutti.tasks.benchmarks.negotiation.view import facts
-from tutti.tasks.benchmarks.negotiation.world import world
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import Task
 
-DATA = Path(__file__).parents[1] / "data" / "negotiation"
 PASS = 0.75
 """The share of the surplus from which an attempt counts as correct."""
-SPLITS = ("test", "train", "validation", "unseen")
-"""Unseen has counterparts of a kind that is in no other split."""
 NUMBERS = ("limit", "other_limit", "low", "high", "opening", "rounds")
 
 
@@ -50,23 +44,3 @@ def _scenario(row: Row) -> Scenario:
         field, _, reason = why.partition(": ")
         row.bad(field, reason)
     return made
-
-
-def _benchmark(name: str, needs_user: bool) -> Benchmark:
-    return Benchmark(
-        name=name,
-        read=read,
-        splits={split: (f"{split}.jsonl",) for split in SPLITS},
-        scorer="reward",
-        prompt="part",
-        interactive=True,
-        world=world,
-        has_strategies=True,
-        needs_user=needs_user,
-        gold=no_gold,
-        own=DATA,
-        licence="tutti's own: drawn scenarios",
-    )
-
-
-NEGOTIATION = (_benchmark("negotiation", False), _benchmark("negotiation-self-play", True))

@@ -7,10 +7,9 @@ compared with Gemini 2.0 Flash.
 
 from collections.abc import Iterator
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.errors import BadRow
 from tutti.tasks.benchmarks.rows import Row, read_rows
-from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import Task
 
 BASELINES = {
@@ -58,18 +57,3 @@ def _answer(row: Row) -> str:
         if isinstance(last.data.get("content"), str)
         else (last.object("content").text("answer"))
     )
-
-
-ARENA_HARD = Benchmark(
-    name="arena-hard",
-    read=read,
-    splits={"test": ("question.jsonl", "data/arena-hard-v2.0/question.jsonl")},
-    also=("model_answer/*.jsonl",),
-    scorer="arena_hard",
-    rules={"preference": "pairwise"},
-    prompt="plain",
-    subsets="category",
-    gold=no_gold,
-    hub=Hub("lmarena-ai/arena-hard-auto", "15f3746e21432264ce9b453999bde4f3c946d2e6"),
-    licence="Apache-2.0; Li et al. 2024, arXiv 2406.11939",
-)

@@ -3,7 +3,7 @@
 The splits are BFCL's categories: questions in ``BFCL_v*_<category>.json``, answers in
 ``possible_answer/`` under the same name; in the irrelevance sets no call is right, in
 ``live_relevance`` any call. Scorer ``bfcl_ast``: V4's own check. Rule ``strict``: exact JSON, so
-scores are lower. Left to BFCL's own package (`benchmarks.bfcl_package`): several turns (they need
+scores are lower. Left to BFCL's own package (`bfcl_package`): several turns (they need
 its simulated back ends), Java and JavaScript (values are source text), memory.
 """
 
@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool
+from tutti.tasks.benchmarks.benchmark import tool
 from tutti.tasks.benchmarks.errors import SourceMissing
 from tutti.tasks.benchmarks.rows import Row, read_rows
-from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import Task
 
 MAX_VALUES = 4096  # values of one argument, written out; the largest in the data has a few dozen
@@ -31,20 +31,6 @@ TYPES = {
     "bool": "boolean",
     "int": "integer",
 }
-CATEGORIES = (
-    "simple",
-    "simple_python",
-    "multiple",
-    "parallel",
-    "parallel_multiple",
-    "irrelevance",
-    "live_simple",
-    "live_multiple",
-    "live_parallel",
-    "live_parallel_multiple",
-    "live_irrelevance",
-    "live_relevance",
-)
 
 
 def read(files: Files) -> Iterator[Task]:
@@ -179,24 +165,3 @@ def _of_key(name: str, values: Any) -> Iterator[dict[str, Any]]:
         else:
             for concrete in _expand(value):
                 yield {name: concrete}
-
-
-BFCL = Benchmark(
-    name="bfcl",
-    read=read,
-    splits={
-        category: (f"BFCL_v?_{category}.json", f"data/BFCL_v?_{category}.json")
-        for category in CATEGORIES
-    },
-    scorer="bfcl_ast",
-    rules={"strict": "tool_calls"},
-    subsets="category",
-    prompt="tools",
-    also=("possible_answer/*.json", "data/possible_answer/*.json"),
-    hub=Hub(
-        "gorilla-llm/Berkeley-Function-Calling-Leaderboard",
-        "61fc0608cfd831fcfbbaa676ebdfef0ed963eeda",
-    ),
-    gold=calls_of,
-    licence="Apache-2.0; Patil et al. 2025, Berkeley Function Calling Leaderboard",
-)

@@ -1,11 +1,24 @@
-"""Multiple choice: letters, the text of the options, and a reproducible shuffle."""
+"""Multiple choice: MMLU and its relatives, GPQA and SuperGPQA as tasks of the scorer ``choice``.
+
+In: rows with options and the right one's letter or place. Out: tasks. The attribute
+``gold_position`` is the right one's place, so that a preference for one letter shows in SQL.
+"""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from tutti.tasks.benchmarks.prepared import ANSWER as PREPARED
 from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.task_sets import ExcludedRow, Task
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+FILLER = "N/A"  # MMLU-Pro pads some questions' options with it; it is not shown to models
+SOUND, WRONG_KEY = "ok", "wrong_groundtruth"
+LOST_KEY = "correct_answer"  # NeMo-Skills writes the field's name where it means its value
+GPQA_ANSWERS = ("Correct Answer", *(f"Incorrect Answer {number}" for number in (1, 2, 3)))
+GPQA_ATTRIBUTES = {"subject": "High-level domain", "subdomain": "Subdomain"}
+SUPERGPQA_ATTRIBUTES = {"subject": "discipline", "field": "field", "subfield": "subfield"}
 
 
 def options_text(options: Sequence[str]) -> str:
@@ -27,3 +40,132 @@ def shuffled(count: int, item_id: str) -> list[int]:
     return sorted(
         range(count), key=lambda place: hashlib.sha256(f"{item_id}|{place}".encode()).digest()
     )
+
+
+def read_gpqa(files: Files) -> Iterator[Task]:
+    """One task a row with ``Question``, ``Correct Answer`` and three incorrect ones, shuffled by a
+    hash of the task's id; or, as NeMo-Skills shuffled them, with ``options`` and a letter."""
+    for row in files.published():
+        if row.name_of("Question") is None and row.name_of(PREPARED):
+            question, options = row.text("question").strip(), row.texts("options")
+            gold = place_of(row, "answer", len(options))
+            key, attributes = _hash(question), {"subdomain": row.text("category")}
+        else:
+            question = row.text("Question").strip()
+            key = row.text("Record ID") if row.name_of("Record ID") else _hash(question)
+            answers = [row.name(name).strip() for name in GPQA_ANSWERS]
+            order = shuffled(len(answers), key)
+            options, gold = [answers[place] for place in order], order.index(0)
+            named = GPQA_ATTRIBUTES.items()
+            attributes = {name: row.text(column) for name, column in named if row.name_of(column)}
+        yield _task(key, question, options, gold, _placed(attributes, gold))
+
+
+def read_mmlu(files: Files) -> Iterator[Task]:
+    """One task a row with ``question``, ``subject``, ``choices`` and ``answer`` (a place
+    or a letter)."""
+    for number, row in enumerate(files.published()):
+        options = row.texts("choices")
+        gold = _place(row, len(options))
+        attributes = _placed({"subject": row.text("subject")}, gold)
+        yield _task(str(number), row.text("question"), options, gold, attributes)
+
+
+def read_mmlu_redux(files: Files) -> Iterator[Task | ExcludedRow]:
+    """As `read_mmlu`, with ``error_type`` and ``correct_answer``; the folder is the subject."""
+    for number, row in enumerate(files.published()):
+        options = row.texts("choices")
+        fault = row.text_or(SOUND, "error_type")
+        subject = row.text_or("", "subject") or row.file.parent.name
+        name = f"{subject}-{number}"
+        if row.data.get("answer") == LOST_KEY:
+            yield ExcludedRow(name, "NeMo-Skills' file lost its corrected key")
+            continue
+        gold = _place(row, len(options))
+        corrected = _corrected(row, options) if fault == WRONG_KEY else None
+        if fault == SOUND or corrected is not None:
+            right = gold if corrected is None else corrected
+            attributes = _placed({"subject": subject, "error_type": fault}, right)
+            yield _task(name, row.text("question"), options, right, attributes)
+        else:
+            yield ExcludedRow(name, f"its publisher found a fault: {fault}")
+
+
+def read_mmmlu(files: Files) -> Iterator[Task]:
+    """One task a row with ``Question``, ``A`` to ``D``, ``Answer`` (a letter) and ``Subject``; the
+    file's name ends in the language (``mmlu_DE-DE.csv``)."""
+    for number, row in enumerate(files.rows()):
+        options = [row.name(letter) for letter in LETTERS[:4]]
+        letter = row.text("Answer").strip()
+        if letter not in tuple(LETTERS[:4]):
+            row.bad("Answer", f"{letter!r} is none of A, B, C, D")
+        language, gold = row.file.stem.removeprefix("mmlu_"), LETTERS.index(letter)
+        attributes = _placed({"subject": row.text("Subject"), "language": language}, gold)
+        yield _task(f"{language}-{number}", row.text("Question"), options, gold, attributes)
+
+
+def read_mmlu_pro(files: Files) -> Iterator[Task]:
+    """One task a row with ``question``, ``options``, ``answer`` (a letter) and ``category``."""
+    ids = ("question_id", "id")
+    for number, row in enumerate(files.published()):
+        options = row.texts("options")
+        gold = place_of(row, "answer", len(options))
+        if row.name_of("answer_index") and (index := row.whole("answer_index")) != gold:
+            row.bad("answer_index", f"{index} is not the place of {LETTERS[gold]}")
+        kept = [place for place, text in enumerate(options) if text != FILLER or place == gold]
+        key = row.name(*ids) if row.name_of(*ids) else str(number)
+        attributes = {"subject": row.text("category"), "source": row.text_or("", "src")}
+        right, shown = kept.index(gold), [options[place] for place in kept]
+        yield _task(key, row.text("question"), shown, right, _placed(attributes, right))
+
+
+def read_supergpqa(files: Files) -> Iterator[Task]:
+    """One task a row with ``question``, ``options``, ``answer_letter`` (or the letter as
+    ``answer``) and ``discipline``."""
+    for row in files.published():
+        options = row.texts("options")
+        letter = "answer" if row.name_of("answer_letter") is None else "answer_letter"
+        gold = place_of(row, letter, len(options))
+        if letter != "answer" and row.text_or("", "answer") not in ("", options[gold]):
+            row.bad("answer", f"is not option {LETTERS[gold]}")
+        attributes = {name: row.text(column) for name, column in SUPERGPQA_ATTRIBUTES.items()}
+        attributes["level"] = row.text_or("", "difficulty")
+        yield _task(row.name("uuid", "id"), row.text("question"), options, gold, attributes)
+
+
+def _task(
+    key: str, question: str, options: list[str], gold: int, attributes: Mapping[str, str]
+) -> Task:
+    fields = {"question": question, "choices": options_text(options)}
+    return Task(key, fields, {"answer": LETTERS[gold], "choices": options}, attributes)
+
+
+def _placed(attributes: dict[str, str], gold: int) -> dict[str, str]:
+    return attributes | {"gold_position": str(gold)}
+
+
+def _hash(question: str) -> str:
+    return hashlib.sha256(question.encode()).hexdigest()[:16]
+
+
+def _place(row: Row, count: int) -> int:
+    if isinstance(row.value("answer"), str):
+        return place_of(row, "answer", count)
+    place = row.whole("answer")
+    if not 0 <= place < count:
+        row.bad("answer", f"{place} is no place of {count} choices")
+    return place
+
+
+def _corrected(row: Row, options: list[str]) -> int | None:
+    """The place that people gave instead: a number, a letter or a choice's text; None where they
+    wrote something else."""
+    if not row.name_of("correct_answer"):
+        return None
+    said = row.name("correct_answer").strip()
+    letters = LETTERS[: len(options)]
+    if said.isascii() and said.isdigit() and int(said) < len(options):
+        return int(said)
+    if len(said) == 1 and said.upper() in letters:
+        return letters.index(said.upper())
+    return options.index(said) if options.count(said) == 1 else None

@@ -8,12 +8,9 @@ Scored by one vote by HLE's own rule, which also reads the reply's confidence; r
 """
 
 from collections.abc import Iterator
-from functools import partial
 
-from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.headline import Headline
 from tutti.tasks.benchmarks.rows import Row
-from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import IMAGE, ExcludedRow, Task
 
 IMAGE_STARTS = ("data:image/", "https://", "http://")
@@ -47,37 +44,3 @@ def _image(row: Row) -> str:
     if image and not image.startswith(IMAGE_STARTS):
         row.bad("image", "is neither a data URL nor a web address")
     return image
-
-
-REPORTS = Headline("accuracy", metrics=("calibration",))
-HUB = Hub("cais/hle", "5a81a4c7271a2a2a312b9a690f0c2fde837e4c29")
-SPLITS = {
-    "test": ("data/test-*.parquet", "test-*.parquet", "hle.jsonl", "test.jsonl", "text.jsonl")
-}
-RULES = {"three_votes": "judge", "toolorchestra": "toolorchestra_judge"}
-LICENCE = "MIT, behind a licence on the hub; Phan et al. 2025, arXiv 2501.14249"
-
-HLE = Benchmark(
-    name="hle",
-    read=partial(read, images=False),
-    splits=SPLITS,
-    scorer="hle_judge",
-    rules=RULES,
-    subsets="subject",
-    reports=REPORTS,
-    prompt="confident_answer",
-    hub=HUB,
-    licence=LICENCE,
-)
-HLE_IMAGES = Benchmark(
-    name="hle-images",
-    read=partial(read, images=True),
-    splits=SPLITS,
-    scorer="hle_judge",
-    rules=RULES,
-    subsets="subject",
-    reports=REPORTS,
-    prompt="confident_answer",
-    hub=HUB,
-    licence=LICENCE,
-)

@@ -16,9 +16,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
 from tutti.tasks.benchmarks.rows import Row
-from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import Task
 
 MAX_TESTS_BYTES = 2**29  # unpacked size; the largest problem has about a third of it
@@ -86,21 +85,3 @@ def _private(row: Row) -> list[Row]:
     except (EOFError, IndexError, AttributeError, KeyError) as error:  # of a truncated pickle
         row.bad("private_test_cases", f"cannot be unpacked: {error!r}")
     return inner.objects("private_test_cases")
-
-
-LIVECODEBENCH = Benchmark(
-    name="livecodebench",
-    read=read,
-    splits={
-        # Release 6 is all files together; each later file has the added problems.
-        "v6": ("test*.jsonl", "*.jsonl", "*.parquet"),
-        "v1": ("test.jsonl",),
-        **{f"v{n}-only": (f"test{n}.jsonl",) for n in range(2, 7)},
-    },
-    scorer="code",
-    subsets="difficulty",
-    prompt="contest_code",
-    hub=Hub("livecodebench/code_generation_lite", "0fe84c3912ea0c4d4a78037083943e8f0c4dd505"),
-    gold=no_gold,
-    licence="CC BY 4.0; Jain et al. 2024, arXiv 2403.07974",
-)

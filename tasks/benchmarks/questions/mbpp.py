@@ -4,8 +4,7 @@ import builtins
 import re
 from collections.abc import Iterator
 
-from tutti.tasks.benchmarks.benchmark import Benchmark
-from tutti.tasks.benchmarks.source import Files, Hub
+from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import Task
 
 
@@ -36,19 +35,3 @@ def _entry_point(code: str, test: str) -> dict[str, str]:
     if called is None or not hasattr(builtins, called[1]):
         return {}
     return {"entry_point": called[1]} if re.search(rf"^def {called[1]}\b", code, re.M) else {}
-
-
-SANITISED = ("sanitized/{}-*.parquet", "sanitized-mbpp.json")
-FULL = ("full/{}-*.parquet", "mbpp.jsonl")
-MBPP = Benchmark(
-    name="mbpp",
-    read=read,
-    splits={
-        "test": (SANITISED[0].format("test"), SANITISED[1], "*.parquet", "*.jsonl"),
-        "full": (FULL[0].format("test"), FULL[1]),
-    },
-    scorer="code",
-    prompt="write_code",
-    hub=Hub("google-research-datasets/mbpp", "4bb6404fdc6cacfda99d4ac4205087b89d32030c"),
-    licence="CC BY 4.0; Austin et al. 2021, arXiv 2108.07732",
-)

@@ -14,16 +14,13 @@ too, so values are not comparable with published ones.
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from random import Random
 
-from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.ruler.tasks import TASKS, Question, RulerTask
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import Task
 
-DATA = Path(__file__).parents[1] / "data" / "ruler"
 FIELDS = frozenset({"task", "length", "items", "seed", "tokenizer"})
 LONGEST = 131_072  # the paper's longest; cwe has different words for no more
 MOST_ITEMS = 10_000  # more is a typing error
@@ -118,16 +115,3 @@ def _counter(row: Row) -> Count:
 def gold(task: Task) -> str:
     """All references."""
     return ", ".join(task.target["references"])
-
-
-RULER = Benchmark(
-    name="ruler",
-    read=read,
-    splits={name: (f"{name}.jsonl",) for name in TASKS},
-    scorer="ruler",
-    prompt="plain",
-    gold=gold,
-    own=DATA,
-    subsets="length",
-    licence="tutti's own texts; tasks and rule after RULER, Hsieh et al. 2024, arXiv 2404.06654",
-)

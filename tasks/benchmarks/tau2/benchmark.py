@@ -9,9 +9,9 @@ tau2's own reward asks what came of an attempt, whatever calls led there. What i
 replaying all gold actions on the domain's tools, which are code of the publisher's and no part of
 the data. Where they are at hand (`TOOLSETS`; here the mock domain's) the target has it as
 ``state``, the outcome of `tau2_world`, and the scorer is ``state``. The other domains run in tau2's
-own package (`COMMAND`), whose reward is the score. Where the user's own harness makes the attempts,
-the scorer is ``tool_calls``, which is stricter: it asks for the gold trajectory's calls, with
-others allowed.
+own package (`deployments/harnesses/tau2_episode.py`), whose reward is the score. Where the user's
+own harness makes the attempts, the scorer is ``tool_calls``, which is stricter: it asks for the
+gold trajectory's calls, with others allowed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,20 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, calls_of, tool_call
+from tutti.tasks.benchmarks.benchmark import tool_call
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.tau2.dialogue import ENDED, tau2_world
-from tutti.tasks.benchmarks.tau2.domain import SIDES, TASKS, Domain, Tau2Task, read_domain
+from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Tau2Task, read_domain
 from tutti.tasks.benchmarks.tau2.mock import MOCK
 from tutti.tasks.benchmarks.tau2.world import Toolset, gold_outcome
 from tutti.tasks.task_sets import Task
 
-COMMAND = "{tau2}"
-"""Runs an episode in tau2's package (`deployments/harnesses/tau2_episode.py`)."""
-CHECKOUT = "data/tau2/domains"
-DATABASES = ("db.json", "db.toml")
 TOOLSETS: dict[str, Toolset] = {"mock": MOCK}
 """The domains whose tools are available here, by folder."""
+mock_world = partial(tau2_world, MOCK)
 
 
 def read(files: Files, folder: str) -> Iterator[Task]:
@@ -115,30 +112,3 @@ def _yes(value: bool) -> str:
 def is_judged(rewards: Sequence[str], assertions: Sequence[str]) -> bool:
     """Whether a model must judge what was said for the reward."""
     return "NL_ASSERTION" in rewards and bool(assertions)
-
-
-def _benchmark(name: str, folder: str) -> Benchmark:
-    toolset, places = TOOLSETS.get(folder), (folder, f"{CHECKOUT}/{folder}")
-    return Benchmark(
-        name=name,
-        read=partial(read, folder=folder),
-        splits={"base": tuple(f"{place}/{tasks}" for place in places for tasks in TASKS)},
-        scorer="state" if toolset else "tool_calls",
-        prompt="policy",
-        interactive=True,
-        world=partial(tau2_world, toolset) if toolset else None,
-        needs_user=True,
-        command=None if toolset else COMMAND,
-        command_needs=() if toolset else DATABASES,
-        gold=calls_of,
-        licence="MIT; Barres et al. 2025, arXiv 2506.07982; Yao et al. 2024, arXiv 2406.12045",
-    )
-
-
-TAU2 = (
-    _benchmark("tau2-airline", "airline"),
-    _benchmark("tau2-banking", "banking_knowledge"),
-    _benchmark("tau2-mock", "mock"),
-    _benchmark("tau2-retail", "retail"),
-    _benchmark("tau2-telecom", "telecom"),
-)

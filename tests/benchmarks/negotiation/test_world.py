@@ -21,8 +21,8 @@ from tests.benchmarks.negotiation.play import (
     scenarios,
 )
 from tutti.tasks.benchmarks import BadRow, Source, benchmark_named
+from tutti.tasks.benchmarks.definition import DATA
 from tutti.tasks.benchmarks.negotiation.bargain import replay
-from tutti.tasks.benchmarks.negotiation.benchmark import DATA
 from tutti.tasks.benchmarks.negotiation.demonstrations import conversations
 from tutti.tasks.benchmarks.negotiation.drawing import KINDS, UNSEEN_KINDS, write_splits
 from tutti.tasks.benchmarks.negotiation.scenario import Scenario
@@ -158,10 +158,11 @@ def test_the_shipped_scenarios_are_the_drawn_ones(tmp_path: Path) -> None:
     """The files equal what the seed gives; no scenario is in two splits; held-out kinds are in none
     but theirs."""
     write_splits(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {file.name for file in DATA.iterdir()}
+    shipped = DATA / "negotiation"
+    assert {file.name for file in tmp_path.iterdir()} == {file.name for file in shipped.iterdir()}
     seen: set[str] = set()
     for file in tmp_path.iterdir():
-        assert file.read_bytes() == (DATA / file.name).read_bytes()
+        assert file.read_bytes() == (shipped / file.name).read_bytes()
         tasks = list(NEGOTIATION.load(Source(split=file.stem)))
         content = {json.dumps({**task.target["scenario"], "id": ""}) for task in tasks}
         assert len(content) == len(tasks) and not content & seen

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.benchmarks.bigcodebench.test_benchmark import write_task
+from tests.benchmarks.test_bigcodebench import write_task
 from tests.deployments.tau2_standin import install_into
 from tests.deployments.test_tau2_episode import TASKS
 from tests.sweeps.conftest import config_of

@@ -1,1 +1,0 @@
-"""BigCodeBench: functions that use libraries, with their `unittest` cases."""

@@ -1,1 +1,0 @@
-"""Benchmarks of theorems in Lean 4."""

@@ -1,0 +1,70 @@
+"""miniF2F, ProofNet and MOBench: theorems in Lean 4 to be proved.
+
+Rows as NeMo-Skills prepares them (``test.jsonl``, ``valid.jsonl``) or as they are published
+(``minif2f.jsonl``, ``proofnet.jsonl``, ``MOBench.jsonl``): ``name``, ``formal_statement`` (or
+``lean4_code``), ``header``, ``informal_prefix`` and ``split``. Without a header it is what stands
+before the theorem and its comment. A ``sorry`` at the end is left out; the statement then ends with
+``:= by``, which ProofNet's own leave to the prover.
+
+Scored by NeMo-Skills' rule with the user's own Lean; rule ``strict`` is ours.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.scoring import declaration
+from tutti.tasks.task_sets import Task
+
+_COMMENT = re.compile(r"/-[-!](?:(?!-/).)*-/\s*\Z", re.S)
+_BY = re.compile(r":=\s*by\b")
+_OPEN_END = re.compile(r"\s*:=\s*(?:by\b)?\s*(?:sorry)?\s*\Z")
+
+
+def read(files: Files) -> Iterator[Task]:
+    """One task a row. A name that comes again gets a number."""
+    names: Counter[str] = Counter()
+    for row in files.rows():
+        header, statement = _parts(row)
+        name = row.text("name")
+        names[name] += 1
+        informal = row.text_or("", "informal_prefix").strip()
+        yield Task(
+            key=name if names[name] == 1 else f"{name}#{names[name]}",
+            inputs={
+                "header": f"{header.strip()}\n\n",
+                "informal": f"{informal}\n" if informal else "",
+                "statement": statement,
+            },
+            target={"header": header, "statement": statement},
+            attributes={"split": row.text_or("", "split")},
+        )
+
+
+def _parts(row: Row) -> tuple[str, str]:
+    """The header, and the statement up to ``:= by`` with the definitions before its theorem."""
+    text = row.text("formal_statement", "lean4_code")
+    field = row.name_of("formal_statement", "lean4_code") or "formal_statement"
+    header = row.text_or("", "header")
+    theorem = declaration(text)
+    if theorem is None:
+        row.bad(field, "has no theorem")
+    if not header:
+        header = _COMMENT.sub("", text[: theorem.start()])
+        text = text[theorem.start() :]
+    return header, _up_to_by(text, row, field)
+
+
+def _up_to_by(text: str, row: Row, field: str) -> str:
+    theorem = declaration(text)
+    assert theorem is not None, f"a statement without a theorem: {text!r}"
+    start = theorem.start()
+    by = _BY.search(text, start)
+    if by is not None:
+        return f"{text[: by.end()]}\n"
+    end = _OPEN_END.search(text, start)
+    if end is None:
+        row.bad(field, "does not end with `:=`, `:= by` or `sorry`")
+    return f"{text[: end.start()]} := by\n"

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
 from tutti.tasks.benchmarks import Source, Task, benchmark_named
-from tutti.tasks.benchmarks.mnms.tools import TOOLS
+from tutti.tasks.benchmarks.mnms import TOOLS
 from tutti.tasks.reporting.scores.plans import plan_measures
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission, code_of
 

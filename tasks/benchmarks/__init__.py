@@ -1,101 +1,50 @@
 """Benchmarks: their tasks, prompts and scorers. To add one: a YAML file in ``sets/``."""
 
-from collections.abc import Mapping
-from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-from tutti.tasks.benchmarks.benchmark import PUBLISHED, Benchmark
-from tutti.tasks.benchmarks.definition import Definitions
-from tutti.tasks.benchmarks.errors import (
-    BadBenchmarkFile,
-    BadPrompt,
-    BadRow,
-    BadSelection,
-    BenchmarkError,
-    SourceMissing,
-    UnknownBenchmark,
-)
-from tutti.tasks.benchmarks.headline import MEAN_SCORE, SHARE_RIGHT, Headline
-from tutti.tasks.benchmarks.own.jsonl import (
-    ANSWER_FIELDS,
-    QUESTION_FIELDS,
-    SCORER_WORDS,
-    generated_name,
-    jsonl_benchmark,
-)
-from tutti.tasks.benchmarks.own.python import OwnBenchmark, python_benchmark
-from tutti.tasks.benchmarks.own.reading import OwnReading
-from tutti.tasks.benchmarks.prompt import Prompt, first_prompt, load_prompt
-from tutti.tasks.benchmarks.select import BenchmarkChoice, parse_benchmark, select
-from tutti.tasks.benchmarks.source import Files, Hub, Source
-from tutti.tasks.benchmarks.user import CUSTOMER, SimulatedUser
-from tutti.tasks.benchmarks.world import CallRefused, MakeWorld, World, carry_out
-from tutti.tasks.task_sets import EXPERTS, ExcludedRow, Task
+from tutti.face import lazy
 
-BENCHMARKS: Mapping[str, Benchmark] = Definitions()
-"""Every benchmark by the name that users write."""
+if TYPE_CHECKING:
+    from tutti.tasks.benchmarks.benchmark import MEAN_SCORE as MEAN_SCORE
+    from tutti.tasks.benchmarks.benchmark import PUBLISHED as PUBLISHED
+    from tutti.tasks.benchmarks.benchmark import SHARE_RIGHT as SHARE_RIGHT
+    from tutti.tasks.benchmarks.benchmark import Benchmark as Benchmark
+    from tutti.tasks.benchmarks.benchmark import Headline as Headline
+    from tutti.tasks.benchmarks.definition import BENCHMARKS as BENCHMARKS
+    from tutti.tasks.benchmarks.definition import benchmark_named as benchmark_named
+    from tutti.tasks.benchmarks.errors import BadBenchmarkFile as BadBenchmarkFile
+    from tutti.tasks.benchmarks.errors import BadPrompt as BadPrompt
+    from tutti.tasks.benchmarks.errors import BadRow as BadRow
+    from tutti.tasks.benchmarks.errors import BadSelection as BadSelection
+    from tutti.tasks.benchmarks.errors import BenchmarkError as BenchmarkError
+    from tutti.tasks.benchmarks.errors import SourceMissing as SourceMissing
+    from tutti.tasks.benchmarks.errors import UnknownBenchmark as UnknownBenchmark
+    from tutti.tasks.benchmarks.own.jsonl import ANSWER_FIELDS as ANSWER_FIELDS
+    from tutti.tasks.benchmarks.own.jsonl import QUESTION_FIELDS as QUESTION_FIELDS
+    from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS as SCORER_WORDS
+    from tutti.tasks.benchmarks.own.jsonl import OwnReading as OwnReading
+    from tutti.tasks.benchmarks.own.jsonl import generated_name as generated_name
+    from tutti.tasks.benchmarks.own.python import OwnBenchmark as OwnBenchmark
+    from tutti.tasks.benchmarks.own.python import python_benchmark as python_benchmark
+    from tutti.tasks.benchmarks.prompt import Prompt as Prompt
+    from tutti.tasks.benchmarks.prompt import first_prompt as first_prompt
+    from tutti.tasks.benchmarks.prompt import load_prompt as load_prompt
+    from tutti.tasks.benchmarks.selection import BenchmarkChoice as BenchmarkChoice
+    from tutti.tasks.benchmarks.selection import open_benchmark as open_benchmark
+    from tutti.tasks.benchmarks.selection import parse_benchmark as parse_benchmark
+    from tutti.tasks.benchmarks.selection import select as select
+    from tutti.tasks.benchmarks.source import Files as Files
+    from tutti.tasks.benchmarks.source import Hub as Hub
+    from tutti.tasks.benchmarks.source import Source as Source
+    from tutti.tasks.benchmarks.user import CUSTOMER as CUSTOMER
+    from tutti.tasks.benchmarks.user import SimulatedUser as SimulatedUser
+    from tutti.tasks.benchmarks.world import CallRefused as CallRefused
+    from tutti.tasks.benchmarks.world import MakeWorld as MakeWorld
+    from tutti.tasks.benchmarks.world import World as World
+    from tutti.tasks.benchmarks.world import carry_out as carry_out
+    from tutti.tasks.task_sets import EXPERTS as EXPERTS
+    from tutti.tasks.task_sets import ExcludedRow as ExcludedRow
+    from tutti.tasks.task_sets import Task as Task
 
-
-def benchmark_named(name: str) -> Benchmark:
-    """The benchmark `name`. Raises UnknownBenchmark, which lists the known ones."""
-    if name not in BENCHMARKS:
-        near = "".join(f", did you mean {each}?" for each in get_close_matches(name, BENCHMARKS, 1))
-        known = ", ".join(sorted(BENCHMARKS))
-        raise UnknownBenchmark(f"no benchmark {name!r}{near or ';'} there are {known}")
-    return BENCHMARKS[name]
-
-
-def open_benchmark(choice: BenchmarkChoice, reading: OwnReading | None = None) -> Benchmark:
-    """The benchmark that was chosen; `reading` is for one of the user's own files.
-
-    Raises UnknownBenchmark, SourceMissing, BadBenchmarkFile, BenchmarkError.
-    """
-    reading = reading or OwnReading()
-    if choice.path is None:
-        return benchmark_named(choice.name)
-    if choice.path.suffix == ".py":
-        return python_benchmark(choice.name, choice.path, reading.source)
-    return jsonl_benchmark(choice.name, choice.path, reading)
-
-
-__all__ = [
-    "ANSWER_FIELDS",
-    "BENCHMARKS",
-    "CUSTOMER",
-    "EXPERTS",
-    "MEAN_SCORE",
-    "PUBLISHED",
-    "QUESTION_FIELDS",
-    "SCORER_WORDS",
-    "SHARE_RIGHT",
-    "BadBenchmarkFile",
-    "BadPrompt",
-    "BadRow",
-    "BadSelection",
-    "Benchmark",
-    "BenchmarkChoice",
-    "BenchmarkError",
-    "CallRefused",
-    "ExcludedRow",
-    "Files",
-    "Headline",
-    "Hub",
-    "MakeWorld",
-    "OwnBenchmark",
-    "OwnReading",
-    "Prompt",
-    "SimulatedUser",
-    "Source",
-    "SourceMissing",
-    "Task",
-    "UnknownBenchmark",
-    "World",
-    "benchmark_named",
-    "carry_out",
-    "first_prompt",
-    "generated_name",
-    "load_prompt",
-    "open_benchmark",
-    "parse_benchmark",
-    "python_benchmark",
-    "select",
-]
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
+    __getattr__ = lazy(__name__, __file__)

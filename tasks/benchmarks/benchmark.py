@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError, SourceMissing
-from tutti.tasks.benchmarks.headline import MEAN_SCORE, SHARE_RIGHT, Headline
 from tutti.tasks.benchmarks.source import Files, Hub, Source
 from tutti.tasks.benchmarks.world import MakeWorld
 from tutti.tasks.scoring import GRADED, SCORERS, UNSCORED, WHOLE, Scorer, Submission
@@ -24,7 +23,14 @@ Gold = Callable[[Task], str | None]
 PUBLISHED = "published"
 """The default rule of a benchmark that has several: its publisher's."""
 
+PROMPTS = {"math": "math", "choice": "choice", "numeric": "number", "judge": "short_answer"}
+
 log = logging.getLogger(__name__)
+
+
+def prompt_for(scorer: str) -> str:
+    """The prompt that asks for an answer that the scorer can read."""
+    return PROMPTS.get(scorer, "plain")
 
 
 def gold_of(task: Task) -> str | None:
@@ -40,6 +46,40 @@ def gold_of(task: Task) -> str | None:
 def no_gold(task: Task) -> None:
     """For benchmarks of files that are not checked for an answer that must score 1.0."""
     return None
+
+
+Measure = Literal["accuracy", "mean score"]
+Metric = Literal["attempted", "calibration", "plans"]
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A benchmark's headline measure, and what is reported beside it. It is stored with the
+    benchmark's task set; the view `headlines` and the reports read it there."""
+
+    measure: Measure
+    """accuracy: the share of right attempts. mean score: the mean over tasks of a task's mean
+    score, for answers that can be right in part."""
+    parts: tuple[str, ...] = ()
+    """Names of criteria in the scores' details (`rubric`) that are reported each by itself, in
+    their own ranges, such as ``goal``."""
+
+    metrics: tuple[Metric, ...] = ()
+    """Further figures. attempted: SimpleQA's F1, the share right of those attempted, the share not
+    attempted. calibration: HLE's two calibration errors, of scores with a confidence. plans: m&m's
+    measures of plans."""
+
+    def detail(self) -> dict[str, Any]:
+        """As the task set's artifact has it."""
+        found: dict[str, Any] = {"measure": self.measure}
+        found |= {"parts": list(self.parts)} if self.parts else {}
+        return found | ({"metrics": list(self.metrics)} if self.metrics else {})
+
+
+SHARE_RIGHT = Headline("accuracy")
+"""For benchmarks whose scorer gives a degree, and whose published figure is the share of answers
+that are right in full."""
+MEAN_SCORE = Headline("mean score")
 
 
 @dataclass(frozen=True)
@@ -216,6 +256,19 @@ def tool(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str
     """A tool in OpenAI's format; `parameters` is a JSON schema of an object."""
     function = {"name": name, "description": description, "parameters": dict(parameters)}
     return {"type": "function", "function": function}
+
+
+def text_tool(
+    name: str, description: str, arguments: Mapping[str, str], is_required: bool = True
+) -> dict[str, Any]:
+    """A tool whose arguments are texts; `arguments` has the meaning of each, or no words for it."""
+    properties = {
+        argument: {"type": "string"} | ({"description": meaning} if meaning else {})
+        for argument, meaning in arguments.items()
+    }
+    required = list(arguments) if is_required else []
+    schema = {"type": "object", "properties": properties, "required": required}
+    return tool(name, description, schema)
 
 
 def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:

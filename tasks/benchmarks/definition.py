@@ -8,6 +8,7 @@ In: the file. Out: a `Benchmark`. A set of questions needs no Python: `inputs`, 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -15,9 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, Gold, gold_of
-from tutti.tasks.benchmarks.errors import BenchmarkError
-from tutti.tasks.benchmarks.headline import Headline
+from tutti.tasks.benchmarks.benchmark import Benchmark, Gold, Headline, gold_of, prompt_for
+from tutti.tasks.benchmarks.errors import BenchmarkError, UnknownBenchmark
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files, Hub
 from tutti.tasks.config import Document, read_document
@@ -25,8 +25,6 @@ from tutti.tasks.task_sets import Task
 
 SETS = Path(__file__).parent / "sets"
 DATA = Path(__file__).parent / "data"
-PROMPTS = {"math": "math", "choice": "choice", "numeric": "number", "judge": "short_answer"}
-"""The prompt that asks for an answer that a scorer can read; ``plain`` for other scorers."""
 _COLUMN = re.compile(r"(?:(?P<kind>[\w.]+) )?(?P<names>\w+(?:\|\w+)*)(?P<optional>\|?)")
 KINDS: dict[str, Callable[..., Any]] = {
     "text": Row.text,
@@ -108,7 +106,7 @@ class BenchmarkFile(BaseModel):
     """The names alone where `files` has their patterns, with ``{split}`` and ``{an option}``."""
     files: tuple[str, ...] = ("{split}.jsonl",)
     prompt: str | None = None
-    """None for the prompt that suits the scorer (`PROMPTS`)."""
+    """None for the prompt that suits the scorer (`prompt_for`)."""
     also: tuple[str, ...] = ()
     hub: Annotated[Hub | None, BeforeValidator(_hub)] = None
     """``owner/name@commit``."""
@@ -162,7 +160,7 @@ class BenchmarkFile(BaseModel):
             }
         made = {field: getattr(self, field) for field in known} | {
             "read": partial(self.read, **self.options) if self.read else self.tasks,
-            "prompt": self.prompt or PROMPTS.get(self.scorer, "plain"),
+            "prompt": self.prompt or prompt_for(self.scorer),
             "interactive": bool(self.interactive or self.world or self.command),
             "splits": splits,
         }
@@ -206,3 +204,16 @@ class Definitions(Mapping[str, Benchmark]):
         if other not in self._files:
             raise BenchmarkError(f"{document.path}: like: there is no benchmark {other!r}")
         return replace(document, content=self._document(other).content | content)
+
+
+BENCHMARKS = Definitions()
+"""Every benchmark by the name that users write."""
+
+
+def benchmark_named(name: str) -> Benchmark:
+    """The benchmark `name`. Raises UnknownBenchmark, which lists the known ones."""
+    if name not in BENCHMARKS:
+        near = "".join(f", did you mean {each}?" for each in get_close_matches(name, BENCHMARKS, 1))
+        known = ", ".join(sorted(BENCHMARKS))
+        raise UnknownBenchmark(f"no benchmark {name!r}{near or ';'} there are {known}")
+    return BENCHMARKS[name]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tutti.storage import now
 from tutti.tasks.agents import ToolResult, refused
 from tutti.tasks.benchmarks.source import Files
-from tutti.tasks.benchmarks.world import World
+from tutti.tasks.benchmarks.world import PlainWorld, World
 from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ WORDS = tuple("".join(letters) for letters in product("bdfgklmnpt", "aeiou", "bd
 """Seven hundred syllables, each one token for the random model of `make scheduling`."""
 
 
-class PacedWorld:
+class PacedWorld(PlainWorld):
     """One attempt at a program (`tutti.tasks.benchmarks.World`)."""
 
     schemas: Sequence[Mapping[str, Any]] = ()
@@ -40,9 +40,6 @@ class PacedWorld:
     async def use(self, name: str, arguments: str) -> ToolResult:
         """Refuse: it has no tools that a model could call."""
         return refused(f"there is no tool {name!r}")
-
-    async def begin(self) -> None:
-        """Return None: the prompt is complete."""
 
     async def reply(self, said: str) -> ToolResult | None:
         """The tool's result, after its duration; None after the last call."""
@@ -61,9 +58,6 @@ class PacedWorld:
     def outcome(self) -> Mapping[str, Any]:
         """The number of calls made so far."""
         return {"calls": self._calls}
-
-    async def close(self) -> None:
-        """Do nothing: no resources are held."""
 
 
 def text(seed: str, words: int) -> str:

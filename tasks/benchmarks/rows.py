@@ -117,6 +117,18 @@ class Row:
             rows.append(self.inner(f"{field}.{place}", member))
         return rows
 
+    def texts_or(self, name: str) -> list[str]:
+        """A list of texts; empty if it is missing."""
+        return self.texts(name) if self.name_of(name) else []
+
+    def objects_or(self, name: str) -> list["Row"]:
+        """A list of objects; empty if it is missing."""
+        return self.objects(name) if self.name_of(name) else []
+
+    def object_or(self, name: str) -> "Row":
+        """An object; empty if it is missing."""
+        return self.object(name) if self.name_of(name) else self.inner(name, {})
+
     def inner(self, name: str, data: Mapping[str, Any]) -> "Row":
         """The object at `name` inside this one."""
         return Row(self.file, self.line, data, ".".join(p for p in (self.path, name) if p))

@@ -44,6 +44,26 @@ class World(Tools, Protocol):
         ...
 
 
+class PlainWorld:
+    """The defaults of a world: it begins with the prompt, does not end by itself, is scored by the
+    conversation alone, and holds no resources."""
+
+    async def begin(self) -> str | None:
+        """Return None: the prompt is complete."""
+        return None
+
+    def over(self) -> bool:
+        """Always False."""
+        return False
+
+    def outcome(self) -> Mapping[str, Any] | None:
+        """Return None."""
+        return None
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
 MakeWorld = Callable[["Task", "ChatModel | None"], World]
 """Makes one attempt's world. The model plays the user, if the benchmark needs one."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.api_bank.test_session import found, level_3_call
-from tests.benchmarks.flowbench.test_session import row as session_row
+from tests.benchmarks.test_flowbench import row as session_row
 from tests.evaluations.scripted import lines, players, sweep, text_of, tutti
 from tests.evaluations.test_originals import _store as _store  # the fixture: a store of its own
 from tests.evaluations.test_originals import suite

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT
-from tutti.tasks.benchmarks.api_bank.single_call import Turn, messages_of, parameters_of
+from tutti.tasks.benchmarks.api_bank.single_call import Turn, call_of, messages_of, parameters_of
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
@@ -91,9 +91,4 @@ def _calls(row: Row) -> Sequence[Row]:
 
 def _turn(call: Row, place: int) -> Turn:
     """A gold call; `place` is its number in its sample. Raises BadRow."""
-    result = call.object("output")
-    if "output" not in result.data:
-        result.bad("output", "is missing")
-    arguments: dict[str, Any] = dict(call.object("input").data)
-    output = result.data["output"]
-    return Turn(place, "API", name=call.text("api_name"), arguments=arguments, result=output)
+    return call_of(call, place, "input", "output", may_fail=True)

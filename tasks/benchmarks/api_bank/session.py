@@ -22,6 +22,8 @@ from typing import Any
 from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, Databases, replay_note
 from tutti.tasks.benchmarks.api_bank.single_call import (
     Dialogue,
+    Turn,
+    call_of,
     documented,
     found_by,
     messages_of,
@@ -86,9 +88,7 @@ def _script(dialogue: Dialogue, first: int) -> list[Step]:
         if turn.role == "User":
             steps.append({"says": turn.text})
         if turn.role == "API":
-            steps.append(
-                {"name": turn.name, "arguments": turn.arguments or {}, "result": turn.result}
-            )
+            steps.append(_step(turn))
     return steps
 
 
@@ -106,7 +106,9 @@ def _faults(dialogue: Dialogue, databases: Databases) -> int:
 def read_level_3(files: Files) -> Iterator[Task]:
     """One task per sample: its request, and its calls in order. Raises BadRow."""
     rows = list(files.rows())
-    scripts = [[_step(call) for call in row.objects("apis")] for row in rows]
+    scripts = [
+        [_step(call_of(call, 0, "input", "output")) for call in row.objects("apis")] for row in rows
+    ]
     library = _library(rows, scripts)
     for number, (row, script) in enumerate(zip(rows, scripts, strict=True)):
         target = session_target(script, library)
@@ -121,18 +123,8 @@ def read_level_3(files: Files) -> Iterator[Task]:
         )
 
 
-def _step(call: Row) -> Step:
-    result = call.object("output")
-    if result.data.get("exception") is not None:
-        result.bad("exception", "a gold call must not fail")
-    if "output" not in result.data:
-        result.bad("output", "is missing")
-    arguments = dict(call.object("input").data)
-    return {
-        "name": call.text("api_name"),
-        "arguments": arguments,
-        "result": result.data["output"],
-    }
+def _step(call: Turn) -> Step:
+    return {"name": call.name, "arguments": call.arguments or {}, "result": call.result}
 
 
 def _library(rows: Sequence[Row], scripts: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:

@@ -73,14 +73,18 @@ def _turn(row: Row) -> Turn:
         row.bad("role", f"{role!r} is none of {', '.join(ROLES)}")
     if role != "API":
         return Turn(row.line, role, row.text("text", empty=True))
-    result = row.object("result")
-    if result.data.get("exception") is not None:
-        result.bad("exception", "a gold call must not fail")
-    if "output" not in result.data:
-        result.bad("output", "is missing")
-    arguments = dict(row.object("param_dict").data)
-    output = result.data["output"]
-    return Turn(row.line, role, name=row.text("api_name"), arguments=arguments, result=output)
+    return call_of(row, row.line, "param_dict", "result")
+
+
+def call_of(row: Row, line: int, arguments: str, result: str, may_fail: bool = False) -> Turn:
+    """A gold call with its recorded result, in the fields of these names. Raises BadRow."""
+    recorded = row.object(result)
+    if not may_fail and recorded.data.get("exception") is not None:
+        recorded.bad("exception", "a gold call must not fail")
+    if "output" not in recorded.data:
+        recorded.bad("output", "is missing")
+    given, output = dict(row.object(arguments).data), recorded.data["output"]
+    return Turn(line, "API", name=row.text("api_name"), arguments=given, result=output)
 
 
 def read(files: Files, level: int) -> Iterator[Task | ExcludedRow]:

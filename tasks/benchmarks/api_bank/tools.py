@@ -15,18 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.benchmarks.benchmark import tool
+from tutti.tasks.benchmarks.benchmark import text_tool
 from tutti.tasks.benchmarks.rows import Row, read_rows
 
 SEARCHER = "ToolSearcher"
-SEARCHER_TOOL = tool(
+SEARCHER_TOOL = text_tool(
     SEARCHER,
     "Searches the library for the API that fits the keywords.",
-    {
-        "type": "object",
-        "properties": {"keywords": {"type": "string", "description": "What is looked for."}},
-        "required": ["keywords"],
-    },
+    {"keywords": "What is looked for."},
 )
 
 
@@ -83,15 +79,8 @@ def spaced(text: str) -> str:
 
 
 def _tool(name: str, description: str, parameters: Mapping[str, str]) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": {
-            parameter: {"type": "string"} | ({"description": text} if text else {})
-            for parameter, text in parameters.items()
-        },
-        "required": [],  # some calls of ForgotPassword take other arguments than others
-    }
-    return tool(name, description, schema)
+    # None is required: some calls of ForgotPassword take other arguments than others.
+    return text_tool(name, description, parameters, is_required=False)
 
 
 def _table(file: Path) -> dict[str, tuple[str, dict[str, str]]]:

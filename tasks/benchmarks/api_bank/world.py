@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.agents import ToolResult
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, spaced
-from tutti.tasks.benchmarks.world import CallRefused, carry_out
+from tutti.tasks.benchmarks.world import CallRefused, PlainWorld, carry_out
 from tutti.tasks.retrieval import WordIndex
 from tutti.tasks.scoring import same
 from tutti.tasks.task_sets import Task
@@ -28,7 +28,7 @@ TOKEN = "GetUserToken"
 NOT_RECORDED = "not_recorded"
 
 
-class RecordedWorld:
+class RecordedWorld(PlainWorld):
     """One dialogue: the user's lines in turn, and recorded results for calls."""
 
     def __init__(self, task: Task, user: "ChatModel | None" = None) -> None:
@@ -48,10 +48,6 @@ class RecordedWorld:
         """A recorded result, or the found tools; a call without a record is refused."""
         return await carry_out(self._answer, self.schemas, name, arguments)
 
-    async def begin(self) -> str | None:
-        """Return None: the prompt contains the first line."""
-        return None
-
     async def reply(self, said: str) -> str | None:
         """The user's next line; None after the last."""
         for place in range(self._at, len(self._steps)):
@@ -59,17 +55,6 @@ class RecordedWorld:
                 self._at = place + 1
                 return str(self._steps[place]["says"])
         return None
-
-    def over(self) -> bool:
-        """Always False: the agent has the last word."""
-        return False
-
-    def outcome(self) -> Mapping[str, Any] | None:
-        """Return the calls, which are scored."""
-        return None
-
-    async def close(self) -> None:
-        """Do nothing: no resources are held."""
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> str:
         # Search those still to come first: the same call may occur twice.

@@ -22,6 +22,7 @@ from tutti.tasks.benchmarks.errors import SourceMissing
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.user import BEGIN, DONE, SimulatedUser
+from tutti.tasks.benchmarks.world import PlainWorld
 from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _task(row: Row, scene: Row, people: tuple[Person, Person], seat: int) -> Tas
     )
 
 
-class Conversation:
+class Conversation(PlainWorld):
     """One attempt: the other person is played by a model."""
 
     schemas: tuple[Mapping[str, Any], ...] = ()
@@ -178,10 +179,3 @@ class Conversation:
     def over(self) -> bool:
         """Whether the other has left."""
         return self._partner.done
-
-    def outcome(self) -> Mapping[str, Any] | None:
-        """The conversation is the whole outcome."""
-        return None
-
-    async def close(self) -> None:
-        """Do nothing: no resources are held."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.benchmarks.benchmark import tool
+from tutti.tasks.benchmarks.benchmark import text_tool
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import CallRefused, World
@@ -24,14 +24,10 @@ from tutti.tasks.task_sets import Task
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
 
-COMMAND = tool(
+COMMAND = text_tool(
     "act",
     "Give one command to the game; what happens comes back.",
-    {
-        "type": "object",
-        "properties": {"command": {"type": "string", "description": "as: open the wooden door"}},
-        "required": ["command"],
-    },
+    {"command": "as: open the wooden door"},
 )
 TEXTWORLD = "pip install textworld"
 ALFWORLD = "pip install alfworld"

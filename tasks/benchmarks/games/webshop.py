@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.benchmarks.benchmark import tool
+from tutti.tasks.benchmarks.benchmark import text_tool
 from tutti.tasks.benchmarks.errors import BadRow
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
 from tutti.tasks.benchmarks.rows import read_json
@@ -29,14 +29,10 @@ PACKAGE = "web_agent_site.envs"
 INSTALL = "install WebShop from its repository, with its products and search index"
 
 
-def _taking(name: str, description: str, argument: str, meaning: str) -> dict[str, Any]:
-    properties = {argument: {"type": "string", "description": meaning}}
-    parameters = {"type": "object", "properties": properties, "required": [argument]}
-    return tool(name, description, parameters)
-
-
-SEARCH = _taking("search", "Search the shop, from its first page.", "keywords", "what to look for")
-CLICK = _taking("click", "Click what the page shows.", "value", "a button, option or product")
+SEARCH = text_tool(
+    "search", "Search the shop, from its first page.", {"keywords": "what to look for"}
+)
+CLICK = text_tool("click", "Click what the page shows.", {"value": "a button, option or product"})
 ARGUMENT = {"search": "keywords", "click": "value"}
 
 

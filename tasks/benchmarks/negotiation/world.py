@@ -1,29 +1,38 @@
-"""The world of one negotiation: the measured party's moves in, the counterpart's answers out.
+"""Negotiation: rows in, tasks out; and the world of one, with the counterpart's answers.
 
-In: a task, and a model where one plays the counterpart. Out: a `World`. Without an agent the
-measured model writes the moves; with an agent that has an actor (`act`), it writes strategies, and
-the actor makes the moves that they allow.
+Each row is a `Scenario`; tutti ships four splits. The score is the share of the surplus that the
+measured party wins (scorer ``reward``), by the recorded deal. The counterpart is a program, or the
+model of ``roles.user``. Without an agent the measured model writes the moves; with an agent that
+has an actor (`act`), it writes strategies, and the actor makes the moves that they allow.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tutti.storage import now
 from tutti.tasks.agents import ToolResult, refused
 from tutti.tasks.agents.orchestrator import Actor, MoveTask
 from tutti.tasks.benchmarks.negotiation.bargain import Bargain
-from tutti.tasks.benchmarks.negotiation.counterpart import answer
-from tutti.tasks.benchmarks.negotiation.scenario import Scenario
+from tutti.tasks.benchmarks.negotiation.counterpart import KNOWN_KINDS, answer
+from tutti.tasks.benchmarks.negotiation.scenario import SIDES, Scenario
 from tutti.tasks.benchmarks.negotiation.self_play import ModelCounterpart
 from tutti.tasks.benchmarks.negotiation.strategies import STRATEGIES
-from tutti.tasks.benchmarks.negotiation.view import ALONE, View
+from tutti.tasks.benchmarks.negotiation.view import ALONE, View, facts
+from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.source import Files
+from tutti.tasks.benchmarks.world import PlainWorld
+from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
-    from tutti.tasks.task_sets import Task
+
+PASS = 0.75
+"""The share of the surplus from which an attempt counts as correct."""
+NUMBERS = ("limit", "other_limit", "low", "high", "opening", "rounds")
 
 
-class NegotiationWorld:
+class NegotiationWorld(PlainWorld):
     """One attempt at a negotiation (`tutti.tasks.benchmarks.World`)."""
 
     schemas: Sequence[Mapping[str, Any]] = ()
@@ -85,9 +94,6 @@ class NegotiationWorld:
         """The score, the deal and the moves."""
         return self.bargain.state
 
-    async def close(self) -> None:
-        """Do nothing: no resources are held."""
-
     def _play(self, said: str) -> str | None:
         """The reason why the move is not legal; None if it was made."""
         try:
@@ -105,6 +111,32 @@ class NegotiationWorld:
             self.bargain.play("other", answer(self.bargain.scenario, self.bargain.offers).move)
 
 
-def world(task: "Task", user: "ChatModel | None") -> NegotiationWorld:
+def world(task: Task, user: "ChatModel | None") -> NegotiationWorld:
     """The world of one attempt."""
     return NegotiationWorld(Scenario(**task.target["scenario"]), user)
+
+
+def read(files: Files) -> Iterator[Task]:
+    """One task per row. Raises BadRow."""
+    for row in files.rows():
+        made = _scenario(row)
+        yield Task(
+            key=made.id,
+            inputs={"part": facts(made.own, made)},
+            target={"pass": PASS, "scenario": asdict(made)},
+            attributes={"side": made.side, "kind": made.kind, "rounds": str(made.rounds)},
+        )
+
+
+def _scenario(row: Row) -> Scenario:
+    side, kind = row.text("side"), row.text("kind")
+    if side not in SIDES:
+        row.bad("side", f"{side!r} is not one of {', '.join(SIDES)}")
+    if kind not in KNOWN_KINDS:
+        row.bad("kind", f"{kind!r} is not one of {', '.join(KNOWN_KINDS)}")
+    numbers = {name: row.whole(name) for name in NUMBERS}
+    made = Scenario(id=row.name("id"), side=SIDES[SIDES.index(side)], kind=kind, **numbers)
+    if (why := made.reason_invalid()) is not None:
+        field, _, reason = why.partition(": ")
+        row.bad(field, reason)
+    return made

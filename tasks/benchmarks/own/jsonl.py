@@ -5,14 +5,13 @@ row that are neither question nor answer can be used in a prompt and in ``--wher
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.benchmark import Benchmark, prompt_for
 from tutti.tasks.benchmarks.errors import BenchmarkError, SourceMissing
-from tutti.tasks.benchmarks.own.reading import OwnReading
 from tutti.tasks.benchmarks.questions.choices import options_text
 from tutti.tasks.benchmarks.rows import Row, shown
 from tutti.tasks.benchmarks.source import Files
@@ -24,20 +23,26 @@ ANSWER_FIELDS = ("answer", "target", "expected_answer")
 CHOICES, ID, MESSAGES = "choices", "id", "messages"
 ROLES = ("system", "developer", "user", "assistant", "tool")
 URLS = ("data:", "https:", "http:")
-DEFAULT_PROMPTS: Mapping[str, str] = {
-    "exact": "plain",
-    "numeric": "number",
-    "math": "math",
-    "choice": "choice",
-    "judge": "short_answer",
-    UNSCORED.name: "plain",
-}
-"""Each scorer that a JSONL file can use, with the prompt that asks for an answer it can read;
-`none` scores nothing (`tutti generate`)."""
+JSONL_SCORERS = ("exact", "numeric", "math", "choice", "judge", UNSCORED.name)
+"""The scorers that a JSONL file can use; `none` scores nothing (`tutti generate`)."""
 SCORER_WORDS = (
     "exact (the whole reply), numeric (a number), math (a formula), choice (a letter), "
     "judge (a model compares; needs roles.judge)"
 )
+
+
+@dataclass(frozen=True)
+class OwnReading:
+    """How to read and score the user's own file; None leaves the choice to the file's reader."""
+
+    scorer: str | None = None
+    """The scorer's name. Required for a JSONL file."""
+    question_field: str | None = None
+    answer_field: str | None = None
+    prompt: str | None = None
+    """A prompt's name, a YAML file, or a template."""
+    source: Path | None = None
+    """What `OwnBenchmark.load` gets."""
 
 
 def jsonl_benchmark(name: str, path: Path, reading: OwnReading) -> Benchmark:
@@ -47,14 +52,14 @@ def jsonl_benchmark(name: str, path: Path, reading: OwnReading) -> Benchmark:
             f"benchmark: {path} does not exist; a relative path starts at the suite file's folder"
         )
     scorer = reading.scorer
-    if scorer is None or scorer not in DEFAULT_PROMPTS:
+    if scorer is None or scorer not in JSONL_SCORERS:
         raise BenchmarkError(f"data.scorer: {path.name} needs one: {SCORER_WORDS}")
     return Benchmark(
         name=generated_name(name) if scorer == UNSCORED.name else name,
         read=JsonlReader(scorer, reading).read,
         splits={"test": ("*.jsonl",)},
         scorer=scorer,
-        prompt=DEFAULT_PROMPTS[scorer],
+        prompt=prompt_for(scorer),
         gold=_first_answer,
         licence="yours",
         own_scorer=UNSCORED if scorer == UNSCORED.name else None,
@@ -147,7 +152,7 @@ class JsonlReader:
         return {"answer": texts if isinstance(value, list) else texts[0]}
 
     def _choice_target(self, row: Row, field: str, texts: list[str]) -> dict[str, Any]:
-        choices = row.texts(CHOICES) if row.name_of(CHOICES) else []
+        choices = row.texts_or(CHOICES)
         if row.name_of(CHOICES) and not 2 <= len(choices) <= len(LETTERS):
             row.bad(CHOICES, f"has {len(choices)} texts; 2 to {len(LETTERS)} are possible")
         letters = LETTERS[: len(choices)] if choices else LETTERS
@@ -164,7 +169,7 @@ def _message(row: Row) -> dict[str, Any]:
     role = row.text("role")
     if role not in ROLES:
         row.bad("role", f"{shown(role)} is none of {', '.join(ROLES)}")
-    for call in row.objects("tool_calls") if row.name_of("tool_calls") else ():
+    for call in row.objects_or("tool_calls"):
         call.text("id")
         function = call.object("function")
         function.text("name")

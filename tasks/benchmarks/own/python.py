@@ -16,9 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tutti.tasks.benchmarks.benchmark import Benchmark, no_gold
+from tutti.tasks.benchmarks.benchmark import MEAN_SCORE, Benchmark, no_gold
 from tutti.tasks.benchmarks.errors import BadBenchmarkFile, SourceMissing
-from tutti.tasks.benchmarks.headline import MEAN_SCORE
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.scoring import (
     SCORERS,

@@ -64,7 +64,7 @@ def _declared(row: Row) -> tuple[str, dict[str, Any]]:
         inner = properties.object(name) if properties else parameters
         tasks = inner.object("items") if inner.name_of("items") else None
         types[name] = [inner.text("type"), tasks.text_or("", "type") if tasks else None]
-    required = parameters.texts("required") if parameters.name_of("required") else []
+    required = parameters.texts_or("required")
     return _openai_name(row.text("name")), {"required": required, "types": types}
 
 

@@ -15,7 +15,7 @@ def read(files: Files) -> Iterator[Task]:
         tests = row.texts("test_list")
         if not tests:
             row.bad("test_list", "is empty")
-        before = row.texts("test_imports") if row.name_of("test_imports") else []
+        before = list(row.texts_or("test_imports"))
         before.append(row.text_or("", "test_setup_code"))
         yield Task(
             key=row.name("task_id"),

@@ -14,7 +14,7 @@ from tutti.tasks.agents import ToolResult
 from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Tau2Task, read_domain
 from tutti.tasks.benchmarks.tau2.world import Session, ToolRefused, Toolset
 from tutti.tasks.benchmarks.user import CUSTOMER, SimulatedUser
-from tutti.tasks.benchmarks.world import CallRefused, World, carry_out
+from tutti.tasks.benchmarks.world import CallRefused, PlainWorld, World, carry_out
 from tutti.tasks.task_sets import Task
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ ENDED = "ended"
 domain_at = functools.cache(read_domain)
 
 
-class Tau2World:
+class Tau2World(PlainWorld):
     """One attempt at one task."""
 
     def __init__(self, domain: Domain, toolset: Toolset, task: Task, user: "ChatModel | None"):
@@ -61,9 +61,6 @@ class Tau2World:
     def outcome(self) -> Mapping[str, Any]:
         """The outcome that the task's reward is based on."""
         return self._session.outcome("\n".join(self._said)) | {ENDED: self._customer.done}
-
-    async def close(self) -> None:
-        """Do nothing: no resources are held."""
 
     async def _for_agent(self, name: str, arguments: dict[str, Any]) -> str:
         return self._call(SIDES[0], name, arguments)

@@ -113,8 +113,8 @@ def read_domain(folder: Path) -> Domain:
 
 def _task(row: Row) -> Tau2Task:
     task_id = row.name("id")
-    criteria = _object(row, "evaluation_criteria")
-    rewards = criteria.texts("reward_basis") if criteria.name_of("reward_basis") else []
+    criteria = row.object_or("evaluation_criteria")
+    rewards = criteria.texts_or("reward_basis")
     for reward in rewards:
         if reward not in REWARDS:
             criteria.bad("reward_basis", f"{reward!r} is none of {', '.join(REWARDS)}")
@@ -122,48 +122,36 @@ def _task(row: Row) -> Tau2Task:
         id=task_id,
         scenario=_scenario(row.object("user_scenario")),
         ticket=row.text_or("", "ticket"),
-        initial_state=_initial_state(_object(row, "initial_state")),
-        actions=tuple(_action(one) for one in _objects(criteria, "actions")),
-        communicate=tuple(_texts(criteria, "communicate_info")),
-        nl_assertions=tuple(_texts(criteria, "nl_assertions")),
-        env_assertions=tuple(_assertion(one) for one in _objects(criteria, "env_assertions")),
+        initial_state=_initial_state(row.object_or("initial_state")),
+        actions=tuple(_action(one) for one in criteria.objects_or("actions")),
+        communicate=tuple(criteria.texts_or("communicate_info")),
+        nl_assertions=tuple(criteria.texts_or("nl_assertions")),
+        env_assertions=tuple(_assertion(one) for one in criteria.objects_or("env_assertions")),
         rewards=tuple(rewards or DEFAULT_REWARDS),
-        documents=tuple(_texts(row, "required_documents")),
+        documents=tuple(row.texts_or("required_documents")),
     )
 
 
 def _initial_state(row: Row) -> dict[str, Any]:
     """The initial state unchanged, after validating it."""
-    data = _object(row, "initialization_data")
+    data = row.object_or("initialization_data")
     for name in ("agent_data", "user_data"):
-        _object(data, name)
-    for action in _objects(row, "initialization_actions"):
+        data.object_or(name)
+    for action in row.objects_or("initialization_actions"):
         _side(action, "env_type")
         action.text("func_name")
         action.object("arguments")
-    for message in _objects(row, "message_history"):
+    for message in row.objects_or("message_history"):
         role = message.text("role")
         if role not in ("user", "assistant", "tool"):
             message.bad("role", f"{role!r} is none of user, assistant, tool")
         if role == "tool":
             message.text("id")
-        for call in _objects(message, "tool_calls"):
+        for call in message.objects_or("tool_calls"):
             call.text("id")
             call.text("name")
             call.object("arguments")
     return dict(row.data)
-
-
-def _object(row: Row, name: str) -> Row:
-    return row.object(name) if row.name_of(name) else row.inner(name, {})
-
-
-def _objects(row: Row, name: str) -> list[Row]:
-    return row.objects(name) if row.name_of(name) else []
-
-
-def _texts(row: Row, name: str) -> list[str]:
-    return row.texts(name) if row.name_of(name) else []
 
 
 def _side(row: Row, name: str) -> str:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.benchmarks.ruler.tasks import HOPS, TASKS
-from tutti.tasks.benchmarks.ruler.words import ADJECTIVES, NOUNS, PAIRS, draw_pairs
+from tutti.tasks.benchmarks.ruler.tasks import ADJECTIVES, HOPS, NOUNS, PAIRS, TASKS, draw_pairs
 
 SEEDS = st.integers(0, 10_000)
 SIZES = st.integers(60, 400)

@@ -12,8 +12,7 @@ from rich.console import Console
 from tests.reporting.scores.test_headline import store
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.tasks.benchmarks import BENCHMARKS
-from tutti.tasks.benchmarks.headline import Headline
+from tutti.tasks.benchmarks import BENCHMARKS, Headline
 from tutti.tasks.reporting import build_report
 from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.scores.named import NamedMetric, named_metrics

@@ -16,7 +16,7 @@ from tutti.tasks.benchmarks import (
     benchmark_named,
     first_prompt,
 )
-from tutti.tasks.benchmarks.mnms.tools import FUNCTIONS, TOOLS
+from tutti.tasks.benchmarks.mnms import FUNCTIONS, TOOLS
 from tutti.tasks.scoring import ScoringResources
 
 PLAN = [

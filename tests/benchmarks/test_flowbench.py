@@ -9,9 +9,10 @@ import pytest
 
 from tests.benchmarks.conftest import Scripted, load, write_lines
 from tutti.tasks.benchmarks import BadRow, BenchmarkError, Task, benchmark_named
-from tutti.tasks.benchmarks.flowbench.session import MAX_CALLS, MAX_MESSAGES, FlowSession
-from tutti.tasks.benchmarks.flowbench.turn import FORMS
+from tutti.tasks.benchmarks.flowbench import MAX_CALLS, MAX_MESSAGES, FlowSession
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
+
+FORMS = ("text", "code", "flowchart")
 
 GOLD = (
     'Action: find\nAction Input: {"what": {"kind": "tea"}}\n\nAction: buy\nAction Input: {"n": 2}'

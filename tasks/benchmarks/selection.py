@@ -13,7 +13,11 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from tutti.tasks.benchmarks.benchmark import Benchmark
+from tutti.tasks.benchmarks.definition import benchmark_named
 from tutti.tasks.benchmarks.errors import BadSelection
+from tutti.tasks.benchmarks.own.jsonl import OwnReading, jsonl_benchmark
+from tutti.tasks.benchmarks.own.python import python_benchmark
 from tutti.tasks.task_sets import Task
 
 MAX_TRIALS = 10_000  # more is a typing error
@@ -65,6 +69,19 @@ def parse_benchmark(text: str) -> BenchmarkChoice:
     if match is None:
         raise BadSelection(f"{text!r} is not name[@revision][:trials], as gsm8k, aime-25:16")
     return BenchmarkChoice(match["name"], match["revision"], _trials(text, match["trials"]))
+
+
+def open_benchmark(choice: BenchmarkChoice, reading: OwnReading | None = None) -> Benchmark:
+    """The benchmark that was chosen; `reading` is for one of the user's own files.
+
+    Raises UnknownBenchmark, SourceMissing, BadBenchmarkFile, BenchmarkError.
+    """
+    reading = reading or OwnReading()
+    if choice.path is None:
+        return benchmark_named(choice.name)
+    if choice.path.suffix == ".py":
+        return python_benchmark(choice.name, choice.path, reading.source)
+    return jsonl_benchmark(choice.name, choice.path, reading)
 
 
 def _trials(text: str, given: str | None) -> int:

@@ -1,29 +1,32 @@
-"""FlowBench's session level: a whole conversation that follows a workflow, with a simulated user.
+"""FlowBench: agents that follow a workflow, turn by turn or in a session.
 
-``flowbench-text-session``, ``flowbench-code-session``, ``flowbench-flowchart-session``: one for
-each form of the workflow. A model plays the user by the session's persona. An API answers with what
-the session lists for that call; for any other call the same model invents an answer in the form
-that the API describes, and the same call gets the same answer again. So a conversation does not
-repeat. A judge says whether the user's aims were met and how many (``flowbench_session``), and the
-calls are counted. Rule ``strict``: the calls alone, one to one as exact JSON, extra ones wrong.
+One benchmark for each form that the workflow is written in. A turn: the dialogue so far, the APIs,
+and as the target the call that the gold thought makes, or none where the gold turn is a reply.
+Replies themselves are not scored here. A session: a model plays the user by the session's persona.
+An API answers with what the session lists for that call; for any other call the same model invents
+an answer in the form that the API describes, and the same call gets the same answer again. So a
+conversation does not repeat. A judge says whether the user's aims were met and how many
+(``flowbench_session``), and the calls are counted.
 
-The data were not at hand: rows are read as the published programs read them (``apis``,
-``user_agent``, ``function_agent``, ``user_target``, ``gt_actions_string``, ``datetime``), and the
-workflow as `flowbench` does.
+The data are on a drive of the authors' and were not at hand: rows are read as the published
+programs read them, and the workflow comes from ``knowledge.json`` beside the turns' file,
+``{form: text}`` or ``{scenario: {form: text}}`` where a scenario is the file's name without its
+ending.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.agents import ToolResult
-from tutti.tasks.benchmarks.errors import BenchmarkError
-from tutti.tasks.benchmarks.flowbench.turn import described, workflow_of
-from tutti.tasks.benchmarks.rows import Row, read_rows
+from tutti.tasks.benchmarks.benchmark import tool
+from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError
+from tutti.tasks.benchmarks.rows import Row, read_json, read_rows
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.user import DONE, SimulatedUser
-from tutti.tasks.benchmarks.world import CallRefused, carry_out
+from tutti.tasks.benchmarks.world import CallRefused, PlainWorld, carry_out
 from tutti.tasks.scoring import same
 from tutti.tasks.task_sets import Task
 
@@ -47,9 +50,79 @@ _ANSWER = (
     " as if it had been carried out; agree with the answers that were given before. Write the JSON"
     " alone.\n\n"
 )
+KNOWLEDGE = "knowledge.json"
 
 
-def read(files: Files, form: str) -> Iterator[Task]:
+def read_turns(files: Files, form: str) -> Iterator[Task]:
+    """One task per row. Raises BadRow, also if the workflow is missing in `form`."""
+    for path in files.paths:
+        workflow = workflow_of(path, form)
+        for row in read_rows(path):
+            call = _call(row)
+            response = row.text_or("", "gt_response")
+            if call is None and not response.strip():
+                row.bad("gt_response", "is empty, and gt_thought makes no call")
+            yield Task(
+                key=f"{path.stem}/{row.name('id')}",
+                inputs={"workflow": workflow},
+                target={"calls": [] if call is None else [call], "response": response},
+                attributes={
+                    "scenario": path.stem,
+                    "form": form,
+                    "step": "reply" if call is None else "call",
+                },
+                given=_messages(row),
+                tools=[described(api) for api in row.objects("apis")],
+            )
+
+
+def workflow_of(path: Path, form: str) -> str:
+    """The workflow of the scenario whose turns or sessions are in `path`. Raises BadRow."""
+    file = path.with_name(KNOWLEDGE)
+    if not file.is_file():
+        raise BadRow(file, None, "", f"is missing: it holds the workflow as {form}")
+    known = read_json(file)
+    if isinstance(known, dict) and isinstance(known.get(path.stem), dict):
+        known = known[path.stem]
+    if not isinstance(known, dict) or not isinstance(known.get(form), str):
+        raise BadRow(file, None, form, f"no such text for {path.stem}")
+    return str(known[form])
+
+
+def _call(row: Row) -> dict[str, Any] | None:
+    """The gold thought's call; None if it makes none."""
+    thought = row.object("gt_thought")
+    name = thought.text_or("", "Action").strip()
+    if not name:
+        return None
+    written = thought.value("Action Input") if thought.name_of("Action Input") else ""
+    if written == "":
+        return {"name": name, "arguments": {}}
+    return {"name": name, "arguments": dict(thought.object("Action Input").data)}
+
+
+def _messages(row: Row) -> list[Mapping[str, Any]]:
+    messages: list[Mapping[str, Any]] = [
+        {"role": one.text("role"), "content": one.text("content", empty=True)}
+        for one in row.objects("messages")
+    ]
+    if not messages:
+        row.bad("messages", "is empty")
+    return messages
+
+
+def described(row: Row) -> dict[str, Any]:
+    """An API in OpenAI's format, or as the inner object of that format."""
+    inner = row.object("function") if row.name_of("function") else row
+    parameters: Any = inner.json("parameters") if inner.name_of("parameters") else {}
+    if not isinstance(parameters, dict):
+        inner.bad("parameters", f"{json.dumps(parameters)[:80]} is not an object")
+    if "properties" not in parameters:
+        parameters = {"type": "object", "properties": parameters}
+    return tool(inner.text("name"), inner.text_or("", "description"), parameters)
+
+
+def read_sessions(files: Files, form: str) -> Iterator[Task]:
     """One task a session. Raises BadRow, also where the workflow is missing in `form`."""
     for path in files.paths:
         workflow = workflow_of(path, form)
@@ -100,7 +173,7 @@ def _responses(function: Row) -> dict[str, str]:
     }
 
 
-class FlowSession:
+class FlowSession(PlainWorld):
     """One attempt at one session."""
 
     def __init__(self, task: Task, user: "ChatModel | None") -> None:
@@ -131,13 +204,6 @@ class FlowSession:
     def over(self) -> bool:
         """Whether the user has ended the session, or the call limit is reached."""
         return self._user.done or self._calls >= MAX_CALLS
-
-    def outcome(self) -> Mapping[str, Any] | None:
-        """Return the calls, which are scored."""
-        return None
-
-    async def close(self) -> None:
-        """Do nothing: no resources are held."""
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> str:
         for one in self._answers:

@@ -1,1 +1,0 @@
-"""FlowBench: agents that follow a workflow, turn by turn or in a session."""

@@ -1,1 +1,0 @@
-"""m&m's: plans of tool calls for multi-modal requests."""

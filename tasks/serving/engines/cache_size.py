@@ -20,15 +20,11 @@ from tutti.tasks.gpus import Inventory
 from tutti.tasks.serving.engines.fitting import fit_of
 from tutti.tasks.serving.engines.launch import Launch
 from tutti.tasks.serving.engines.settings import BLOCK_TOKENS, EngineSettings
-from tutti.tasks.serving.engines.vllm_flags import (
-    CPU_BATCHED_TOKENS,
-    CPU_CACHE_GIB,
-    CPU_CACHE_VARIABLE,
-)
+from tutti.tasks.serving.engines.vllm_flags import CPU_CACHE_GIB, CPU_CACHE_VARIABLE
 from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.metering import engine_sample, read_page
 from tutti.tasks.serving.weights import kv_need
-from tutti.tasks.serving.weights.kv_blocks import BLOCK_TOKENS as GPU_BLOCK_TOKENS
+from tutti.tasks.serving.weights.kv_cache import BLOCK_TOKENS as GPU_BLOCK_TOKENS
 
 KEPT_AS = "cache"
 """In the detail of an engine's artifact."""
@@ -105,11 +101,11 @@ def estimated_cache(launch: Launch, inventory: Inventory) -> CacheSize | None:
 def _on_gpu(launch: Launch, inventory: Inventory) -> CacheSize | None:
     """What remains of this machine's smallest card."""
     fit = fit_of(launch, inventory)
-    if fit is None or not fit.tokens:
+    if fit is None or fit.need.is_upper_bound or not fit.tokens:
         return None
     context = launch.context_tokens
     sequences = round(fit.tokens / context, 2)
-    return CacheSize(fit.tokens, context, fit.blocks, GPU_BLOCK_TOKENS, fit.groups, sequences)
+    return CacheSize(fit.tokens, context, fit.blocks, GPU_BLOCK_TOKENS, 1, sequences)
 
 
 def _on_cpu(launch: Launch) -> CacheSize | None:
@@ -118,14 +114,13 @@ def _on_cpu(launch: Launch) -> CacheSize | None:
     need = kv_need(
         launch.config,
         kv_cache_dtype=settings.kv_cache_dtype or "auto",
-        batched_tokens=max(settings.max_batched_tokens or CPU_BATCHED_TOKENS, context),
         block_tokens=BLOCK_TOKENS,
     )
     blocks, sequence = _blocks_on_cpu(settings, need.block_bytes), need.sequence_blocks(context)
-    if blocks is None or not sequence:
+    if blocks is None or not sequence or need.is_upper_bound:
         return None
     tokens, sequences = blocks * context // sequence, round(blocks / sequence, 2)
-    return CacheSize(tokens, context, blocks, BLOCK_TOKENS, len(need.groups), sequences)
+    return CacheSize(tokens, context, blocks, BLOCK_TOKENS, 1, sequences)
 
 
 def _blocks_on_cpu(settings: EngineSettings, block_bytes: int) -> int | None:

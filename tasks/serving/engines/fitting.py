@@ -1,7 +1,7 @@
 """Whether an engine's weights and cache have room on the GPUs of this machine.
 
-In: a launch and the inventory. Out: the arithmetic of `weights.estimate_fit`, with this machine's
-smallest card. Nothing for an engine on the CPU, for llama.cpp, which puts layers where there is
+In: a launch and the inventory. Out: the arithmetic of `weights.Fit`, with this machine's smallest
+card. Nothing for an engine on the CPU, for llama.cpp, which puts layers where there is
 room, and where no card's memory is known.
 """
 
@@ -12,7 +12,8 @@ from tutti.tasks.gpus import Inventory
 from tutti.tasks.serving.engines.launch import Launch
 from tutti.tasks.serving.engines.settings import EngineSettings
 from tutti.tasks.serving.errors import RegistryError
-from tutti.tasks.serving.weights import Fit, FitRequest, Parallelism, estimate_fit, kv_need
+from tutti.tasks.serving.weights import Fit, kv_need
+from tutti.tasks.serving.weights.fit import MEMORY_SHARE
 
 MIB = 1 << 20
 
@@ -24,8 +25,8 @@ def kv_bytes_of(settings: EngineSettings, config: Mapping[str, Any]) -> int | No
     """
     if settings.cache_tokens is None:
         return None
-    across = Parallelism(settings.tensor_size, settings.pipeline_parallel)
-    need = kv_need(config, across, settings.kv_cache_dtype or "auto")
+    across = (settings.tensor_size, settings.pipeline_parallel)
+    need = kv_need(config, *across, settings.kv_cache_dtype or "auto")
     return need.sequence_bytes(settings.cache_tokens)
 
 
@@ -35,17 +36,17 @@ def fit_of(launch: Launch, inventory: Inventory) -> Fit | None:
     if launch.device == "cpu" or launch.settings.server == "llama.cpp" or not memories:
         return None
     settings = launch.settings
-    given = {"memory_share": settings.memory_share, "batched_tokens": settings.max_batched_tokens}
-    request = FitRequest(
+    return Fit(
+        launch.weights_bytes,
+        launch.config,
         gpu_memory_bytes=min(memories) * MIB,
         context_tokens=launch.context_tokens,
         tensor_parallel=settings.tensor_size,
         pipeline_parallel=settings.pipeline_parallel,
         kv_cache_dtype=settings.kv_cache_dtype or "auto",
+        memory_share=MEMORY_SHARE if settings.memory_share is None else settings.memory_share,
         kv_tokens=settings.cache_tokens,
-        **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
     )
-    return estimate_fit(launch.weights_bytes, launch.config, request)
 
 
 def refuse_what_does_not_fit(launches: Iterable[Launch], inventory: Inventory) -> dict[str, Fit]:

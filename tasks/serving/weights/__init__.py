@@ -5,17 +5,12 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.weights.fit import DeclaredWeights as DeclaredWeights
     from tutti.tasks.serving.weights.fit import Fit as Fit
-    from tutti.tasks.serving.weights.fit import FitRequest as FitRequest
-    from tutti.tasks.serving.weights.fit import estimate_fit as estimate_fit
     from tutti.tasks.serving.weights.hash_book import HashBook as HashBook
     from tutti.tasks.serving.weights.hub import resolve_hub as resolve_hub
     from tutti.tasks.serving.weights.hub_cache import HubId as HubId
     from tutti.tasks.serving.weights.identity import weights_id as weights_id
-    from tutti.tasks.serving.weights.kv_blocks import KvNeed as KvNeed
-    from tutti.tasks.serving.weights.kv_blocks import Parallelism as Parallelism
-    from tutti.tasks.serving.weights.kv_blocks import kv_need as kv_need
+    from tutti.tasks.serving.weights.kv_cache import kv_need as kv_need
     from tutti.tasks.serving.weights.reading import Weights as Weights
     from tutti.tasks.serving.weights.reading import read_weights as read_weights
 

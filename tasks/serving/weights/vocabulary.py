@@ -13,7 +13,7 @@ from typing import Any
 
 from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.weights.files import read_json
-from tutti.tasks.serving.weights.layers import text_config
+from tutti.tasks.serving.weights.kv_cache import text_config
 
 TOKENIZER = "tokenizer.json"
 

@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -19,7 +20,7 @@ from tutti.tasks.serving.engines import estimated_cache, keep_cache, reported_ca
 from tutti.tasks.serving.engines.launch import Launch
 from tutti.tasks.serving.engines.parsers import Parsers
 from tutti.tasks.serving.engines.settings import EngineSettings
-from tutti.tasks.serving.weights import Parallelism, kv_need
+from tutti.tasks.serving.weights import kv_need
 
 POCKET = PROJECT / "assets" / "pocket"
 CONFIG = json.loads((POCKET / "config.json").read_text())
@@ -57,7 +58,7 @@ def test_on_the_cpu_the_rest_is_the_memory_that_is_set_aside() -> None:
     pocket."""
     assert estimate().blocks == 8192
     assert estimate(environment={"VLLM_CPU_KVCACHE_SPACE": "2"}).blocks == 16384
-    block = kv_need(CONFIG, Parallelism(), block_tokens=32).block_bytes
+    block = kv_need(CONFIG, block_tokens=32).block_bytes
     assert 8192 * block == 1 << 30
 
 
@@ -76,6 +77,15 @@ def test_on_the_cpu_the_rest_is_the_memory_that_is_set_aside() -> None:
 def test_what_cannot_be_told_before_is_not_told(settings: dict[str, Any]) -> None:
     """Other servers' own sizes, sizes in `args`, a card that is not known."""
     assert estimated_cache(launch(**settings), NO_CARDS) is None
+
+
+def test_an_upper_bound_of_the_need_is_no_estimate_of_the_cache() -> None:
+    """Of a model with windows an engine holds more tokens than the bound says."""
+    card = Inventory((Gpu(index=0, memory_mb=8192),), "a list", "")
+    for made in (launch(kv_blocks=32), launch(device="cuda")):
+        assert estimated_cache(made, card) is not None
+        windows = replace(made, config={**CONFIG, "attention_chunk_size": 64})
+        assert estimated_cache(windows, card) is None
 
 
 def test_on_a_gpu_it_is_what_remains_of_the_card() -> None:

@@ -27,7 +27,6 @@ from tutti.tasks.serving.engines import (
     refuse_what_does_not_fit,
 )
 from tutti.tasks.serving.engines.checking import OF_OTHER_DEVICE
-from tutti.tasks.serving.weights import DeclaredWeights
 
 CONFIGS = Path(__file__).parents[1] / "weights" / "configs"
 FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
@@ -36,6 +35,9 @@ SPECULATIVE = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_ma
 UNKNOWN = Build(Path("/env/bin/python"), {}, None, None)
 CARD_MB = 81559
 """An H100 of 80 GB, as nvidia-smi says."""
+
+BITS = {"bfloat16": 16.0, "fp8": 8.0, "mxfp4": 4.25, "awq": 4.16}
+"""Of a parameter, with its part of the scales."""
 
 # Parameters in billions and dtype of the weights, as the models' pages say; then the entry.
 MODELS: dict[str, tuple[float, str, dict[str, Any]]] = {
@@ -68,7 +70,7 @@ def launch(name: str, folder: Path, build: Build, home: Home) -> Launch:
     """The launch of an entry whose weights would be in `folder`."""
     params, dtype, engine = MODELS[name]
     facts = json.loads((CONFIGS / f"{name}.json").read_text())
-    size = DeclaredWeights(params * 1e9, dtype).bytes_in(facts["config"])
+    size = round(params * 1e9 * BITS[dtype] / 8)
     entry = {"provider": "vllm", "checkpoint": folder, "context_tokens": 8192}
     entry |= {"engine": {"device": "cuda", **engine}, "tools": name not in NO_TOOLS}
     source = Source(folder, facts["model"], facts["config"], size)

@@ -17,7 +17,6 @@ from tutti.tasks.serving.weights.hub_cache import (
     cache_folder,
     cached_commit,
     cached_commits,
-    is_offline,
     snapshot_folder,
 )
 from tutti.tasks.serving.weights.hub_fetch import fetch
@@ -25,6 +24,8 @@ from tutti.tasks.serving.weights.reading import read_weights
 
 FETCH = "TUTTI_FETCH"
 """`never` forbids to fetch weights."""
+TRUE = ("1", "ON", "YES", "TRUE")
+"""What the Hub's own library takes for true."""
 
 Report = Callable[[str], None]
 
@@ -81,7 +82,7 @@ def _forbidden(offline: bool) -> str:
     """Why nothing may be fetched; empty where it may."""
     if os.environ.get(FETCH, "").lower() == "never":
         return f"{FETCH}=never forbids to fetch it"
-    if is_offline():
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in TRUE:
         return "HF_HUB_OFFLINE forbids to fetch it"
     return "it may not be fetched offline" if offline else ""
 

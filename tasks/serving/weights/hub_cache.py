@@ -20,8 +20,6 @@ HEX = re.compile(r"^[0-9a-fA-F]{7,}$")
 """Git shortens a commit to seven digits or more."""
 REFERENCE = re.compile(r"^(?!.*\.\.)[\w][\w./-]{0,199}$", re.ASCII)
 DEFAULT_REVISION = "main"
-TRUE = ("1", "ON", "YES", "TRUE")
-"""What the Hub's own library takes for true."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +74,6 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
         caches = set_("XDG_CACHE_HOME") or "~/.cache"
         named = f"{set_('HF_HOME') or f'{caches}/huggingface'}/hub"
     return Path(os.path.expandvars(named)).expanduser()
-
-
-def is_offline(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether HF_HUB_OFFLINE forbids to ask the Hub."""
-    return environment.get("HF_HUB_OFFLINE", "").upper() in TRUE
 
 
 def repository_folder(cache: Path, name: str) -> Path:

@@ -1,9 +1,10 @@
 """Downloads a model by the Hub's own library, as a child process in the models environment.
 
-In: a model's name and revision, a cache. Out: its files there, and the commit. Before the first
-byte the size is told and compared with the disk's free room. The child is ended when it makes no
-progress, and whenever this ends. The token goes from HF_TOKEN to the child's environment, and
-nowhere else.
+In: a model's name and revision, a cache. Out: its files there, and the commit. Fetched is what
+serving needs: weights in one form, configuration, tokenizer, templates; many repositories hold the
+same weights in two or three forms. Before the first byte the size is told and compared with the
+disk's free room. The child is ended when it makes no progress, and whenever this ends. The token
+goes from HF_TOKEN to the child's environment, and nowhere else.
 """
 
 import contextlib
@@ -14,16 +15,18 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tutti.tasks.project import models_python_path
 from tutti.tasks.serving.errors import ModelsEnvironmentMissing, WeightsError
 from tutti.tasks.serving.weights.files import in_gb
+from tutti.tasks.serving.weights.gguf_files import PART
 from tutti.tasks.serving.weights.hub_cache import DEFAULT_REVISION, HubId, repository_folder
-from tutti.tasks.serving.weights.hub_files import HubFile, choose_files
+from tutti.tasks.serving.weights.reading import INDEX, SINGLE
 
 CHILD = Path(__file__).with_name("hub_child.py")
 CHILD_ENVIRONMENT = {
@@ -39,9 +42,30 @@ POLL_S = 0.2
 TELL_EVERY_S = 10.0
 SPARE_BYTES = 1 << 30
 """Room left on the disk for everything else."""
-ENDING_S = 5.0
+SMALL = (".json", ".txt", ".model", ".jinja", ".tiktoken", ".py", ".v3")
+"""Endings of files beside the weights; a program among them runs only where a server is told to."""
+MAX_SMALL_BYTES = 100_000_000
+OTHER_FORMS = ("consolidated",)
+"""Beginnings of the names of weights that repeat the others in another form."""
+FIXES = {
+    "GatedRepoError": "accept its terms on its page, and set HF_TOKEN to a token that may read",
+    "RepositoryNotFoundError": "check its name; for a private one set HF_TOKEN",
+    "RevisionNotFoundError": "name a commit, branch or tag that its page lists under Files",
+    "ModuleNotFoundError": "`make setup` installs it in the models environment",
+}
+"""By the library's error: what mends it."""
 
 Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """A file of a repository."""
+
+    name: str
+    bytes: int
+    blob: str
+    """Its name in the cache: SHA-256 of a large file, Git's hash of a small one."""
 
 
 def fetch(hub_id: HubId, commit: str | None, cache: Path, tell: Tell) -> str:
@@ -50,26 +74,51 @@ def fetch(hub_id: HubId, commit: str | None, cache: Path, tell: Tell) -> str:
     `commit`: the one to fetch, where it is known. Raises WeightsError, ModelsEnvironmentMissing.
     """
     revision = commit or hub_id.revision or DEFAULT_REVISION
-    listed = _ask_hub(hub_id, revision)
-    commit = str(listed["commit"])
+    order = {"name": hub_id.name, "revision": revision, "cache": str(cache)}
+    listed = _ask(hub_id, {**order, "do": "list"}, partial(_require_answer, hub_id))
     files = choose_files(hub_id.name, (HubFile(**each) for each in listed["files"]))
     blobs = repository_folder(cache, hub_id.name) / "blobs"
     lacking = [file for file in files if not (blobs / file.blob).is_file()]
-    _require_room(hub_id, commit, lacking, cache, tell)
-    order = {"do": "fetch", "name": hub_id.name, "revision": commit, "cache": str(cache)}
-    order_files = {"files": [file.name for file in files]}
-    with _child({**order, **order_files}) as child:
-        child.wait_while_growing(hub_id, blobs, sum(file.bytes for file in lacking), tell)
-        child.answer(hub_id)
-    if not hub_id.is_commit:
-        _write_reference(cache, hub_id, commit)
-    return commit
+    _require_room(hub_id, str(listed["commit"]), lacking, cache, tell)
+    progress = _Progress(hub_id, blobs, sum(file.bytes for file in lacking), tell)
+    names = [file.name for file in files]
+    fetched = _ask(hub_id, {**order, "do": "fetch", "files": names}, progress.check)
+    return Path(fetched["folder"]).name
 
 
-def _ask_hub(hub_id: HubId, revision: str) -> Mapping[str, Any]:
-    with _child({"do": "list", "name": hub_id.name, "revision": revision}) as child:
-        child.wait(hub_id, LIST_TIMEOUT_S)
-        return child.answer(hub_id)
+def choose_files(name: str, files: Iterable[HubFile]) -> list[HubFile]:
+    """The files to fetch of the repository `name`. Raises WeightsError where it has no weights that
+    can be served, or several models in GGUF form."""
+    every = list(files)
+    weights = _safetensors(every) or _gguf(name, every)
+    if not weights:
+        kinds = sorted({PurePosixPath(file.name).suffix for file in every} - {""})
+        raise WeightsError(
+            f"{name}: neither {SINGLE}, {INDEX} nor a .gguf file in its repository (it has "
+            f"{', '.join(kinds) or 'nothing'}); name a repository with safetensors"
+        )
+    small = [file for file in every if file.name.endswith(SMALL) and file.bytes <= MAX_SMALL_BYTES]
+    return [*weights, *small]
+
+
+def _safetensors(files: Sequence[HubFile]) -> list[HubFile]:
+    names = {file.name for file in files}
+    if INDEX not in names:
+        return [file for file in files if file.name == SINGLE]
+    shards = [file for file in files if file.name.endswith(".safetensors") and "/" not in file.name]
+    return [file for file in shards if not file.name.startswith(OTHER_FORMS)]
+
+
+def _gguf(name: str, files: Sequence[HubFile]) -> list[HubFile]:
+    found = [file for file in files if file.name.endswith(".gguf")]
+    models = {(part["name"] if (part := PART.match(f.name)) else f.name) for f in found}
+    if len(models) > 1:
+        raise WeightsError(
+            f"{name}: {len(models)} models in GGUF form ({', '.join(sorted(models)[:4])}, …); "
+            f"fetch one by hand with `hf download {name} FILE --local-dir FOLDER`, and name "
+            "FOLDER/FILE"
+        )
+    return found
 
 
 def _require_room(
@@ -91,122 +140,104 @@ def _require_room(
         )
 
 
-def _write_reference(cache: Path, hub_id: HubId, commit: str) -> None:
-    """Keep which commit a branch was, as the library does when it is given the branch."""
-    path = repository_folder(cache, hub_id.name) / "refs" / (hub_id.revision or DEFAULT_REVISION)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(commit)
-    os.replace(temporary, path)
+def _require_answer(hub_id: HubId, waited_s: float) -> None:
+    """Raises WeightsError where the Hub took too long."""
+    if waited_s > LIST_TIMEOUT_S:
+        raise WeightsError(
+            f"{hub_id}: the Hub did not answer within {LIST_TIMEOUT_S:.0f} s; try again, or set "
+            "HF_HUB_OFFLINE=1 to use what the cache has"
+        )
 
 
-@contextmanager
-def _child(order: Mapping[str, Any]) -> Iterator["_Child"]:
-    """A child with its order; it is ended when the block is left."""
+class _Progress:
+    """Tells a download's progress, and ends one that makes none."""
+
+    def __init__(self, hub_id: HubId, blobs: Path, total: int, tell: Tell) -> None:
+        self.hub_id, self.blobs, self.total, self.tell = hub_id, blobs, total, tell
+        self.first = self.size = _bytes_under(blobs)
+        self.grown = self.told = 0.0
+
+    def check(self, now: float) -> None:
+        """Raises WeightsError when no byte has arrived for a while. `now`: seconds since the
+        start."""
+        size = _bytes_under(self.blobs)
+        if size != self.size:
+            self.size, self.grown = size, now
+        fetched, total = in_gb(self.size - self.first), in_gb(self.total)
+        if now - self.told > TELL_EVERY_S:
+            self.told = now
+            self.tell(f"fetched {fetched} of {total} of {self.hub_id.name}")
+        if now - self.grown > STALL_S:
+            raise WeightsError(
+                f"{self.hub_id}: no byte arrived for {STALL_S:.0f} s ({fetched} of {total} there); "
+                "run the same command again to go on"
+            )
+
+
+def _ask(
+    hub_id: HubId, order: Mapping[str, Any], check: Callable[[float], None]
+) -> Mapping[str, Any]:
+    """A child's answer to an order. `check` gets the seconds that it has worked so far, and ends it
+    by raising.
+
+    Raises WeightsError, ModelsEnvironmentMissing.
+    """
     python = models_python_path()
     if not python.is_file():
         raise ModelsEnvironmentMissing(
             f"no models environment at {python}, whose library fetches from the Hub; run `make "
             "setup`, set TUTTI_MODELS_PYTHON, or name a folder with the weights"
         )
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as grumbled:
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             [str(python), "-I", str(CHILD)],
-            stdin=subprocess.PIPE,
-            stdout=said,
-            stderr=grumbled,
+            stdin=subprocess.PIPE,  # left open: the child ends when it closes
+            stdout=output,
+            stderr=errors,
             env={**os.environ, **CHILD_ENVIRONMENT},
             start_new_session=True,  # so that it and its own children end together
             text=True,
         )
-        child = _Child(process, said, grumbled)
-        try:
-            child.send(order)
-            yield child
-        finally:
-            child.end()
+        _run(process, order, check)
+        output.seek(0)
+        errors.seek(0)
+        lines, words = output.read().splitlines(), " ".join(errors.read().split())
+    try:
+        answer = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        words = words[-500:] or "it said nothing"
+        answer = {"kind": f"exit code {process.returncode}", "error": words}
+    if "error" in answer:
+        raise _failure(hub_id, str(answer["kind"]), str(answer["error"]))
+    return dict(answer)
 
 
-class _Child:
-    """One run of `hub_child.py`."""
-
-    def __init__(self, process: "subprocess.Popen[str]", said: Any, grumbled: Any) -> None:
-        self.process, self.said, self.grumbled = process, said, grumbled
-
-    def send(self, order: Mapping[str, Any]) -> None:
-        assert self.process.stdin is not None, "it was piped"
+def _run(
+    process: "subprocess.Popen[str]", order: Mapping[str, Any], check: Callable[[float], None]
+) -> None:
+    """Give a child its order, wait for its end, and end it where `check` raises."""
+    assert process.stdin is not None, "it is a pipe"
+    started = time.monotonic()
+    try:
         with contextlib.suppress(BrokenPipeError):  # its end tells why
-            self.process.stdin.write(json.dumps(order) + "\n")
-            self.process.stdin.flush()  # and left open: the child ends when it closes
-
-    def wait(self, hub_id: HubId, timeout_s: float) -> None:
-        """Wait for its end. Raises WeightsError after `timeout_s`."""
-        try:
-            self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise WeightsError(
-                f"{hub_id}: the Hub did not answer within {timeout_s:.0f} s; try again, or set "
-                "HF_HUB_OFFLINE=1 to use what the cache has"
-            ) from None
-
-    def wait_while_growing(self, hub_id: HubId, blobs: Path, total: int, tell: Tell) -> None:
-        """Wait for its end as long as bytes arrive. Raises WeightsError when none do."""
-        first = last = _bytes_under(blobs)
-        grown = told = time.monotonic()
-        while self.process.poll() is None:
-            time.sleep(POLL_S)
-            now, size = time.monotonic(), _bytes_under(blobs)
-            if size != last:
-                last, grown = size, now
-            if now - told > TELL_EVERY_S:
-                told = now
-                tell(f"fetched {in_gb(last - first)} of {in_gb(total)} of {hub_id.name}")
-            if now - grown > STALL_S:
-                raise WeightsError(
-                    f"{hub_id}: no byte arrived for {STALL_S:.0f} s ({in_gb(last - first)} of "
-                    f"{in_gb(total)} there); run the same command again to go on"
-                )
-
-    def answer(self, hub_id: HubId) -> Mapping[str, Any]:
-        """What it printed. Raises WeightsError where it failed."""
-        self.said.seek(0)
-        lines = self.said.read().splitlines()
-        try:
-            found = json.loads(lines[-1])
-        except (IndexError, ValueError):
-            found = {"kind": f"exit code {self.process.returncode}", "error": self._grumble()}
-        if "error" in found:
-            raise _failure(hub_id, str(found["kind"]), str(found["error"]))
-        return dict(found)
-
-    def end(self) -> None:
-        """End it, and what it started."""
-        for sign in (signal.SIGTERM, signal.SIGKILL):
-            if self.process.poll() is not None:
-                break
-            os.killpg(self.process.pid, sign)
+            process.stdin.write(json.dumps(order) + "\n")
+            process.stdin.flush()
+        while process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(ENDING_S)
-        if self.process.stdin is not None:
-            self.process.stdin.close()
-
-    def _grumble(self) -> str:
-        self.grumbled.seek(0)
-        return " ".join(self.grumbled.read().split())[-500:] or "it said nothing"
+                process.wait(POLL_S)
+            check(time.monotonic() - started)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        process.stdin.close()
 
 
 def _failure(hub_id: HubId, kind: str, said: str) -> WeightsError:
     """An error of the library, with what to do and without the token."""
-    token = os.environ.get("HF_TOKEN")
-    if token:
+    if token := os.environ.get("HF_TOKEN"):
         said = said.replace(token, "***")
-    fixes = {
-        "GatedRepoError": "accept its terms on its page, and set HF_TOKEN to a token that may read",
-        "RepositoryNotFoundError": "check its name; for a private one set HF_TOKEN",
-        "RevisionNotFoundError": "name a commit, branch or tag that its page lists under Files",
-        "ModuleNotFoundError": "`make setup` installs it in the models environment",
-    }
-    fix = fixes.get(kind, "try again, or fetch it by hand and name the folder")
+    fix = FIXES.get(kind, "try again, or fetch it by hand and name the folder")
     return WeightsError(f"{hub_id}: cannot be fetched: {kind}: {said[:400]}; {fix}")
 
 

@@ -49,8 +49,11 @@ def _listed(wanted: Answers) -> Answers:
 
 def _fetched(order: Answers, wanted: Answers) -> Answers:
     repository = Path(order["cache"]) / f"models--{order['name'].replace('/', '--')}"
-    snapshot = repository / "snapshots" / order["revision"]
+    snapshot = repository / "snapshots" / wanted["commit"]
     snapshot.mkdir(parents=True, exist_ok=True)
+    if order["revision"] != wanted["commit"]:
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / order["revision"]).write_text(wanted["commit"])
     (repository / "blobs").mkdir(exist_ok=True)
     for name in order["files"]:
         text = wanted["files"][name]

@@ -14,7 +14,7 @@ from tests.serving.weights.checkpoints import make_cache, make_checkpoint, split
 from tutti.tasks.serving import ModelsEnvironmentMissing, WeightsError
 from tutti.tasks.serving.weights import HubId, hub_fetch, read_weights, resolve_hub, weights_id
 from tutti.tasks.serving.weights.hub_cache import cache_folder
-from tutti.tasks.serving.weights.hub_files import HubFile, choose_files
+from tutti.tasks.serving.weights.hub_fetch import HubFile, choose_files
 
 DOUBLE = Path(__file__).with_name("hub_child_double.py")
 NAME = "org/model"

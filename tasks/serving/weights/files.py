@@ -4,8 +4,9 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from tutti.tasks.serving.errors import WeightsError
 
@@ -13,7 +14,7 @@ SMALL_BYTES = 50_000_000
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[BufferedReader]:
     """`path`, open for reading. Raises WeightsError where it is missing or cannot be read."""
     require_file(path)
     try:

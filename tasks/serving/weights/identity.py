@@ -8,46 +8,101 @@ is believed: whoever damages a blob without changing its length is not noticed h
 """
 
 import hashlib
+import json
+import os
 import re
-from collections.abc import Callable
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import content_hash
 from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.weights.files import opened
-from tutti.tasks.serving.weights.hash_book import HashBook, KnownHash, is_settled, key_of
 from tutti.tasks.serving.weights.reading import CONFIG, INDEX, SINGLE, TOKENIZERS, Weights
 
-CHUNK_BYTES = 8 << 20
 ID_HEX_DIGITS = len(content_hash(b""))
 WORTH_KEEPING_BYTES = 16 << 20
 """Smaller files are read at each start: a hash book would save a hundredth of a second."""
 SHA256 = re.compile(r"^[0-9a-f]{64}$")
 MAIN_FILES = (CONFIG, "tokenizer.json", "chat_template.jinja")
+FOLDER = "weights"
+"""Of the hash books, in a store's home."""
+SETTLED_S = 2.0
+"""Coarser than the times of any file system in use (FAT: 2 s)."""
+Key = tuple[int, int, int, int]
+"""Size, inode, and the times of the last change of content and of attributes, in ns."""
 
-Progress = Callable[[int, int], None]
-"""Called with the bytes hashed so far, and those to hash in all."""
+
+@dataclass(frozen=True)
+class KnownHash:
+    """The hash of a file when its key was this."""
+
+    key: Key
+    sha256: str
 
 
-def weights_id(
-    weights: Weights, known: HashBook | None = None, progress: Progress | None = None
-) -> str:
+class HashBook:
+    """Hashes of large files, kept under `root` (a store's `home.root`) from one start to the next.
+
+    A file is the same if its path, size, inode and times are; a hash is only kept for a file whose
+    last change was a while ago, since two changes within one tick of the clock leave the same
+    times. One JSON file a checkpoint, replaced whole.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / FOLDER
+
+    def read(self, checkpoint: Path) -> dict[str, KnownHash]:
+        """The hashes of a checkpoint's files by path. A file that is not one of ours is none: the
+        checkpoint is then hashed again."""
+        try:
+            rows = json.loads(self._file(checkpoint).read_bytes())
+            return {
+                path: KnownHash(_key(row["key"]), str(row["sha256"])) for path, row in rows.items()
+            }
+        except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+            return {}
+
+    def write(self, checkpoint: Path, hashes: Mapping[str, KnownHash]) -> None:
+        """Keep the hashes of a checkpoint's files, in place of those kept before."""
+        file = self._file(checkpoint)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        rows = {path: {"key": each.key, "sha256": each.sha256} for path, each in hashes.items()}
+        temporary = file.with_suffix(f".{uuid.uuid4().hex[:8]}.tmp")  # two starts may write at once
+        try:
+            temporary.write_text(json.dumps(rows, indent=1, sort_keys=True))
+            os.replace(temporary, file)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _file(self, checkpoint: Path) -> Path:
+        name = hashlib.sha256(os.fsencode(checkpoint.resolve())).hexdigest()[:16]
+        return self.folder / f"hashes-{name}.json"
+
+
+def weights_id(weights: Weights, book: HashBook | None = None) -> str:
     """The content id of a checkpoint.
 
     Over `model.safetensors`, config.json, tokenizer.json and chat_template.jinja; with several
     files of weights over all of these and their index, and without tokenizer.json over the other
     files of the vocabulary; for GGUF, which holds everything, over its files alone. Times, owners
-    and the folder's place are not in it. `known` keeps the hashes of large files. Raises
+    and the folder's place are not in it. `book` keeps the hashes of large files. Raises
     WeightsError where a file changes while it is read.
     """
-    hashes = _Hashes(weights, known, progress)
-    files = identifying_files(weights)
-    named = [[file.name, hashes.of(file)[:ID_HEX_DIGITS]] for file in files]
-    hashes.keep()
+    known = book.read(weights.folder) if book else {}
+    used: dict[str, KnownHash] = {}
+    named = [
+        [file.name, _sha256_of(file, known, used)[:ID_HEX_DIGITS]]
+        for file in _identifying_files(weights)
+    ]
+    if book is not None and used != known:  # `used` has no files that are gone
+        book.write(weights.folder, used)
     return f"checkpoint:{content_hash(named)}"
 
 
-def identifying_files(weights: Weights) -> list[Path]:
+def _identifying_files(weights: Weights) -> list[Path]:
     """The files that determine a checkpoint's answers, in the order in which they are hashed."""
     files = list(weights.files)
     if weights.form == "gguf":
@@ -60,57 +115,33 @@ def identifying_files(weights: Weights) -> list[Path]:
     return files + [path for name in names if (path := weights.folder / name).is_file()]
 
 
-def is_blob_of_cache(path: Path) -> bool:
-    """Whether a file lies where a Hub cache keeps the contents of its files."""
-    return path.parent.name == "blobs" and path.parent.parent.name.startswith("models--")
-
-
-class _Hashes:
-    """SHA-256 of a checkpoint's files, each read at most once."""
-
-    def __init__(self, weights: Weights, known: HashBook | None, progress: Progress | None) -> None:
-        self.weights, self.book, self.progress = weights, known, progress
-        self.known = known.read(weights.folder) if known else {}
-        self.used: dict[str, KnownHash] = {}
-        unread = [file for file in weights.files if self._found(file) is None]
-        self.total = sum(file.stat().st_size for file in unread)
-        self.done = 0
-
-    def of(self, file: Path) -> str:
-        """64 hex digits. Raises WeightsError."""
-        return self._found(file) or self._read(file)
-
-    def keep(self) -> None:
-        """Write down what had to be read, without entries of files that are gone."""
-        if self.book is not None and self.used != self.known:
-            self.book.write(self.weights.folder, self.used)
-
-    def _found(self, file: Path) -> str | None:
-        """Its hash, where that needs no reading."""
-        real = file.resolve()
-        if file.is_symlink() and is_blob_of_cache(real) and SHA256.match(real.name):
-            return real.name
-        entry = self.known.get(str(real))
-        if entry is None or entry.key != key_of(real):
-            return None
-        self.used[str(real)] = entry
-        return entry.sha256
-
-    def _read(self, file: Path) -> str:
-        real = file.resolve()
-        before = key_of(real)
-        digest = hashlib.sha256()
+def _sha256_of(file: Path, known: Mapping[str, KnownHash], used: dict[str, KnownHash]) -> str:
+    """64 hex digits: by a Hub cache's name, from `known`, or by reading. What is worth keeping
+    enters `used`."""
+    real = file.resolve()
+    is_blob = real.parent.name == "blobs" and real.parent.parent.name.startswith("models--")
+    if file.is_symlink() and is_blob and SHA256.match(real.name):
+        return real.name
+    before, entry = _key_of(real), known.get(str(real))
+    if entry is None or entry.key != before:
         with opened(real) as data:
-            while chunk := data.read(CHUNK_BYTES):
-                digest.update(chunk)
-                self._tell(file, len(chunk))
-        if key_of(real) != before:
+            digest = hashlib.file_digest(data, "sha256")
+        if _key_of(real) != before:
             raise WeightsError(f"{file}: changed while it was read; wait until it is written")
-        if before[0] >= WORTH_KEEPING_BYTES and is_settled(before):
-            self.used[str(real)] = KnownHash(before, digest.hexdigest())
-        return digest.hexdigest()
+        entry = KnownHash(before, digest.hexdigest())
+        is_settled = time.time() - max(before[2:]) / 1e9 > SETTLED_S
+        if before[0] < WORTH_KEEPING_BYTES or not is_settled:
+            return entry.sha256
+    used[str(real)] = entry
+    return entry.sha256
 
-    def _tell(self, file: Path, count: int) -> None:
-        if self.progress is not None and file in self.weights.files:
-            self.done += count
-            self.progress(self.done, self.total)
+
+def _key_of(path: Path) -> Key:
+    """What tells whether a file has changed."""
+    found = path.stat()
+    return (found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _key(row: list[int]) -> Key:
+    size, inode, content_ns, attributes_ns = map(int, row)
+    return (size, inode, content_ns, attributes_ns)

@@ -1,10 +1,10 @@
 """A checkpoint's id is its content's: wherever it lies, and however its hashes are found."""
 
-import hashlib
 import json
 import os
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from tests.serving.weights.checkpoints import (
     CONFIG,
-    TENSORS,
     make_cache,
     make_checkpoint,
     split_checkpoint,
@@ -58,7 +57,7 @@ def read_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def settle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let time pass: times of files are older than now."""
     now = time.time()
-    monkeypatch.setattr("tutti.tasks.serving.weights.hash_book.time.time", lambda: now + 60)
+    monkeypatch.setattr("tutti.tasks.serving.weights.identity.time.time", lambda: now + 60)
 
 
 def scheme(folder: Path, *names: str) -> str:
@@ -178,38 +177,17 @@ def test_a_damaged_book_is_written_anew(
     assert len(json.loads(page.read_text())) == 3
 
 
-def test_progress_is_told_in_bytes(
-    tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the weights only, and only of what must be read."""
-    monkeypatch.setattr(of, "CHUNK_BYTES", 100)
-    weights = read_weights(split_checkpoint(checkpoint, tmp_path / "two", 2))
-    told: list[tuple[int, int]] = []
-    weights_id(weights, progress=lambda done, total: told.append((done, total)))
-    assert {total for _, total in told} == {weights.files_bytes}
-    assert told[0][0] == 100
-    assert told[-1][0] == weights.files_bytes
-
-
 def test_a_file_that_changes_meanwhile_is_refused(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody still writes it."""
-    file = checkpoint / "model.safetensors"
-    monkeypatch.setattr(of, "CHUNK_BYTES", 100)
 
-    def grow(done: int, total: int) -> None:
-        if done == 100:
-            file.write_bytes(file.read_bytes() + b"x")
+    @contextmanager
+    def open_and_grow(path: Path) -> Iterator[BinaryIO]:
+        with opened(path) as data:
+            yield data
+        path.write_bytes(path.read_bytes() + b"x")
 
+    monkeypatch.setattr(of, "opened", open_and_grow)
     with pytest.raises(WeightsError, match="changed while it was read"):
-        weights_id(read_weights(checkpoint), progress=grow)
-
-
-def test_files_are_hashed_in_pieces(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hash is the whole file's."""
-    monkeypatch.setattr(of, "CHUNK_BYTES", 7)
-    assert len(TENSORS) > 1
-    data = (checkpoint / "model.safetensors").read_bytes()
-    assert hashlib.sha256(data).hexdigest()[: of.ID_HEX_DIGITS] == content_hash(data)
-    assert weights_id(read_weights(checkpoint)) == scheme(checkpoint, *FILES)
+        weights_id(read_weights(checkpoint))

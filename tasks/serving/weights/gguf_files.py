@@ -40,42 +40,42 @@ MAX_DIMENSIONS = 8
 ALIGNMENT = 32
 PART = re.compile(r"^(?P<name>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf$")
 BLOCKS = {
-    0: ("F32", 1, 4),
-    1: ("F16", 1, 2),
-    2: ("Q4_0", 32, 18),
-    3: ("Q4_1", 32, 20),
-    6: ("Q5_0", 32, 22),
-    7: ("Q5_1", 32, 24),
-    8: ("Q8_0", 32, 34),
-    9: ("Q8_1", 32, 40),
-    10: ("Q2_K", 256, 84),
-    11: ("Q3_K", 256, 110),
-    12: ("Q4_K", 256, 144),
-    13: ("Q5_K", 256, 176),
-    14: ("Q6_K", 256, 210),
-    15: ("Q8_K", 256, 292),
-    16: ("IQ2_XXS", 256, 66),
-    17: ("IQ2_XS", 256, 74),
-    18: ("IQ3_XXS", 256, 98),
-    19: ("IQ1_S", 256, 50),
-    20: ("IQ4_NL", 32, 18),
-    21: ("IQ3_S", 256, 110),
-    22: ("IQ2_S", 256, 82),
-    23: ("IQ4_XS", 256, 136),
-    24: ("I8", 1, 1),
-    25: ("I16", 1, 2),
-    26: ("I32", 1, 4),
-    27: ("I64", 1, 8),
-    28: ("F64", 1, 8),
-    29: ("IQ1_M", 256, 56),
-    30: ("BF16", 1, 2),
-    34: ("TQ1_0", 256, 54),
-    35: ("TQ2_0", 256, 66),
-    39: ("MXFP4", 32, 17),
-    40: ("NVFP4", 64, 36),
-    41: ("Q1_0", 128, 18),
+    0: (1, 4),  # F32
+    1: (1, 2),  # F16
+    2: (32, 18),  # Q4_0
+    3: (32, 20),  # Q4_1
+    6: (32, 22),  # Q5_0
+    7: (32, 24),  # Q5_1
+    8: (32, 34),  # Q8_0
+    9: (32, 40),  # Q8_1
+    10: (256, 84),  # Q2_K
+    11: (256, 110),  # Q3_K
+    12: (256, 144),  # Q4_K
+    13: (256, 176),  # Q5_K
+    14: (256, 210),  # Q6_K
+    15: (256, 292),  # Q8_K
+    16: (256, 66),  # IQ2_XXS
+    17: (256, 74),  # IQ2_XS
+    18: (256, 98),  # IQ3_XXS
+    19: (256, 50),  # IQ1_S
+    20: (32, 18),  # IQ4_NL
+    21: (256, 110),  # IQ3_S
+    22: (256, 82),  # IQ2_S
+    23: (256, 136),  # IQ4_XS
+    24: (1, 1),  # I8
+    25: (1, 2),  # I16
+    26: (1, 4),  # I32
+    27: (1, 8),  # I64
+    28: (1, 8),  # F64
+    29: (256, 56),  # IQ1_M
+    30: (1, 2),  # BF16
+    34: (256, 54),  # TQ1_0
+    35: (256, 66),  # TQ2_0
+    39: (32, 17),  # MXFP4
+    40: (64, 36),  # NVFP4
+    41: (128, 18),  # Q1_0
 }
-"""By number: the type's name, the numbers of a block, and its bytes."""
+"""By a type's number: the numbers of a block, and its bytes."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,8 @@ class GgufHeader:
 
 def read_gguf(path: Path) -> GgufHeader:
     """The header of a GGUF file. Raises WeightsError where it is none, or ends too soon."""
-    size = path.stat().st_size if path.is_file() else 0
     with opened(path) as file:
-        return _Reader(path, file, size).header()
+        return _Reader(path, file, path.stat().st_size).header()
 
 
 def parts_of(path: Path) -> list[Path]:
@@ -159,8 +158,8 @@ class _Reader:
             kind, offset = self.numbers("IQ")
             if kind not in BLOCKS:
                 raise self.invalid(f"tensor {name!r} has the unknown type {kind}")
-            dtype, block, size = BLOCKS[kind]
-            found[name] = Tensor(dtype, math.prod(shape) // block * size, math.prod(shape))
+            block, size = BLOCKS[kind]
+            found[name] = Tensor(math.prod(shape) // block * size, math.prod(shape))
             last = max(last, offset + found[name].bytes)
         align = metadata.get("general.alignment", ALIGNMENT)
         if not isinstance(align, int) or align < 1:
@@ -197,10 +196,8 @@ class _Reader:
         return struct.unpack(form, self.take(struct.calcsize(form)))
 
     def take(self, count: int) -> bytes:
-        data = self.file.read(count)
-        if len(data) < count:
-            self.reaches(self.file.tell() - len(data) + count)
-        return data
+        self.reaches(self.file.tell() + count)
+        return self.file.read(count)
 
     def skip(self, count: int) -> None:
         self.reaches(self.file.tell() + count)

@@ -6,17 +6,17 @@ configuration, no tokenizer or another model's.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.weights.files import read_json, require_file
 from tutti.tasks.serving.weights.gguf_files import PART, config_of, parts_of, read_gguf
+from tutti.tasks.serving.weights.kv_cache import text_config
 from tutti.tasks.serving.weights.tensor_files import Tensor, read_tensors
-from tutti.tasks.serving.weights.vocabulary import require_tokenizer_of
 
 SINGLE, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 TOKENIZERS = (
@@ -39,23 +39,9 @@ class Weights:
     form: Literal["safetensors", "gguf"]
     config: Mapping[str, Any]
     """config.json; for GGUF the fields of one that its metadata imply."""
-    bytes_by_dtype: Mapping[str, int]
-    """The tensors' data, by the dtype they are stored in."""
-    files_bytes: int
-    """What the files take on disk, headers included."""
-    idle_bytes: int = 0
-    """Of tensors that a server does not load: a last layer beside embeddings that stand for it, and
-    layers that only speculation uses."""
-
-    @property
-    def bytes(self) -> int:
-        """The tensors' data."""
-        return sum(self.bytes_by_dtype.values())
-
-    @property
-    def loaded_bytes(self) -> int:
-        """What a server keeps of them."""
-        return self.bytes - self.idle_bytes
+    loaded_bytes: int
+    """The tensors' data that a server keeps: without a last layer beside embeddings that stand for
+    it, and without layers that only speculation uses."""
 
 
 def read_weights(folder: Path) -> Weights:
@@ -97,8 +83,7 @@ def _is_there(path: Path) -> bool:
 
 def _safetensors(folder: Path) -> Weights:
     config = read_json(_required(folder, CONFIG, "copy it from where the weights are from"))
-    _require_tokenizer(folder)
-    require_tokenizer_of(folder, config)
+    _require_tokenizer(folder, config)
     mapping = _index(folder)
     names = sorted(set(mapping.values())) or [SINGLE]
     if _is_there(folder / SINGLE) and names != [SINGLE]:
@@ -168,12 +153,8 @@ def _weights(
     config: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
 ) -> Weights:
-    sizes: Counter[str] = Counter()
-    for tensor in tensors.values():
-        sizes[tensor.dtype] += tensor.bytes
-    on_disk = sum(each.stat().st_size for each in files)
-    idle = sum(each.bytes for name, each in tensors.items() if _is_idle(name, config))
-    return Weights(folder, files, form, config, dict(sorted(sizes.items())), on_disk, idle)
+    loaded = sum(each.bytes for name, each in tensors.items() if not _is_idle(name, config))
+    return Weights(folder, files, form, config, loaded)
 
 
 def _is_idle(name: str, config: Mapping[str, Any]) -> bool:
@@ -194,7 +175,13 @@ def _required(folder: Path, name: str, fix: str) -> Path:
     return path
 
 
-def _require_tokenizer(folder: Path) -> None:
+def _require_tokenizer(folder: Path, config: Mapping[str, Any]) -> None:
+    """Raises WeightsError where there is no vocabulary, or one with an id that the model has no
+    embedding for: a server would start, and fail or answer nonsense at the first such token.
+
+    A smaller vocabulary is right, for embeddings are padded. Added tokens are left out: families
+    have some above the embeddings that no prompt uses.
+    """
     found = [folder / name for name in TOKENIZERS if _is_there(folder / name)]
     found += sorted(folder.glob("*.tiktoken"))
     if not found:
@@ -204,6 +191,29 @@ def _require_tokenizer(folder: Path) -> None:
         )
     for each in found:
         require_file(each)
+    path, embeddings = folder / TOKENIZERS[0], text_config(config).get("vocab_size")
+    if path not in found or not isinstance(embeddings, int):
+        return
+    state = path.stat()
+    largest = _largest_id(path, state.st_size, state.st_mtime_ns)
+    if largest is not None and largest >= embeddings:
+        raise WeightsError(
+            f"{path}: token ids up to {largest:,}, and {folder / CONFIG} has {embeddings:,} "
+            "embeddings (vocab_size): not of one model; copy the tokenizer from where the weights "
+            "are from"
+        )
+
+
+@lru_cache(maxsize=64)
+def _largest_id(path: Path, size: int, changed_ns: int) -> int | None:
+    """The largest id of a tokenizer.json; None in a form that is not known. Read once a state of
+    the file, for it may have 30 MB."""
+    model = read_json(path).get("model")
+    vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
+    if isinstance(vocabulary, Mapping):
+        ids = [each for each in vocabulary.values() if isinstance(each, int)]
+        return max(ids, default=None)
+    return len(vocabulary) - 1 if isinstance(vocabulary, list) else None
 
 
 def _no_weights(folder: Path) -> WeightsError:

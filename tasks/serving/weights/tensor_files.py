@@ -37,7 +37,6 @@ BITS = {
 class Tensor:
     """One tensor of a file."""
 
-    dtype: str
     bytes: int
     count: int
     """Of its numbers."""
@@ -58,7 +57,7 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
         if name == "__metadata__":
             continue
         begin, end, count = _place(path, name, entry)
-        tensors[name] = Tensor(entry["dtype"], end - begin, count)
+        tensors[name] = Tensor(end - begin, count)
         places.append((begin, end, name))
     filled = 0
     for begin, end, name in sorted(places):

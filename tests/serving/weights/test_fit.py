@@ -39,7 +39,7 @@ def test_weights_that_were_read(tmp_path: Path) -> None:
     """Their bytes are the headers'; a small model has its size in MB."""
     weights = read_weights(make_checkpoint(tmp_path / "model"))
     fit = Fit(weights.loaded_bytes, weights.config, 8 * GIB, 100)
-    assert fit.weights_bytes == weights.bytes
+    assert fit.weights_bytes == weights.loaded_bytes
     assert fit.need.token_bytes == 2 * 2 * 8 * 2 * 2
     assert "weights 0.0 MB" in fit.text
 

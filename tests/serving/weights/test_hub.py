@@ -98,7 +98,7 @@ def test_a_whole_snapshot_needs_nobody(cache: Path, offline: bool) -> None:
     told: list[str] = []
     found = resolve_hub(NAME, COMMIT, cache, offline, told.append)
     assert found.name == COMMIT and not told
-    assert read_weights(found).bytes == 85
+    assert read_weights(found).loaded_bytes == 85
 
 
 def test_the_commit_of_a_branch_is_told(cache: Path) -> None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.adapters import load_adapter as load_adapter
     from tutti.tasks.serving.addresses import announce_served as announce_served
     from tutti.tasks.serving.addresses import served_page as served_page
     from tutti.tasks.serving.addresses import show_engines as show_engines
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.external_endpoint import engine_of as engine_of
     from tutti.tasks.serving.first_call import FirstAnswer as FirstAnswer
     from tutti.tasks.serving.first_call import call_once as call_once
+    from tutti.tasks.serving.new_weights import load_adapter as load_adapter
     from tutti.tasks.serving.new_weights import swap_weights as swap_weights
     from tutti.tasks.serving.phases import asleep as asleep
     from tutti.tasks.serving.process import TOKEN as TOKEN

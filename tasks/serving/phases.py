@@ -11,10 +11,11 @@ either, and does not say so: start it with the flag.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Literal
 
 import aiohttp
 
+from tutti.tasks.serving.control import ask, ask_json, control_session, empty_prefix_cache
 from tutti.tasks.serving.errors import EngineFailed
 
 PHASE_TIMEOUT_S = 300.0
@@ -31,7 +32,7 @@ async def asleep(engine_url: str, level: Literal[1, 2] = 1) -> AsyncIterator[Non
     EngineFailed where it does not sleep, or does not wake. Where the block fails too, its own error
     is raised, with a note.
     """
-    async with _session(PHASE_TIMEOUT_S) as session:
+    async with control_session(PHASE_TIMEOUT_S) as session:
         if await _sleeps(session, engine_url):
             raise EngineFailed(f"{engine_url}: sleeps already: another run has its card")
         try:
@@ -48,14 +49,14 @@ async def asleep(engine_url: str, level: Literal[1, 2] = 1) -> AsyncIterator[Non
 
 async def is_asleep(engine_url: str) -> bool:
     """Whether the engine sleeps, or is paused. Raises EngineFailed where it does not say."""
-    async with _session(ANSWER_TIMEOUT_S) as session:
+    async with control_session(ANSWER_TIMEOUT_S) as session:
         return await _sleeps(session, engine_url)
 
 
 async def fall_asleep(engine_url: str) -> None:
     """Put an engine to sleep, its weights in the host's memory, until `wake`. Raises EngineFailed
     where it does not sleep; it is awake then."""
-    async with _session(PHASE_TIMEOUT_S) as session:
+    async with control_session(PHASE_TIMEOUT_S) as session:
         try:
             await _fall_asleep(session, engine_url, 1)
         except EngineFailed:
@@ -68,46 +69,25 @@ async def wake(engine_url: str) -> bool:
     or does not say."""
     if not await is_asleep(engine_url):
         return False
-    async with _session(PHASE_TIMEOUT_S) as session:
+    async with control_session(PHASE_TIMEOUT_S) as session:
         await _wake(session, engine_url)
     return True
 
 
-def _session(timeout_s: float) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_s))
-
-
 async def _fall_asleep(session: aiohttp.ClientSession, engine_url: str, level: int) -> None:
     # kept: by default running calls are aborted, with HTTP 200 and a part of their text
-    await _ask(session, "POST", f"{engine_url}/sleep?level={level}&mode=keep")
+    await ask(session, f"{engine_url}/sleep?level={level}&mode=keep")
     if not await _sleeps(session, engine_url):
         raise EngineFailed(f"{engine_url}: was told to sleep and does not (is_sleeping)")
 
 
 async def _wake(session: aiohttp.ClientSession, engine_url: str) -> None:
-    answer = await _ask(session, "POST", f"{engine_url}/wake_up")
+    answer = await ask_json(session, f"{engine_url}/wake_up")
     if answer.get("status") != "awake" or await _sleeps(session, engine_url):
         raise EngineFailed(f"{engine_url}: was told to wake and sleeps on: {answer}")
-    reset = f"{engine_url}/reset_prefix_cache?reset_running_requests=true"
-    emptied = await _ask(session, "POST", reset)
-    if emptied.get("success") is False:  # it answers 200 whether or not it could
-        raise EngineFailed(f"{engine_url}: the prefix cache was not emptied: {emptied}")
+    await empty_prefix_cache(session, engine_url)
 
 
 async def _sleeps(session: aiohttp.ClientSession, engine_url: str) -> bool:
-    answer = await _ask(session, "GET", f"{engine_url}/is_sleeping")
+    answer = await ask_json(session, f"{engine_url}/is_sleeping", method="GET")
     return bool(answer.get("is_sleeping"))
-
-
-async def _ask(session: aiohttp.ClientSession, method: str, url: str) -> dict[str, Any]:
-    try:
-        async with session.request(method, url) as answer:
-            text = await answer.text()
-            if answer.status == 404:
-                raise EngineFailed(f"{url}: HTTP 404: start it with VLLM_SERVER_DEV_MODE=1")
-            if answer.status != 200:
-                raise EngineFailed(f"{url}: HTTP {answer.status}: {text}")
-            said = await answer.json() if text else {}
-            return said if isinstance(said, dict) else {}
-    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        raise EngineFailed(f"{url}: {type(error).__name__}: {error}") from error

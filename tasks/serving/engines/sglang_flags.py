@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tutti.tasks.serving.adapters import ADAPTER_RANK, MOST_ADAPTERS
 from tutti.tasks.serving.engines.launch import Flags, Launch, ServerCommand, merged
+from tutti.tasks.serving.new_weights import ADAPTER_RANK, MOST_ADAPTERS
 
 MODULE = "sglang.launch_server"
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1"}

@@ -8,9 +8,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from tutti.tasks.serving.adapters import ADAPTER_RANK, MOST_ADAPTERS
 from tutti.tasks.serving.engines.launch import Flags, Launch, ServerCommand, merged
 from tutti.tasks.serving.engines.settings import BLOCK_TOKENS, EngineSettings
+from tutti.tasks.serving.new_weights import ADAPTER_RANK, MOST_ADAPTERS
 
 MODULE = "vllm.entrypoints.launchers.api_server.entry"
 EVERYWHERE = {

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from tutti.tasks.serving.weights.files import in_gb
-from tutti.tasks.serving.weights.kv_cache import Attention, KvNeed, kv_need, read_attention
+from tutti.tasks.serving.weights.kv_cache import KvNeed, kv_need
 
 MEMORY_SHARE = 0.92
 """vLLM 0.32's default of `gpu_memory_utilization`."""
@@ -55,14 +55,10 @@ class Fit:
         across = (self.tensor_parallel, self.pipeline_parallel)
         return kv_need(self.config, *across, self.kv_cache_dtype)
 
-    @cached_property
-    def _model(self) -> Attention:
-        return read_attention(self.config)
-
     @property
     def weights_bytes(self) -> int:
         """Of weights, on the GPU that holds most layers."""
-        part = math.ceil(self._model.layers / self.pipeline_parallel) / self._model.layers
+        part = math.ceil(self.need.layers / self.pipeline_parallel) / self.need.layers
         return math.ceil(self.size * part / self.tensor_parallel)
 
     @property
@@ -130,7 +126,7 @@ class Fit:
     @property
     def _divides(self) -> bool:
         """Whether the heads can be divided among the GPUs."""
-        return self._model.heads % self.tensor_parallel == 0
+        return self.need.heads % self.tensor_parallel == 0
 
     def _arithmetic(self) -> str:
         each = f" on each of {self._gpus} GPUs" if self._gpus > 1 else ""
@@ -138,7 +134,7 @@ class Fit:
         share = f"{self.memory_share:g} of a GPU's {in_gb(self.gpu_memory_bytes)}"
         if not self._divides:
             asked = f"tensor_parallel: {self.tensor_parallel}"
-            return f"does not fit: {self._model.heads} heads cannot be divided by {asked}"
+            return f"does not fit: {self.need.heads} heads cannot be divided by {asked}"
         if self._remaining < 0 or self.kv_bytes > self._remaining:
             asked = ""
             if self._remaining >= 0:
@@ -164,8 +160,7 @@ class Fit:
             if is_other and replace(self, tensor_parallel=wanted).fits:
                 yield f"tensor_parallel: {wanted}"
                 break
-        is_auto = self.kv_cache_dtype == "auto" and self._model.kv_dtype == "auto"
-        if is_auto and replace(self, kv_cache_dtype="fp8").fits:
+        if self.need.dtype == "auto" and replace(self, kv_cache_dtype="fp8").fits:
             yield "kv_cache_dtype: fp8"
         whole = replace(self, kv_tokens=None)
         if not self._divides or not whole.blocks:

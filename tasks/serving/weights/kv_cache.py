@@ -56,36 +56,19 @@ SMALLER_LAYERS = (
 
 
 @dataclass(frozen=True)
-class Attention:
-    """Sizes of a model's layers."""
-
-    layers: int
-    heads: int
-    """Query heads, which the GPUs of tensor parallelism must divide evenly."""
-    kv_heads: Counter[int]
-    """Layers by their number of KV heads, which the GPUs divide; 0 for a latent vector, which every
-    GPU keeps whole."""
-    numbers: int
-    """Numbers a head and token: key and value."""
-    extra_bytes: int
-    """Bytes a layer and token beside these numbers, whatever their dtype."""
-    kv_dtype: str
-    """`auto`, or what the checkpoint asks for."""
-    is_upper_bound: bool
-    """Whether some layers do not keep all tokens."""
-    estimates: tuple[str, ...]
-    """Reasons why the numbers are estimates; empty where they are exact."""
-
-
-@dataclass(frozen=True)
 class KvNeed:
     """The KV cache that sequences of a model take on each GPU."""
 
     block_bytes: int
     """Of one block, on a GPU; 0 for a model that keeps nothing."""
     block_tokens: int
+    layers: int
+    heads: int
+    """Query heads, which the GPUs of tensor parallelism must divide evenly."""
+    dtype: str
+    """Of the cache: as asked for, or as the checkpoint asks; else `auto`."""
     is_upper_bound: bool
-    """Whether sequences may take less."""
+    """Whether sequences may take less, for some layers do not keep all tokens."""
     estimates: tuple[str, ...]
     """Reasons why the numbers are estimates; empty where they are exact."""
 
@@ -124,65 +107,50 @@ def kv_need(
 ) -> KvNeed:
     """What a sequence takes on each of the GPUs of tensor and pipeline parallelism.
 
-    `config`: config.json. `block_tokens`: tokens of a block. Raises WeightsError where the
-    configuration lacks a field.
+    `config`: config.json. `block_tokens`: tokens of a block. Raises WeightsError with the field
+    that the configuration lacks.
     """
-    model = read_attention(config)
-    notes = list(model.estimates)
-    dtype = model.kv_dtype if kv_cache_dtype == "auto" else kv_cache_dtype
-    if dtype not in ("auto", *KV_BYTES, *PACKED_LATENT_BYTES):
-        notes.append(f"kv_cache_dtype {dtype} is counted as {MODEL_BYTES} bytes a number")
-    if pipeline > 1:
-        notes.append("the largest part of the pipeline counts")
-    token_bytes = sum(
-        math.ceil(count / pipeline) * _layer_bytes(model, heads, tensor, dtype)
-        for heads, count in model.kv_heads.items()
-    )
-    block_bytes = math.ceil(token_bytes * block_tokens)
-    return KvNeed(block_bytes, block_tokens, model.is_upper_bound, tuple(notes))
-
-
-def _layer_bytes(model: Attention, heads: int, tensor: int, dtype: str) -> float:
-    """Bytes that one layer keeps of a token on a GPU."""
-    if heads == 0 and model.extra_bytes and dtype in (*FP8, *PACKED_LATENT_BYTES):
-        packed = PACKED_LATENT_BYTES.get(dtype, PACKED_LATENT_BYTES["fp8_ds_mla"])
-        return packed + model.extra_bytes
-    width = KV_BYTES.get(dtype, float(MODEL_BYTES))
-    return max(1, heads // tensor) * model.numbers * width + model.extra_bytes
-
-
-@config_boundary()
-def read_attention(config: Config) -> Attention:
-    """The sizes of a model's layers. Raises WeightsError with the field that config.json lacks."""
     text = text_config(config)
     heads, layers = _count(text, HEADS), _count(text, LAYERS)
+    dtype = _checkpoint_kv_dtype(config) if kv_cache_dtype == "auto" else kv_cache_dtype
     is_encoder = any(str(name).startswith(ENCODERS) for name in config.get("architectures") or [])
+    is_latent = bool(text.get("kv_lora_rank"))
     is_upper_bound = not is_encoder and _has_smaller_layers(text)
     notes = []
     if is_upper_bound:
         notes.append("layers with a window or a state count as full attention, an upper bound")
-    extra = 0
-    if rank := text.get("kv_lora_rank"):
-        index = text.get("index_head_dim") or 0
-        extra = index + index // INDEX_QUANT_BLOCK * 4
-        numbers = rank + _count(text, ("qk_rope_head_dim",))
-        kv_heads = Counter({0: layers})
-        notes += ["latent attention (MLA)"] * (not is_encoder)
-    else:
-        width = text.get("head_dim") or _count(text, WIDTH) // heads
-        width = max(width, text.get("global_head_dim") or 0)  # Gemma 4
-        numbers = width + (text.get("v_head_dim") or width)
-        kv_heads = _kv_heads(text, layers, heads)
-    return Attention(
-        layers=layers,
-        heads=heads,
-        kv_heads=Counter() if is_encoder else kv_heads,
-        numbers=numbers,
-        extra_bytes=extra,
-        kv_dtype=_checkpoint_kv_dtype(config),
-        is_upper_bound=is_upper_bound,
-        estimates=(*notes, *_weights_notes(config)),
-    )
+    notes += ["latent attention (MLA)"] * (is_latent and not is_encoder)
+    notes += _weights_notes(config)
+    if dtype not in ("auto", *KV_BYTES, *PACKED_LATENT_BYTES):
+        notes.append(f"kv_cache_dtype {dtype} is counted as {MODEL_BYTES} bytes a number")
+    if pipeline > 1:
+        notes.append("the largest part of the pipeline counts")
+    token_bytes = 0.0
+    if is_latent and not is_encoder:  # every GPU keeps the vector whole
+        token_bytes = math.ceil(layers / pipeline) * _latent_bytes(text, dtype)
+    elif not is_encoder:
+        kept = _kv_heads(text, layers, heads).items()
+        of_gpu = sum(max(1, each // tensor) * math.ceil(count / pipeline) for each, count in kept)
+        token_bytes = of_gpu * _head_numbers(text, heads) * KV_BYTES.get(dtype, MODEL_BYTES)
+    block_bytes = math.ceil(token_bytes * block_tokens)
+    return KvNeed(block_bytes, block_tokens, layers, heads, dtype, is_upper_bound, tuple(notes))
+
+
+def _latent_bytes(text: Config, dtype: str) -> float:
+    """Bytes that a layer with latent attention keeps of a token."""
+    index = text.get("index_head_dim") or 0
+    index_bytes: int = index + index // INDEX_QUANT_BLOCK * 4
+    if index and dtype in (*FP8, *PACKED_LATENT_BYTES):
+        return PACKED_LATENT_BYTES.get(dtype, PACKED_LATENT_BYTES["fp8_ds_mla"]) + index_bytes
+    numbers = text["kv_lora_rank"] + _count(text, ("qk_rope_head_dim",))
+    return float(numbers * KV_BYTES.get(dtype, MODEL_BYTES) + index_bytes)
+
+
+def _head_numbers(text: Config, heads: int) -> int:
+    """Numbers that a KV head keeps of a token: its key and its value."""
+    width = text.get("head_dim") or _count(text, WIDTH) // heads
+    width = max(width, text.get("global_head_dim") or 0)  # Gemma 4
+    return int(width + (text.get("v_head_dim") or width))
 
 
 def text_config(config: Config) -> Config:
@@ -204,7 +172,7 @@ def _has_smaller_layers(text: Config) -> bool:
 
 
 def _kv_heads(text: Config, layers: int, heads: int) -> Counter[int]:
-    """Layers by their KV heads, without layers that have none."""
+    """Layers by their number of KV heads, without layers that have none."""
     if blocks := text.get("block_configs"):  # Nemotron's searched architectures
         groups = [block["attention"].get("n_heads_in_group") for block in blocks]
         return Counter(heads // group for group in groups if group)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.weights.hub_cache import (
+    COMMIT,
     HubId,
     cache_folder,
     cached_commit,
-    cached_commits,
-    snapshot_folder,
+    repository_folder,
 )
 from tutti.tasks.serving.weights.hub_fetch import fetch
 from tutti.tasks.serving.weights.reading import read_weights
@@ -30,23 +30,15 @@ TRUE = ("1", "ON", "YES", "TRUE")
 Report = Callable[[str], None]
 
 
-def resolve_hub(
-    name: str,
-    revision: str | None = None,
-    home_cache: Path | None = None,
-    offline: bool = False,
-    report: Report | None = None,
-) -> Path:
+def resolve_hub(text: str, offline: bool = False, report: Report | None = None) -> Path:
     """The folder with the whole snapshot of a model; the folder's name is the commit.
 
-    `revision`: a commit of 40 hex digits, a branch or a tag (None: main). `home_cache`: where the
-    cache is (None: as HF_HUB_CACHE or HF_HOME say). `offline`: ask nobody, as with
-    HF_HUB_OFFLINE. `report` is told the commit of a branch, and the size and progress of a
-    download; None prints to stderr. Raises WeightsError with what to do, and
+    `text`: NAME or NAME@REVISION, at a commit of 40 hex digits, a branch or a tag. `offline`: ask
+    nobody, as with HF_HUB_OFFLINE. `report` is told the commit of a branch, and the size and
+    progress of a download; None prints to stderr. Raises WeightsError with what to do, and
     ModelsEnvironmentMissing where something is to be fetched and there is no such environment.
     """
-    hub_id = HubId.parse(name if revision is None else f"{name}@{revision}")
-    cache, tell = home_cache or cache_folder(), report or _print
+    hub_id, cache, tell = HubId.parse(text), cache_folder(), report or _print
     commit = cached_commit(cache, hub_id)
     folder, lacks = _usable(cache, hub_id, commit)
     if folder is not None:
@@ -64,13 +56,14 @@ def resolve_hub(
 
 def _usable(cache: Path, hub_id: HubId, commit: str | None) -> tuple[Path | None, str]:
     """The whole snapshot of a commit, or else what the cache lacks of it."""
+    snapshots = repository_folder(cache, hub_id.name) / "snapshots"
+    have = ", ".join(sorted(path.name for path in snapshots.glob("*") if COMMIT.match(path.name)))
     if commit is None:
-        have = ", ".join(cached_commits(cache, hub_id.name)) or "none of it"
-        return None, f"not in the cache {cache} (it has {have})"
-    folder = snapshot_folder(cache, hub_id.name, commit)
+        return None, f"not in the cache {cache} (it has {have or 'none of it'})"
+    folder = snapshots / commit
     if not folder.is_dir():
-        have = ", ".join(cached_commits(cache, hub_id.name)) or "none"
-        return None, f"commit {commit} is not in the cache {cache} (commits there: {have})"
+        lacks = f"commit {commit} is not in the cache {cache} (commits there: {have or 'none'})"
+        return None, lacks
     try:
         read_weights(folder)
     except WeightsError as error:

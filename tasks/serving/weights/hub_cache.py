@@ -93,14 +93,3 @@ def cached_commit(cache: Path, hub_id: HubId) -> str | None:
     if not COMMIT.match(commit):
         raise WeightsError(f"{path}: {commit[:80]!r} is no commit; remove the file and fetch again")
     return commit
-
-
-def cached_commits(cache: Path, name: str) -> list[str]:
-    """The commits of which the cache holds a snapshot, whole or in part."""
-    found = (repository_folder(cache, name) / "snapshots").glob("*")
-    return sorted(each.name for each in found if COMMIT.match(each.name))
-
-
-def snapshot_folder(cache: Path, name: str, commit: str) -> Path:
-    """Where a cache has the files of a commit."""
-    return repository_folder(cache, name) / "snapshots" / commit

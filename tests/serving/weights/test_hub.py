@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,24 @@ def cache(tmp_path: Path, folder: Path) -> Path:
     return tmp_path / "hub"
 
 
+def resolve(
+    name: str,
+    revision: str | None = None,
+    cache: Path | None = None,
+    offline: bool = False,
+    report: Callable[[str], None] | None = None,
+) -> Path:
+    """The model's folder; `cache` is where the Hub's cache is."""
+    with pytest.MonkeyPatch.context() as environment:
+        if cache is not None:
+            environment.setenv("HF_HUB_CACHE", str(cache))
+        return resolve_hub(name if revision is None else f"{name}@{revision}", offline, report)
+
+
 def refusal(*given: Any, **options: Any) -> str:
     """The one line that a model is refused with."""
     with pytest.raises(WeightsError) as failure:
-        resolve_hub(*given, **options)
+        resolve(*given, **options)
     assert "\n" not in str(failure.value)
     return str(failure.value)
 
@@ -96,7 +110,7 @@ def test_wrong_names(text: str, said: str) -> None:
 def test_a_whole_snapshot_needs_nobody(cache: Path, offline: bool) -> None:
     """No network, no library: there is no models environment here."""
     told: list[str] = []
-    found = resolve_hub(NAME, COMMIT, cache, offline, told.append)
+    found = resolve(NAME, COMMIT, cache, offline, told.append)
     assert found.name == COMMIT and not told
     assert read_weights(found).loaded_bytes == 85
 
@@ -104,14 +118,14 @@ def test_a_whole_snapshot_needs_nobody(cache: Path, offline: bool) -> None:
 def test_the_commit_of_a_branch_is_told(cache: Path) -> None:
     """So that it can be written down; a name without revision is `main`."""
     told: list[str] = []
-    assert resolve_hub(NAME, None, cache, True, told.append).name == COMMIT
+    assert resolve(NAME, None, cache, True, told.append).name == COMMIT
     assert told == [f"org/model@main is commit {COMMIT} in {cache}"]
 
 
 def test_without_a_listener_it_is_told_on_stderr(
     cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    resolve_hub(NAME, "main", cache)
+    resolve(NAME, "main", cache)
     assert capsys.readouterr().err.startswith("tutti: org/model@main is commit 0123")
 
 
@@ -135,7 +149,7 @@ def test_the_cache_is_found_by_the_environment(
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(cache))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert resolve_hub(NAME, COMMIT).parent.parent.parent == cache
+    assert resolve(NAME, COMMIT).parent.parent.parent == cache
 
 
 def test_offline_without_the_model(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +173,7 @@ def test_a_branch_that_is_damaged(cache: Path) -> None:
 
 def test_a_missing_blob_is_found_before_a_start(cache: Path) -> None:
     """The library itself returns the folder as if it were whole."""
-    snapshot = resolve_hub(NAME, COMMIT, cache)
+    snapshot = resolve(NAME, COMMIT, cache)
     (snapshot / "model-00002-of-00002.safetensors").resolve().unlink()
     message = refusal(NAME, COMMIT, cache, True)
     assert "model-00002-of-00002.safetensors: a link to ../../blobs/" in message
@@ -168,7 +182,7 @@ def test_a_missing_blob_is_found_before_a_start(cache: Path) -> None:
 
 def test_a_snapshot_in_part_is_not_whole(cache: Path) -> None:
     """As left by programs that only wanted the tokenizer."""
-    snapshot = resolve_hub(NAME, COMMIT, cache)
+    snapshot = resolve(NAME, COMMIT, cache)
     (snapshot / "model-00001-of-00002.safetensors").unlink()
     assert "model-00001-of-00002.safetensors missing" in refusal(NAME, COMMIT, cache, True)
 
@@ -176,7 +190,7 @@ def test_a_snapshot_in_part_is_not_whole(cache: Path) -> None:
 def test_without_a_models_environment(tmp_path: Path) -> None:
     """It has the library; the message names the ways out."""
     with pytest.raises(ModelsEnvironmentMissing, match="name a folder with the weights"):
-        resolve_hub(NAME, COMMIT, tmp_path / "hub")
+        resolve(NAME, COMMIT, tmp_path / "hub")
 
 
 class Double:
@@ -222,23 +236,23 @@ def test_a_model_is_fetched_once(double: Double, tmp_path: Path, folder: Path) -
     """The size is told first; the next time the cache has it, also as the branch."""
     told: list[str] = []
     cache = tmp_path / "new" / "hub"
-    found = resolve_hub(NAME, "main", cache, report=told.append)
+    found = resolve(NAME, "main", cache, report=told.append)
     assert found == cache / "models--org--model" / "snapshots" / COMMIT
     assert told[0].startswith(f"fetching org/model@{COMMIT}: 0.0 MB in 5 files to {cache}; free")
     assert len(told) == 1
     assert [order["do"] for order in double.orders] == ["list", "fetch"]
     assert weights_id(read_weights(found)) == weights_id(read_weights(folder))
-    assert resolve_hub(NAME, None, cache, offline=True, report=told.append) == found
+    assert resolve(NAME, None, cache, offline=True, report=told.append) == found
     assert told[1:] == [f"org/model@main is commit {COMMIT} in {cache}"]
     assert len(double.orders) == 2
 
 
 def test_only_what_is_lacking_is_fetched(double: Double, cache: Path) -> None:
     """A blob is gone: its file alone counts."""
-    snapshot = resolve_hub(NAME, COMMIT, cache)
+    snapshot = resolve(NAME, COMMIT, cache)
     (snapshot / "model-00002-of-00002.safetensors").resolve().unlink()
     told: list[str] = []
-    assert resolve_hub(NAME, COMMIT, cache, report=told.append) == snapshot
+    assert resolve(NAME, COMMIT, cache, report=told.append) == snapshot
     small = 3  # the double names all blobs by SHA-256, the cache the small ones as Git does
     assert f"0.0 MB in {1 + small} files" in told[0]
 
@@ -275,7 +289,7 @@ def test_the_token_is_in_no_argument(
     double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    resolve_hub(NAME, COMMIT, tmp_path / "hub", report=lambda line: None)
+    resolve(NAME, COMMIT, tmp_path / "hub", report=lambda line: None)
     assert "hf_secret" not in double.log.read_text()
 
 

@@ -59,9 +59,9 @@ def test_a_model_is_fetched_whole(
     told: list[str] = []
     with serving(hub_with(folder)) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        found = resolve_hub(NAME, "main", report=told.append)
+        found = resolve_hub(f"{NAME}@main", report=told.append)
         asked = len(hub.requests)
-        assert resolve_hub(NAME, "main", report=told.append) == found
+        assert resolve_hub(f"{NAME}@main", report=told.append) == found
         assert len(hub.requests) == asked
     assert found == tmp_path / "home" / "hub" / "models--org--model" / "snapshots" / COMMIT
     assert weights_id(read_weights(found)) == weights_id(read_weights(folder))
@@ -80,9 +80,9 @@ def test_a_gated_model_needs_the_token_of_the_environment(
     with serving(hub_with(folder, gated=True)) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         with pytest.raises(WeightsError, match=r"GatedRepoError: .*set HF_TOKEN"):
-            resolve_hub(NAME, "main", report=lambda line: None)
+            resolve_hub(f"{NAME}@main", report=lambda line: None)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
-        assert resolve_hub(NAME, COMMIT, report=lambda line: None).name == COMMIT
+        assert resolve_hub(f"{NAME}@{COMMIT}", report=lambda line: None).name == COMMIT
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_is_not_there_is_said(
     with serving(hub_with(folder)) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         with pytest.raises(WeightsError, match=said):
-            resolve_hub(name, revision, report=lambda line: None)
+            resolve_hub(f"{name}@{revision}", report=lambda line: None)
 
 
 def test_a_download_ends_with_whoever_wants_it(

@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting import html
 from tutti.tasks.reporting.failures import Failure, Transcript, failures, transcripts
 from tutti.tasks.reporting.figures import plots
 from tutti.tasks.reporting.focus import focus, rows
-from tutti.tasks.reporting.page import Report, draw, write_figures, write_page
+from tutti.tasks.reporting.html import Figures, Section, Transcripts, write_page
+from tutti.tasks.reporting.page import Report
 from tutti.tasks.reporting.paired import (
     RATE,
     SCORE,
     Pair,
-    SetupComparison,
     compare_pairs,
     compare_rates,
 )
@@ -33,8 +32,8 @@ from tutti.tasks.reporting.summary import (
     in_order,
     load_points,
 )
-from tutti.tasks.reporting.text import words
-from tutti.tasks.reporting.text.columns import COMPARISONS, ORIGIN, REACHED, identity, outcome_of
+from tutti.tasks.reporting.table import tabulate
+from tutti.tasks.reporting.text import columns, words
 from tutti.tasks.reporting.text.notes import COMPARED_NOTE
 from tutti.tasks.reporting.text.numbers import at_once
 
@@ -86,48 +85,62 @@ def build_comparison(
     cells = [*cells_a, *cells_b]
     compared = [*compare_pairs(connection, pairs), *compare_rates(pairs, cells)]
     labelled = [_labelled(cell, A) for cell in cells_a] + [_labelled(cell, B) for cell in cells_b]
-    load = plots.load_plots(labelled)
-    svgs = draw(load)
-    sections = [
-        html.section(
-            "Point by point",
-            html.table(POINTS, compared) if compared else "",
-            html.figures(load, svgs, beside=True),
-            note=f"{CHANGE_NOTE} {COMPARED_NOTE}",
-        ),
-        _cells(labelled, _diff(specs[A], specs[B])),
-        html.section(
-            "What went wrong",
-            *(
-                html.subsection(_called(side, specs), html.failure_table(failed[side], shown))
-                for side in (A, B)
-            ),
-            html.subsection("Transcripts", html.transcript_list(shown)) if shown else "",
-        ),
-    ]
-    pngs = write_figures(out, load, svgs) if files else {}
     said = [
         *(_who(side, cells, specs) for side, cells in ((A, cells_a), (B, cells_b))),
         *words.tally(compared),
         *(f"{c.where}: {words.against(c)}" for c in compared if c.figure in (SCORE.name, RATE)),
         *words.cell_findings(labelled),
     ]
-    gaps = [*unmatched, *words.gaps(labelled)]
-    alarms = words.alarms(labelled)
-    page = write_page(out, title, {**notes, **named}, (alarms, said, gaps), sections)
-    failed_all = [*failed[A], *failed[B]]
-    return Report(page, pngs, labelled, [], compared, failed_all, said, gaps, alarms=alarms)
-
-
-def _cells(labelled: Sequence[CellSummary], differing: Sequence[Differing]) -> str:
-    named = identity(labelled)
-    return html.section(
-        "The cells",
-        html.table({**named, **outcome_of(labelled)}, labelled),
-        html.subsection("Load asked and reached", html.table({**named, **REACHED}, labelled)),
-        html.subsection("What they were", html.table({**named, **ORIGIN}, labelled)),
-        html.subsection("How their suites differ", html.table(DIFFERS, differing)),
+    report = Report(
+        out / "index.html",
+        findings=said,
+        gaps=[*unmatched, *words.gaps(labelled)],
+        alarms=words.alarms(labelled),
+        cells=labelled,
+        policies=compared,
+        failed=[*failed[A], *failed[B]],
+        shown=shown,
     )
+    called = {_called(side, specs): failed[side] for side in (A, B)}
+    sections = _sections(report, _diff(specs[A], specs[B]), called)
+    return write_page(report, title, {**notes, **named}, sections, files)
+
+
+def _sections(
+    report: Report, differing: Sequence[Differing], failed: Mapping[str, Sequence[Failure]]
+) -> list[Section]:
+    judged = columns.renamed(columns.COMPARISONS, {"was": A, "value": B})
+    points = {name: judged[name] for name in POINTS}
+    cells = report.cells
+    return [
+        Section(
+            "Point by point",
+            [
+                tabulate(points, report.compared, missing=""),
+                Figures(plots.load_plots(cells), beside=True),
+            ],
+            f"{CHANGE_NOTE} {COMPARED_NOTE}",
+        ),
+        Section(
+            "The cells",
+            [
+                columns.of_cells(columns.outcome_of(cells), cells),
+                columns.of_cells(columns.REACHED, cells, "Load asked and reached"),
+                columns.of_cells(columns.ORIGIN, cells, "What they were"),
+                tabulate(DIFFERS, differing, "How their suites differ"),
+            ],
+        ),
+        Section(
+            "What went wrong",
+            [
+                *(
+                    replace(columns.failures(found, report.shown), title=side)
+                    for side, found in failed.items()
+                ),
+                Transcripts(report.shown),
+            ],
+        ),
+    ]
 
 
 def match(
@@ -156,19 +169,8 @@ DIFFERS: Mapping[str, Callable[[Differing], str]] = {
 }
 
 
-POINTS: Mapping[str, Callable[[SetupComparison], str]] = {
-    "where": COMPARISONS["where"],
-    "figure": COMPARISONS["figure"],
-    "n": COMPARISONS["n"],
-    "left out": COMPARISONS["left out"],
-    A: COMPARISONS["was"],
-    B: COMPARISONS["value"],
-    "change": COMPARISONS["change"],
-    "95 %": COMPARISONS["95 %"],
-    "p (Holm)": COMPARISONS["p (Holm)"],
-    "verdict": COMPARISONS["verdict"],
-}
-"""`COMPARISONS` where all rows judge B against A."""
+POINTS = ("where", "figure", "n", "left out", A, B, "change", "95 %", "p (Holm)", "verdict")
+"""Of `COMPARISONS`, where all rows judge B against A."""
 CHANGE_NOTE = "change: from A to B; the verdict is B's."
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.focus import rows
-from tutti.tasks.reporting.scores.headline import MEAN_SCORE
+from tutti.tasks.reporting.text.numbers import MEAN_SCORE
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -19,6 +19,8 @@ EXAMPLES = 3  # transcripts of each kind
 TRANSCRIPTS = 24
 MESSAGE_CHARACTERS = 2000
 FIRST_MESSAGES, LAST_MESSAGES = 4, 12  # of a long transcript: the task, and how it ended
+ENDED_BY = ("status", "stop_reason", "error_type", "error_message")
+TITLE_CHARACTERS = 100  # of a transcript's question
 WRONG = "wrong answer"
 """In place of an error type: nothing failed, the answer was scored as wrong."""
 PARTLY = "partly right"
@@ -120,6 +122,27 @@ class Transcript:
     messages: Sequence[Mapping[str, Any]]
     """`role`, `name`, `content` (cut), `characters` (of it all), `reasoning`, `tool_calls`,
     `nth` (from 1) and `n` (of all messages)."""
+
+    @property
+    def title(self) -> str:
+        """Its side, its question in a line (the last before the first answer), how it ended."""
+        asked = f"task {self.attempt['task_id']}"
+        for message in self.messages:
+            if message["role"] == "assistant":
+                break
+            if message["role"] == "user" and message["content"]:
+                asked = " ".join(str(message["content"]).split())
+        if len(asked) > TITLE_CHARACTERS:
+            asked = f"{asked[: TITLE_CHARACTERS - 1]}…"
+        side = f"{self.attempt['side']}: " if self.attempt.get("side") else ""
+        return f"{side}{asked}: {' · '.join(self.attempt[k] for k in ENDED_BY if self.attempt[k])}"
+
+    @property
+    def where(self) -> str:
+        """Its task, model and load."""
+        a = self.attempt
+        load = f"{a['policy']} at {a['concurrency']}" if a["concurrency"] else ""
+        return ", ".join(part for part in (f"task {a['task_id']}", a["model"], load) if part)
 
 
 def failures(focused: "DuckDBPyConnection", sweep_ids: Sequence[str]) -> list[Failure]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.focus import CURRENT, rows
-from tutti.tasks.reporting.scores.headline import ACCURACY, MEAN_SCORE
+from tutti.tasks.reporting.text.numbers import ACCURACY, MEAN_SCORE
 from tutti.tasks.scoring.statistics import mean_interval
 
 if TYPE_CHECKING:

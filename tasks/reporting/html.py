@@ -1,206 +1,182 @@
-"""Pieces of the report's page: tables, figures, lists, transcripts, as HTML text.
+"""A report's page: sections of figures, tables and texts, by the template `page.html`.
 
-In: rows with their columns, plots, transcripts. Out: elements, every text in them escaped. Nothing
-is loaded from anywhere.
+In: sections, and what the report says. Out: `index.html` in a folder, on request figures beside it.
+The page loads nothing from anywhere, so it can be mailed, archived and opened without a network.
 """
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from tutti.tasks.reporting.failures import MESSAGE_CHARACTERS, Failure, Transcript
-from tutti.tasks.reporting.figures.drawing import THEME, Plot, variable
-from tutti.tasks.reporting.text.columns import FAILURES, WORDS, Row, with_values
+from tutti.tasks.reporting.failures import MESSAGE_CHARACTERS, Transcript
+from tutti.tasks.reporting.figures.drawing import THEME, Plot, png, svg, variable
+from tutti.tasks.reporting.table import LONG, WORDS, Table
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 VERDICTS = frozenset({"better", "worse", "same", "inconclusive"})
-ENDED_BY = ("status", "stop_reason", "error_type", "error_message")
-TITLE_CHARACTERS = 100  # of a transcript's question
-TOOL_CHARACTERS = 600  # of one tool call's arguments
+CONSTANTS = {
+    "light": " ".join(f"{variable(colour)}: {colour};" for colour in THEME),
+    "dark": " ".join(f"{variable(colour)}: {dark};" for colour, dark in THEME.items()),
+    "VERDICTS": VERDICTS,
+    "WORDS": WORDS,
+    "LONG": LONG,
+    "MESSAGE_CHARACTERS": MESSAGE_CHARACTERS,
+    "TOOL_CHARACTERS": 600,  # of one tool call's arguments
+}
 
 
-def section(title: str, *parts: str, note: str = "") -> str:
-    """A part of the page under a heading."""
-    body = "\n".join(part for part in parts if part)
-    return f"<section>\n<h2>{escape(title)}</h2>\n{body}{said_below(note)}\n</section>"
-
-
-def said_below(note: str) -> str:
-    """How a table or figure above is to be read; nothing for nothing."""
-    return f'\n<p class="note">{escape(note)}</p>' if note else ""
-
-
-def subsection(title: str, body: str) -> str:
-    """A heading within a section, and what stands under it."""
-    return f"<h3>{escape(title)}</h3>\n{body}"
-
-
-def figures(plots: Sequence[Plot], svgs: Mapping[str, str], beside: bool = False) -> str:
+@dataclass(frozen=True)
+class Figures:
     """Figures one under another, or `beside` each other where the page is wide."""
-    body = "\n".join(_figure(plot, svgs.get(plot.name)) for plot in plots)
-    return f'<div class="pair">\n{body}\n</div>' if beside else body
+
+    plots: Sequence[Plot]
+    beside: bool = False
+    macro: ClassVar[str] = "figures"
 
 
-def inline_svg(name: str, title: str, text: str) -> str:
+@dataclass(frozen=True)
+class Transcripts:
+    """Transcripts by attempt id, folded; nothing where there are none."""
+
+    shown: Mapping[str, Transcript]
+    macro: ClassVar[str] = "transcripts"
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A text as it is, under a title, with remarks below it."""
+
+    text: str
+    title: str = ""
+    remarks: Sequence[str] = ()
+    folded: bool = False
+    macro: ClassVar[str] = "quote"
+
+
+Part = Table | Figures | Transcripts | Quote
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under a heading; one without parts is left out."""
+
+    title: str
+    parts: Sequence[Part]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class PageReport:
+    """A written page, and what it says."""
+
+    page: Path
+    plots: dict[str, Path] = field(default_factory=dict)
+    """PNG files by name, where they were asked for; a figure without data has none."""
+    findings: list[str] = field(default_factory=list)
+    """The report in words."""
+    gaps: list[str] = field(default_factory=list)
+    """Sentences about missing measurements."""
+    alarms: list[str] = field(default_factory=list)
+    """Warnings that limit the validity of the whole report."""
+
+
+Written = TypeVar("Written", bound=PageReport)
+
+
+def write_page(
+    report: Written,
+    title: str,
+    facts: Mapping[str, str],
+    sections: Sequence[Section],
+    files: bool = False,
+) -> Written:
+    """Write a report's page, whose folder is made; with `files` also each figure as SVG and PNG.
+
+    `facts` are for the header. Each file is renamed into place whole, the page last. Returns the
+    report with its figures' files. Raises OSError when the folder cannot be written.
+    """
+    sections = [section for section in sections if section.parts]
+    parts = [part for section in sections for part in section.parts]
+    plots = [plot for part in parts if isinstance(part, Figures) for plot in part.plots]
+    drawn = {plot.name: plot for plot in plots if plot.figure is not None}
+    svgs = {name: svg(plot) for name, plot in drawn.items()}
+    out = report.page.parent
+    out.mkdir(parents=True, exist_ok=True)
+    for name, plot in drawn.items() if files else ():
+        _write(out / f"{name}.svg", svgs[name].encode())
+        _write(out / f"{name}.png", png(plot))
+    text = (
+        _environment()
+        .get_template("page.html")
+        .render(report=report, title=title, facts=facts, sections=sections, svgs=svgs)
+    )
+    _write(report.page, text.encode())
+    return replace(report, plots={name: out / f"{name}.png" for name in drawn} if files else {})
+
+
+def inline_svg(text: str, plot: Plot) -> "Markup":
     """An SVG file's text as an element of a page: themed, with ids no other figure has."""
+    from markupsafe import Markup
+
     text = text[text.index("<svg") :]  # what is before is for files: XML declaration and doctype
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     # In HTML an svg element needs no namespace.
     text = re.sub(r'\sxmlns(:xlink)?="[^"]*"', "", text)
     text = text.replace("xlink:href=", "href=")
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r'href="#', f'href="#{name}-', text)
-    text = re.sub(r"url\(#", f"url(#{name}-", text)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{plot.name}-", text)
     for colour in THEME:
         text = text.replace(colour, f"var({variable(colour)})")
     text = text.replace("'DejaVu Sans', ", "")  # fall through to the page's own sans serif
     text = re.sub(r"\n\s*", "\n", text)
     size = re.search(r'<svg[^>]*?\swidth="([\d.]+)pt"', text)
     width = float(size[1]) * 4 / 3 if size else 0.0  # a point is 4/3 of a pixel
-    text = re.sub(r'(<svg[^>]*?)\swidth="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", text, count=1)
-    label = f'<svg role="img" aria-label="{escape(title)}" style="--width: {width:.0f}px"'
-    return text.replace("<svg", label, 1).strip()
+    text = re.sub(r'(<svg[^>]*?)\s(?:width|height)="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?)\s(?:width|height)="[^"]*"', r"\1", text, count=1)
+    label = f'<svg role="img" aria-label="{escape(plot.title)}" style="--width: {width:.0f}px"'
+    return Markup(text.replace("<svg", label, 1).strip())
 
 
-def theme() -> tuple[str, str]:
-    """The figures' colours as CSS variables, on light and on dark paper."""
-    light = " ".join(f"{variable(colour)}: {colour};" for colour in THEME)
-    return light, " ".join(f"{variable(colour)}: {dark};" for colour, dark in THEME.items())
+def emphasised(sentence: str) -> "Markup":
+    """A sentence with its verdict in bold."""
+    from markupsafe import Markup
 
-
-def table(columns: Mapping[str, Callable[[Row], str]], found: Sequence[Row]) -> str:
-    """A table of rows; verdicts stand out. A column that no row has a value in is left out."""
-    if not found:
-        return '<p class="missing">No rows.</p>'
-    columns = with_values(columns, found)
-    cells = [{name: _cell(name, show(row)) for name, show in columns.items()} for row in found]
-    return _table(list(columns), cells)
-
-
-def failure_table(found: Sequence[Failure], shown: Mapping[str, Transcript]) -> str:
-    """Failures with links to the transcripts that the page holds."""
-    if not found:
-        return '<p class="missing">No attempt failed or was wrong.</p>'
-    columns = with_values(FAILURES, found)
-    lines = []
-    for failure in found:
-        line = {name: _cell(name, show(failure)) for name, show in columns.items()}
-        known = [each for each in failure.examples if each in shown]
-        places = [list(shown).index(each) + 1 for each in known]
-        links = ", ".join(f'<a href="#transcript-{nth}">{nth}</a>' for nth in places)
-        lines.append(line | {"transcripts": f"<td>{links or '–'}</td>"})  # noqa: RUF001
-    return _table([*columns, "transcripts"], lines)
-
-
-def transcript_list(shown: Mapping[str, Transcript]) -> str:
-    """Transcripts, folded; empty when there are none."""
-    folded = [_transcript(nth, each) for nth, each in enumerate(shown.values(), 1)]
-    return "\n".join(folded)
-
-
-def notes(facts: Mapping[str, str]) -> str:
-    """Facts for the header."""
-    pairs = (
-        f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in facts.items()
+    text = re.sub(
+        rf": ({'|'.join(sorted(VERDICTS))})\.", r": <strong>\1</strong>.", escape(sentence)
     )
-    return f"<dl>{''.join(pairs)}</dl>" if facts else ""
+    return Markup(text.replace("n = ", "n&nbsp;=&nbsp;"))
 
 
-def alarms(sentences: Sequence[str]) -> str:
-    """In red, one below the other; nothing where there is none."""
-    return "\n".join(f'<p class="alarm" role="alert">{escape(each)}</p>' for each in sentences)
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-
-def items(sentences: Sequence[str], otherwise: str) -> str:
-    """A list of sentences, verdicts in them in bold."""
-    pattern = re.compile(rf": ({'|'.join(sorted(VERDICTS))})\.")
-    lines = (
-        pattern.sub(r": <strong>\1</strong>.", escape(sentence)).replace("n = ", "n&nbsp;=&nbsp;")
-        for sentence in sentences or [otherwise]
+    environment = Environment(
+        loader=PackageLoader("tutti.tasks.reporting", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
+    environment.globals.update(CONSTANTS)
+    environment.filters |= {"inline_svg": inline_svg, "emphasised": emphasised}
+    environment.tests["identifier"] = re.compile(r"[a-z_]+:[0-9a-f]{16}").fullmatch
+    return environment
 
 
-def _figure(plot: Plot, text: str | None) -> str:
-    title = f"<h3>{escape(plot.title)}</h3>"
-    if text is None:
-        return f'<figure>{title}<p class="missing">{escape(plot.missing)}</p></figure>'
-    caption = f"<figcaption>{escape(plot.caption)}</figcaption>" if plot.caption else ""
-    drawing = inline_svg(plot.name, plot.title, text)
-    return f'<figure>{title}<div class="wide">{drawing}</div>{caption}</figure>'
-
-
-def _table(columns: Sequence[str], lines: Sequence[Mapping[str, str]]) -> str:
-    head = "".join(f'<th scope="col"{_kind(name)}>{escape(name)}</th>' for name in columns)
-    body = "\n".join("<tr>" + "".join(line[name] for name in columns) + "</tr>" for line in lines)
-    return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody>'
-        "</table></div>"
-    )
-
-
-def _cell(name: str, text: str) -> str:
-    if text in VERDICTS:
-        return f'<td class="words {text}">{text}</td>'
-    shown = escape(text)
-    if re.fullmatch(r"[a-z_]+:[0-9a-f]{16}", text):
-        shown = f"<code>{shown}</code>"
-    return f"<td{_kind(name)}>{shown}</td>"
-
-
-def _kind(name: str) -> str:
-    if name in ("window rule", "error", "latest message", "why"):
-        return ' class="words long"'
-    return ' class="words"' if name in WORDS else ""
-
-
-def _transcript(nth: int, shown: Transcript) -> str:
-    a = shown.attempt
-    ended = " · ".join(str(a[key]) for key in ENDED_BY if a[key])
-    load = f"{a['policy']} at {a['concurrency']}" if a["concurrency"] else ""
-    where = ", ".join(part for part in (f"task {a['task_id']}", a["model"], load) if part)
-    side = f"{a['side']}: " if a.get("side") else ""
-    said, before = [], 0
-    for message in shown.messages:
-        if message["nth"] > before + 1:
-            said.append(f'<p class="note">{message["nth"] - before - 1} messages left out</p>')
-        before = message["nth"]
-        said.append(_message(message))
-    ask = f"tutti sql \"from transcript('{a['attempt_id']}')\""
-    # The id is inside: following a link to it opens the fold around it.
-    return (
-        f"<details><summary>{nth}. {side}{escape(_question(shown))}: {escape(ended)}</summary>"
-        f'<div class="transcript" id="transcript-{nth}"><p class="note">{escape(where)}. '
-        f"All of it: <code>{escape(ask)}</code></p>{''.join(said)}</div></details>"
-    )
-
-
-def _question(shown: Transcript) -> str:
-    """What the attempt was asked, in a line: the last user message before the first answer."""
-    asked = ""
-    for message in shown.messages:
-        if message["role"] == "assistant":
-            break
-        if message["role"] == "user" and message["content"]:
-            asked = " ".join(str(message["content"]).split())
-    if not asked:
-        return f"task {shown.attempt['task_id']}"
-    return asked if len(asked) <= TITLE_CHARACTERS else f"{asked[: TITLE_CHARACTERS - 1]}…"
-
-
-def _message(message: Mapping[str, object]) -> str:
-    role = escape(" ".join(str(message[key]) for key in ("role", "name") if message[key]))
-    parts = [f"<h4>{role}</h4>"]
-    if message["reasoning"]:
-        parts.append(f'<pre class="thought">{escape(str(message["reasoning"]))}</pre>')
-    if message["content"]:
-        parts.append(f"<pre>{escape(str(message['content']))}</pre>")
-    calls = message["tool_calls"]
-    for call in calls if isinstance(calls, list) else []:
-        arguments = str(call["arguments"])[:TOOL_CHARACTERS]
-        parts.append(f"<pre>→ {escape(str(call['name']))} {escape(arguments)}</pre>")
-    size = message["characters"]
-    if isinstance(size, int) and size > MESSAGE_CHARACTERS:
-        parts.append(f'<p class="note">cut: {size:,} characters in all</p>')
-    return "".join(parts)
+def _write(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

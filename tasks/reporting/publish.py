@@ -1,4 +1,4 @@
-"""Show a sweep's results: tables in the terminal, a page with figures, Prefect artifacts."""
+"""Show reports of sweeps, trainings and task sets: in the terminal, as a page, as artifacts."""
 
 import asyncio
 import base64
@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
@@ -21,14 +22,22 @@ from tutti.tasks.progress import StageLog, StageProgress, in_flow_run, leave_pag
 from tutti.tasks.reporting import (
     Report,
     SweepPair,
+    TrainingReport,
     build_comparison,
     build_report,
+    build_training_report,
     results_page,
+    steps_recorded,
     terminal_summary,
 )
 from tutti.tasks.reporting.focus import MACROS_USED
+from tutti.tasks.reporting.html import PageReport, Written
+from tutti.tasks.reporting.task_sets.page import build_task_set_report
 from tutti.tasks.runs import code_version, describe_machine
 from tutti.tasks.serving import known_cache
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,41 @@ async def publish_comparison(
     return await _publish(build, sweeps.ids, catalog, log, {}, files.figures)
 
 
+async def publish_training(
+    checkpoint_id: str, catalog: Catalog, log: StageLog, files: ReportFiles = ReportFiles()
+) -> TrainingReport:
+    """Write the page of a training and print what it says; in a flow run leave a link to it.
+
+    Raises UsageError for a training whose steps the store does not have.
+    """
+    out = files.out or _folder(catalog, checkpoint_id)
+    build = partial(
+        build_training_report, checkpoint_id=checkpoint_id, out=out, files=files.figures
+    )
+    report = await _write(log, catalog, build)
+    await _show(report, catalog, Console(), "The training's page", "What the training came to")
+    return report
+
+
+async def publish_if_recorded(checkpoint_id: str, catalog: Catalog, log: StageLog) -> None:
+    """As `publish_training`; of a reused checkpoint whose steps were pruned it says so."""
+    if steps_recorded(checkpoint_id, catalog.home):
+        await publish_training(checkpoint_id, catalog, log)
+    else:
+        log.console.print(f"{checkpoint_id}: no page, its steps are no longer in the store")
+
+
+async def publish_task_set(
+    task_set_id: str, catalog: Catalog, log: StageLog, out: Path | None = None
+) -> PageReport:
+    """Write the page of a task set; in a flow run leave a link to it. Raises UsageError."""
+    folder = out or _folder(catalog, task_set_id)
+    build = partial(build_task_set_report, task_set_id=task_set_id, out=folder)
+    report = await _write(log, catalog, build)
+    await _show(report, catalog, log.console, "The set's page", "What was made")
+    return report
+
+
 async def _publish(
     build: Callable[..., Report],
     sweep_ids: Sequence[str],
@@ -77,40 +121,66 @@ async def _publish(
     notes: Mapping[str, str],
     files: bool,
 ) -> Report:
-    report = await write_report(log, build, catalog, sweep_ids, notes, files or in_flow_run())
+    def build_with_facts(connection: "DuckDBPyConnection") -> Report:
+        facts = {**_facts(catalog, sweep_ids), **notes}
+        return build(connection, notes=facts, files=files or in_flow)
+
+    in_flow = in_flow_run()
+    report = await _write(log, catalog, build_with_facts)
     terminal_summary(report, Console())
     address = page_address(report.page, catalog.home.artifacts)
     await leave_page(results_page(report, address), "results", "Results, and the report's page")
     return report
 
 
+async def _show(
+    report: PageReport, catalog: Catalog, console: Console, name: str, description: str
+) -> None:
+    """Print what a page says and its path; in a flow run leave both under `description`."""
+    sentences = [f"- {each}" for each in (*report.alarms, *report.findings)]
+    for sentence in sentences:
+        console.print(sentence, markup=False, highlight=False)
+    console.print(f"report: {report.page}", soft_wrap=True, markup=False, highlight=False)
+    address = page_address(report.page, catalog.home.artifacts)
+    link = f"[{name}]({address})" if address else str(report.page)
+    await leave_page("\n".join([*sentences, "", link, ""]), "results", description)
+
+
+async def _write(
+    log: StageLog, catalog: Catalog, build: "Callable[[DuckDBPyConnection], Written]"
+) -> Written:
+    report: Written = await write_report(log, build, catalog)
+    return report
+
+
 @stage(name="report")
 async def write_report(
-    _: StageProgress,
-    build: Callable[..., Report],
-    catalog: Catalog,
-    sweep_ids: Sequence[str],
-    notes: Mapping[str, str],
-    files: bool,
-) -> Report:
-    """Write the page by `build(connection, notes, files)`, in a thread."""
+    _: StageProgress, build: "Callable[[DuckDBPyConnection], Any]", catalog: Catalog
+) -> Any:
+    """Write a page by `build`, in a thread; in a flow run leave a sweep's figures."""
 
-    def write() -> Report:
-        machine = describe_machine()
-        facts = {
-            **_measured(catalog, sweep_ids),
-            **_command(),
-            "machine": "{cores} cores, {memory_gib} GiB, {processor}".format(**machine),
-            "code": code_version(),
-            **({"sweep": sweep_ids[0]} if len(sweep_ids) == 1 else {}),
-        }
+    def write() -> Any:
         with closing(connect(catalog.home, MACROS_USED)) as connection:
-            return build(connection, notes={**facts, **notes}, files=files)
+            return build(connection)
 
     report = await asyncio.to_thread(write)
-    if in_flow_run():
+    if isinstance(report, Report) and in_flow_run():
         await _leave_figures(report, page_address(report.page, catalog.home.artifacts))
     return report
+
+
+def _folder(catalog: Catalog, artifact_id: str) -> Path:
+    return catalog.home.artifact_folder(f"report:{artifact_id.replace(':', '-')}")
+
+
+def _facts(catalog: Catalog, sweep_ids: Sequence[str]) -> dict[str, str]:
+    return {
+        **_measured(catalog, sweep_ids),
+        **_command(),
+        "machine": "{cores} cores, {memory_gib} GiB, {processor}".format(**describe_machine()),
+        "code": code_version(),
+        **({"sweep": sweep_ids[0]} if len(sweep_ids) == 1 else {}),
+    }
 
 
 def page_address(page: Path, artifacts: Path) -> str | None:

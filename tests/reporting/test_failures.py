@@ -23,7 +23,7 @@ from tutti.tasks.reporting.failures import (
     transcripts,
 )
 from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.html import transcript_list
+from tutti.tasks.reporting.html import PageReport, Section, Transcripts, write_page
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +111,17 @@ def test_nothing_failed_and_no_attempts(roles: DuckDBPyConnection) -> None:
         assert faults(focused) == [] and transcripts(focused, []) == {}
 
 
-def test_a_transcript_is_titled_by_its_question(shown: dict[str, Transcript]) -> None:
+def page_of(shown: dict[str, Transcript], out: Path) -> str:
+    """A page of these transcripts."""
+    sections = [Section("Failed", [Transcripts(shown)])]
+    return write_page(PageReport(out / "index.html"), "Failed", {}, sections).page.read_text()
+
+
+def test_a_transcript_is_titled_by_its_question(
+    shown: dict[str, Transcript], tmp_path: Path
+) -> None:
     """Not by the task's id alone, which tells a reader nothing."""
-    page = transcript_list(shown)
+    page = page_of(shown, tmp_path)
     titles = re.findall(r"<summary>\d+\. (.*?)</summary>", page)
     assert len(titles) == len(shown)
     for title, each in zip(titles, shown.values(), strict=True):
@@ -124,8 +132,10 @@ def test_a_transcript_is_titled_by_its_question(shown: dict[str, Transcript]) ->
         assert title.startswith(start)
 
 
-def test_a_comparison_titles_transcripts_by_their_side(shown: dict[str, Transcript]) -> None:
+def test_a_comparison_titles_transcripts_by_their_side(
+    shown: dict[str, Transcript], tmp_path: Path
+) -> None:
     """The same question may have failed on both."""
     each = next(iter(shown.values()))
     of_b = replace(each, attempt={**each.attempt, "side": "B"})
-    assert "<summary>1. B: " in transcript_list({"1": of_b})
+    assert "<summary>1. B: " in page_of({"1": of_b}, tmp_path)

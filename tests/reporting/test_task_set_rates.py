@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import NewCatalog
 from tutti import storage
+from tutti.tasks.reporting.table import Table
 from tutti.tasks.reporting.task_sets.page import build_task_set_report
 from tutti.tasks.reporting.task_sets.rates import pass_rates, skill_rates
 from tutti.tasks.scoring.statistics import wilson
@@ -39,7 +40,9 @@ def test_tasks_without_attempts_are_counted_and_not_averaged() -> None:
 def test_nothing_measured_is_no_section() -> None:
     assert pass_rates(rows_of("a", None)) == []
     (levels,) = pass_rates(rows_of("a", None, level="hard"))
-    assert "Levels" in levels and "hard" in levels
+    assert levels.title == "Levels"
+    (table,) = levels.parts
+    assert isinstance(table, Table) and table.texts["level"] == ["hard"]
 
 
 def test_the_page_of_a_set_over_the_library(tmp_path: Path, new_catalog: NewCatalog) -> None:

@@ -25,7 +25,6 @@ from tutti.tasks.reporting.figures.drawing import (
 )
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import band_half_width
-from tutti.tasks.reporting.scores.headline import MEAN_SCORE
 from tutti.tasks.reporting.summary import (
     CellSummary,
     LoadPoint,
@@ -33,7 +32,7 @@ from tutti.tasks.reporting.summary import (
     with_known_load,
     without_a_a,
 )
-from tutti.tasks.reporting.text.numbers import count
+from tutti.tasks.reporting.text.numbers import MEAN_SCORE, count
 from tutti.tasks.scoring.statistics import Interval
 
 if TYPE_CHECKING:

@@ -5,15 +5,13 @@ In: a store's connection and a task set's id. Out: `index.html` in a folder, sel
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.errors import UsageError
-from tutti.tasks.reporting import html
 from tutti.tasks.reporting.focus import rows
-from tutti.tasks.reporting.page import write_page
+from tutti.tasks.reporting.html import PageReport, Quote, Section, write_page
+from tutti.tasks.reporting.table import tabulate
 from tutti.tasks.reporting.task_sets.rates import pass_rates
 from tutti.tasks.reporting.text.numbers import count, share
 from tutti.tasks.synthesis import GATES_SQL
@@ -76,17 +74,29 @@ GATES_NOTE = (
 Columns = Mapping[str, Callable[[Any], str]]
 
 
-@dataclass(frozen=True)
-class TaskSetReport:
-    """A written page, and what it says."""
-
-    page: Path
-    findings: list[str]
+GATES: Columns = {
+    "gate": lambda row: str(row["gate"]),
+    "shown": lambda row: count(row["shown"]),
+    "dropped": lambda row: count(row["dropped"]),
+    "share": lambda row: share(row["dropped"] / row["shown"]),
+    "measured": lambda row: "" if row["measured"] is None else f"{row['measured']:.3g}",
+}
+SPLITS: Columns = {
+    "template": lambda row: str(row["template"]),
+    "train": lambda row: count(row["train"]),
+    "validation": lambda row: count(row["validation"]),
+    "test": lambda row: count(row["test"]),
+}
+KNOBS: Columns = {
+    "knob": lambda row: str(row["knob"]),
+    "value": lambda row: str(row["value"]),
+    "tasks": lambda row: count(row["tasks"]),
+}
 
 
 def build_task_set_report(
     connection: "DuckDBPyConnection", task_set_id: str, out: Path
-) -> TaskSetReport:
+) -> PageReport:
     """Write the page of a task set. Raises UsageError for an unknown one."""
     found = rows(connection, SET_SQL, id=task_set_id)
     if not found or not task_set_id.startswith("task_set:"):
@@ -96,15 +106,17 @@ def build_task_set_report(
     def asked(sql: str) -> Sequence[Mapping[str, Any]]:
         return rows(connection, sql, id=task_set_id)
 
-    gates, templates = asked(GATES_SQL), asked(TEMPLATES_SQL)
-    said = _findings(detail, gates, asked(COVERAGE_SQL)[0])
+    gates, knobs = asked(GATES_SQL), asked(KNOBS_SQL)
     sections = [
-        _gates(gates),
-        html.section("What is asked", html.table(SPLITS, templates)),
-        _difficulty(asked(KNOBS_SQL)),
+        Section("What each gate dropped", [tabulate(GATES, gates)] if gates else [], GATES_NOTE),
+        Section("What is asked", [tabulate(SPLITS, asked(TEMPLATES_SQL))]),
+        Section("Difficulty", [tabulate(KNOBS, knobs)] if knobs else []),
         *pass_rates(asked(SKILLS_SQL)),
-        html.section("An example of each", *(_example(each) for each in asked(EXAMPLES_SQL))),
-        _rejects(asked(REJECTS_SQL)),
+        Section("An example of each", [_example(each) for each in asked(EXAMPLES_SQL)]),
+        Section(
+            "Dropped, at most two a gate",
+            [Quote(r["question"], str(r["gate"]), [r["reason"]]) for r in asked(REJECTS_SQL)],
+        ),
     ]
     facts = {
         "task set": task_set_id,
@@ -114,8 +126,8 @@ def build_task_set_report(
     }
     name = f"Tasks: {detail.get('name') or detail.get('benchmark') or task_set_id}"
     kept = {label: value for label, value in facts.items() if value not in ("", "null")}
-    page = write_page(out, name, kept, ([], said, []), [each for each in sections if each])
-    return TaskSetReport(page, said)
+    findings = _findings(detail, gates, asked(COVERAGE_SQL)[0])
+    return write_page(PageReport(out / "index.html", findings=findings), name, kept, sections)
 
 
 def _findings(
@@ -139,49 +151,7 @@ def _findings(
     return said
 
 
-GATE_COLUMNS: Columns = {
-    "gate": lambda row: str(row["gate"]),
-    "shown": lambda row: count(row["shown"]),
-    "dropped": lambda row: count(row["dropped"]),
-    "share": lambda row: share(row["dropped"] / row["shown"]),
-    "measured": lambda row: "" if row["measured"] is None else f"{row['measured']:.3g}",
-}
-SPLITS: Columns = {
-    "template": lambda row: str(row["template"]),
-    "train": lambda row: count(row["train"]),
-    "validation": lambda row: count(row["validation"]),
-    "test": lambda row: count(row["test"]),
-}
-KNOBS: Columns = {
-    "knob": lambda row: str(row["knob"]),
-    "value": lambda row: str(row["value"]),
-    "tasks": lambda row: count(row["tasks"]),
-}
-
-
-def _gates(gates: Sequence[Mapping[str, Any]]) -> str:
-    if not gates:
-        return ""
-    return html.section("What each gate dropped", html.table(GATE_COLUMNS, gates), note=GATES_NOTE)
-
-
-def _difficulty(knobs: Sequence[Mapping[str, Any]]) -> str:
-    return html.section("Difficulty", html.table(KNOBS, knobs)) if knobs else ""
-
-
-def _example(row: Mapping[str, Any]) -> str:
-    answer = f"<p>Must be said: {escape(row['answer'])}</p>" if row["answer"] else ""
-    about = f"<p>About: {escape(row['sources'])}</p>" if row["sources"] else ""
-    body = f"<pre>{escape(row['question'])}</pre>{answer}{about}"
-    return html.subsection(f"{row['template']} ({row['split']})", body)
-
-
-def _rejects(rejects: Sequence[Mapping[str, Any]]) -> str:
-    shown = [
-        html.subsection(
-            str(row["gate"]),
-            f"<pre>{escape(row['question'])}</pre><p>{escape(row['reason'])}</p>",
-        )
-        for row in rejects
-    ]
-    return html.section("Dropped, at most two a gate", *shown) if shown else ""
+def _example(row: Mapping[str, Any]) -> Quote:
+    remarks = {"Must be said": row["answer"], "About": row["sources"]}
+    known = [f"{name}: {text}" for name, text in remarks.items() if text]
+    return Quote(row["question"], f"{row['template']} ({row['split']})", known)

@@ -1,6 +1,6 @@
 """The sections of a task set's page on measured pass rates: by skill, and the levels of tasks.
 
-In: rows of tasks with their attempts' outcomes. Out: HTML, empty where nothing is known.
+In: rows of tasks with their attempts' outcomes. Out: sections, none where nothing is known.
 """
 
 from collections import Counter
@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.tasks.reporting import html
+from tutti.tasks.reporting.html import Section
+from tutti.tasks.reporting.table import tabulate
 from tutti.tasks.reporting.text.numbers import count, share
 from tutti.tasks.scoring.statistics import mean_interval
 
@@ -53,19 +54,15 @@ def _rate(skill: str, rows: Sequence[Mapping[str, Any]]) -> SkillRate:
     return SkillRate(skill, len(rows), len(groups), attempts, found.value, found.low, found.high)
 
 
-def _interval(rate: SkillRate) -> str:
-    if rate.low is None or rate.high is None:
-        return ""
-    return f"{share(rate.low)} to {share(rate.high)}"
-
-
 SKILL_COLUMNS: Mapping[str, Callable[[Any], str]] = {
     "skill": lambda rate: str(rate.skill),
     "tasks": lambda rate: count(rate.tasks),
     "measured": lambda rate: count(rate.measured),
     "attempts": lambda rate: count(rate.attempts),
     "pass rate": lambda rate: "" if rate.rate is None else share(rate.rate),
-    "95 % interval": _interval,
+    "95 % interval": lambda rate: (
+        "" if rate.low is None or rate.high is None else f"{share(rate.low)} to {share(rate.high)}"
+    ),
 }
 LEVEL_COLUMNS: Mapping[str, Callable[[Any], str]] = {
     "level": lambda row: str(row[0]),
@@ -73,16 +70,16 @@ LEVEL_COLUMNS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def pass_rates(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def pass_rates(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
     """The sections: skills where a task was measured, levels where tasks have them."""
     rates = skill_rates(rows)
     levels = Counter(row["level"] for row in rows if row["level"])
     sections = []
     if any(rate.attempts for rate in rates):
-        table = html.table(SKILL_COLUMNS, rates)
-        sections.append(html.section("Pass rate by skill", table, note=SKILLS_NOTE))
+        table = tabulate(SKILL_COLUMNS, rates)
+        sections.append(Section("Pass rate by skill", [table], SKILLS_NOTE))
     if levels:
         known = [(level, levels[level]) for level in LEVELS if levels[level]]
-        table = html.table(LEVEL_COLUMNS, known)
-        sections.append(html.section("Levels", table, note=LEVELS_NOTE))
+        table = tabulate(LEVEL_COLUMNS, known)
+        sections.append(Section("Levels", [table], LEVELS_NOTE))
     return sections

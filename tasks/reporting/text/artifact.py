@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 
 from tutti.storage.catalog import FINISHED
 from tutti.tasks.reporting.page import Report
-from tutti.tasks.reporting.scores.headline import ACCURACY
 from tutti.tasks.reporting.summary import CellSummary, in_order
-from tutti.tasks.reporting.text.columns import OUTCOME, identity, with_values
+from tutti.tasks.reporting.table import Table, markdown_text, tabulate
+from tutti.tasks.reporting.text.columns import OUTCOME, identity, renamed
 from tutti.tasks.reporting.text.headline import headlines
-from tutti.tasks.reporting.text.terminal import markdown_columns, markdown_table, markdown_text
+from tutti.tasks.reporting.text.numbers import ACCURACY
+from tutti.tasks.reporting.text.terminal import markdown_table
 
 IDENTITY_WORDS = {"at once": "sessions at once"}
 FIGURES: Mapping[str, Callable[[CellSummary], str]] = {
@@ -37,7 +38,7 @@ def results_page(report: Report, address: str | None) -> str:
         _link(report, address),
         "".join(f"> **{markdown_text(alarm)}**\n\n" for alarm in report.alarms),
         _items(first),
-        markdown_columns(_short(cells), cells) if cells else "No cells were measured.\n",
+        _short(cells).markdown() if cells else "No cells were measured.\n",
         _items([*more, *missing]),
         f"### All columns\n\n{markdown_table(cells)}" if cells else "",
     ]
@@ -54,17 +55,17 @@ def _link(report: Report, address: str | None) -> str:
     )
 
 
-def _short(cells: list[CellSummary]) -> Mapping[str, Callable[[CellSummary], str]]:
+def _short(cells: list[CellSummary]) -> Table:
     """The columns that fit a screen; states and errors where there are any."""
-    columns = {IDENTITY_WORDS.get(name, name): show for name, show in identity(cells).items()}
+    columns = renamed(identity(cells), IDENTITY_WORDS)
     if any(cell.status != FINISHED for cell in cells):
         columns["status"] = OUTCOME["status"]
     columns |= FIGURES
     if any(cell.measure != ACCURACY for cell in cells):
-        columns = {"score" if name == "correct" else name: show for name, show in columns.items()}
+        columns = renamed(columns, {"correct": "score"})
     if any(cell.n_infra for cell in cells):
         columns["infrastructure errors"] = OUTCOME["infra errors"]
-    return with_values(columns, cells)
+    return tabulate(columns, cells)
 
 
 def _items(sentences: list[str]) -> str:

@@ -1,62 +1,47 @@
 """Columns of the report's tables: each function formats one column of a row as text.
 
-In: rows of the report. Out: one string a column, an absent value as a dash; `html` and `terminal`
-make tables of them.
+In: rows of the report. Out: columns for a `Table`, an absent value as a dash.
 """
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from markupsafe import Markup
 
 from tutti.tasks.reporting.anatomy import PARTS, Anatomy
 from tutti.tasks.reporting.efficiency import Efficiency, Figure
-from tutti.tasks.reporting.failures import Failure, Fault
+from tutti.tasks.reporting.failures import Failure, Fault, Transcript
 from tutti.tasks.reporting.families import FamilyScore, all_families
 from tutti.tasks.reporting.noise import Noise
 from tutti.tasks.reporting.paired import COST, RATE, SCORE, SetupComparison
-from tutti.tasks.reporting.scores.headline import ACCURACY, MEAN_SCORE
+from tutti.tasks.reporting.scores.named import NamedMetric
 from tutti.tasks.reporting.summary import A_A, UNKNOWN_LOAD, CellSummary
+from tutti.tasks.reporting.table import Row, Table, tabulate, texts
+from tutti.tasks.reporting.text.notes import TRIALS_NOTE
 from tutti.tasks.reporting.text.numbers import (
     ABSENT,
+    ACCURACY,
+    MEAN_SCORE,
+    Show,
     count,
+    headline,
     number,
-    number_range,
     p_value,
     rate,
-    rate_range,
     score,
-    score_range,
     seconds,
-    seconds_range,
     share,
-    share_range,
+    span,
     usd,
-    usd_range,
 )
 from tutti.tasks.reporting.trials import TrialScores
 
-Row = TypeVar("Row")
-
 CellColumns = Mapping[str, Callable[[CellSummary], str]]
-ComparisonColumns = Mapping[str, Callable[[SetupComparison], str]]
 
 
 def window(cell: CellSummary) -> str:
     """The cell's window in seconds since its first request."""
-    if cell.window_start_s is None:
-        return ABSENT
-    return number_range(cell.window_start_s, cell.window_end_s)
-
-
-def headline_value(cell: CellSummary) -> str:
-    """The cell's headline score: a share, or a mean score."""
-    return (score if cell.measure == MEAN_SCORE else share)(cell.accuracy)
-
-
-def headline_range(cell: CellSummary) -> str:
-    """The interval of the cell's headline score."""
-    words = score_range if cell.measure == MEAN_SCORE else share_range
-    return words(cell.accuracy_low, cell.accuracy_high)
+    return span(number, cell.window_start_s, cell.window_end_s)
 
 
 IDENTITY: CellColumns = {
@@ -68,15 +53,15 @@ OUTCOME: CellColumns = {
     "status": lambda c: c.status.replace("_", " "),
     "client": lambda c: "slow" if c.client_fault else "",
     "n": lambda c: count(c.n),
-    "accuracy": lambda c: headline_value(c),
-    "95 %, acc.": lambda c: headline_range(c),
+    "accuracy": lambda c: headline(c.measure)(c.accuracy),
+    "95 %, acc.": lambda c: span(headline(c.measure), c.accuracy_low, c.accuracy_high),
     "infra errors": lambda c: count(c.n_infra),
     "steps": lambda c: count(c.steps),
     "steps/min": lambda c: rate(c.steps_per_min),
-    "95 %, steps/min": lambda c: rate_range(c.steps_per_min_low, c.steps_per_min_high),
+    "95 %, steps/min": lambda c: span(rate, c.steps_per_min_low, c.steps_per_min_high),
     "step p50 s": lambda c: seconds(c.step_latency_p50),
     "step p95 s": lambda c: seconds(c.step_latency_p95),
-    "95 %, p95": lambda c: seconds_range(c.p95_low, c.p95_high),
+    "95 %, p95": lambda c: span(seconds, c.p95_low, c.p95_high),
     "step p99 s": lambda c: seconds(c.step_latency_p99),
     "cost USD": lambda c: usd(c.cost_usd),
 }
@@ -85,17 +70,17 @@ TRIALS: dict[str, Callable[[TrialScores], str]] = {
     "tasks": lambda t: count(t.n),
     "left out": lambda t: count(t.n_left_out),
     "pass@k": lambda t: share(t.pass_at_k),
-    "95 %, pass@k": lambda t: share_range(t.pass_at_k_low, t.pass_at_k_high),
+    "95 %, pass@k": lambda t: span(share, t.pass_at_k_low, t.pass_at_k_high),
     "pass^k": lambda t: share(t.pass_hat_k),
-    "95 %, pass^k": lambda t: share_range(t.pass_hat_k_low, t.pass_hat_k_high),
+    "95 %, pass^k": lambda t: span(share, t.pass_hat_k_low, t.pass_hat_k_high),
     "majority@k": lambda t: share(t.majority_at_k),
-    "95 %, majority": lambda t: share_range(t.majority_at_k_low, t.majority_at_k_high),
+    "95 %, majority": lambda t: span(share, t.majority_at_k_low, t.majority_at_k_high),
 }
 GRADED_TRIALS: dict[str, Callable[[TrialScores], str]] = {
     "avg@n": lambda t: score(t.avg_at_n),
-    "95 %, avg": lambda t: score_range(t.avg_at_n_low, t.avg_at_n_high),
+    "95 %, avg": lambda t: span(score, t.avg_at_n_low, t.avg_at_n_high),
     "best of k": lambda t: score(t.best_of_k),
-    "95 %, best": lambda t: score_range(t.best_of_k_low, t.best_of_k_high),
+    "95 %, best": lambda t: span(score, t.best_of_k_low, t.best_of_k_high),
 }
 """Beside `TRIALS` where a cell reports its mean score."""
 REACHED: CellColumns = {
@@ -139,16 +124,15 @@ EFFICIENCY: Mapping[str, Callable[[Efficiency], str]] = {
     "solved": lambda e: count(e.solved),
     "front": lambda e: e.standing,
     "solved an engine hour": lambda e: number(e.goodput.value, 0),
-    "95 %, engine hour": lambda e: _ends(e.goodput, rate_range),
+    "95 %, engine hour": lambda e: _ends(e.goodput, rate),
     "USD/solved": lambda e: usd(e.usd.value),
-    "95 %, USD": lambda e: _ends(e.usd, usd_range),
+    "95 %, USD": lambda e: _ends(e.usd, usd),
     "J/solved": lambda e: rate(e.joules.value),
-    "95 %, J": lambda e: _ends(e.joules, rate_range),
+    "95 %, J": lambda e: _ends(e.joules, rate),
     "working s/solved": lambda e: seconds(e.working_s.value),
-    "95 %, working s": lambda e: _ends(e.working_s, seconds_range),
+    "95 %, working s": lambda e: _ends(e.working_s, seconds),
     "s an attempt": lambda e: seconds(e.seconds.value),
 }
-EFFICIENCY_WITHOUT_FRONT = {name: show for name, show in EFFICIENCY.items() if name != "front"}
 NOISE: Mapping[str, Callable[[Noise], str]] = {
     "measured twice": lambda n: n.kind,
     "pairs": lambda n: count(n.pairs),
@@ -162,10 +146,11 @@ FAMILIES: Mapping[str, Callable[[FamilyScore], str]] = {
     "model": lambda s: s.model,
     "n": lambda s: count(s.n),
     "correct": lambda s: count(s.correct),
-    "accuracy": lambda s: (score if s.measure == MEAN_SCORE else share)(s.accuracy),
-    "95 %": lambda s: (score_range if s.measure == MEAN_SCORE else share_range)(s.low, s.high),
+    "accuracy": lambda s: headline(s.measure)(s.accuracy),
+    "95 %": lambda s: span(headline(s.measure), s.low, s.high),
 }
 MESSAGE_CHARACTERS = 120
+NO_FAILURES = "No attempt failed or was wrong."
 FAILURES: Mapping[str, Callable[[Failure], str]] = {
     "side": lambda f: f.side,
     "status": lambda f: f.status,
@@ -186,7 +171,7 @@ FAULTS: Mapping[str, Callable[[Fault], str]] = {
     "of": lambda f: count(f.of_all),
     "share": lambda f: share(f.n / f.of_all),
 }
-COMPARISONS: ComparisonColumns = {
+COMPARISONS: Mapping[str, Callable[[SetupComparison], str]] = {
     "where": lambda c: c.where,
     "judged": lambda c: c.name_b,
     "against": lambda c: c.name_a,
@@ -200,14 +185,12 @@ COMPARISONS: ComparisonColumns = {
     "p (Holm)": lambda c: p_value(c.p),
     "verdict": lambda c: c.verdict,
 }
-WORDS = frozenset(
-    {"policy", "model", "benchmark", "family", "status", "window rule", "stop reason", "error"}
-    | {"what", "role or tool", "where", "judged", "against", "figure", "verdict"}
-    | {"task set", "index", "engine", "cell", "field", "in A", "in B", "subset", "measure"}
-    | {"client", "why", "front", "measured twice", "twice", "side", "latest message"}
-)
-"""Columns of words; the others hold numbers and are aligned right."""
-WRAPPED = ("window rule", "where", "error", "figure", "why", "latest message")
+METRICS: Mapping[str, Callable[[NamedMetric], str]] = {
+    "measure": lambda m: m.name,
+    "n": lambda m: count(m.n),
+    "value": lambda m: share(m.value) if m.is_share else number(m.value, 2),
+    "95 %": lambda m: span(share if m.is_share else number, m.low, m.high),
+}
 
 
 def identity(cells: Sequence[CellSummary]) -> CellColumns:
@@ -223,20 +206,31 @@ def identity(cells: Sequence[CellSummary]) -> CellColumns:
     return columns
 
 
+def score_name(measures: Iterable[str]) -> str:
+    """The heading of headline scores that are of these measures."""
+    named = set(measures)
+    if MEAN_SCORE not in named:
+        return ACCURACY
+    return MEAN_SCORE if len(named) == 1 else "score"
+
+
+def renamed(
+    columns: Mapping[str, Callable[[Row], str]], names: Mapping[str, str]
+) -> dict[str, Callable[[Row], str]]:
+    """The columns, some of them under other headings."""
+    return {names.get(name, name): show for name, show in columns.items()}
+
+
 def outcome_of(cells: Sequence[CellSummary]) -> CellColumns:
     """`OUTCOME`, its score named by what the cells' benchmarks report; where that is a mean score,
     the share of attempts that are right in full stands beside it."""
-    if all(cell.measure == ACCURACY for cell in cells):
+    name = score_name(cell.measure for cell in cells)
+    if name == ACCURACY:
         return OUTCOME
-    alike = all(cell.measure == MEAN_SCORE for cell in cells)
-    names = {
-        "accuracy": MEAN_SCORE if alike else "score",
-        "95 %, acc.": "95 %, score",
-    }
     columns: dict[str, Callable[[CellSummary], str]] = {}
-    for name, show in OUTCOME.items():
-        columns[names.get(name, name)] = show
-        if name == "95 %, acc.":
+    for heading, show in renamed(OUTCOME, {ACCURACY: name, "95 %, acc.": "95 %, score"}).items():
+        columns[heading] = show
+        if heading == "95 %, score":
             columns["right in full"] = lambda c: share(c.correct / c.n if c.n else None)
     return columns
 
@@ -250,17 +244,11 @@ def outcome(cells: Sequence[CellSummary]) -> CellColumns:
     most = [cell.trials[-1].k for cell in cells if cell.trials]
     if most:
         k = min(most)
-        columns["avg@n"] = lambda c: _avg_at_n(c)
+        columns["avg@n"] = lambda c: headline(c.measure)(c.trials[0].avg_at_n if c.trials else None)
         columns[f"pass@{k}"] = _at_k(k, lambda t: t.pass_at_k)
         columns[f"pass^{k}"] = _at_k(k, lambda t: t.pass_hat_k)
         columns[f"majority@{k}"] = _at_k(k, lambda t: t.majority_at_k)
     return columns
-
-
-def _avg_at_n(cell: CellSummary) -> str:
-    first = cell.trials[0] if cell.trials else None
-    show = score if cell.measure == MEAN_SCORE else share
-    return show(first.avg_at_n if first else None)
 
 
 def _at_k(k: int, value_of: Callable[[TrialScores], float]) -> Callable[[CellSummary], str]:
@@ -270,42 +258,12 @@ def _at_k(k: int, value_of: Callable[[TrialScores], float]) -> Callable[[CellSum
 def efficiency(found: Sequence[Efficiency]) -> Mapping[str, Callable[[Efficiency], str]]:
     """`EFFICIENCY`; without the front where all rows, or none, are on it: that tells nothing."""
     alike = len({each.standing for each in found}) < 2
-    return EFFICIENCY_WITHOUT_FRONT if alike else EFFICIENCY
+    return {name: show for name, show in EFFICIENCY.items() if name != "front" or not alike}
 
 
-def trial_rows(cells: Sequence[CellSummary]) -> list[tuple[CellSummary, TrialScores]]:
-    """A row for each cell and k, of the cells with several trials a task."""
-    return [(cell, scores) for cell in cells for scores in cell.trials]
-
-
-def trial_columns(
-    found: Sequence[tuple[CellSummary, TrialScores]],
-) -> Mapping[str, Callable[[tuple[CellSummary, TrialScores]], str]]:
-    """`identity` of a row's cell and `TRIALS`."""
-    named = identity([cell for cell, _ in found])
-    columns: dict[str, Callable[[tuple[CellSummary, TrialScores]], str]] = {}
-    for name, of_cell in named.items():
-        columns[name] = lambda row, show=of_cell: show(row[0])  # type: ignore[misc]
-    graded = any(cell.measure == MEAN_SCORE for cell, _ in found)
-    for name, of_trials in (TRIALS | (GRADED_TRIALS if graded else {})).items():
-        columns[name] = lambda row, show=of_trials: show(row[1])  # type: ignore[misc]
-    return columns
-
-
-def family_columns(found: Sequence[FamilyScore]) -> Mapping[str, Callable[[FamilyScore], str]]:
+def families(found: Sequence[FamilyScore]) -> Mapping[str, Callable[[FamilyScore], str]]:
     """`FAMILIES`, with the score named by what the benchmarks report."""
-    named = {each.measure for each in found}
-    if MEAN_SCORE not in named:
-        return FAMILIES
-    name = MEAN_SCORE if len(named) == 1 else "score"
-    return {name if key == "accuracy" else key: show for key, show in FAMILIES.items()}
-
-
-def subset_columns(found: Sequence[FamilyScore]) -> Mapping[str, Callable[[FamilyScore], str]]:
-    """`family_columns` of subsets."""
-    return {
-        "subset" if key == "family" else key: show for key, show in family_columns(found).items()
-    }
+    return renamed(FAMILIES, {ACCURACY: score_name(each.measure for each in found)})
 
 
 def family_rows(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
@@ -315,41 +273,67 @@ def family_rows(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
     return sorted(scores, key=lambda s: s.family) + (all_families(scores) if several else [])
 
 
-class OfCell(Protocol):
-    """A row about a cell."""
-
-    @property
-    def cell(self) -> CellSummary:
-        """The cell that the row describes."""
-        ...
-
-
-def which(found: Sequence[OfCell]) -> Mapping[str, Callable[[OfCell], str]]:
-    """`identity` for rows about cells."""
-    return {
-        name: lambda row, show=show: show(row.cell)  # type: ignore[misc]
-        for name, show in identity([each.cell for each in found]).items()
-    }
-
-
-def anatomy_columns(found: Sequence[Anatomy]) -> Mapping[str, Callable[[Anatomy], str]]:
+def anatomy(found: Sequence[Anatomy]) -> Table:
     """Seconds a step by part; parts that no cell has are left out."""
-    columns: dict[str, Callable[[Anatomy], str]] = dict(which(found))
-    for part in PARTS:
-        if any(each.seconds[part] > 0 for each in found):
-            columns[part] = lambda a, part=part: seconds(a.seconds[part])  # type: ignore[misc]
-    return columns | {"all": lambda a: seconds(a.total)}
-
-
-def with_values(
-    columns: Mapping[str, Callable[[Row], str]], found: Sequence[Row]
-) -> dict[str, Callable[[Row], str]]:
-    """The columns that at least one row has a value in."""
-    return {
-        name: show
-        for name, show in columns.items()
-        if any(show(row) not in (ABSENT, "") for row in found)
+    parts = {
+        part: [seconds(each.seconds[part]) for each in found]
+        for part in PARTS
+        if any(each.seconds[part] > 0 for each in found)
     }
+    total = {"all": [seconds(each.total) for each in found]}
+    return Table(named([each.cell for each in found]) | parts | total)
+
+
+def subsets(found: Sequence[FamilyScore]) -> Table:
+    """Scores by subset of a benchmark."""
+    ordered = sorted(found, key=lambda each: each.family)
+    shown = renamed(families(ordered), {"family": "subset"})
+    return tabulate(shown, ordered, "By subset", missing="")
+
+
+def failures(found: Sequence[Failure], shown: Mapping[str, Transcript]) -> Table:
+    """Failures with links to the transcripts that the page holds."""
+    nth = {attempt_id: place for place, attempt_id in enumerate(shown, 1)}
+    link = Markup('<a href="#transcript-{0}">{0}</a>').format
+    links = [
+        Markup(", ").join(link(nth[each]) for each in failure.examples if each in nth) or ABSENT
+        for failure in found
+    ]
+    return Table({**tabulate(FAILURES, found).texts, "transcripts": links}, missing=NO_FAILURES)
+
+
+def of_cells(columns: CellColumns, cells: Sequence[CellSummary], title: str = "") -> Table:
+    """A row a cell: what tells it apart, and these columns as far as a cell has values."""
+    return Table(named(cells) | texts(columns, cells), title).with_values()
+
+
+def named(cells: Sequence[CellSummary]) -> dict[str, list[str]]:
+    """What tells the cells of rows apart, one cell a row."""
+    return texts(identity(cells), cells)
+
+
+def metrics(found: Sequence[NamedMetric], cells: Sequence[CellSummary]) -> Table:
+    """What benchmarks report beside their headline scores, in the order of the cells."""
+    pairs = [(cell, each) for cell in cells for each in found if each.cell_id == cell.cell_id]
+    shown = [each for _, each in pairs]
+    columns = named([cell for cell, _ in pairs]) | texts(METRICS, shown)
+    if any(each.left_out for each in shown):
+        columns |= texts({"left out": lambda m: count(m.left_out)}, shown)
+    return Table(columns, "What the benchmark reports besides", missing="")
+
+
+def trials(cells: Sequence[CellSummary], every_k: bool = True) -> Table:
+    """A row for each cell and k, else for 1 and the most; of cells with several trials a task."""
+    pairs = [
+        (cell, scores)
+        for cell in cells
+        for scores in cell.trials
+        if every_k or scores.k in (1, cell.trials[-1].k)
+    ]
+    graded = any(cell.measure == MEAN_SCORE for cell, _ in pairs)
+    columns = texts(TRIALS | (GRADED_TRIALS if graded else {}), [scores for _, scores in pairs])
+    columns = named([cell for cell, _ in pairs]) | columns
+    return Table(columns, "Several trials a task", TRIALS_NOTE, missing="")
 
 
 def _value(compared: SetupComparison, value: float | None) -> str:
@@ -377,8 +361,8 @@ def _change(compared: SetupComparison, value: float | None) -> str:
     return text if value < 0 else f"+{text}"
 
 
-def _ends(figure: Figure, show: Callable[[float | None, float | None], str]) -> str:
-    return show(figure.low, figure.high)
+def _ends(figure: Figure, show: Show) -> str:
+    return span(show, figure.low, figure.high)
 
 
 def _ms(value: float | None) -> str:

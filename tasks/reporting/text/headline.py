@@ -4,23 +4,10 @@
 step 1.20 s [1.10 to 1.30] -> …``
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from tutti.tasks.reporting.scores.headline import MEAN_SCORE
 from tutti.tasks.reporting.summary import CellSummary, LoadPoint, load_points
-from tutti.tasks.reporting.text.numbers import (
-    count,
-    rate,
-    rate_range,
-    score,
-    score_range,
-    seconds,
-    seconds_range,
-    share,
-    share_range,
-    usd,
-    usd_range,
-)
+from tutti.tasks.reporting.text.numbers import Show, count, headline, rate, seconds, span, usd
 from tutti.tasks.scoring.statistics import Interval
 
 MOST_SERIES = 8
@@ -47,47 +34,28 @@ def _headline(who: str, points: Sequence[LoadPoint]) -> str:
     ends = ordered[:1] if len(ordered) == 1 else [ordered[0], ordered[-1]]
     levels = [str(point.concurrency) for point in ends]
     at = f"{levels[0]} at once" if len(levels) == 1 else f"from {levels[0]} to {levels[1]} at once"
+    show = headline(ordered[0].measure)
     figures = [
-        _figure(ordered[0].measure, [_accuracy(point) for point in ends]),
-        _figure("p95 of a step", [_latency(point) for point in ends]),
-        _figure("steps/min", [_rate(point) for point in ends]),
-        _figure("USD an attempt", [_cost(point) for point in ends]),
+        _figure(ordered[0].measure, show, [(p.score, p.accuracy_interval) for p in ends]),
+        _figure("p95 of a step", seconds, [(p.latency, p.latency_interval) for p in ends], " s"),
+        _figure("steps/min", rate, [(p.rate, p.rate_interval) for p in ends]),
+        _figure("USD an attempt", usd, [(p.cost or None, p.cost_interval) for p in ends]),
     ]
     n = " and ".join(count(point.n) for point in ends)
     return f"{who}, {at}: {'; '.join(each for each in figures if each)} (n = {n})."
 
 
-def _figure(name: str, values: Sequence[str | None]) -> str:
-    """``name a -> b``; empty where a value is not known."""
-    known = [each for each in values if each is not None]
-    return f"{name} {' -> '.join(known)}" if len(known) == len(values) else ""
-
-
-def _accuracy(point: LoadPoint) -> str | None:
-    if point.score is None:
-        return None
-    if point.measure == MEAN_SCORE:
-        return _with(score(point.score), point.accuracy_interval, score_range)
-    return _with(share(point.score), point.accuracy_interval, share_range)
-
-
-def _latency(point: LoadPoint) -> str | None:
-    if point.latency is None:
-        return None
-    return _with(f"{seconds(point.latency)} s", point.latency_interval, seconds_range)
-
-
-def _rate(point: LoadPoint) -> str | None:
-    return None if point.rate is None else _with(rate(point.rate), point.rate_interval, rate_range)
-
-
-def _cost(point: LoadPoint) -> str | None:
-    return None if not point.cost else _with(usd(point.cost), point.cost_interval, usd_range)
-
-
-def _with(
-    value: str,
-    interval: Interval | None,
-    words: Callable[[float | None, float | None], str],
+def _figure(
+    name: str,
+    show: Show,
+    values: Sequence[tuple[float | None, Interval | None]],
+    unit: str = "",
 ) -> str:
-    return value if interval is None else f"{value} [{words(*interval)}]"
+    """``name a -> b``; empty where a value is not known."""
+    if any(value is None for value, _ in values):
+        return ""
+    shown = [
+        f"{show(value)}{unit}" + (f" [{span(show, *interval)}]" if interval else "")
+        for value, interval in values
+    ]
+    return f"{name} {' -> '.join(shown)}"

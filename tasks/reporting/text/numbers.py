@@ -1,8 +1,24 @@
 """Numbers as text: as many digits as are worth reading. An absent value is a dash."""
 
 import math
+from collections.abc import Callable
 
 ABSENT = "–"  # noqa: RUF001
+ACCURACY, MEAN_SCORE = "accuracy", "mean score"
+"""What a cell's headline score is: `headlines.measure`."""
+Show = Callable[[float | None], str]
+
+
+def span(show: Show, low: float | None, high: float | None) -> str:
+    """An interval, its ends formatted by `show`, without a sign for percent; or a dash."""
+    return (
+        ABSENT if low is None or high is None else f"{show(low)} to {show(high)}".replace(" %", "")
+    )
+
+
+def headline(measure: str) -> Show:
+    """How headline scores of a measure are formatted."""
+    return score if measure == MEAN_SCORE else share
 
 
 def number(value: float | None, digits: int = 1) -> str:
@@ -39,44 +55,14 @@ def share(value: float | None) -> str:
     return ABSENT if value is None else f"{value * 100:.1f} %"
 
 
-def share_range(low: float | None, high: float | None) -> str:
-    """An interval of shares, as percentages."""
-    return ABSENT if low is None or high is None else f"{low * 100:.1f} to {high * 100:.1f}"
-
-
 def score(value: float | None) -> str:
     """A mean score in its own unit, to three digits after the point, or a dash."""
     return number(value, 3)
 
 
-def score_range(low: float | None, high: float | None) -> str:
-    """An interval of mean scores."""
-    return ABSENT if low is None or high is None else f"{score(low)} to {score(high)}"
-
-
 def at_once(concurrency: int) -> str:
     """A load in words; 0 is one that is not known."""
     return f"{concurrency} at once" if concurrency else "load unknown"
-
-
-def number_range(low: float | None, high: float | None) -> str:
-    """An interval of numbers."""
-    return ABSENT if low is None or high is None else f"{number(low)} to {number(high)}"
-
-
-def seconds_range(low: float | None, high: float | None) -> str:
-    """An interval of seconds."""
-    return ABSENT if low is None or high is None else f"{seconds(low)} to {seconds(high)}"
-
-
-def usd_range(low: float | None, high: float | None) -> str:
-    """An interval of USD."""
-    return ABSENT if low is None or high is None else f"{usd(low)} to {usd(high)}"
-
-
-def signed_range(low: float, high: float) -> str:
-    """An interval of differences, with their signs."""
-    return f"{low:+.1f} to {high:+.1f}"
 
 
 def p_value(value: float | None) -> str:
@@ -89,8 +75,3 @@ def p_value(value: float | None) -> str:
 def rate(value: float | None) -> str:
     """A rate to three digits or the whole number, or a dash."""
     return number(value, 1 if value is not None and value < 100 else 0)
-
-
-def rate_range(low: float | None, high: float | None) -> str:
-    """An interval of rates."""
-    return ABSENT if low is None or high is None else f"{rate(low)} to {rate(high)}"

@@ -1,10 +1,11 @@
-"""Tables of the report's rows as text: columns that fit a terminal.
+"""The report in a terminal, for those without a browser: tables that fit 80 columns, sentences.
 
-In: rows of the report. Out: a rich table for a terminal, or Markdown; `html` makes the page's.
+In: a `Report`, or rows of one. Out: a `Table` of the columns that are asked for most; `tutti` and
+rich print it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from textwrap import wrap
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tutti.storage.catalog import FINISHED
@@ -12,10 +13,11 @@ from tutti.tasks.reporting.efficiency import Efficiency
 from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.families import FamilyScore
 from tutti.tasks.reporting.noise import Noise
+from tutti.tasks.reporting.page import Report
 from tutti.tasks.reporting.paired import SetupComparison
-from tutti.tasks.reporting.scores.headline import ACCURACY, MEAN_SCORE
 from tutti.tasks.reporting.scores.named import NamedMetric
 from tutti.tasks.reporting.summary import CellSummary, in_order
+from tutti.tasks.reporting.table import Table, tabulate, texts
 from tutti.tasks.reporting.text.columns import (
     COMPARISONS,
     FAILURES,
@@ -23,31 +25,53 @@ from tutti.tasks.reporting.text.columns import (
     OUTCOME,
     REACHED,
     SERVER,
-    WORDS,
-    WRAPPED,
-    Row,
     efficiency,
-    family_columns,
+    families,
     family_rows,
     identity,
+    metrics,
+    named,
     outcome,
-    trial_columns,
-    trial_rows,
-    which,
-    with_values,
+    score_name,
+    trials,
 )
-from tutti.tasks.reporting.text.metrics import metric_columns, metric_rows
-from tutti.tasks.reporting.text.numbers import ABSENT, rate
+from tutti.tasks.reporting.text.numbers import ABSENT, ACCURACY, MEAN_SCORE, rate
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-WIDTH = 80  # characters of a usual terminal
-WIDEST = 16  # of a column of words that is not broken
-HEADER = 10  # of a column's name: what is longer is broken at its spaces
+    from rich.console import Console
 
 
-def terminal_table(cells: Sequence[CellSummary]) -> "Table":
+def terminal_summary(report: Report, console: "Console") -> None:
+    """Print the tables, the findings, and the page's path."""
+    from rich.text import Text
+
+    for alarm in report.alarms:
+        console.print(Text(alarm, style="bold red"))
+    console.print(terminal_table(report.cells))
+    for table in _tables(report):
+        if table.lines:
+            console.print(table)
+    for sentence in [*report.findings, *(f"missing: {gap}" for gap in report.gaps)]:
+        console.print(Text(f"· {sentence}"))
+    console.print(Text(f"report: {report.page}"), soft_wrap=True)
+
+
+def _tables(report: Report) -> list[Table]:
+    """The tables after the first."""
+    is_loaded = any(cell.sessions_mean is not None for cell in report.cells)
+    return [
+        metrics_table(report.metrics, report.cells),
+        trials_table(report.cells),
+        *([reached_table(report.cells)] if is_loaded else []),
+        efficiency_table(report.worth),
+        *comparison_tables(report.compared),
+        noise_table(report.noise),
+        family_table(report.scores),
+        failure_table(report.failed),
+    ]
+
+
+def terminal_table(cells: Sequence[CellSummary]) -> Table:
     """The cells: outcome, speed, hits; infra errors, states and marks when there are any."""
     columns: dict[str, Callable[[CellSummary], str]] = {
         **identity(cells),
@@ -65,76 +89,69 @@ def terminal_table(cells: Sequence[CellSummary]) -> "Table":
         columns["status"] = lambda c: c.status.removeprefix("ended_")
     if any(cell.client_fault for cell in cells):
         columns["client"] = OUTCOME["client"]
-    return _table(columns, in_order(cells), spare=("hits", "p95 s", "infra"))
+    return Table(texts(columns, in_order(cells)), spare=("hits", "p95 s", "infra"))
 
 
-def trials_table(cells: Sequence[CellSummary]) -> "Table":
+def trials_table(cells: Sequence[CellSummary]) -> Table:
     """pass@k, pass^k and majority@k of the cells with several trials a task, for one trial and for
     the most; the page has every k."""
-    every = trial_rows(in_order(cells))
-    found = [row for row in every if row[1].k in (1, row[0].trials[-1].k)]
     intervals = ("95 %, majority", "95 %, pass^k", "95 %, pass@k")
     spare = (*intervals, "left out", "95 %, best", "majority@k", "95 %, avg")
-    return _table(trial_columns(found), found, "several trials a task", spare)
+    return _brief(trials(in_order(cells), every_k=False), spare)
 
 
-def metrics_table(metrics: Sequence[NamedMetric], cells: Sequence[CellSummary]) -> "Table":
+def metrics_table(found: Sequence[NamedMetric], cells: Sequence[CellSummary]) -> Table:
     """What benchmarks report beside their headline scores."""
-    found = metric_rows(metrics, in_order(cells))
-    return _table(metric_columns(found), found, "what the benchmark reports besides", ("95 %",))
+    return _brief(metrics(found, in_order(cells)), ("95 %",))
 
 
-def reached_table(cells: Sequence[CellSummary]) -> "Table":
+def reached_table(cells: Sequence[CellSummary]) -> Table:
     """Requested and reached load."""
     names = ("sessions", "calls in flight", "tools running", "late p95 s", "intended p95 s")
-    columns = {**identity(cells), **{name: REACHED[name] for name in names}}
-    columns |= {"client lag p99 ms": REACHED["client lag p99 ms"]}
-    columns |= {"client CPU": REACHED["client CPU"]}
-    spare = ("client CPU", "tools running")
-    return _table(with_values(columns, cells), in_order(cells), "load asked and reached", spare)
+    chosen = {name: REACHED[name] for name in (*names, "client lag p99 ms", "client CPU")}
+    ordered = in_order(cells)
+    table = Table(named(ordered) | texts(chosen, ordered), "load asked and reached")
+    return replace(table.with_values(), spare=("client CPU", "tools running"))
 
 
-def efficiency_table(found: Sequence[Efficiency]) -> "Table":
+def efficiency_table(found: Sequence[Efficiency]) -> Table:
     """Tasks solved against time, cost and energy."""
     names = ("front", "solved an engine hour", "95 %, engine hour", "USD/solved", "J/solved")
     known = efficiency(found)
     chosen = {name: known[name] for name in (*names, "working s/solved") if name in known}
-    spare = ("95 %, engine hour",)
-    return _table(with_values({**which(found), **chosen}, found), found, "what it is worth", spare)
+    table = Table(named([each.cell for each in found]) | texts(chosen, found), "what it is worth")
+    return replace(table.with_values(), spare=("95 %, engine hour",))
 
 
-def noise_table(found: Sequence[Noise]) -> "Table":
+def noise_table(found: Sequence[Noise]) -> Table:
     """The noise floor: differences between repeated measurements of one set-up."""
-    return _table({**which(found), **NOISE}, found, "the same, measured twice", ("pairs",))
+    columns = named([each.cell for each in found]) | texts(NOISE, found)
+    return Table(columns, "the same, measured twice", spare=("pairs",))
 
 
-def family_table(scores: Sequence[FamilyScore]) -> "Table":
+def family_table(scores: Sequence[FamilyScore]) -> Table:
     """Accuracy by family and model, with a row over all families for each model."""
     found = family_rows(scores)
-    return _table(family_columns(found), found)
+    return Table(texts(families(found), found))
 
 
-def failure_table(found: Sequence[Failure]) -> "Table":
+def failure_table(found: Sequence[Failure]) -> Table:
     """Attempts that failed or were wrong, by how they ended."""
-    return _table(with_values(FAILURES, found), found)
+    return tabulate(FAILURES, found)
 
 
-def comparison_tables(found: Sequence[SetupComparison]) -> "list[Table]":
+def comparison_tables(found: Sequence[SetupComparison]) -> list[Table]:
     """The comparisons, one table for each pair of sides: verdicts without their reasons."""
-    names = ("figure", "n", "change", "95 %", "verdict")
     columns: dict[str, Callable[[SetupComparison], str]] = {
         "at once": lambda c: c.where.replace(" at once", "")
     }
-    columns |= {name: COMPARISONS[name] for name in names}
-    sides = dict.fromkeys((each.name_b, each.name_a) for each in found)
+    columns |= {name: COMPARISONS[name] for name in ("figure", "n", "change", "95 %", "verdict")}
+    pairs: dict[tuple[str, str], list[SetupComparison]] = {}
+    for each in found:
+        pairs.setdefault((each.name_b, each.name_a), []).append(each)
     return [
-        _table(
-            columns,
-            [c for c in found if (c.name_b, c.name_a) == (b, a)],
-            f"{b} against {a}",
-            ("n",),
-        )
-        for b, a in sides
+        Table(texts(columns, rows), f"{b} against {a}", spare=("n",))
+        for (b, a), rows in pairs.items()
     ]
 
 
@@ -143,23 +160,17 @@ def markdown_table(cells: Sequence[CellSummary]) -> str:
     if not cells:
         return "No cells.\n"
     columns = {**identity(cells), **outcome(cells), **REACHED, **SERVER}
-    return markdown_columns(with_values(columns, cells), cells)
+    return tabulate(columns, cells).markdown()
 
 
-def markdown_columns(
-    columns: Mapping[str, Callable[[CellSummary], str]], cells: Sequence[CellSummary]
-) -> str:
-    """These columns of the cells as a Markdown table."""
-    lines = [list(columns), ["---" if name in WORDS else "---:" for name in columns]]
-    lines += [[markdown_text(show(cell)) for show in columns.values()] for cell in cells]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+def _brief(table: Table, spare: Sequence[str]) -> Table:
+    return replace(table, title=table.title.lower(), spare=spare)
 
 
 def _headline_name(cells: Sequence[CellSummary]) -> str:
-    if all(cell.measure == ACCURACY for cell in cells):
-        return "acc % [95 %]"
-    alike = all(cell.measure == MEAN_SCORE for cell in cells)
-    return "mean score [95 %]" if alike else "acc % or score [95 %]"
+    names = {ACCURACY: "acc %", MEAN_SCORE: MEAN_SCORE}
+    name = score_name(cell.measure for cell in cells)
+    return f"{names.get(name, 'acc % or score')} [95 %]"
 
 
 def _accuracy(cell: CellSummary) -> str:
@@ -179,49 +190,3 @@ def _speed(cell: CellSummary) -> str:
     if low is None or high is None:
         return rate(cell.steps_per_min)
     return f"{rate(cell.steps_per_min)} [{rate(low)}, {rate(high)}]"
-
-
-def markdown_text(text: str) -> str:
-    """Text as it is, in a Markdown page or a cell of its tables."""
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
-
-
-def _table(
-    columns: Mapping[str, Callable[[Row], str]],
-    found: Sequence[Row],
-    title: str = "",
-    spare: Sequence[str] = (),
-) -> "Table":
-    """In WIDTH characters: a column of `spare` goes, in that order, as long as it does not fit."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    texts = {name: [show(row) for row in found] for name, show in columns.items()}
-    for name in spare:
-        if sum(_width(head, texts[head]) + 2 for head in texts) > WIDTH:
-            texts.pop(name, None)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    if title:
-        table.title, table.title_justify = Text(title), "left"
-    for name in texts:
-        if name in WORDS:
-            # Folded, not clipped: a model's name must be readable to its end.
-            fold = name in WRAPPED or _width(name, texts[name]) > WIDEST
-            table.add_column(Text(_header(name)), justify="left", no_wrap=not fold, overflow="fold")
-        else:
-            table.add_column(Text(_header(name)), justify="right", no_wrap=True)
-    for line in zip(*texts.values(), strict=True):
-        table.add_row(*map(Text, line))  # Text: a name in brackets is not markup
-    return table
-
-
-def _header(name: str) -> str:
-    """A long name on several lines."""
-    short = name.replace("at once", "at").replace("client ", "").replace("repeat", "rep")
-    return "\n".join(wrap(short, HEADER)) if len(short) > HEADER else short
-
-
-def _width(name: str, texts: Sequence[str]) -> int:
-    widest = max((len(line) for line in _header(name).split("\n")), default=0)
-    return max([widest, *map(len, texts)])

@@ -13,7 +13,6 @@ from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.families import FamilyScore, all_families
 from tutti.tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, Noise, noise_at, said
 from tutti.tasks.reporting.paired import RATE, SCORE, SetupComparison, setting
-from tutti.tasks.reporting.scores.headline import MEAN_SCORE
 from tutti.tasks.reporting.summary import (
     A_A,
     CellSummary,
@@ -23,16 +22,14 @@ from tutti.tasks.reporting.summary import (
     without_a_a,
 )
 from tutti.tasks.reporting.text.numbers import (
+    MEAN_SCORE,
     count,
+    headline,
     p_value,
     rate,
-    rate_range,
-    score,
-    score_range,
     seconds,
     share,
-    share_range,
-    signed_range,
+    span,
 )
 
 DONE = (FINISHED, ENDED_EARLY)  # an early end is a result
@@ -92,7 +89,7 @@ def efficiency_findings(found: Sequence[Efficiency]) -> list[str]:
             continue
         best = max(of_it, key=lambda e: e.goodput.value or 0.0)
         interval = best.goodput.interval
-        ends = f" [{rate_range(*interval)}]" if interval else ""
+        ends = f" [{span(rate, *interval)}]" if interval else ""
         where = setting(best.point, [each.cell for each in found])
         sentences.append(
             f"Most tasks solved within {seconds(best.limit_s)} s a step: {best.point.policy}, "
@@ -111,10 +108,9 @@ def model_findings(scores: Sequence[FamilyScore], compared: Sequence[SetupCompar
 
 
 def _family_score(found: FamilyScore) -> str:
-    if found.measure == MEAN_SCORE:
-        ends = score_range(found.low, found.high)
-        return f"mean score {score(found.accuracy)} [{ends}]"
-    return f"{share(found.accuracy)} [{share_range(found.low, found.high)}]"
+    name = "mean score " if found.measure == MEAN_SCORE else ""
+    show = headline(found.measure)
+    return f"{name}{show(found.accuracy)} [{span(show, found.low, found.high)}]"
 
 
 def failure_findings(cells: Sequence[CellSummary], found: Sequence[Failure]) -> list[str]:
@@ -147,7 +143,7 @@ def against(compared: SetupComparison) -> str:
     both = f"score {share(c.mean_b)} against {share(c.mean_a)}"
     if c.change is None or c.low is None or c.high is None:
         return f"{who}: {c.verdict}. {both}; {c.reason}."
-    gap = f"{c.change * 100:+.1f} points [{signed_range(c.low * 100, c.high * 100)}]"
+    gap = f"{c.change * 100:+.1f} points [{c.low * 100:+.1f} to {c.high * 100:+.1f}]"
     p = "" if c.p is None else f", p {p_value(c.p)}" if c.p < 0.0001 else f", p = {p_value(c.p)}"
     left = f", {c.left_out} tried on one side only" if c.left_out else ""
     paired = f"paired by task (n = {count(c.n)}{left})"
@@ -243,7 +239,7 @@ def _at_load(
 
 
 def _rate(point: LoadPoint) -> str:
-    interval = "no interval" if point.rate_interval is None else rate_range(*point.rate_interval)
+    interval = "no interval" if point.rate_interval is None else span(rate, *point.rate_interval)
     return (
         f"{point.policy} {rate(point.rate)} steps/min [{interval}] (n = {count(point.steps)} steps)"
     )

@@ -6,20 +6,18 @@ on request its figures as files. Reads tables and cards only.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from html import escape
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tutti.tasks.reporting import html
 from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.page import draw, write_figures, write_page
+from tutti.tasks.reporting.html import Figures, PageReport, Part, Quote, Section, write_page
 from tutti.tasks.reporting.summary import CellSummary, cells_of
-from tutti.tasks.reporting.text.columns import trial_columns, trial_rows
-from tutti.tasks.reporting.text.notes import TRIALS_NOTE
-from tutti.tasks.reporting.text.numbers import count, p_value, share, share_range
+from tutti.tasks.reporting.table import Table, tabulate
+from tutti.tasks.reporting.text.columns import trials
+from tutti.tasks.reporting.text.numbers import count, p_value, share, span
 from tutti.tasks.reporting.training import words
 from tutti.tasks.reporting.training.curves import curve_plots, held_out_plot
 from tutti.tasks.reporting.training.record import Training, training_of
@@ -35,21 +33,43 @@ HELD_OUT_NOTE = (
     "evaluation to the first, paired by task."
 )
 DATA_NOTE = "Attempts that the query named and the set does not hold, by the reason."
+AGAIN_NOTE = (
+    "The same job on the same base and data finds this checkpoint and trains nothing; on another "
+    "machine losses may differ by rounding."
+)
 SHOWN = 60
 """Neighbours in the lineage; `tutti lineage` shows all."""
 
 
+SCORES: Columns = {
+    "after step": lambda row: str(row[0]),
+    "n": lambda row: count(row[1]["n"]),
+    "accuracy": lambda row: share(row[1]["accuracy"]),
+    "95 %": lambda row: span(share, *row[1]["wilson_95"]),
+}
+PAIRED: Columns = {
+    "difference": lambda row: f"{100 * row['difference']:+.1f} points",
+    "95 %": lambda row: f"{100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f}",
+    "tasks": lambda row: count(row["n"]),
+    "p": lambda row: p_value(row["p"]),
+    "test": lambda row: str(row["test"]),
+    "verdict": lambda row: str(row["verdict"]),
+    "why": lambda row: str(row["reason"]),
+}
+REASONS: Columns = {"why": lambda row: str(row[0]), "n": lambda row: count(row[1])}
+FACTS: Columns = {"field": lambda fact: fact[0], "what": lambda fact: _text(fact[1])}
+LINEAGE: Columns = {
+    "where": lambda row: "made from" if row["away"] < 0 else "made of it",
+    "generations": lambda row: str(abs(row["away"])),
+    "what": lambda row: str(row["artifact_id"]),
+}
+
+
 @dataclass(frozen=True)
-class TrainingReport:
+class TrainingReport(PageReport):
     """A written page, and what it says."""
 
-    page: Path
-    plots: dict[str, Path]
-    """PNG files by name, where they were asked for."""
-    training: Training
-    findings: list[str]
-    gaps: list[str]
-    alarms: list[str]
+    training: Training = field(kw_only=True)
 
 
 def build_training_report(
@@ -63,22 +83,23 @@ def build_training_report(
     training = training_of(connection, checkpoint_id)
     cells = _evaluations(connection, training)
     training = _by_task(training, cells)
-    curves, held_out = curve_plots(training.steps), held_out_plot(training.held_out)
-    plots = [held_out, *curves]
-    svgs = draw(plots)
-    pngs = write_figures(out, plots, svgs) if files else {}
-    alarms, said, gaps = words.alarms(training), words.findings(training), words.gaps(training)
+    report = TrainingReport(
+        out / "index.html",
+        findings=words.findings(training),
+        gaps=words.gaps(training),
+        alarms=words.alarms(training),
+        training=training,
+    )
     sections = [
-        _held_out(training, html.figures([held_out], svgs), _trials(training, cells)),
-        html.section("Step by step", html.figures(curves, svgs, beside=True)),
-        _data(training),
-        _settings(training),
+        *_held_out(training, cells),
+        Section("Step by step", [Figures(curve_plots(training.steps), beside=True)]),
+        *_data(training),
+        *_settings(training),
         _lineage(training),
-        _again(training),
+        *_again(training),
     ]
     name = title or f"Training: {training.card.get('name') or checkpoint_id}"
-    page = write_page(out, name, _facts(training), (alarms, said, gaps), [s for s in sections if s])
-    return TrainingReport(page, pngs, training, said, gaps, alarms)
+    return write_page(report, name, _facts(training), sections, files)
 
 
 def _facts(training: Training) -> dict[str, str]:
@@ -99,33 +120,17 @@ def _facts(training: Training) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _held_out(training: Training, figure: str, trials: str) -> str:
+def _held_out(training: Training, cells: Sequence[CellSummary]) -> list[Section]:
     if not training.held_out:
-        return ""
-    columns: Columns = {
-        "after step": lambda row: str(row[0]),
-        "n": lambda row: count(row[1]["n"]),
-        "accuracy": lambda row: share(row[1]["accuracy"]),
-        "95 %": lambda row: share_range(*row[1]["wilson_95"]),
-    }
-    table = html.table(columns, training.held_out)
-    parts = [figure, table, _paired(training.card.get("paired")), trials]
-    return html.section("Held-out tasks, before and after", *parts, note=HELD_OUT_NOTE)
-
-
-def _paired(paired: Mapping[str, Any] | None) -> str:
-    if paired is None:
-        return ""
-    columns: Columns = {
-        "difference": lambda row: f"{100 * row['difference']:+.1f} points",
-        "95 %": lambda row: f"{100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f}",
-        "tasks": lambda row: count(row["n"]),
-        "p": lambda row: p_value(row["p"]),
-        "test": lambda row: str(row["test"]),
-        "verdict": lambda row: str(row["verdict"]),
-        "why": lambda row: str(row["reason"]),
-    }
-    return html.subsection("Last against first, paired by task", html.table(columns, [paired]))
+        return []
+    paired = [each] if (each := training.card.get("paired")) is not None else []
+    parts: list[Part] = [
+        Figures([held_out_plot(training.held_out)]),
+        tabulate(SCORES, training.held_out),
+        tabulate(PAIRED, paired, "Last against first, paired by task", missing=""),
+        _trials(training, cells),
+    ]
+    return [Section("Held-out tasks, before and after", parts, HELD_OUT_NOTE)]
 
 
 def _evaluations(connection: "DuckDBPyConnection", training: Training) -> list[CellSummary]:
@@ -150,66 +155,47 @@ def _by_task(training: Training, cells: Sequence[CellSummary]) -> Training:
     return replace(training, card={**training.card, "held_out": scores})
 
 
-def _trials(training: Training, cells: Sequence[CellSummary]) -> str:
+def _trials(training: Training, cells: Sequence[CellSummary]) -> Table:
     """pass@k beside pass@1 of each evaluation, where tasks have several trials."""
-    found = trial_rows(cells)
-    if not found:
-        return ""
-    known = zip(cells, training.held_out, strict=False)
-    after = {cell.repeat: at for cell, (at, _) in known}
-    shown = trial_columns(found)
-    columns: Columns = {"after step": lambda row: str(after.get(row[0].repeat, "")), **shown}
-    kept = {n: show for n, show in columns.items() if n not in ("policy", "at once", "repeat")}
-    table = html.table(kept, found) + html.said_below(TRIALS_NOTE)
-    return html.subsection("Several trials a task", table)
+    after = {cell.repeat: str(at) for cell, (at, _) in zip(cells, training.held_out, strict=False)}
+    steps = [after.get(cell.repeat, "") for cell in cells for _ in cell.trials]
+    table = trials(cells)
+    alike = ("policy", "at once", "repeat")
+    shown = {name: column for name, column in table.texts.items() if name not in alike}
+    return replace(table, texts={"after step": steps} | shown).with_values()
 
 
-def _data(training: Training) -> str:
+def _data(training: Training) -> list[Section]:
     data = training.card.get("data")
     if not data:
-        return ""
+        return []
     plain = {k: v for k, v in data.items() if not isinstance(v, Mapping)}
-    facts = [("training set", training.card.get("training_set")), *plain.items()]
-    parts = [_fact_table(facts)]
+    parts = [tabulate(FACTS, [("training set", training.card.get("training_set")), *plain.items()])]
     for key, title in (("dropped", "Left out"), ("breaks", "New sequences within an attempt")):
         rows = sorted((data.get(key) or {}).items(), key=lambda pair: -pair[1])
-        if rows:
-            columns: Columns = {"why": lambda row: str(row[0]), "n": lambda row: count(row[1])}
-            parts.append(html.subsection(title, html.table(columns, rows)))
-    return html.section(
-        "What it was trained on", *parts, note=DATA_NOTE if data.get("dropped") else ""
-    )
+        parts.append(tabulate(REASONS, rows, title, missing=""))
+    return [Section("What it was trained on", parts, DATA_NOTE if data.get("dropped") else "")]
 
 
-def _settings(training: Training) -> str:
+def _settings(training: Training) -> list[Section]:
     facts = _flat(training.card.get("settings") or {})
-    return html.section("Objective and settings", _fact_table(facts)) if facts else ""
+    return [Section("Objective and settings", [tabulate(FACTS, facts)])] if facts else []
 
 
-def _lineage(training: Training) -> str:
+def _lineage(training: Training) -> Section:
     rows = [*training.lineage]
     near = sorted(rows, key=lambda row: abs(row["away"]))[:SHOWN]
-    columns: Columns = {
-        "where": lambda row: "made from" if row["away"] < 0 else "made of it",
-        "generations": lambda row: str(abs(row["away"])),
-        "what": lambda row: str(row["artifact_id"]),
-    }
     left = f"The nearest {SHOWN} of {len(rows)}. " if len(rows) > SHOWN else ""
     note = f"{left}All of it: tutti lineage {training.checkpoint_id}"
-    return html.section("Lineage", html.table(columns, near), note=note)
+    return Section("Lineage", [tabulate(LINEAGE, near)], note)
 
 
-def _again(training: Training) -> str:
+def _again(training: Training) -> list[Section]:
     if training.command is None:
-        return ""
+        return []
     job = yaml.safe_dump(_set(training.job), sort_keys=False, allow_unicode=True)
-    return html.section(
-        "Make it again",
-        f"<pre>{escape(training.command)}</pre>",
-        f"<details><summary>job.yaml</summary><pre>{escape(job)}</pre></details>",
-        note="The same job on the same base and data finds this checkpoint and trains nothing; on "
-        "another machine losses may differ by rounding.",
-    )
+    parts = [Quote(training.command), Quote(job, "job.yaml", folded=True)]
+    return [Section("Make it again", parts, AGAIN_NOTE)]
 
 
 def _set(value: Any) -> Any:
@@ -228,11 +214,6 @@ def _flat(settings: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]
         elif value not in (None, [], ""):
             found.append((before + name, value))
     return found
-
-
-def _fact_table(facts: Sequence[tuple[str, Any]]) -> str:
-    columns: Columns = {"field": lambda fact: fact[0], "what": lambda fact: _text(fact[1])}
-    return html.table(columns, facts)
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
-from tutti.tasks.reporting.text.numbers import number, p_value, rate, share, share_range
+from tutti.tasks.reporting.text.numbers import number, p_value, rate, share, span
 from tutti.tasks.reporting.training.record import Training
 
 ENDS = 5
@@ -54,7 +54,7 @@ def _held_out(training: Training) -> list[str]:
     if not training.held_out:
         return []
     said = [
-        f"{share(score['accuracy'])} [{share_range(*score['wilson_95'])}] after {after} steps "
+        f"{share(score['accuracy'])} [{span(share, *score['wilson_95'])}] after {after} steps "
         f"(n = {score['n']})"
         for after, score in (training.held_out[0], training.held_out[-1])[: len(training.held_out)]
     ]

@@ -7,15 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.tasks.reporting import (
-    ABSENT,
-    rate,
-    rate_range,
-    seconds,
-    seconds_range,
-    share,
-    share_range,
-)
+from tutti.tasks.reporting import ABSENT, rate, seconds, share, span
 from tutti.tasks.sweeps.search.search import (
     Objectives,
     Outcome,
@@ -145,9 +137,9 @@ def _row(found: SearchOutcome) -> dict[str, str]:
     if best is None:
         return row | dict.fromkeys(("p95, s", "accuracy", "steps/min"), ABSENT)
     latency, accuracy = best.latency, best.accuracy
-    row["p95, s"] = _with(seconds(latency.value), seconds_range(latency.low, latency.high))
-    row["accuracy"] = _with(share(accuracy.value), share_range(accuracy.low, accuracy.high))
-    row["steps/min"] = _with(rate(best.rate.value), rate_range(best.rate.low, best.rate.high))
+    row["p95, s"] = _with(seconds(latency.value), span(seconds, latency.low, latency.high))
+    row["accuracy"] = _with(share(accuracy.value), span(share, accuracy.low, accuracy.high))
+    row["steps/min"] = _with(rate(best.rate.value), span(rate, best.rate.low, best.rate.high))
     return row
 
 

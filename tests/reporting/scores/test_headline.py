@@ -21,7 +21,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.reporting import Report, build_report, summarise, terminal_table
 from tutti.tasks.reporting.failures import PARTLY, WRONG
 from tutti.tasks.reporting.focus import focus, rows
-from tutti.tasks.reporting.scores.headline import MEAN_SCORE
+from tutti.tasks.reporting.text.numbers import MEAN_SCORE
 from tutti.tasks.scoring.statistics import mean_interval
 from tutti.tasks.sweeps.judge.compare import sampled
 

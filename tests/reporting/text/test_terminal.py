@@ -7,7 +7,6 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 from rich.console import Console
-from rich.table import Table
 
 from tutti.tasks.reporting import (
     family_scores,
@@ -21,6 +20,7 @@ from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.noise import noise_floor
 from tutti.tasks.reporting.summary import cells_of
+from tutti.tasks.reporting.table import Table
 from tutti.tasks.reporting.text.columns import efficiency
 from tutti.tasks.reporting.text.terminal import (
     efficiency_table,

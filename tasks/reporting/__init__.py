@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from tutti.tasks.reporting.text.terminal import markdown_table as markdown_table
     from tutti.tasks.reporting.text.terminal import terminal_summary as terminal_summary
     from tutti.tasks.reporting.text.terminal import terminal_table as terminal_table
+    from tutti.tasks.reporting.training.curves import live_view as live_view
     from tutti.tasks.reporting.training.page import TrainingReport as TrainingReport
     from tutti.tasks.reporting.training.page import build_training_report as build_training_report
     from tutti.tasks.reporting.training.record import steps_recorded as steps_recorded
-    from tutti.tasks.reporting.training.so_far import live_view as live_view
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

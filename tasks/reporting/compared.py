@@ -6,7 +6,7 @@ value in each sweep (two models, say) is what is compared, and not matched.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ from tutti.tasks.reporting.summary import (
     in_order,
     load_points,
 )
-from tutti.tasks.reporting.table import tabulate
+from tutti.tasks.reporting.table import Columns, tabulate
 from tutti.tasks.reporting.text import columns, words
 from tutti.tasks.reporting.text.notes import COMPARED_NOTE
 from tutti.tasks.reporting.text.numbers import at_once
@@ -162,7 +162,7 @@ def match(
     return pairs, unmatched
 
 
-DIFFERS: Mapping[str, Callable[[Differing], str]] = {
+DIFFERS: Columns[Differing] = {
     "field": lambda row: row[0],
     "in A": lambda row: row[1],
     "in B": lambda row: row[2],

@@ -11,7 +11,7 @@ from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.focus import by_key, rows, rows_by
 from tutti.tasks.reporting.intervals import t_interval
 from tutti.tasks.reporting.settings import settings_of
 from tutti.tasks.reporting.summary import (
@@ -140,9 +140,7 @@ class Efficiency:
 
 def efficiencies(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) -> list[Efficiency]:
     """Of each set-up, benchmark by benchmark: what stands on a front is of one benchmark."""
-    by_cell = _Rows(
-        *(_grouped(rows(focused, sql)) for sql in (TASKS_SQL, ENDED_SQL, ENERGY_SQL, ENGINES_SQL))
-    )
+    by_cell = _Rows(focused)
     stated = _stated_limits(focused, cells)
     found = []
     points = sorted(load_points(with_known_load(cells)), key=lambda p: p.benchmark)
@@ -177,21 +175,14 @@ def _around(value: float, interval: Interval | None) -> tuple[float, float | Non
     return value, min(value, interval[0]), max(value, interval[1])
 
 
-@dataclass(frozen=True)
 class _Rows:
     """Rows by cell."""
 
-    tasks: Mapping[str, list[dict[str, Any]]]
-    ended: Mapping[str, list[dict[str, Any]]]
-    energy: Mapping[str, list[dict[str, Any]]]
-    engines: Mapping[str, list[dict[str, Any]]]
-
-
-def _grouped(found: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    by_cell: dict[str, list[dict[str, Any]]] = {}
-    for row in found:
-        by_cell.setdefault(row["cell_id"], []).append(row)
-    return by_cell
+    def __init__(self, focused: "DuckDBPyConnection") -> None:
+        self.tasks, self.ended, self.energy, self.engines = (
+            rows_by(focused, "cell_id", sql)
+            for sql in (TASKS_SQL, ENDED_SQL, ENERGY_SQL, ENGINES_SQL)
+        )
 
 
 def _stated_limits(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) -> dict[str, float]:
@@ -214,10 +205,8 @@ def _limit(points: Sequence[LoadPoint]) -> float | None:
 
 
 def _efficiency(found: _Rows, point: LoadPoint, limit_s: float | None) -> Efficiency:
-    by_task: dict[str, list[dict[str, Any]]] = {}
-    for cell in point.cells:
-        for row in found.tasks.get(cell.cell_id, ()):
-            by_task.setdefault(row["task_id"], []).append(row)
+    tried = [row for cell in point.cells for row in found.tasks.get(cell.cell_id, ())]
+    by_task = by_key(tried, "task_id")
     solved = [sum(row["solved"] for row in of_task) for of_task in by_task.values()]
     taken = [_mean([row["seconds"] for row in of_task]) for of_task in by_task.values()]
     seconds = [value for value in taken if value is not None]

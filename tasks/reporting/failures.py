@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.focus import rows, rows_by
 from tutti.tasks.reporting.text.numbers import MEAN_SCORE
 
 if TYPE_CHECKING:
@@ -185,8 +185,6 @@ def transcripts(focused: "DuckDBPyConnection", shown: Sequence[Failure]) -> dict
         last=LAST_MESSAGES,
         ids=", ".join(f"${name}" for name in values),  # constants: files are skipped by them
     )
-    messages: dict[str, list[dict[str, Any]]] = {}
-    for row in rows(focused, sql, **values):
-        messages.setdefault(row["attempt_id"], []).append(row)
+    messages = rows_by(focused, "attempt_id", sql, **values)
     attempts = {row["attempt_id"]: row for row in rows(focused, SHOWN_SQL, ids=ids)}
     return {each: Transcript(attempts[each], messages[each]) for each in ids if each in messages}

@@ -78,22 +78,15 @@ class FamilyScore:
     """Headline scores by task."""
 
 
-def family_scores(connection: "DuckDBPyConnection", sweep_id: str) -> list[FamilyScore]:
-    """Accuracy by model, in the order they ran, and family.
+def family_scores(connection: "DuckDBPyConnection", *sweep_ids: str) -> list[FamilyScore]:
+    """Accuracy by model, in the order they ran, and family; one row for all sweeps.
 
     The family of a task that the `tasks` table does not have is `unknown`.
     """
-    return pooled_family_scores(connection, [sweep_id])
-
-
-def pooled_family_scores(
-    connection: "DuckDBPyConnection", sweep_ids: Sequence[str]
-) -> list[FamilyScore]:
-    """Like `family_scores` over several sweeps; a model in two of them has one row a family."""
     return _scores(connection, SCORES_SQL.format(families=FAMILIES_SQL, join="left"), sweep_ids)
 
 
-def subset_scores(connection: "DuckDBPyConnection", sweep_ids: Sequence[str]) -> list[FamilyScore]:
+def subset_scores(connection: "DuckDBPyConnection", *sweep_ids: str) -> list[FamilyScore]:
     """Scores by model and subset, `family` being ``benchmark-subset``; empty without subsets."""
     return _scores(connection, SCORES_SQL.format(families=SUBSETS_SQL, join=""), sweep_ids)
 

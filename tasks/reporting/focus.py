@@ -6,13 +6,14 @@ mean those copies: the contract's macros then read one cell's rows and not the s
 `results`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+Row = TypeVar("Row", bound=Mapping[str, Any])
 MACROS_USED = ("results", "lost_samples")
 """What a report needs of a connection; defining the others would take it 50 ms."""
 
@@ -131,3 +132,18 @@ def rows(connection: "DuckDBPyConnection", sql: str, **values: Any) -> list[dict
     cursor = connection.execute(sql, values)
     names = [column[0] for column in cursor.description or []]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def by_key(found: Sequence[Row], key: str) -> dict[Any, list[Row]]:
+    """Rows grouped by a column, in the order in which its values first occur."""
+    groups: dict[Any, list[Row]] = {}
+    for row in found:
+        groups.setdefault(row[key], []).append(row)
+    return groups
+
+
+def rows_by(
+    connection: "DuckDBPyConnection", key: str, sql: str, **values: Any
+) -> dict[Any, list[dict[str, Any]]]:
+    """`rows`, grouped by a column."""
+    return by_key(rows(connection, sql, **values), key)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tutti.tasks.reporting.anatomy import Anatomy, anatomies
 from tutti.tasks.reporting.efficiency import Efficiency, efficiencies
 from tutti.tasks.reporting.failures import Failure, Fault, Transcript, failures, faults, transcripts
-from tutti.tasks.reporting.families import FamilyScore, pooled_family_scores, subset_scores
+from tutti.tasks.reporting.families import FamilyScore, family_scores, subset_scores
 from tutti.tasks.reporting.figures import capacity, plots, timelines
 from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.html import Figures, PageReport, Section, Transcripts, write_page
@@ -97,14 +97,14 @@ def _rows(
     cells = in_order(cells_of(focused, sweep_ids[0])) if sweep_ids else []
     others = [cell for each in sweep_ids[1:] for cell in cells_of(focused, each)]
     pairs = policy_pairs(cells)
-    failed = failures(focused, sweep_ids)
+    failed, scored = failures(focused, sweep_ids), sweep_ids[1:] or sweep_ids
     found = Report(
         page,
         gaps=words.gaps(cells),
         alarms=[*words.alarms(cells), *validity_alarms(focused)],
         cells=cells,
-        scores=pooled_family_scores(focused, sweep_ids[1:] or sweep_ids),
-        subsets=subset_scores(focused, sweep_ids[1:] or sweep_ids),
+        scores=family_scores(focused, *scored),
+        subsets=subset_scores(focused, *scored),
         policies=[*compare_pairs(connection, pairs), *compare_rates(pairs, cells)],
         models=compare_pairs(connection, model_pairs(others), [SCORE]),
         steps=anatomies(focused, without_a_a(cells)),

@@ -20,7 +20,6 @@ from tutti.tasks.reporting.intervals import (
     tail_interval,
 )
 from tutti.tasks.reporting.reached import Reached, client_fault, reached_loads
-from tutti.tasks.reporting.scores.summary_sql import BINS_SQL, CELLS_SQL, LATENCIES_SQL
 from tutti.tasks.reporting.trials import TrialScores, trial_scores
 from tutti.tasks.scoring.statistics import Interval
 
@@ -29,6 +28,21 @@ if TYPE_CHECKING:
 
 A_A = -1  # the repeat of a cell measured once more with the same seeds
 BASELINE = "passthrough"  # what the other policies are judged against
+CELLS_SQL = """
+select r.*, sandbox, reason, reason_code, reason_value, task_set_id, index_id, engine_id
+from results r join cells using (cell_id)
+where r.sweep_id = $sweep order by r.position, cell_id
+"""
+BINS_SQL = f"""
+select cell_id, floor((ended_s - start_s) / (w.end_s - start_s) * {BINS})::bigint as bin,
+       count(*) as n
+from (select cell_id, end_s as ended_s from steps) s join cell_windows w using (cell_id)
+where ended_s >= start_s and ended_s < w.end_s group by all
+"""
+LATENCIES_SQL = """
+select latency_s from steps s join cell_windows w using (cell_id)
+where cell_id = $cell and s.end_s >= w.start_s and s.end_s < w.end_s order by s.end_s
+"""
 
 
 @dataclass(frozen=True)

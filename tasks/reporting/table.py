@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Row = TypeVar("Row")
+Columns = Mapping[str, Callable[[Row], str]]
+"""The function that formats a row, by heading."""
 Texts = Mapping[str, Sequence[str]]
 """The texts of each column, by its heading."""
 
@@ -31,9 +33,7 @@ WIDEST = 16  # of a column of words that is not broken
 HEADER = 10  # of a column's name: what is longer is broken at its spaces
 
 
-def texts(
-    columns: Mapping[str, Callable[[Row], str]], found: Sequence[Row]
-) -> dict[str, list[str]]:
+def texts(columns: Columns[Row], found: Sequence[Row]) -> dict[str, list[str]]:
     """The rows as text, column by column."""
     return {name: [show(row) for row in found] for name, show in columns.items()}
 
@@ -101,7 +101,7 @@ class Table:
 
 
 def tabulate(
-    columns: Mapping[str, Callable[[Row], str]],
+    columns: Columns[Row],
     found: Sequence[Row],
     title: str = "",
     missing: str = "No rows.",

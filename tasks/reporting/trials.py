@@ -7,7 +7,7 @@ In: a connection of `focus`. Out: `TrialScores` rows by cell. The SQL macros `av
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.focus import rows_by
 from tutti.tasks.scoring import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
 
 if TYPE_CHECKING:
@@ -63,14 +63,13 @@ Trial = tuple[str | None, float, float]
 
 def trial_scores(focused: "DuckDBPyConnection") -> dict[str, tuple[TrialScores, ...]]:
     """Scores for k = 1, 2, … by cell; a cell with one trial a task is absent."""
-    tasks: dict[str, list[list[Trial]]] = {}
-    for row in rows(focused, TASKS_SQL):
-        group = list(zip(row["answers"], row["right"], row["scores"], strict=True))
-        tasks.setdefault(row["cell_id"], []).append(group)
-    return {
-        cell_id: tuple(_scores(groups, k) for k in _ks(max(map(len, groups))))
-        for cell_id, groups in tasks.items()
-    }
+    found = {}
+    for cell_id, tasks in rows_by(focused, "cell_id", TASKS_SQL).items():
+        groups = [
+            list(zip(row["answers"], row["right"], row["scores"], strict=True)) for row in tasks
+        ]
+        found[cell_id] = tuple(_scores(groups, k) for k in _ks(max(map(len, groups))))
+    return found
 
 
 def _ks(most: int) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tutti.tasks.reporting import CellSummary, family_scores, summarise
-from tutti.tasks.reporting.families import all_families, pooled_family_scores
+from tutti.tasks.reporting.families import all_families
 from tutti.tasks.reporting.figures.series import HIT_RATIO, RUNNING, rate_series, server_series
 from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.summary import load_points
@@ -116,7 +116,7 @@ def test_family_scores_count_each_attempt_once(connection: DuckDBPyConnection) -
 
 def test_models_stand_in_the_order_of_their_sweeps(connection: DuckDBPyConnection) -> None:
     for sweeps, place in ((["load", "models"], 0), (["models", "load"], 2)):
-        models = dict.fromkeys(s.model for s in pooled_family_scores(connection, sweeps))
+        models = dict.fromkeys(s.model for s in family_scores(connection, *sweeps))
         assert list(models).index("pocket") == place
 
 

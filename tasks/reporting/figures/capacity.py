@@ -12,11 +12,14 @@ from tutti.tasks.reporting.efficiency import Efficiency, place
 from tutti.tasks.reporting.figures.drawing import (
     INK,
     Plot,
+    arms,
     drawing,
     keep_whole,
     legend_above,
     legend_height,
+    load_axis,
     percent,
+    with_grid,
 )
 from tutti.tasks.reporting.figures.plots import (
     PAGE_IN,
@@ -78,10 +81,9 @@ def reached_plot(cells: Sequence[CellSummary]) -> Plot:
                     label=label,
                 )
             ax.set(title=name, xlabel="sessions asked for")
-            _load_axis(ax, loads)
+            load_axis(ax, loads)
             ax.set_ylim(bottom=0)
-            ax.grid(axis="y")
-            ax.set_axisbelow(True)
+            with_grid(ax, "y")
             keep_whole(ax)
         axes[0].set_ylabel("at once")
         axes[0].legend(fontsize=8, loc="upper left")
@@ -146,13 +148,6 @@ def pareto_plot(found: Sequence[Efficiency], cells: Sequence[CellSummary]) -> Pl
     return Plot("pareto", title, caption, figure)
 
 
-def _load_axis(ax: "Axes", loads: Sequence[int]) -> None:
-    ax.set_xscale("log", base=2)
-    ax.set_xlim(loads[0] / 1.5, loads[-1] * 1.5)
-    ax.set_xticks(loads, [str(load) for load in loads])
-    ax.minorticks_off()
-
-
 def _front(
     ax: "Axes", placed: Sequence[tuple[Efficiency, Point]], cells: Sequence[CellSummary]
 ) -> None:
@@ -166,8 +161,8 @@ def _front(
         ax.errorbar(
             point.cost,
             point.accuracy,
-            xerr=_arms(point.cost, point.cost_low, point.cost_high),
-            yerr=_arms(point.accuracy, point.accuracy_low, point.accuracy_high),
+            xerr=_bar(point.cost, point.cost_low, point.cost_high),
+            yerr=_bar(point.accuracy, point.accuracy_low, point.accuracy_high),
             color=style["color"],
             marker=style["marker"],
             fillstyle="none" if off else "full",
@@ -196,8 +191,7 @@ def _front(
     ends += [point.accuracy for _, point in placed]
     ax.set_ylim(max(0.0, min(ends) - 0.05), min(1.005, max(ends) + 0.05))
     ax.yaxis.set_major_formatter(percent())
-    ax.grid(axis="both")
-    ax.set_axisbelow(True)
+    with_grid(ax, "both")
     keep_whole(ax)
 
 
@@ -211,6 +205,5 @@ def _loads_at(placed: Sequence[tuple[Efficiency, Point]]) -> dict[tuple[float, f
     return {where: ", ".join(map(str, sorted(loads))) for where, loads in found.values()}
 
 
-def _arms(value: float, low: float | None, high: float | None) -> list[list[float]] | None:
-    """Lengths of the bars below and above; None where an end is not known."""
-    return None if low is None or high is None else [[value - low], [high - value]]
+def _bar(value: float, low: float | None, high: float | None) -> list[list[float]] | None:
+    return None if low is None or high is None else arms(value, (low, high))

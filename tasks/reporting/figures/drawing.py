@@ -8,10 +8,12 @@ on dark. matplotlib is imported only when something is drawn.
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from tutti.tasks.scoring.statistics import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -166,6 +168,25 @@ def keep_whole(ax: "Axes") -> None:
     """Show marks and bars at the ends of the axes whole: a mark at 0 or at 100 % is not halved."""
     for artist in (*ax.lines, *ax.collections):
         artist.set_clip_on(False)
+
+
+def with_grid(ax: "Axes", axis: Literal["both", "x", "y"]) -> None:
+    """Draw the grid of an axis below the data."""
+    ax.grid(axis=axis)
+    ax.set_axisbelow(True)
+
+
+def load_axis(ax: "Axes", loads: Sequence[int]) -> None:
+    """A logarithmic axis of sessions at once, with a tick a load."""
+    ax.set_xscale("log", base=2)
+    ax.set_xlim(loads[0] / 1.5, loads[-1] * 1.5)
+    ax.set_xticks(loads, [str(load) for load in loads])
+    ax.minorticks_off()
+
+
+def arms(value: float, interval: Interval) -> list[list[float]]:
+    """Lengths of an error bar below and above a value."""
+    return [[max(0.0, value - interval[0])], [max(0.0, interval[1] - value)]]
 
 
 def log_seconds(ax: "Axes") -> None:

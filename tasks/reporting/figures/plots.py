@@ -15,13 +15,16 @@ from tutti.tasks.reporting.figures.drawing import (
     INK,
     OTHERS,
     Plot,
+    arms,
     drawing,
     keep_whole,
     legend_above,
     legend_height,
+    load_axis,
     log_seconds,
     percent,
     policy_styles,
+    with_grid,
 )
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.intervals import band_half_width
@@ -199,8 +202,7 @@ def family_plot(scores: Sequence[FamilyScore]) -> Plot:
         ax.set(yticks=range(len(families)), yticklabels=families, xlim=(0, 1), xlabel="accuracy")
         ax.set_ylim(len(families) - 0.5, -0.5)
         ax.xaxis.set_major_formatter(percent())
-        ax.grid(axis="x")
-        ax.set_axisbelow(True)
+        with_grid(ax, "x")
         keep_whole(ax)
         legend_above(figure, ax, 2)
     return Plot("families", title, caption, figure)
@@ -280,18 +282,13 @@ def load_plot(measure: Measure, points: Sequence[LoadPoint], cells: Sequence[Cel
             shift = 2 ** (0.09 * (i - (len(styles) - 1) / 2))  # bars side by side, not on another
             n = ", ".join(count(measure.n(point)) for point in mine)
             _load_line(ax, measure, mine, shift, dict(style) | {"label": f"{name} (n = {n})"})
-        loads = sorted({point.concurrency for point in points})
-        ax.set_xscale("log", base=2)
-        ax.set_xlim(loads[0] / 1.5, loads[-1] * 1.5)
-        ax.set_xticks(loads, [str(load) for load in loads])
-        ax.minorticks_off()
+        load_axis(ax, sorted({point.concurrency for point in points}))
         ax.set(xlabel="sessions at once", ylabel=measure.label)
         ax.set_ylim(bottom=0)
         if measure.is_share:
             ax.set_ylim(0, 1.02)
             ax.yaxis.set_major_formatter(percent())
-        ax.grid(axis="y")
-        ax.set_axisbelow(True)
+        with_grid(ax, "y")
         keep_whole(ax)
         legend_above(figure, ax, columns)
     return Plot(plot.name, plot.title, plot.caption, figure)
@@ -308,8 +305,8 @@ def _load_line(
         if interval is None:
             ax.plot(at, value, marker="o", markersize=9, fillstyle="none", color=style["color"])
         else:
-            spread = [[max(0.0, value - interval[0])], [max(0.0, interval[1] - value)]]
-            ax.errorbar(at, value, yerr=spread, color=style["color"], capsize=3, linewidth=1.4)
+            bar = {"color": style["color"], "capsize": 3, "linewidth": 1.4}
+            ax.errorbar(at, value, yerr=arms(value, interval), **bar)
 
 
 def _ecdf(ax: "Axes", curve: Mapping[str, Any], name: str, style: Style) -> None:
@@ -321,8 +318,7 @@ def _ecdf(ax: "Axes", curve: Mapping[str, Any], name: str, style: Style) -> None
         x, shares, where="post", linewidth=1.4, label=f"{name} (n = {count(curve['n'])})", **line
     )
     ax.fill_between(x, low, high, step="post", color=style["color"], alpha=0.13, linewidth=0)
-    ax.grid(axis="both")
-    ax.set_axisbelow(True)
+    with_grid(ax, "both")
 
 
 def _bar(ax: "Axes", score: FamilyScore, y: float, thick: float, tone: str) -> None:

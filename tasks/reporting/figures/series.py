@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tutti.tasks.reporting.focus import rows
+from tutti.tasks.reporting.focus import rows, rows_by
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -76,16 +76,13 @@ class Series:
 
 def server_series(focused: "DuckDBPyConnection", cell_id: str) -> list[Series]:
     """One series an engine; empty when the cell has no calls (no time zero) or no samples."""
-    by_engine: dict[str | None, list[dict[str, float]]] = {}
-    for row in rows(focused, SERIES_SQL, cell=cell_id):
-        by_engine.setdefault(row["engine_id"], []).append(row)
     return [
         Series(
             [row["second"] for row in found],
             {key: [row[key] for row in found] for key in (KV_USE, RUNNING, WAITING, HIT_RATIO)},
             sum(int(row["samples"]) for row in found),
         )
-        for found in by_engine.values()
+        for found in rows_by(focused, "engine_id", SERIES_SQL, cell=cell_id).values()
     ]
 
 

@@ -16,6 +16,7 @@ from tutti.tasks.reporting.figures.drawing import (
     legend_above,
     percent,
     policy_styles,
+    with_grid,
 )
 from tutti.tasks.reporting.figures.drawing import PARTS as PART_COLOURS
 from tutti.tasks.reporting.figures.plots import (
@@ -113,8 +114,7 @@ def anatomy_plot(found: Sequence[Anatomy], cells: Sequence[CellSummary]) -> Plot
         ax.set_xlim(0, 1.12 * most)
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(len(ordered) - 0.5, -0.5)
-        ax.grid(axis="x")
-        ax.set_axisbelow(True)
+        with_grid(ax, "x")
         legend_above(figure, ax, min(len(present), 6))
     return Plot("anatomy", title, caption, figure)
 
@@ -187,8 +187,7 @@ def _scale(grid: Any, panels: Sequence[tuple[str, Any]]) -> None:
 
 def _shade(ax: "Axes", cell: CellSummary, named: bool) -> None:
     """The window in a tint under the lines; above the first panel the phases' names, where wide."""
-    ax.grid(axis="y")
-    ax.set_axisbelow(True)
+    with_grid(ax, "y")
     if cell.window_start_s is None or cell.window_end_s is None or cell.last_s is None:
         return
     start_s, end_s, last_s = cell.window_start_s, cell.window_end_s, cell.last_s

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.focus import rows
-from tutti.tasks.reporting.scores.plans import plan_measures
+from tutti.tasks.reporting.focus import by_key, rows_by
+from tutti.tasks.reporting.scores.plans import NamedFigure, plan_measures
 from tutti.tasks.scoring import calibration_error, f1_of_attempted, right_of_attempted
 from tutti.tasks.scoring.statistics import Ratio, mean_interval
 
@@ -73,86 +73,79 @@ class NamedMetric:
 
 def named_metrics(focused: "DuckDBPyConnection") -> list[NamedMetric]:
     """By cell, in the order of the declaration; empty where nothing is declared."""
-    by_cell: dict[str, list[Row]] = {}
-    for row in rows(focused, ROWS_SQL):
-        by_cell.setdefault(row["cell_id"], []).append(row)
-    found: list[NamedMetric] = []
-    for cell_id, some in by_cell.items():
-        for name in some[0]["metrics"] or []:
-            found += METRICS[name](cell_id, some) if name in METRICS else []
-        for part in some[0]["parts"] or []:
-            found += _part(cell_id, part, some)
+    return [
+        metric
+        for cell_id, some in rows_by(focused, "cell_id", ROWS_SQL).items()
+        for metric in _of_cell(cell_id, some)
+    ]
+
+
+def _of_cell(cell_id: str, some: Sequence[Row]) -> list[NamedMetric]:
+    found = []
+    for name in some[0]["metrics"] or []:
+        column, measure = METRICS.get(name, (None, None))
+        known = [row for row in some if column and row[column] is not None]
+        if measure and known:
+            counts = (len(known), len(some) - len(known), True)
+            found += [NamedMetric(cell_id, *each, *counts) for each in measure(known)]
+    for part in some[0]["parts"] or []:
+        found += _part(cell_id, part, some)
     return found
 
 
-def _attempted(cell_id: str, some: Sequence[Row]) -> list[NamedMetric]:
-    known = [row for row in some if row["verdict"] is not None]
-    if not known:
-        return []
+def _attempted(known: Sequence[Row]) -> list[NamedFigure]:
+    tasks = by_key(known, "task_id").values()
     counts = [
         (
             sum(row["is_right"] for row in task),
             sum(row["verdict"] != NOT_ATTEMPTED for row in task),
             len(task),
         )
-        for task in _by_task(known)
+        for task in tasks
     ]
     silent = mean_interval(
-        [[float(row["verdict"] == NOT_ATTEMPTED) for row in task] for task in _by_task(known)]
+        [[float(row["verdict"] == NOT_ATTEMPTED) for row in task] for task in tasks]
     )
-    left = len(some) - len(known)
-    ratios = {"F1": f1_of_attempted(counts), "right of attempted": right_of_attempted(counts)}
     return [
-        *(_ratio(cell_id, name, each, len(known), left) for name, each in ratios.items()),
-        NamedMetric(cell_id, "not attempted", *silent[:3], len(known), left, True),
+        _within("F1", f1_of_attempted(counts)),
+        _within("right of attempted", right_of_attempted(counts)),
+        NamedFigure("not attempted", *silent[:3]),
     ]
 
 
-def _ratio(cell_id: str, name: str, found: Ratio, n: int, left: int) -> NamedMetric:
+def _within(name: str, found: Ratio) -> NamedFigure:
     low = None if found.low is None else max(0.0, found.low)
     high = None if found.high is None else min(1.0, found.high)
-    return NamedMetric(cell_id, name, found.value, low, high, n, left, True)
+    return NamedFigure(name, found.value, low, high)
 
 
-def _calibration(cell_id: str, some: Sequence[Row]) -> list[NamedMetric]:
-    known = [row for row in some if row["confidence"] is not None]
-    if not known:
-        return []
+def _calibration(known: Sequence[Row]) -> list[NamedFigure]:
     stated = [min(MOST_CONFIDENT, max(0.0, row["confidence"])) / MOST_CONFIDENT for row in known]
     found = calibration_error(stated, [row["is_right"] for row in known])
-    left = len(some) - len(known)
     return [
-        NamedMetric(cell_id, name, value, None, None, len(known), left, True)
-        for name, value in (
-            ("calibration error, official", found.official),
-            ("calibration error, whole", found.whole),
-        )
+        NamedFigure("calibration error, official", found.official),
+        NamedFigure("calibration error, whole", found.whole),
     ]
 
 
-def _plans(cell_id: str, some: Sequence[Row]) -> list[NamedMetric]:
-    known = [row for row in some if row["plan_figures"] is not None]
-    if not known:
-        return []
-    tasks = [[json.loads(row["plan_figures"]) for row in task] for task in _by_task(known)]
-    left = len(some) - len(known)
-    return [
-        NamedMetric(cell_id, *measure, len(known), left, True) for measure in plan_measures(tasks)
-    ]
+def _plans(known: Sequence[Row]) -> list[NamedFigure]:
+    tasks = by_key(known, "task_id").values()
+    return plan_measures([[json.loads(row["plan_figures"]) for row in task] for task in tasks])
 
 
-METRICS: Mapping[str, Callable[[str, Sequence[Row]], list[NamedMetric]]] = {
-    ATTEMPTED: _attempted,
-    CALIBRATION: _calibration,
-    PLANS: _plans,
+METRICS: Mapping[str, tuple[str, Callable[[Sequence[Row]], list[NamedFigure]]]] = {
+    ATTEMPTED: ("verdict", _attempted),
+    CALIBRATION: ("confidence", _calibration),
+    PLANS: ("plan_figures", _plans),
 }
+"""The column that an attempt must have, and the figures of those that have it."""
 
 
 def _part(cell_id: str, part: str, some: Sequence[Row]) -> list[NamedMetric]:
     """The mean rating of the criterion whose text begins with the part's name."""
     groups: list[list[float]] = []
     ends = (0.0, 1.0)
-    for task in _by_task(some):
+    for task in by_key(some, "task_id").values():
         found = [each for row in task if (each := _rating(row, part)) is not None]
         if found:
             groups.append([(value - low) / (high - low) for value, low, high in found])
@@ -174,10 +167,3 @@ def _rating(row: Row, part: str) -> tuple[float, float, float] | None:
             low, high = (float(each) for each in ends.strip("[]").split(","))
             return float(rating), low, high
     return None
-
-
-def _by_task(some: Sequence[Row]) -> list[list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in some:
-        found.setdefault(row["task_id"], []).append(row)
-    return list(found.values())

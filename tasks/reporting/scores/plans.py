@@ -26,7 +26,7 @@ MEANS = {
 Figures = Mapping[str, Any]
 
 
-class PlanMeasure(NamedTuple):
+class NamedFigure(NamedTuple):
     """One figure, 0 to 1; its interval's ends are None where it has none."""
 
     name: str
@@ -35,18 +35,18 @@ class PlanMeasure(NamedTuple):
     high: float | None = None
 
 
-def plan_measures(tasks: Sequence[Sequence[Figures]]) -> list[PlanMeasure]:
+def plan_measures(tasks: Sequence[Sequence[Figures]]) -> list[NamedFigure]:
     """Every figure of plans, grouped by task. ValueError for no tasks."""
     plans = [plan for task in tasks for plan in task]
-    found = [PlanMeasure("tool F1", tool_f1(plans))]
+    found = [NamedFigure("tool F1", tool_f1(plans))]
     for name, kind in OF_LABELS.items():
         right, both = _sums(tasks, kind)
         value, low, high, _ = ratio_of_sums([2 * each for each in right], both)
         low, high = (None if x is None else min(1.0, max(0.0, x)) for x in (low, high))
-        found.append(PlanMeasure(name, value, low, high))
+        found.append(NamedFigure(name, value, low, high))
     for name, kind in MEANS.items():
         values = [[float(plan[kind]) for plan in task] for task in tasks]
-        found.append(PlanMeasure(name, *mean_interval(values)[:3]))
+        found.append(NamedFigure(name, *mean_interval(values)[:3]))
     return found
 
 

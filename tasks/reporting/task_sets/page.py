@@ -4,14 +4,14 @@ In: a store's connection and a task set's id. Out: `index.html` in a folder, sel
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.errors import UsageError
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.html import PageReport, Quote, Section, write_page
-from tutti.tasks.reporting.table import tabulate
+from tutti.tasks.reporting.table import Columns, tabulate
 from tutti.tasks.reporting.task_sets.rates import pass_rates
 from tutti.tasks.reporting.text.numbers import count, share
 from tutti.tasks.synthesis import GATES_SQL
@@ -71,23 +71,22 @@ GATES_NOTE = (
     "A task that a gate drops is not shown to the gates after it. `gate_verdicts` has a row for "
     "each; `measured` is the median of what a gate compared with its threshold."
 )
-Columns = Mapping[str, Callable[[Any], str]]
 
 
-GATES: Columns = {
+GATES: Columns[Any] = {
     "gate": lambda row: str(row["gate"]),
     "shown": lambda row: count(row["shown"]),
     "dropped": lambda row: count(row["dropped"]),
     "share": lambda row: share(row["dropped"] / row["shown"]),
     "measured": lambda row: "" if row["measured"] is None else f"{row['measured']:.3g}",
 }
-SPLITS: Columns = {
+SPLITS: Columns[Any] = {
     "template": lambda row: str(row["template"]),
     "train": lambda row: count(row["train"]),
     "validation": lambda row: count(row["validation"]),
     "test": lambda row: count(row["test"]),
 }
-KNOBS: Columns = {
+KNOBS: Columns[Any] = {
     "knob": lambda row: str(row["knob"]),
     "value": lambda row: str(row["value"]),
     "tasks": lambda row: count(row["tasks"]),

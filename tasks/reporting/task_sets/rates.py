@@ -4,12 +4,12 @@ In: rows of tasks with their attempts' outcomes. Out: sections, none where nothi
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tutti.tasks.reporting.html import Section
-from tutti.tasks.reporting.table import tabulate
+from tutti.tasks.reporting.table import Columns, tabulate
 from tutti.tasks.reporting.text.numbers import count, share
 from tutti.tasks.scoring.statistics import mean_interval
 
@@ -54,7 +54,7 @@ def _rate(skill: str, rows: Sequence[Mapping[str, Any]]) -> SkillRate:
     return SkillRate(skill, len(rows), len(groups), attempts, found.value, found.low, found.high)
 
 
-SKILL_COLUMNS: Mapping[str, Callable[[Any], str]] = {
+SKILL_COLUMNS: Columns[Any] = {
     "skill": lambda rate: str(rate.skill),
     "tasks": lambda rate: count(rate.tasks),
     "measured": lambda rate: count(rate.measured),
@@ -64,7 +64,7 @@ SKILL_COLUMNS: Mapping[str, Callable[[Any], str]] = {
         "" if rate.low is None or rate.high is None else f"{share(rate.low)} to {share(rate.high)}"
     ),
 }
-LEVEL_COLUMNS: Mapping[str, Callable[[Any], str]] = {
+LEVEL_COLUMNS: Columns[Any] = {
     "level": lambda row: str(row[0]),
     "tasks": lambda row: count(row[1]),
 }

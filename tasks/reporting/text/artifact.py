@@ -4,19 +4,17 @@ In: a `Report`, and the address of its page. Out: what it found in words, a tabl
 fits a screen, and below it the table with all columns.
 """
 
-from collections.abc import Callable, Mapping
-
 from tutti.storage.catalog import FINISHED
 from tutti.tasks.reporting.page import Report
 from tutti.tasks.reporting.summary import CellSummary, in_order
-from tutti.tasks.reporting.table import Table, markdown_text, tabulate
+from tutti.tasks.reporting.table import Columns, Table, markdown_text, tabulate
 from tutti.tasks.reporting.text.columns import OUTCOME, identity, renamed
 from tutti.tasks.reporting.text.headline import headlines
 from tutti.tasks.reporting.text.numbers import ACCURACY
 from tutti.tasks.reporting.text.terminal import markdown_table
 
 IDENTITY_WORDS = {"at once": "sessions at once"}
-FIGURES: Mapping[str, Callable[[CellSummary], str]] = {
+FIGURES: Columns[CellSummary] = {
     "samples": OUTCOME["n"],
     "correct": OUTCOME["accuracy"],
     "95 % interval": OUTCOME["95 %, acc."],

@@ -16,7 +16,7 @@ from tutti.tasks.reporting.noise import Noise
 from tutti.tasks.reporting.paired import COST, RATE, SCORE, SetupComparison
 from tutti.tasks.reporting.scores.named import NamedMetric
 from tutti.tasks.reporting.summary import A_A, UNKNOWN_LOAD, CellSummary
-from tutti.tasks.reporting.table import Row, Table, tabulate, texts
+from tutti.tasks.reporting.table import Columns, Row, Table, tabulate, texts
 from tutti.tasks.reporting.text.notes import TRIALS_NOTE
 from tutti.tasks.reporting.text.numbers import (
     ABSENT,
@@ -36,7 +36,7 @@ from tutti.tasks.reporting.text.numbers import (
 )
 from tutti.tasks.reporting.trials import TrialScores
 
-CellColumns = Mapping[str, Callable[[CellSummary], str]]
+CellColumns = Columns[CellSummary]
 
 
 def window(cell: CellSummary) -> str:
@@ -120,7 +120,7 @@ ORIGIN: CellColumns = {
     "engine": lambda c: c.engine_id or ABSENT,
     "cell": lambda c: c.cell_id,
 }
-EFFICIENCY: Mapping[str, Callable[[Efficiency], str]] = {
+EFFICIENCY: Columns[Efficiency] = {
     "solved": lambda e: count(e.solved),
     "front": lambda e: e.standing,
     "solved an engine hour": lambda e: number(e.goodput.value, 0),
@@ -133,7 +133,7 @@ EFFICIENCY: Mapping[str, Callable[[Efficiency], str]] = {
     "95 %, working s": lambda e: _ends(e.working_s, seconds),
     "s an attempt": lambda e: seconds(e.seconds.value),
 }
-NOISE: Mapping[str, Callable[[Noise], str]] = {
+NOISE: Columns[Noise] = {
     "measured twice": lambda n: n.kind,
     "pairs": lambda n: count(n.pairs),
     "steps/min, typical": lambda n: _times(n.times),
@@ -141,7 +141,7 @@ NOISE: Mapping[str, Callable[[Noise], str]] = {
     "points, typical": lambda n: _points(n.points),
     "points, most": lambda n: _points(n.most_points),
 }
-FAMILIES: Mapping[str, Callable[[FamilyScore], str]] = {
+FAMILIES: Columns[FamilyScore] = {
     "family": lambda s: s.family,
     "model": lambda s: s.model,
     "n": lambda s: count(s.n),
@@ -151,7 +151,7 @@ FAMILIES: Mapping[str, Callable[[FamilyScore], str]] = {
 }
 MESSAGE_CHARACTERS = 120
 NO_FAILURES = "No attempt failed or was wrong."
-FAILURES: Mapping[str, Callable[[Failure], str]] = {
+FAILURES: Columns[Failure] = {
     "side": lambda f: f.side,
     "status": lambda f: f.status,
     "stop reason": lambda f: f.stop_reason,
@@ -162,7 +162,7 @@ FAILURES: Mapping[str, Callable[[Failure], str]] = {
     "n": lambda f: count(f.n),
     "cells": lambda f: count(f.cells),
 }
-FAULTS: Mapping[str, Callable[[Fault], str]] = {
+FAULTS: Columns[Fault] = {
     "what": lambda f: f.kind,
     "role or tool": lambda f: f.name,
     "status": lambda f: f.status,
@@ -171,7 +171,7 @@ FAULTS: Mapping[str, Callable[[Fault], str]] = {
     "of": lambda f: count(f.of_all),
     "share": lambda f: share(f.n / f.of_all),
 }
-COMPARISONS: Mapping[str, Callable[[SetupComparison], str]] = {
+COMPARISONS: Columns[SetupComparison] = {
     "where": lambda c: c.where,
     "judged": lambda c: c.name_b,
     "against": lambda c: c.name_a,
@@ -185,7 +185,7 @@ COMPARISONS: Mapping[str, Callable[[SetupComparison], str]] = {
     "p (Holm)": lambda c: p_value(c.p),
     "verdict": lambda c: c.verdict,
 }
-METRICS: Mapping[str, Callable[[NamedMetric], str]] = {
+METRICS: Columns[NamedMetric] = {
     "measure": lambda m: m.name,
     "n": lambda m: count(m.n),
     "value": lambda m: share(m.value) if m.is_share else number(m.value, 2),
@@ -214,9 +214,7 @@ def score_name(measures: Iterable[str]) -> str:
     return MEAN_SCORE if len(named) == 1 else "score"
 
 
-def renamed(
-    columns: Mapping[str, Callable[[Row], str]], names: Mapping[str, str]
-) -> dict[str, Callable[[Row], str]]:
+def renamed(columns: Columns[Row], names: Mapping[str, str]) -> dict[str, Callable[[Row], str]]:
     """The columns, some of them under other headings."""
     return {names.get(name, name): show for name, show in columns.items()}
 
@@ -255,13 +253,13 @@ def _at_k(k: int, value_of: Callable[[TrialScores], float]) -> Callable[[CellSum
     return lambda cell: share(next((value_of(t) for t in cell.trials if t.k == k), None))
 
 
-def efficiency(found: Sequence[Efficiency]) -> Mapping[str, Callable[[Efficiency], str]]:
+def efficiency(found: Sequence[Efficiency]) -> Columns[Efficiency]:
     """`EFFICIENCY`; without the front where all rows, or none, are on it: that tells nothing."""
     alike = len({each.standing for each in found}) < 2
     return {name: show for name, show in EFFICIENCY.items() if name != "front" or not alike}
 
 
-def families(found: Sequence[FamilyScore]) -> Mapping[str, Callable[[FamilyScore], str]]:
+def families(found: Sequence[FamilyScore]) -> Columns[FamilyScore]:
     """`FAMILIES`, with the score named by what the benchmarks report."""
     return renamed(FAMILIES, {ACCURACY: score_name(each.measure for each in found)})
 

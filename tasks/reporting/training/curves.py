@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tutti.tasks.progress import LiveView
 from tutti.tasks.reporting.figures.drawing import (
     INK,
     OTHERS,
@@ -17,6 +18,8 @@ from tutti.tasks.reporting.figures.drawing import (
     keep_whole,
     legend_above,
     percent,
+    png,
+    with_grid,
 )
 
 if TYPE_CHECKING:
@@ -80,6 +83,19 @@ CURVES = (
 )  # fmt: skip
 LIVE = ("loss", "reward", "entropy")
 """What is looked at while it runs."""
+LAST = 15  # steps in the table of a training that runs
+SHOWN = (
+    "step",
+    "loss",
+    "held_out_loss",
+    "reward",
+    "entropy",
+    "dead_group_share",
+    "clip_share",
+    "gradient_norm",
+    "learning_rate",
+    "tokens_per_s",
+)
 
 
 def curve_plots(steps: Sequence[Row]) -> list[Plot]:
@@ -102,6 +118,17 @@ def live_plot(steps: Sequence[Row]) -> Plot:
     return Plot("training", "Training", "", figure)
 
 
+def live_view(steps: Sequence[Mapping[str, Any]]) -> LiveView | None:
+    """The steps so far, by the names of `train_steps`, for `live_artifacts`; None before any."""
+    known = list(steps)  # it grows meanwhile
+    if not known:
+        return None
+    last = known[-LAST:]
+    columns = [name for name in SHOWN if any(row.get(name) is not None for row in last)]
+    table = [{name: _short(row.get(name)) for name in columns} for row in reversed(last)]
+    return LiveView(table, png(live_plot(known)))
+
+
 def held_out_plot(scores: Sequence[tuple[int, Row]]) -> Plot:
     """Accuracy on held-out tasks after so many steps."""
     title = "Held-out tasks"
@@ -118,8 +145,7 @@ def held_out_plot(scores: Sequence[tuple[int, Row]]) -> Plot:
         ax.errorbar(at, values, [low, high], fmt="o-", capsize=3, label=label, **_first())
         ax.set(xlabel="steps", ylabel="accuracy", ylim=(0, 1.02), xticks=at)
         ax.yaxis.set_major_formatter(percent())
-        ax.grid(axis="y")
-        ax.set_axisbelow(True)
+        with_grid(ax, "y")
         legend_above(figure, ax, 1)
     return Plot("held-out", title, caption, figure)
 
@@ -165,8 +191,7 @@ def _draw(ax: "Axes", curve: Curve, steps: Sequence[Row]) -> None:
         ax.yaxis.set_major_formatter(
             (lambda value, _: f"{value * 100:.2g} %") if small else percent()
         )
-    ax.grid(axis="y")
-    ax.set_axisbelow(True)
+    with_grid(ax, "y")
     keep_whole(ax)
 
 
@@ -176,3 +201,9 @@ def _has_values(columns: Sequence[str] | Mapping[str, str], steps: Sequence[Row]
 
 def _first() -> dict[str, Any]:
     return {"color": STYLES[0]["color"], "ecolor": INK, "markersize": 5, "linewidth": 1.5}
+
+
+def _short(value: Any) -> Any:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else value

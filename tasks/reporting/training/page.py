@@ -5,7 +5,7 @@ on request its figures as files. Reads tables and cards only.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import yaml
 from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.html import Figures, PageReport, Part, Quote, Section, write_page
 from tutti.tasks.reporting.summary import CellSummary, cells_of
-from tutti.tasks.reporting.table import Table, tabulate
+from tutti.tasks.reporting.table import Columns, Table, tabulate
 from tutti.tasks.reporting.text.columns import trials
 from tutti.tasks.reporting.text.numbers import count, p_value, share, span
 from tutti.tasks.reporting.training import words
@@ -25,7 +25,6 @@ from tutti.tasks.reporting.training.record import Training, training_of
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-Columns = Mapping[str, Callable[[Any], str]]
 
 HELD_OUT_NOTE = (
     "Accuracy over attempts that count (ok, limit, model_error), with Wilson's interval: several "
@@ -41,13 +40,13 @@ SHOWN = 60
 """Neighbours in the lineage; `tutti lineage` shows all."""
 
 
-SCORES: Columns = {
+SCORES: Columns[Any] = {
     "after step": lambda row: str(row[0]),
     "n": lambda row: count(row[1]["n"]),
     "accuracy": lambda row: share(row[1]["accuracy"]),
     "95 %": lambda row: span(share, *row[1]["wilson_95"]),
 }
-PAIRED: Columns = {
+PAIRED: Columns[Any] = {
     "difference": lambda row: f"{100 * row['difference']:+.1f} points",
     "95 %": lambda row: f"{100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f}",
     "tasks": lambda row: count(row["n"]),
@@ -56,9 +55,9 @@ PAIRED: Columns = {
     "verdict": lambda row: str(row["verdict"]),
     "why": lambda row: str(row["reason"]),
 }
-REASONS: Columns = {"why": lambda row: str(row[0]), "n": lambda row: count(row[1])}
-FACTS: Columns = {"field": lambda fact: fact[0], "what": lambda fact: _text(fact[1])}
-LINEAGE: Columns = {
+REASONS: Columns[Any] = {"why": lambda row: str(row[0]), "n": lambda row: count(row[1])}
+FACTS: Columns[Any] = {"field": lambda fact: fact[0], "what": lambda fact: _text(fact[1])}
+LINEAGE: Columns[Any] = {
     "where": lambda row: "made from" if row["away"] < 0 else "made of it",
     "generations": lambda row: str(abs(row["away"])),
     "what": lambda row: str(row["artifact_id"]),

@@ -233,7 +233,7 @@ def test_scores_by_subset(tmp_path: Path) -> None:
             },
         )
     with closing(storage.connect(home)) as connection:
-        found = {each.family: each for each in subset_scores(connection, ["s"])}
+        found = {each.family: each for each in subset_scores(connection, "s")}
     assert {name: (each.n, each.accuracy) for name, each in found.items()} == {
         "sotopia-5": (2, 0.75),
         "sotopia-algebra": (1, 0.0),

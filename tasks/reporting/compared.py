@@ -78,7 +78,10 @@ def build_comparison(
     named = {A: sweeps.baseline, B: sweeps.judged}
     with focus(connection, sweeps.ids) as focused:
         cells_a, cells_b = (in_order(cells_of(focused, each)) for each in sweeps.ids)
-        failed = {side: _failures(focused, side, each) for side, each in named.items()}
+        failed = {
+            side: [replace(found, side=side) for found in failures(focused, [each])]
+            for side, each in named.items()
+        }
         shown = _transcripts(focused, failed)
         specs = {side: _spec(focused, each) for side, each in named.items()}
     pairs, unmatched = match(cells_a, cells_b)
@@ -172,10 +175,6 @@ DIFFERS: Columns[Differing] = {
 POINTS = ("where", "figure", "n", "left out", A, B, "change", "95 %", "p (Holm)", "verdict")
 """Of `COMPARISONS`, where all rows judge B against A."""
 CHANGE_NOTE = "change: from A to B; the verdict is B's."
-
-
-def _failures(focused: "DuckDBPyConnection", side: str, sweep_id: str) -> list[Failure]:
-    return [replace(each, side=side) for each in failures(focused, [sweep_id])]
 
 
 def _transcripts(

@@ -28,7 +28,7 @@ PARTLY = "partly right"
 
 FAILURES_SQL = f"""
 with failed as (
-    select a.*,
+    select a.*, (coalesce(epoch_us(a.ended_at), 0), a.attempt_id) as ended,
            case when a.status != 'ok' and (a.status != 'scorer_error' or c.attempt_id is null)
                 then coalesce(a.error_type, '')
                 when measure = '{MEAN_SCORE}' and c.headline_score > 0 then '{PARTLY}'
@@ -39,9 +39,8 @@ with failed as (
              or a.status = 'scorer_error' and c.attempt_id is null)
 )
 select status, coalesce(stop_reason, '') as stop_reason, error,
-       arg_max(error_message, coalesce(epoch_us(ended_at), 0)) as message, count(*) as n,
-       count(distinct cell_id) as cells,
-       arg_max(attempt_id, coalesce(epoch_us(ended_at), 0), {EXAMPLES}) as examples
+       arg_max(error_message, ended) as message, count(*) as n, count(distinct cell_id) as cells,
+       arg_max(attempt_id, ended, {EXAMPLES}) as examples
 from failed group by status, coalesce(stop_reason, ''), error
 order by any_value(status = 'ok'), n desc, failed.status, stop_reason, error
 """

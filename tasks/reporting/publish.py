@@ -31,7 +31,7 @@ from tutti.tasks.reporting import (
     terminal_summary,
 )
 from tutti.tasks.reporting.focus import MACROS_USED
-from tutti.tasks.reporting.html import PageReport, Written
+from tutti.tasks.reporting.html import PageReport
 from tutti.tasks.reporting.task_sets.page import build_task_set_report
 from tutti.tasks.runs import code_version, describe_machine
 from tutti.tasks.serving import known_cache
@@ -89,7 +89,7 @@ async def publish_training(
     build = partial(
         build_training_report, checkpoint_id=checkpoint_id, out=out, files=files.figures
     )
-    report = await _write(log, catalog, build)
+    report: TrainingReport = await write_report(log, build, catalog)
     await _show(report, catalog, Console(), "The training's page", "What the training came to")
     return report
 
@@ -108,7 +108,7 @@ async def publish_task_set(
     """Write the page of a task set; in a flow run leave a link to it. Raises UsageError."""
     folder = out or _folder(catalog, task_set_id)
     build = partial(build_task_set_report, task_set_id=task_set_id, out=folder)
-    report = await _write(log, catalog, build)
+    report: PageReport = await write_report(log, build, catalog)
     await _show(report, catalog, log.console, "The set's page", "What was made")
     return report
 
@@ -126,7 +126,7 @@ async def _publish(
         return build(connection, notes=facts, files=files or in_flow)
 
     in_flow = in_flow_run()
-    report = await _write(log, catalog, build_with_facts)
+    report: Report = await write_report(log, build_with_facts, catalog)
     terminal_summary(report, Console())
     address = page_address(report.page, catalog.home.artifacts)
     await leave_page(results_page(report, address), "results", "Results, and the report's page")
@@ -144,13 +144,6 @@ async def _show(
     address = page_address(report.page, catalog.home.artifacts)
     link = f"[{name}]({address})" if address else str(report.page)
     await leave_page("\n".join([*sentences, "", link, ""]), "results", description)
-
-
-async def _write(
-    log: StageLog, catalog: Catalog, build: "Callable[[DuckDBPyConnection], Written]"
-) -> Written:
-    report: Written = await write_report(log, build, catalog)
-    return report
 
 
 @stage(name="report")

@@ -67,7 +67,8 @@ def test_each_kind_has_the_latest_attempts_and_none_is_shown_twice(
     for failure in failed:
         assert any(each in shown for each in failure.examples)
     limits = next(f for f in failed if f.status == "limit")
-    assert {each.rsplit("-", 1)[1] for each in limits.examples[:2]} == {"4"}
+    # Attempts of both cells end at the same moment: the greater id is first, in every run.
+    assert limits.examples == ["passthrough-4", "adaptive-4", "passthrough-3"]
     assert len(shown) == sum(min(3, f.n) for f in failed) <= bounds.TRANSCRIPTS
 
 

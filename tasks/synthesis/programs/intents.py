@@ -29,9 +29,10 @@ ABOUT = "On the {} matter: "
 ROUNDS = 6
 """How often each intent is grouped with others, where a task has several, per intent of a task."""
 
+Slots = Mapping[str, str]
 Reading = Generator[ToolUse, str, Any]
 """Yields tool uses, is sent their results' text, returns what was read."""
-WishSolver = Callable[[Mapping[str, Any], Mapping[str, str]], Oracle]
+WishSolver = Callable[[Mapping[str, Any], Slots], Oracle]
 """Of the caller's record and the intent's slots."""
 
 
@@ -214,17 +215,14 @@ def _numbered(told: Sequence[str], start: str) -> str:
     return " ".join(start.format(number) + text for number, text in numbered if text)
 
 
-def solve_wishes(
-    task: DomainTask, identify: Callable[[Mapping[str, str]], Reading], solvers: Mapping[str, Any]
-) -> Oracle:
+def solve_wishes(task: DomainTask, identify: Reading, solvers: Mapping[str, WishSolver]) -> Oracle:
     """Find the caller, then solve each intent; says all their sentences. Raises LookupError."""
-    caller = yield from identify(task.slots)
+    caller = yield from identify
     said = []
     for number, name in enumerate(task.slots["wishes"].split()):
         start = f"{number}_"
         own = {k.removeprefix(start): v for k, v in task.slots.items() if k.startswith(start)}
-        solver: WishSolver = solvers[name]
-        said.append((yield from solver(caller, own)))
+        said.append((yield from solvers[name](caller, own)))
     return " ".join(said)
 
 
@@ -234,6 +232,22 @@ def use(tool: str, /, **arguments: Any) -> Reading:
     if text.startswith("error:"):
         raise LookupError(f"{tool}({arguments}): {text}")
     return json.loads(text)
+
+
+def find(
+    what: str, tool: str, key: str, among: Sequence[str], matches: Callable[[Any], bool]
+) -> Reading:
+    """Read records by their keys until one matches. Raises LookupError where there is no `what`."""
+    for each in among:
+        record = yield from use(tool, **{key: each})
+        if matches(record):
+            return record
+    raise LookupError(f"there is no {what}")
+
+
+def call(tool: str, /, **arguments: Any) -> Action:
+    """A golden or forbidden call."""
+    return Action(name=tool, arguments=arguments)
 
 
 def money(amount: float) -> str:

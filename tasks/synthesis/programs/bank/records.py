@@ -1,14 +1,10 @@
 """Draws the records of a bank: every field of every table, with keys that exist."""
 
 from collections.abc import Iterator
-from datetime import date, timedelta
 from random import Random
-from typing import Any
 
-from tutti.tasks.synthesis.programs.people import FIRST, LAST, Person, numbers, people
-from tutti.tasks.synthesis.programs.program import Knobs
-
-Tables = dict[str, dict[str, dict[str, Any]]]
+from tutti.tasks.synthesis.programs.desks import RecordMaker
+from tutti.tasks.synthesis.programs.people import FIRST, LAST, Person
 
 MERCHANTS = (
     "Harbour Bakery,Northside Grocers,Blue Heron Books,Kestrel Cycles,Juniper Pharmacy,"
@@ -24,41 +20,19 @@ PAYMENTS = 3
 """Card payments on a current account, before those that distract."""
 
 
-class BankMaker:
+class BankMaker(RecordMaker):
     """Fills the tables of one instance."""
 
-    def __init__(self, rng: Random, knobs: Knobs) -> None:
-        self.rng, self.knobs = rng, knobs
-        self.ids = numbers(rng)
-        self.today = date(2026, 1, 10) + timedelta(days=rng.randrange(300))
-        self.daily_limit = rng.choice(LIMITS)
-        self.dispute_days = rng.choice(DISPUTE_DAYS)
-        names = "bank clients accounts cards transactions beneficiaries loans".split()
-        self.tables: Tables = {name: {} for name in names}
+    def begin(self) -> None:
+        """Add the bank's terms."""
+        limit, self.dispute_days = self.rng.choice(LIMITS), self.rng.choice(DISPUTE_DAYS)
+        terms = {"daily_limit": limit, "dispute_days": self.dispute_days}
+        self.add("bank", "bank", today=self.today.isoformat(), **terms)
 
-    def make(self) -> Tables:
-        """All records."""
-        terms = {"daily_limit": self.daily_limit, "dispute_days": self.dispute_days}
-        self.tables["bank"]["bank"] = {"name": "bank", "today": self.today.isoformat(), **terms}
-        for person in people(self.rng, self.knobs["customers"], self.knobs["distractors"]):
-            self._client(person)
-        return self.tables
-
-    def _add(self, table: str, key: str, value: str, **fields: Any) -> str:
-        self.tables[table][value] = {key: value, **fields}
-        return value
-
-    def _id(self, prefix: str) -> str:
-        return f"{prefix}-{next(self.ids)}"
-
-    def _money(self, least: float, most: float) -> float:
-        return round(self.rng.uniform(least, most), 2)
-
-    def _client(self, person: Person) -> None:
-        client = self._add(
+    def add_person(self, person: Person) -> None:
+        """Add a client with accounts, cards, loans and beneficiaries."""
+        client = self.add(
             "clients",
-            "client_id",
-            self._id("CL"),
             first_name=person.first,
             last_name=person.last,
             birth_date=person.birth,
@@ -81,14 +55,13 @@ class BankMaker:
             if self.rng.random() >= share:
                 continue
             empty = kind != "current" and self.rng.random() < 0.25
-            account = self._add(
+            account = self.add(
                 "accounts",
-                "account_id",
-                self._id("AC"),
+                self.new_key("accounts"),
                 client=client,
                 kind=kind,
                 status="frozen" if self.rng.random() < 0.15 else "open",
-                balance=0.0 if empty else self._money(300, 6_000),
+                balance=0.0 if empty else self.money(300, 6_000),
                 transactions=[],
             )
             if kind == "current":
@@ -101,15 +74,14 @@ class BankMaker:
         most = self.dispute_days * 2
         ages = sorted((self.rng.randint(1, most) for _ in range(count)), reverse=True)
         for number, age in enumerate(ages, 1):
-            key = self._add(
+            key = self.add(
                 "transactions",
-                "transaction_id",
                 f"{account}-T{number}",
                 account=account,
                 kind="card",
-                date=(self.today - timedelta(days=age)).isoformat(),
+                date=self.ago(age),
                 party="",
-                amount=-self._money(4, 280),
+                amount=-self.money(4, 280),
                 dispute=None,
             )
             self.tables["accounts"][account]["transactions"].append(key)
@@ -122,10 +94,9 @@ class BankMaker:
         fours = self.rng.sample(range(1000, 10_000), 2)
         for kind, four in zip(("debit", "credit")[: self.rng.randint(1, 2)], fours, strict=False):
             frozen = self.rng.random() < 0.15
-            yield self._add(
+            yield self.add(
                 "cards",
-                "card_id",
-                self._id("CA"),
+                self.new_key("cards"),
                 client=client,
                 account=account,
                 kind=kind,
@@ -138,11 +109,10 @@ class BankMaker:
         """None, one or two, each for another purpose."""
         count = self.rng.choice((0, 0, 1, 1, 2))
         for purpose in self.rng.sample(PURPOSES, count):
-            owed = self._money(900, 9_000)
-            yield self._add(
+            owed = self.money(900, 9_000)
+            yield self.add(
                 "loans",
-                "loan_id",
-                self._id("LO"),
+                self.new_key("loans"),
                 client=client,
                 purpose=purpose,
                 owed=owed,
@@ -153,9 +123,8 @@ class BankMaker:
         """One to three people of distinct names."""
         names = {draw_name(self.rng) for _ in range(3)}
         for number, name in enumerate(sorted(names)[: self.rng.randint(1, 3)], 1):
-            yield self._add(
+            yield self.add(
                 "beneficiaries",
-                "beneficiary_id",
                 f"{client}-B{number}",
                 client=client,
                 name=name,

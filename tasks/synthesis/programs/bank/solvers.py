@@ -3,45 +3,26 @@
 Each solver gets the client's record and its intent's slots, and returns the sentence said.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from tutti.tasks.agents import Oracle
-from tutti.tasks.synthesis.programs.intents import Reading, WishSolver, money, use
-
-Record = Mapping[str, Any]
-Slots = Mapping[str, str]
-
-
-def identify(slots: Slots) -> Reading:
-    """The client's record, by phone or by name and date of birth."""
-    if "phone" in slots:
-        return (yield from use("find_client_by_phone", phone=slots["phone"]))
-    names = {name: slots[name] for name in ("first_name", "last_name", "birth_date")}
-    return (yield from use("find_client_by_name", **names))
+from tutti.tasks.synthesis.programs.desks import Record
+from tutti.tasks.synthesis.programs.intents import Reading, Slots, find, money, use
 
 
 def find_account(client: Record, kind: str) -> Reading:
     """The client's account of a kind. Raises LookupError."""
-    for account_id in client["accounts"]:
-        account = yield from use("get_account", account_id=account_id)
-        if account["kind"] == kind:
-            return account
-    raise LookupError(f"{client['client_id']} has no {kind} account")
+    return _theirs(client, "account", "kind", kind)
 
 
-def find_beneficiary(client: Record, name: str) -> Reading:
-    """The client's beneficiary of a name. Raises LookupError."""
-    for beneficiary_id in client["beneficiaries"]:
-        found = yield from use("get_beneficiary", beneficiary_id=beneficiary_id)
-        if found["name"] == name:
-            return found
-    raise LookupError(f"{client['client_id']} has no beneficiary {name}")
+def _theirs(client: Record, what: str, field: str, value: str) -> Reading:
+    """The client's record with a value. Raises LookupError."""
+    keys = client["beneficiaries" if what == "beneficiary" else f"{what}s"]
+    named = f"{what} of {client['client_id']} with {field} {value}"
+    return find(named, f"get_{what}", f"{what}_id", keys, lambda each: each[field] == value)
 
 
 def transfer(client: Record, slots: Slots) -> Oracle:
     """Find the beneficiary by name, pay from the current account."""
-    to = yield from find_beneficiary(client, slots["name"])
+    to = yield from _theirs(client, "beneficiary", "name", slots["name"])
     account = yield from find_account(client, "current")
     return (yield from _pay(account, to, int(slots["amount"])))
 
@@ -63,12 +44,7 @@ def pay_new(client: Record, slots: Slots) -> Oracle:
 def lost_card(client: Record, slots: Slots) -> Oracle:
     """Find the card by its kind or last digits, freeze it, and read its account."""
     (named,) = (name for name in ("kind", "last_four") if name in slots)
-    for card_id in client["cards"]:
-        card = yield from use("get_card", card_id=card_id)
-        if card[named] == slots[named]:
-            break
-    else:
-        raise LookupError(f"{client['client_id']} has no card whose {named} is {slots[named]}")
+    card = yield from _theirs(client, "card", named, slots[named])
     yield from use("freeze_card", card_id=card["card_id"], reason=slots["reason"])
     account = yield from use("get_account", account_id=card["account"])
     return f"The card is frozen; its account holds {money(account['balance'])}."
@@ -104,12 +80,7 @@ def dispute(client: Record, slots: Slots) -> Oracle:
 def repay(client: Record, slots: Slots) -> Oracle:
     """Find the loan by its purpose, repay from the current account."""
     account = yield from find_account(client, "current")
-    for loan_id in client["loans"]:
-        loan = yield from use("get_loan", loan_id=loan_id)
-        if loan["purpose"] == slots["purpose"]:
-            break
-    else:
-        raise LookupError(f"{client['client_id']} has no loan for the {slots['purpose']}")
+    loan = yield from _theirs(client, "loan", "purpose", slots["purpose"])
     ids = {"loan_id": loan["loan_id"], "account_id": account["account_id"]}
     done = yield from use("repay_loan", **ids, amount=int(slots["amount"]))
     return f"It is repaid; {money(done['owed'])} is still owed."
@@ -163,21 +134,3 @@ def refused_amount(client: Record, slots: Slots) -> Oracle:
     """Say no, and what the payment was."""
     payment = yield from find_payment(client, slots["merchant"])
     return f"That is not possible. The payment was {money(-payment['amount'])}."
-
-
-SOLVERS: Mapping[str, WishSolver] = {
-    "transfer": transfer,
-    "pay_new": pay_new,
-    "lost_card": lost_card,
-    "freeze_all": freeze_all,
-    "dispute": dispute,
-    "repay": repay,
-    "empty_close": empty_close,
-    "close": close,
-    "balances": balances,
-    "spending": spending,
-    "over_limit": refused_balance,
-    "frozen_pay": refused_balance,
-    "full_close": refused_balance,
-    "old_dispute": refused_amount,
-}

@@ -1,306 +1,308 @@
-"""What clients of the bank want done: each template yields intents of a client."""
+"""What clients of the bank want: each template yields drafts of a client's intents."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from datetime import date
-from random import Random
-from typing import Any
 
 from tutti.tasks.synthesis.domains import Action
-from tutti.tasks.synthesis.domains.domain import Records
-from tutti.tasks.synthesis.programs.bank.phrases import ASKS, REASONS
 from tutti.tasks.synthesis.programs.bank.records import draw_name, draw_number
-from tutti.tasks.synthesis.programs.bank.spec import DISPUTES, LOSSES
-from tutti.tasks.synthesis.programs.intents import Intent, is_plain, money
+from tutti.tasks.synthesis.programs.desks import Desk, Draft, Record
+from tutti.tasks.synthesis.programs.intents import call, is_plain
 
-Record = Mapping[str, Any]
+DISPUTES = ("not recognised", "charged twice", "goods never came")
+LOSSES = ("lost", "stolen")
+LEAST = 100
+"""What can be paid from an account that is worth a transfer."""
 
 
-@dataclass(frozen=True)
-class Bank:
-    """An instance with the questions that templates have about it."""
+class Bank(Desk):
+    """A bank."""
 
-    records: Records
-    rng: Random
+    @property
+    def terms(self) -> Record:
+        """The bank's day and terms."""
+        return self.records["bank"]["bank"]
 
     @property
     def limit(self) -> int:
         """What an account may transfer a day."""
-        return int(self.records["bank"]["bank"]["daily_limit"])
-
-    def of(self, client: Record, table: str) -> list[Record]:
-        """A client's records of a table."""
-        return [self.records[table][key] for key in client[table]]
+        return int(self.terms["daily_limit"])
 
     def current(self, client: Record) -> Record:
         """A client's current account."""
         return self.of(client, "accounts")[0]
 
-    def payments(self, client: Record) -> list[Record]:
-        """The card payments on the current account."""
-        booked = self.current(client)["transactions"]
-        return [self.records["transactions"][key] for key in booked]
+    def payable(self, client: Record) -> float:
+        """What the current account can transfer today."""
+        current = self.current(client)
+        return min(current["balance"], self.limit) if current["status"] == "open" else 0
+
+    def payments(self, client: Record, recent: bool) -> list[Record]:
+        """The card payments on the current account that may be disputed, or are too old."""
+        today, days = date.fromisoformat(self.terms["today"]), self.terms["dispute_days"]
+        booked = self.of(self.current(client), "transactions")
+        ages = [(today - date.fromisoformat(each["date"])).days for each in booked]
+        return [e for e, age in zip(booked, ages, strict=True) if (age <= days) == recent]
 
     def amount(self, most: float) -> int:
         """A whole amount from 20 to `most`, a multiple of 5."""
         return 5 * self.rng.randint(4, int(most // 5))
 
-    def say(self, template: str, /, **values: str) -> str:
-        """A way to say an intent."""
-        return self.rng.choice(REASONS[template]).format(**values)
-
-    def ask(self, name: str) -> str:
-        """A way to ask for a fact."""
-        return self.rng.choice(ASKS[name])
-
-
-Template = Callable[[Bank, Record], Iterator[Intent]]
-
-
-def act(tool: str, /, **arguments: Any) -> Action:
-    """A call."""
-    return Action(name=tool, arguments=arguments)
-
 
 def read(account: Record) -> Action:
     """Look at an account."""
-    return act("get_account", account_id=account["account_id"])
+    return call("get_account", account_id=account["account_id"])
+
+
+def close_call(account: Record) -> Action:
+    """Close an account."""
+    return call("close_account", account_id=account["account_id"])
 
 
 def pay(account: Record, beneficiary_id: str, amount: float) -> Action:
     """Transfer from an account."""
     to = {"beneficiary_id": beneficiary_id, "amount": amount}
-    return act("transfer", account_id=account["account_id"], **to)
+    return call("transfer", account_id=account["account_id"], **to)
 
 
-def dollars(amount: int) -> str:
-    """As a user says it."""
-    return f"{amount} dollars"
+def freeze(card: Record, reason: str = "not needed") -> Action:
+    """Freeze a card."""
+    return call("freeze_card", card_id=card["card_id"], reason=reason)
 
 
-def _payable(bank: Bank, client: Record) -> float:
-    """What the current account can transfer today."""
-    current = bank.current(client)
-    return min(current["balance"], bank.limit) if current["status"] == "open" else 0
+def dispute_call(payment: Record, reason: str) -> Action:
+    """Dispute a payment."""
+    return call("dispute_transaction", transaction_id=payment["transaction_id"], reason=reason)
 
 
-def transfer(bank: Bank, client: Record) -> Iterator[Intent]:
+def listing(account: Record) -> Action:
+    """List an account's transactions."""
+    return call("list_transactions", account_id=account["account_id"])
+
+
+def _paid(name: str, amount: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """A payment in slots, and as a user says it."""
+    return {"name": name, "amount": str(amount)}, {"name": name, "amount": f"{amount} dollars"}
+
+
+def transfer(bank: Bank, client: Record) -> Iterator[Draft]:
     """Pay a beneficiary."""
-    current, most = bank.current(client), _payable(bank, client)
-    for to in bank.of(client, "beneficiaries") if most > 100 else ():
+    current, most = bank.current(client), bank.payable(client)
+    for to in bank.of(client, "beneficiaries") if most > LEAST else ():
         amount, key = bank.amount(most), to["beneficiary_id"]
-        left = round(current["balance"] - amount, 2)
-        if is_plain(left):
-            yield Intent(
-                name="transfer",
-                reason=bank.say("transfer", name=to["name"], amount=dollars(amount)),
-                actions=(
-                    read(current),
-                    act("get_beneficiary", beneficiary_id=key),
-                    pay(current, key, amount),
-                ),
-                touches=frozenset((current["account_id"],)),
-                slots={"name": to["name"], "amount": str(amount)},
-                rules=("identify", "daily_limit", "open_accounts", "own_beneficiaries", "covered"),
-                forbidden=(pay(current, key, bank.limit + amount),),
-                communicate=(money(left),),
-                known="The money comes from your current account.",
-                instructions=bank.ask("left"),
-            )
-
-
-def pay_new(bank: Bank, client: Record) -> Iterator[Intent]:
-    """Add a beneficiary and pay it."""
-    current, most = bank.current(client), _payable(bank, client)
-    if most <= 100:
-        return
-    for _ in range(2):
-        name, number, amount = draw_name(bank.rng), draw_number(bank.rng), bank.amount(most)
-        left = round(current["balance"] - amount, 2)
-        known = [each["name"] for each in bank.of(client, "beneficiaries")]
-        new = f"{client['client_id']}-B{len(known) + 1}"
-        strange = next(
-            key
-            for key, each in bank.records["beneficiaries"].items()
-            if each["client"] != client["client_id"]
+        slots, says = _paid(to["name"], amount)
+        look = call("get_beneficiary", beneficiary_id=key)
+        yield Draft(
+            actions=(read(current), look, pay(current, key, amount)),
+            touches=(current["account_id"],),
+            slots=slots,
+            forbidden=(pay(current, key, bank.limit + amount),),
+            facts=(round(current["balance"] - amount, 2),),
+            says=says,
         )
-        if name not in known and is_plain(left):
-            yield Intent(
-                name="pay_new",
-                reason=bank.say("pay_new", name=name, amount=dollars(amount)),
-                actions=(
-                    read(current),
-                    act(
-                        "add_beneficiary",
-                        client_id=client["client_id"],
-                        name=name,
-                        account_number=number,
-                    ),
-                    pay(current, new, amount),
-                ),
-                touches=frozenset((current["account_id"],)),
-                slots={"name": name, "number": number, "amount": str(amount)},
-                rules=("identify", "daily_limit", "own_beneficiaries", "covered"),
-                forbidden=(pay(current, strange, amount),),
-                communicate=(money(left),),
-                known=f"The account number of {name} is {number}; your current account pays.",
-                instructions=bank.ask("left"),
-            )
 
 
-def lost_card(bank: Bank, client: Record) -> Iterator[Intent]:
+def pay_new(bank: Bank, client: Record) -> Iterator[Draft]:
+    """Add a beneficiary and pay it."""
+    current, most, client_id = bank.current(client), bank.payable(client), client["client_id"]
+    everybody = bank.records["beneficiaries"]
+    for _ in range(2) if most > LEAST else ():
+        name, number, amount = draw_name(bank.rng), draw_number(bank.rng), bank.amount(most)
+        known = [each["name"] for each in bank.of(client, "beneficiaries")]
+        if name in known:
+            continue
+        new = f"{client_id}-B{len(known) + 1}"
+        strange = next(key for key, each in everybody.items() if each["client"] != client_id)
+        add = call("add_beneficiary", client_id=client_id, name=name, account_number=number)
+        yield Draft(
+            actions=(read(current), add, pay(current, new, amount)),
+            touches=(current["account_id"],),
+            slots={"name": name, "number": number, "amount": str(amount)},
+            forbidden=(pay(current, strange, amount),),
+            facts=(round(current["balance"] - amount, 2),),
+            says={"name": name, "number": number, "amount": f"{amount} dollars"},
+        )
+
+
+def lost_card(bank: Bank, client: Record) -> Iterator[Draft]:
     """Freeze one card."""
-    cards, current = bank.of(client, "cards"), bank.current(client)
-    for card in cards:
-        reason = bank.rng.choice(LOSSES)
-        by_kind = bank.rng.random() < 0.5
+    current = bank.current(client)
+    for card in bank.of(client, "cards"):
+        reason, by_kind = bank.rng.choice(LOSSES), bank.rng.random() < 0.5
         said = f"{card['kind']} card" if by_kind else f"card ending in {card['last_four']}"
-        slots = {"kind": card["kind"]} if by_kind else {"last_four": card["last_four"]}
-        if card["status"] == "active" and is_plain(current["balance"]):
-            yield Intent(
-                name="lost_card",
-                reason=bank.say("lost_card", card=said),
-                actions=(
-                    act("get_card", card_id=card["card_id"]),
-                    act("freeze_card", card_id=card["card_id"], reason=reason),
-                    read(current),
-                ),
-                touches=frozenset((card["card_id"], current["account_id"])),
-                slots={**slots, "reason": reason},
-                rules=("identify", "active_cards"),
-                forbidden=(act("freeze_card", card_id=card["card_id"], reason="not needed"),),
-                communicate=(money(current["balance"]),),
-                known=f"The card was {reason}.",
-                instructions=bank.ask("safe"),
+        named = "kind" if by_kind else "last_four"
+        look = call("get_card", card_id=card["card_id"])
+        if card["status"] == "active":
+            yield Draft(
+                actions=(look, freeze(card, reason), read(current)),
+                touches=(card["card_id"], current["account_id"]),
+                slots={named: card[named], "reason": reason},
+                forbidden=(freeze(card),),
+                facts=(current["balance"],),
+                says={"card": said, "reason": reason},
             )
 
 
-def freeze_all(bank: Bank, client: Record) -> Iterator[Intent]:
+def freeze_all(bank: Bank, client: Record) -> Iterator[Draft]:
     """Freeze all active cards."""
     cards = bank.of(client, "cards")
-    active = [card["card_id"] for card in cards if card["status"] == "active"]
+    active = [card for card in cards if card["status"] == "active"]
     if len(cards) < 2 or not active:
         return
-    reason = bank.rng.choice(LOSSES)
-    frozen = [act("freeze_card", card_id=each, reason=reason) for each in active]
-    yield Intent(
-        name="freeze_all",
-        reason=bank.say("freeze_all"),
-        actions=(*(act("get_card", card_id=card["card_id"]) for card in cards), *frozen),
-        touches=frozenset(card["card_id"] for card in cards),
+    reason, keys = bank.rng.choice(LOSSES), client["cards"]
+    looks = [call("get_card", card_id=each) for each in keys]
+    yield Draft(
+        actions=(*looks, *(freeze(card, reason) for card in active)),
+        touches=keys,
         slots={"reason": reason},
-        rules=("identify", "active_cards"),
-        forbidden=tuple(
-            act("freeze_card", card_id=card["card_id"], reason="not needed") for card in cards
-        ),
-        known=f"The cards were {reason}.",
-        unknown="You do not know the numbers of the cards, nor which of them are active.",
-        instructions=bank.ask("nothing"),
+        forbidden=[freeze(card) for card in cards],
+        says={"reason": reason},
     )
 
 
-def dispute(bank: Bank, client: Record) -> Iterator[Intent]:
+def dispute(bank: Bank, client: Record) -> Iterator[Draft]:
     """Dispute a recent card payment."""
-    recent = [each for each in bank.payments(client) if is_recent(bank, each)]
-    account, old = bank.current(client), [e for e in bank.payments(client) if e not in recent]
-    for payment in recent:
-        reason, key = bank.rng.choice(DISPUTES), payment["transaction_id"]
-        wrong = old[0]["transaction_id"] if old else ""
-        if wrong and is_plain(-payment["amount"]):
-            yield Intent(
-                name="dispute",
-                reason=bank.say("dispute", merchant=payment["party"]),
-                actions=(
-                    act("list_transactions", account_id=account["account_id"]),
-                    act("dispute_transaction", transaction_id=key, reason=reason),
-                ),
-                touches=frozenset((key,)),
-                slots={"merchant": payment["party"], "reason": reason},
-                rules=("identify", "disputes"),
-                forbidden=(act("dispute_transaction", transaction_id=wrong, reason=reason),),
-                communicate=(money(-payment["amount"]),),
-                known=f"Your reason is: {reason}.",
-                instructions=bank.ask("how_much"),
+    old = bank.payments(client, recent=False)
+    for payment in bank.payments(client, recent=True):
+        reason = bank.rng.choice(DISPUTES)
+        told = {"merchant": payment["party"], "reason": reason}
+        if old:
+            yield Draft(
+                actions=(listing(bank.current(client)), dispute_call(payment, reason)),
+                touches=(payment["transaction_id"],),
+                slots=told,
+                forbidden=(dispute_call(old[0], reason),),
+                facts=(-payment["amount"],),
+                says=told,
             )
 
 
-def is_recent(bank: Bank, payment: Record) -> bool:
-    """Whether a payment may still be disputed; both days are ISO 8601."""
-    terms = bank.records["bank"]["bank"]
-    days = date.fromisoformat(terms["today"]) - date.fromisoformat(payment["date"])
-    return bool(days.days <= terms["dispute_days"])
-
-
-def repay(bank: Bank, client: Record) -> Iterator[Intent]:
+def repay(bank: Bank, client: Record) -> Iterator[Draft]:
     """Repay a part of a loan."""
     current = bank.current(client)
     for loan in bank.of(client, "loans") if current["status"] == "open" else ():
-        amount = bank.amount(min(current["balance"], loan["owed"] / 2))
-        after = round(loan["owed"] - amount, 2)
+        owed, balance, purpose = loan["owed"], current["balance"], loan["purpose"]
+        amount = bank.amount(min(balance, owed / 2))
         ids = {"loan_id": loan["loan_id"], "account_id": current["account_id"]}
-        more = int(max(loan["owed"], current["balance"])) + 1
-        if is_plain(after):
-            yield Intent(
-                name="repay",
-                reason=bank.say("repay", amount=dollars(amount), purpose=loan["purpose"]),
-                actions=(
-                    act("get_loan", loan_id=loan["loan_id"]),
-                    read(current),
-                    act("repay_loan", **ids, amount=amount),
-                ),
-                touches=frozenset((loan["loan_id"], current["account_id"])),
-                slots={"purpose": loan["purpose"], "amount": str(amount)},
-                rules=("identify", "owed", "covered", "open_accounts"),
-                forbidden=(act("repay_loan", **ids, amount=more),),
-                communicate=(money(after),),
-                known="The money comes from your current account.",
-                instructions=bank.ask("owed"),
-            )
+        look = call("get_loan", loan_id=loan["loan_id"])
+        yield Draft(
+            actions=(look, read(current), call("repay_loan", **ids, amount=amount)),
+            touches=tuple(ids.values()),
+            slots={"purpose": purpose, "amount": str(amount)},
+            forbidden=(call("repay_loan", **ids, amount=int(max(owed, balance)) + 1),),
+            facts=(round(owed - amount, 2),),
+            says={"purpose": purpose, "amount": f"{amount} dollars"},
+        )
 
 
-def empty_close(bank: Bank, client: Record) -> Iterator[Intent]:
+def empty_close(bank: Bank, client: Record) -> Iterator[Draft]:
     """Move all money to the current account, then close the other."""
     current, *others = bank.of(client, "accounts")
     for account in others if current["status"] == "open" else ():
-        balance, key = account["balance"], account["account_id"]
-        after = round(current["balance"] + balance, 2)
-        move = {"from_account_id": key, "to_account_id": current["account_id"]}
-        if account["status"] == "open" and is_plain(balance) and is_plain(after):
-            yield Intent(
-                name="empty_close",
-                reason=bank.say("empty_close", kind=account["kind"]),
-                actions=(
-                    *(read(account), act("move_money", **move, amount=balance)),
-                    act("close_account", account_id=key),
-                ),
-                touches=frozenset((key, current["account_id"])),
+        balance, close = account["balance"], close_call(account)
+        ids = {"from_account_id": account["account_id"], "to_account_id": current["account_id"]}
+        if account["status"] == "open" and is_plain(balance):
+            yield Draft(
+                actions=(read(account), call("move_money", **ids, amount=balance), close),
+                touches=tuple(ids.values()),
                 slots={"kind": account["kind"]},
-                rules=("identify", "close_empty", "covered", "open_accounts", "own_money"),
-                forbidden=(act("close_account", account_id=key),),
-                communicate=(money(after),),
-                unknown="You do not know what the account holds.",
-                instructions=bank.ask("left"),
+                forbidden=(close,),
+                facts=(round(current["balance"] + balance, 2),),
+                says={"kind": account["kind"]},
             )
 
 
-def close(bank: Bank, client: Record) -> Iterator[Intent]:
+def close(bank: Bank, client: Record) -> Iterator[Draft]:
     """Close an account that is empty."""
     current, *others = bank.of(client, "accounts")
     for account in others:
-        key = account["account_id"]
         if account["status"] == "open" and not account["balance"]:
-            yield Intent(
-                name="close",
-                reason=bank.say("close", kind=account["kind"]),
-                actions=(read(account), act("close_account", account_id=key)),
-                touches=frozenset((key,)),
+            yield Draft(
+                actions=(read(account), close_call(account)),
+                touches=(account["account_id"],),
                 slots={"kind": account["kind"]},
-                rules=("identify", "close_empty"),
-                forbidden=(act("close_account", account_id=current["account_id"]),),
-                instructions=bank.ask("nothing"),
+                forbidden=(close_call(current),),
+                says={"kind": account["kind"]},
             )
 
 
-CHANGES: tuple[Template, ...] = (
-    *(transfer, pay_new, lost_card, freeze_all, dispute, repay, empty_close, close),
-)
+def balances(bank: Bank, client: Record) -> Iterator[Draft]:
+    """Ask for the sum of all accounts' balances."""
+    accounts = bank.of(client, "accounts")
+    full = [account for account in accounts if account["balance"]]
+    if len(full) > 1:
+        yield Draft(
+            actions=list(map(read, accounts)),
+            touches=client["accounts"],
+            forbidden=list(map(close_call, full)),
+            facts=(round(sum(account["balance"] for account in accounts), 2),),
+        )
+
+
+def spending(bank: Bank, client: Record) -> Iterator[Draft]:
+    """Ask for the sum of the card payments on the current account."""
+    account = bank.current(client)
+    old = bank.payments(client, recent=False)
+    if old:
+        paid = sum(each["amount"] for each in bank.of(account, "transactions"))
+        yield Draft(
+            actions=(listing(account),),
+            touches=(account["account_id"],),
+            forbidden=(dispute_call(old[0], DISPUTES[0]),),
+            facts=(round(-paid, 2),),
+        )
+
+
+def over_limit(bank: Bank, client: Record) -> Iterator[Draft]:
+    """Pay more than the limit of a day."""
+    current = bank.current(client)
+    for to in bank.of(client, "beneficiaries") if current["status"] == "open" else ():
+        amount = bank.limit + 50 * bank.rng.randint(1, 8)
+        slots, says = _paid(to["name"], amount)
+        reason = bank.say("over_limit", **says)
+        if current["balance"] >= amount:
+            yield _refused(current, pay(current, to["beneficiary_id"], amount), reason, slots)
+
+
+def frozen_pay(bank: Bank, client: Record) -> Iterator[Draft]:
+    """Pay from a frozen account."""
+    current = bank.current(client)
+    for to in bank.of(client, "beneficiaries") if current["status"] == "frozen" else ():
+        amount = bank.amount(min(current["balance"], bank.limit))
+        slots, says = _paid(to["name"], amount)
+        reason = bank.say("frozen_pay", **says)
+        yield _refused(current, pay(current, to["beneficiary_id"], amount), reason, slots)
+
+
+def full_close(bank: Bank, client: Record) -> Iterator[Draft]:
+    """Close an account that has money, which the client does not want moved."""
+    for account in bank.of(client, "accounts")[1:]:
+        reason = bank.say("full_close", kind=account["kind"])
+        if account["balance"]:
+            yield _refused(account, close_call(account), reason, {"kind": account["kind"]})
+
+
+def _refused(account: Record, forbidden: Action, reason: str, slots: Mapping[str, str]) -> Draft:
+    """What is refused, after which the user asks for an account's balance."""
+    return Draft(
+        actions=(read(account),),
+        touches=(account["account_id"],),
+        slots=slots,
+        forbidden=(forbidden,),
+        facts=(account["balance"],),
+        reason=reason,
+    )
+
+
+def old_dispute(bank: Bank, client: Record) -> Iterator[Draft]:
+    """Dispute a card payment that is too old."""
+    for payment in bank.of(bank.current(client), "transactions"):
+        reason = bank.rng.choice(DISPUTES)
+        if payment in bank.payments(client, recent=False):
+            yield Draft(
+                actions=(listing(bank.current(client)),),
+                touches=(payment["transaction_id"],),
+                slots={"merchant": payment["party"]},
+                forbidden=(dispute_call(payment, reason),),
+                facts=(-payment["amount"],),
+                says={"merchant": payment["party"], "reason": reason},
+            )

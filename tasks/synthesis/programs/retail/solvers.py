@@ -3,34 +3,22 @@
 Each solver gets the customer's record and its intent's slots, and returns the sentence said.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from tutti.tasks.agents import Oracle
-from tutti.tasks.synthesis.programs.intents import Reading, WishSolver, money, use
-
-Record = Mapping[str, Any]
-Slots = Mapping[str, str]
-
-
-def identify(slots: Slots) -> Reading:
-    """The customer's record, by email or by name and zip code."""
-    if "email" in slots:
-        return (yield from use("find_customer_by_email", email=slots["email"]))
-    names = {name: slots[name] for name in ("first_name", "last_name", "zip_code")}
-    return (yield from use("find_customer_by_name", **names))
+from tutti.tasks.synthesis.programs.desks import Record
+from tutti.tasks.synthesis.programs.intents import Reading, Slots, find, money, use
 
 
 def find_order(customer: Record, slots: Slots, keyed: str = "") -> Reading:
     """The order that the slots name: by its number, or by a product in it."""
-    if f"{keyed}order" in slots:
+    product = slots.get(f"{keyed}product")
+
+    def matches(order: Record) -> bool:
+        return any(line["product"] == product for line in order["lines"])
+
+    if product is None:
         return (yield from use("get_order", order_id=slots[f"{keyed}order"]))
-    product = slots[f"{keyed}product"]
-    for order_id in customer["orders"]:
-        order = yield from use("get_order", order_id=order_id)
-        if any(line["product"] == product for line in order["lines"]):
-            return order
-    raise LookupError(f"no order of {customer['customer_id']} has a {product}")
+    what = f"order of {customer['customer_id']} with a {product}"
+    return (yield from find(what, "get_order", "order_id", customer["orders"], matches))
 
 
 def lines_of(order: Record, names: str) -> list[Record]:
@@ -155,20 +143,3 @@ def refused_card(customer: Record, slots: Slots) -> Oracle:
     payment = yield from use("get_payment", payment_id=order["payment"])
     status = f"it is {order['status']}"
     return f"That is not possible: {status}. Its payment ends in {payment['last_four']}."
-
-
-SOLVERS: Mapping[str, WishSolver] = {
-    "cancel": cancel,
-    "cancel_two": cancel_two,
-    "return": return_some,
-    "return_gift": return_gift,
-    "exchange": exchange,
-    "address": address,
-    "move": move,
-    "total": total,
-    "spent": spent,
-    "late_return": refused_sum,
-    "wrong_exchange": refused_sum,
-    "wrong_refund": refused_sum,
-    "late_cancel": refused_card,
-}

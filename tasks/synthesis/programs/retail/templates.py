@@ -1,20 +1,19 @@
-"""What customers of the shop want: each template yields intents about an order, or a customer."""
+"""What customers of the shop want: each template yields drafts about an order, or a customer."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
-from random import Random
-from typing import Any
 
 from tutti.tasks.synthesis.domains import Action
-from tutti.tasks.synthesis.domains.domain import Records
-from tutti.tasks.synthesis.programs.intents import Intent, is_plain, listed, money
-from tutti.tasks.synthesis.programs.people import draw_address
-from tutti.tasks.synthesis.programs.retail.phrases import ASKS, NO_NUMBER, REASONS
-from tutti.tasks.synthesis.programs.retail.spec import REASONS as CANCEL_REASONS
+from tutti.tasks.synthesis.programs.desks import Desk, Draft, Record
+from tutti.tasks.synthesis.programs.intents import call, is_plain, listed
+from tutti.tasks.synthesis.programs.people import Address, draw_address
 
-Record = Mapping[str, Any]
+REASONS = ("no longer needed", "ordered by mistake")
+"""For which an order is cancelled."""
+FIXED = ("shipped", "delivered", "cancelled")
+"""The statuses of an order that cannot be changed."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +25,8 @@ class OrderName:
     unknown: str = ""
 
 
-@dataclass(frozen=True)
-class Shop:
-    """An instance with the questions that templates have about it."""
-
-    records: Records
-    rng: Random
+class Shop(Desk):
+    """A shop."""
 
     def total(self, variants: Sequence[str]) -> float:
         """The price of variants."""
@@ -47,14 +42,18 @@ class Shop:
 
     def orders(self, customer: Record, *statuses: str) -> list[Record]:
         """A customer's orders in some statuses."""
-        all_of = [self.records["orders"][each] for each in customer["orders"]]
-        return [each for each in all_of if each["status"] in statuses]
+        return [each for each in self.of(customer, "orders") if each["status"] in statuses]
+
+    def delivered(self, customer: Record, in_window: bool = True) -> list[Record]:
+        """A customer's delivered orders whose items may be returned today, or may no longer."""
+        orders = self.orders(customer, "delivered")
+        return [each for each in orders if self.in_window(each) == in_window]
 
     def in_window(self, order: Record) -> bool:
         """Whether items of a delivered order may be returned today."""
         shop = self.records["shop"]["shop"]
-        days = _days(shop["today"]) - _days(order["delivered"])
-        return bool(days <= shop["return_days"])
+        passed = date.fromisoformat(shop["today"]) - date.fromisoformat(order["delivered"])
+        return bool(passed.days <= shop["return_days"])
 
     def name(
         self, customer: Record, order: Record, said: Sequence[str] = (), keyed: str = ""
@@ -68,37 +67,27 @@ class Shop:
         telling = [name for name in self.names(order["items"]) if name not in elsewhere]
         if not telling or self.rng.random() < 0.5:
             return OrderName(f"order {order_id}", {f"{keyed}order": order_id})
-        product = self.rng.choice(telling)
-        unknown = self.rng.choice(NO_NUMBER)
+        product, unknown = self.rng.choice(telling), self.ask("no_number")
         return OrderName(f"the order with the {product}", {f"{keyed}product": product}, unknown)
-
-    def say(self, template: str, /, **values: str) -> str:
-        """A way to say an intent."""
-        said = self.rng.choice(REASONS[template]).format(**values)
-        return said[0].upper() + said[1:]
-
-    def ask(self, name: str) -> str:
-        """A way to ask for a fact."""
-        return self.rng.choice(ASKS[name])
-
-
-def _days(day: str) -> int:
-    return date.fromisoformat(day).toordinal()
 
 
 def read_order(order: Record) -> Action:
-    return Action(name="get_order", arguments={"order_id": order["order_id"]})
+    return call("get_order", order_id=order["order_id"])
 
 
-def cancel_call(order: Record, reason: str) -> Action:
-    return Action(name="cancel_order", arguments={"order_id": order["order_id"], "reason": reason})
+def cancel_call(order: Record, reason: str = REASONS[0]) -> Action:
+    return call("cancel_order", order_id=order["order_id"], reason=reason)
 
 
 def return_call(order: Record, variants: Sequence[str], payment: str = "") -> Action:
-    arguments = {"order_id": order["order_id"], "variant_ids": list(variants)}
-    return Action(
-        name="return_items", arguments={**arguments, "payment_id": payment or order["payment"]}
-    )
+    payment = payment or order["payment"]
+    ids = {"order_id": order["order_id"], "variant_ids": list(variants), "payment_id": payment}
+    return call("return_items", **ids)
+
+
+def exchange_call(order: Record, old: str, new: str) -> Action:
+    ids = {"old_variant_id": old, "new_variant_id": new, "payment_id": order["payment"]}
+    return call("exchange_item", order_id=order["order_id"], **ids)
 
 
 def some_items(shop: Shop, order: Record) -> list[str]:
@@ -108,199 +97,227 @@ def some_items(shop: Shop, order: Record) -> list[str]:
     return [each for each in order["items"] if each in chosen]
 
 
-def cancel(shop: Shop, customer: Record) -> Iterator[Intent]:
+def cancel(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Cancel a pending order, and say the refund."""
     for order in shop.orders(customer, "pending"):
-        named, reason = shop.name(customer, order), shop.rng.choice(CANCEL_REASONS)
-        refund = shop.total(order["items"])
-        if is_plain(refund):
-            yield Intent(
-                name="cancel",
-                reason=shop.say("cancel", order=named.text),
-                actions=(read_order(order), cancel_call(order, reason)),
-                touches=frozenset((order["order_id"],)),
-                slots={**named.slots, "reason": reason},
-                rules=("identify", "cancel_pending", "cancel_reason", "return_window"),
-                forbidden=(
-                    return_call(order, order["items"]),
-                    cancel_call(order, "found it cheaper"),
-                ),
-                communicate=(money(refund),),
-                known=f"Your reason for cancelling is: {reason}.",
-                unknown=named.unknown,
-                instructions=shop.ask("refund"),
-            )
+        named, reason = shop.name(customer, order), shop.rng.choice(REASONS)
+        yield Draft(
+            actions=(read_order(order), cancel_call(order, reason)),
+            touches=(order["order_id"],),
+            slots={**named.slots, "reason": reason},
+            forbidden=(return_call(order, order["items"]), cancel_call(order, "found it cheaper")),
+            facts=(shop.total(order["items"]),),
+            says={"order": named.text, "reason": reason},
+            unknown=named.unknown,
+        )
 
 
-def cancel_two(shop: Shop, customer: Record) -> Iterator[Intent]:
+def cancel_two(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Cancel two pending orders."""
-    pending = shop.orders(customer, "pending")
-    for first, second in pairwise(pending):
-        named, other = shop.name(customer, first), shop.name(customer, second, keyed="second_")
-        reason = shop.rng.choice(CANCEL_REASONS)
-        refunds = [shop.total(order["items"]) for order in (first, second)]
-        if all(map(is_plain, refunds)):
-            yield Intent(
-                name="cancel_two",
-                reason=shop.say("cancel_two", order=named.text, second=other.text),
-                actions=(
-                    *(read_order(first), cancel_call(first, reason)),
-                    *(read_order(second), cancel_call(second, reason)),
-                ),
-                touches=frozenset((first["order_id"], second["order_id"])),
-                slots={**named.slots, **other.slots, "reason": reason},
-                rules=("identify", "cancel_pending", "return_window"),
-                forbidden=(
-                    return_call(first, first["items"]),
-                    return_call(second, second["items"]),
-                ),
-                communicate=tuple(map(money, refunds)),
-                known=f"Your reason for cancelling is: {reason}.",
-                unknown=named.unknown or other.unknown,
-                instructions=f"{shop.ask('refund')} You want the amount of each order.",
-            )
+    for both in pairwise(shop.orders(customer, "pending")):
+        named = shop.name(customer, both[0])
+        second = shop.name(customer, both[1], keyed="second_")
+        reason = shop.rng.choice(REASONS)
+        calls = [(read_order(order), cancel_call(order, reason)) for order in both]
+        yield Draft(
+            actions=(*calls[0], *calls[1]),
+            touches=[order["order_id"] for order in both],
+            slots={**named.slots, **second.slots, "reason": reason},
+            forbidden=[return_call(order, order["items"]) for order in both],
+            facts=[shop.total(order["items"]) for order in both],
+            says={"order": named.text, "second": second.text, "reason": reason},
+            unknown=named.unknown or second.unknown,
+        )
 
 
-def return_some(shop: Shop, customer: Record) -> Iterator[Intent]:
+def return_some(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Return items of a delivered order in time, to the original payment."""
-    for order in filter(shop.in_window, shop.orders(customer, "delivered")):
+    for order in shop.delivered(customer):
         items = some_items(shop, order)
-        named = shop.name(customer, order, items)
-        refund = shop.total(items)
-        if is_plain(refund):
-            yield Intent(
-                name="return",
-                reason=shop.say("return", order=named.text, items=listed(shop.names(items))),
-                actions=(read_order(order), return_call(order, items)),
-                touches=frozenset((order["order_id"],)),
-                slots={**named.slots, "items": "|".join(shop.names(items))},
-                rules=("identify", "return_window", "return_once", "original_payment"),
-                forbidden=(return_call(order, [items[0], items[0]]),),
-                communicate=(money(refund),),
-                known="The refund should go to whatever the order was paid with.",
-                unknown=named.unknown,
-                instructions=shop.ask("refund"),
-            )
+        named, names = shop.name(customer, order, items), shop.names(items)
+        yield Draft(
+            actions=(read_order(order), return_call(order, items)),
+            touches=(order["order_id"],),
+            slots={**named.slots, "items": "|".join(names)},
+            forbidden=(return_call(order, [items[0], items[0]]),),
+            facts=(shop.total(items),),
+            says={"order": named.text, "items": listed(names)},
+            unknown=named.unknown,
+        )
 
 
-def return_gift(shop: Shop, customer: Record) -> Iterator[Intent]:
+def return_gift(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Return a whole order to the gift card, and say its balance then."""
-    gift = customer["payments"][0]
-    for order in filter(shop.in_window, shop.orders(customer, "delivered")):
-        named, items = shop.name(customer, order), order["items"]
-        after = round(shop.records["payments"][gift]["balance"] + shop.total(items), 2)
-        if is_plain(after):
-            get = Action(name="get_payment", arguments={"payment_id": gift})
-            yield Intent(
-                name="return_gift",
-                reason=shop.say("return_gift", order=named.text),
-                actions=(read_order(order), get, return_call(order, items, gift)),
-                touches=frozenset((order["order_id"], gift)),
-                slots=named.slots,
-                rules=("identify", "return_window", "original_payment", "cancel_pending"),
-                forbidden=(cancel_call(order, CANCEL_REASONS[0]),),
-                communicate=(money(after),),
-                unknown=named.unknown,
-                instructions=shop.ask("balance"),
-            )
+    gift = shop.of(customer, "payments")[0]
+    for order in shop.delivered(customer):
+        named, items, key = shop.name(customer, order), order["items"], gift["payment_id"]
+        get = call("get_payment", payment_id=key)
+        yield Draft(
+            actions=(read_order(order), get, return_call(order, items, key)),
+            touches=(order["order_id"], key),
+            slots=named.slots,
+            forbidden=(cancel_call(order),),
+            facts=(round(gift["balance"] + shop.total(items), 2),),
+            says={"order": named.text},
+            unknown=named.unknown,
+        )
 
 
-def exchange(shop: Shop, customer: Record) -> Iterator[Intent]:
+def exchange(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Exchange an item for another variant of it."""
-    for order in filter(shop.in_window, shop.orders(customer, "delivered")):
-        for item in order["items"][:2]:
-            variants = shop.records["variants"]
-            product = shop.records["products"][variants[item]["product"]]
-            others = [variants[each] for each in product["variants"] if each != item]
-            new = shop.rng.choice(others)
-            gap = round(new["price"] - variants[item]["price"], 2)
-            if new["stock"] and is_plain(abs(gap)):
-                yield _exchange(shop, customer, order, item, new, gap)
+    variants = shop.records["variants"]
+    for order, item in ((o, item) for o in shop.delivered(customer) for item in o["items"][:2]):
+        product = shop.records["products"][variants[item]["product"]]
+        new = variants[shop.rng.choice([each for each in product["variants"] if each != item])]
+        gap = abs(round(new["price"] - variants[item]["price"], 2))
+        if not new["stock"] or not is_plain(gap):
+            continue
+        others = (k for k, v in variants.items() if v["product"] != new["product"] and v["stock"])
+        named = shop.name(customer, order, [item])
+        get = call("get_product", product_id=new["product"])
+        told = {"item": product["name"], "options": new["options"]}
+        yield Draft(
+            actions=(read_order(order), get, exchange_call(order, item, new["variant_id"])),
+            touches=(order["order_id"],),
+            slots={**named.slots, **told},
+            forbidden=(exchange_call(order, item, next(others)),),
+            facts=(gap,),
+            says={"order": named.text, **told},
+            unknown=named.unknown,
+        )
 
 
-def _exchange(
-    shop: Shop, customer: Record, order: Record, item: str, new: Record, gap: float
-) -> Intent:
-    named = shop.name(customer, order, [item])
-    ids = {"order_id": order["order_id"], "old_variant_id": item}
-    ids |= {"new_variant_id": new["variant_id"], "payment_id": order["payment"]}
-    strange = next(
-        key
-        for key, each in shop.records["variants"].items()
-        if each["product"] != new["product"] and each["stock"]
-    )
-    get = Action(name="get_product", arguments={"product_id": new["product"]})
-    (product,) = shop.names([item])
-    return Intent(
-        name="exchange",
-        reason=shop.say("exchange", order=named.text, item=product, options=new["options"]),
-        actions=(read_order(order), get, Action(name="exchange_item", arguments=ids)),
-        touches=frozenset((order["order_id"],)),
-        slots={**named.slots, "item": product, "options": new["options"]},
-        rules=("identify", "return_window", "same_product", "in_stock", "original_payment"),
-        forbidden=(Action(name="exchange_item", arguments={**ids, "new_variant_id": strange}),),
-        communicate=(money(abs(gap)),),
-        known="Any difference is settled with whatever the order was paid with.",
-        unknown=named.unknown,
-        instructions=shop.ask("difference"),
-    )
+def _place(to: Address) -> dict[str, str]:
+    return {"street": to.street, "city": to.city, "zip_code": to.zip}
 
 
-def address(shop: Shop, customer: Record) -> Iterator[Intent]:
+def _redirect(order: Record, to: Address) -> Action:
+    return call("change_order_address", order_id=order["order_id"], **_place(to))
+
+
+def address(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Send a pending order elsewhere."""
     for order in shop.orders(customer, "pending"):
         named, to = shop.name(customer, order), draw_address(shop.rng)
-        slots = {"street": to.street, "city": to.city, "zip_code": to.zip}
-        arguments = {"order_id": order["order_id"], **slots}
-        yield Intent(
-            name="address",
-            reason=shop.say("address", order=named.text),
-            actions=(read_order(order), Action(name="change_order_address", arguments=arguments)),
-            touches=frozenset((order["order_id"],)),
-            slots={**named.slots, **slots},
-            rules=("identify", "redirect_pending", "cancel_reason"),
+        yield Draft(
+            actions=(read_order(order), _redirect(order, to)),
+            touches=(order["order_id"],),
+            slots={**named.slots, **_place(to)},
             forbidden=(cancel_call(order, "wrong address"),),
-            known=f"The address for this order is {to.text}.",
+            says={"order": named.text, "address": to.text},
             unknown=named.unknown,
-            instructions=shop.ask("nothing"),
         )
 
 
-def move(shop: Shop, customer: Record) -> Iterator[Intent]:
+def move(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Change the address of the profile and of all pending orders."""
-    pending = shop.orders(customer, "pending")
-    elsewhere = shop.orders(customer, "shipped", "delivered", "cancelled")
-    if not pending or not elsewhere:
+    pending, fixed = shop.orders(customer, "pending"), shop.orders(customer, *FIXED)
+    if not pending or not fixed:
         return
-    to = draw_address(shop.rng)
-    slots = {"street": to.street, "city": to.city, "zip_code": to.zip}
-    profile = {"customer_id": customer["customer_id"], **slots}
-    moved = [
-        (
-            read_order(order),
-            Action(name="change_order_address", arguments={"order_id": order["order_id"], **slots}),
-        )
-        for order in pending
-    ]
-    fixed = {"order_id": elsewhere[0]["order_id"], **slots}
-    yield Intent(
-        name="move",
-        reason=shop.say("move"),
-        actions=(
-            Action(name="change_customer_address", arguments=profile),
-            *(action for pair in moved for action in pair),
-        ),
-        touches=frozenset((customer["customer_id"], *customer["orders"])),
-        slots=slots,
-        rules=("identify", "redirect_pending"),
-        forbidden=(Action(name="change_order_address", arguments=fixed),),
-        known=f"The address you have moved to is {to.text}.",
-        unknown="You do not know which of your orders are pending.",
-        instructions=shop.ask("nothing"),
+    to, key = draw_address(shop.rng), customer["customer_id"]
+    profile = call("change_customer_address", customer_id=key, **_place(to))
+    moved = [each for order in pending for each in (read_order(order), _redirect(order, to))]
+    yield Draft(
+        actions=(profile, *moved),
+        touches=(key, *customer["orders"]),
+        slots=_place(to),
+        forbidden=(_redirect(fixed[0], to),),
+        says={"address": to.text},
     )
 
 
-Template = Callable[[Shop, Record], Iterator[Intent]]
-CHANGES: tuple[Template, ...] = (
-    *(cancel, cancel_two, return_some, return_gift, exchange, address, move),
-)
+def total(shop: Shop, customer: Record) -> Iterator[Draft]:
+    """Ask what a return of some items would pay."""
+    for order in shop.delivered(customer):
+        items = some_items(shop, order)
+        named, names = shop.name(customer, order, items), shop.names(items)
+        yield Draft(
+            actions=(read_order(order),),
+            touches=(order["order_id"],),
+            slots={**named.slots, "items": "|".join(names)},
+            forbidden=(cancel_call(order),),
+            facts=(shop.total(items),),
+            says={"order": named.text, "items": listed(names)},
+            unknown=named.unknown,
+        )
+
+
+def spent(shop: Shop, customer: Record) -> Iterator[Draft]:
+    """Ask for the sum of all delivered orders."""
+    delivered = shop.orders(customer, "delivered")
+    if len(delivered) > 1:
+        yield Draft(
+            actions=[read_order(each) for each in shop.of(customer, "orders")],
+            touches=customer["orders"],
+            forbidden=[cancel_call(each) for each in delivered],
+            facts=(shop.total([item for order in delivered for item in order["items"]]),),
+        )
+
+
+def late_return(shop: Shop, customer: Record) -> Iterator[Draft]:
+    """Return items too long after the delivery."""
+    for order in shop.delivered(customer, in_window=False):
+        items = some_items(shop, order)
+        named = shop.name(customer, order, items)
+        reason = shop.say("late_return", order=named.text, items=listed(shop.names(items)))
+        yield _refused(shop, order, named, reason, return_call(order, items))
+
+
+def wrong_exchange(shop: Shop, customer: Record) -> Iterator[Draft]:
+    """Exchange an item for another product."""
+    for order in shop.delivered(customer):
+        item = shop.rng.choice(order["items"])
+        own = shop.names(order["items"])
+        products = shop.records["products"].values()
+        other = shop.rng.choice([each for each in products if each["name"] not in own])
+        named, (product,) = shop.name(customer, order, [item]), shop.names([item])
+        article = "an" if other["name"][0] in "aeiou" else "a"
+        wanted = f"{article} {other['name']}"
+        reason = shop.say("wrong_exchange", order=named.text, item=product, other=wanted)
+        forbidden = exchange_call(order, item, other["variants"][0])
+        yield _refused(shop, order, named, reason, forbidden)
+
+
+def wrong_refund(shop: Shop, customer: Record) -> Iterator[Draft]:
+    """Return items with the refund on a payment that the order was not paid with."""
+    for order in shop.delivered(customer):
+        others = [each for each in customer["payments"][1:] if each != order["payment"]]
+        if not others:
+            continue
+        kinds = [shop.records["payments"][each]["kind"] for each in (others[0], order["payment"])]
+        kind = f"other {kinds[0]}" if kinds[0] == kinds[1] else kinds[0]
+        items = some_items(shop, order)
+        named = shop.name(customer, order, items)
+        names = listed(shop.names(items))
+        reason = shop.say("wrong_refund", order=named.text, items=names, kind=kind)
+        yield _refused(shop, order, named, reason, return_call(order, items, others[0]))
+
+
+def _refused(shop: Shop, order: Record, named: OrderName, reason: str, forbidden: Action) -> Draft:
+    """What is refused, after which the user asks for the order's price."""
+    return Draft(
+        actions=(read_order(order),),
+        touches=(order["order_id"],),
+        slots=named.slots,
+        forbidden=(forbidden,),
+        facts=(shop.total(order["items"]),),
+        reason=reason,
+        unknown=named.unknown,
+    )
+
+
+def late_cancel(shop: Shop, customer: Record) -> Iterator[Draft]:
+    """Cancel an order that is on its way or delivered."""
+    for order in shop.orders(customer, "shipped", "delivered"):
+        if order["status"] == "delivered" and shop.in_window(order):
+            continue  # a return would be the better answer
+        named, payment = shop.name(customer, order), shop.records["payments"][order["payment"]]
+        yield Draft(
+            actions=(read_order(order), call("get_payment", payment_id=order["payment"])),
+            touches=(order["order_id"],),
+            slots=named.slots,
+            forbidden=(cancel_call(order),),
+            facts=(payment["last_four"],),
+            says={"order": named.text},
+            unknown=named.unknown,
+        )

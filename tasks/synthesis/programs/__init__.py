@@ -1,16 +1,16 @@
-"""Programs that make domains without a model: one file or folder, and one line here each."""
+"""Programs that make domains without a model: one folder, and one line here each."""
 
-from tutti.tasks.synthesis.programs.arithmetic import ARITHMETIC
+from tutti.tasks.synthesis.programs.arithmetic import Arithmetic
 from tutti.tasks.synthesis.programs.bank import Bank
-from tutti.tasks.synthesis.programs.knowledge_graph import KNOWLEDGE_GRAPH
+from tutti.tasks.synthesis.programs.knowledge_graph import KnowledgeGraph
 from tutti.tasks.synthesis.programs.program import Program
 from tutti.tasks.synthesis.programs.retail import Retail
-from tutti.tasks.synthesis.programs.workflow import WORKFLOW
+from tutti.tasks.synthesis.programs.workflow import Workflow
 
 PROGRAMS: dict[str, Program] = {
     "retail": Retail(),
     "bank": Bank(),
-    "knowledge_graph": KNOWLEDGE_GRAPH,
-    "arithmetic": ARITHMETIC,
-    "workflow": WORKFLOW,
+    "knowledge_graph": KnowledgeGraph(),
+    "arithmetic": Arithmetic(),
+    "workflow": Workflow(),
 }

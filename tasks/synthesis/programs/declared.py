@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from tutti.errors import TuttiError
 from tutti.tasks.config import read_document
 from tutti.tasks.synthesis.domains import Domain, FieldSpec, Parameter, Rule, TableSpec, ToolSpec
-from tutti.tasks.synthesis.programs.program import Knob, Knobs
+from tutti.tasks.synthesis.programs.program import Knob, Knobs, Tables
 
 KINDS = {
     "str": "text",
@@ -150,16 +150,18 @@ class DeclaredProgram:
         """The code of its tools and rules."""
         return (self.folder / "toolkit.py").read_text("utf-8")
 
-    def domain(self, knobs: Knobs, records: dict[str, Any], facts: Mapping[str, Any]) -> Domain:
-        """An instance."""
-        declared = self.declared.of_instance(facts)
+    def domain(
+        self, knobs: Knobs, records: Tables, declared: Declared | None = None, code: str = ""
+    ) -> Domain:
+        """An instance; `declared` and `code` where they are not just those of the folder."""
+        declared, code = declared or self.declared, code or self.toolkit
         return Domain(
             name=self.name,
             about=declared.policy,
             tables=declared.table_specs(),
             records=records,
-            toolkit=self.toolkit,
-            tools=declared.tool_specs(self.toolkit),
+            toolkit=code,
+            tools=declared.tool_specs(code),
             rules=declared.rule_specs(),
             lineage={"program": self.name, "version": self.version, "knobs": dict(knobs)},
         )

@@ -18,6 +18,7 @@ from tutti.tasks.agents import Oracle
 from tutti.tasks.config import read_document
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
 from tutti.tasks.synthesis.domains.domain import Records
+from tutti.tasks.synthesis.programs.calls import call, use
 from tutti.tasks.synthesis.programs.declared import DeclaredProgram, WrongDeclaration
 from tutti.tasks.synthesis.programs.evolving import KNOB, with_harder
 from tutti.tasks.synthesis.programs.intents import (
@@ -28,10 +29,9 @@ from tutti.tasks.synthesis.programs.intents import (
     is_plain,
     money,
     solve_wishes,
-    use,
 )
 from tutti.tasks.synthesis.programs.people import Person, numbers, people
-from tutti.tasks.synthesis.programs.program import Knobs
+from tutti.tasks.synthesis.programs.program import Knobs, Tables
 
 Record = Mapping[str, Any]
 FIRST_WAY = 0.4
@@ -138,10 +138,10 @@ class RecordMaker(ABC):
         """`keys`: of each table the field that is its key."""
         self.rng, self.knobs, self.keys = rng, knobs, keys
         self.today = date(2026, 1, 10) + timedelta(days=rng.randrange(300))
-        self.tables: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in keys}
+        self.tables: Tables = {name: {} for name in keys}
         self._numbers = numbers(rng)
 
-    def make(self) -> dict[str, dict[str, dict[str, Any]]]:
+    def make(self) -> Tables:
         """All records."""
         self.begin()
         for person in people(self.rng, self.knobs["customers"], self.knobs["distractors"]):
@@ -199,7 +199,7 @@ class DeskProgram(DeclaredProgram):
         keys = {table.name: table.key for table in self.declared.table_specs()}
         records = self.maker(rng, knobs, keys).make()
         (terms,) = records[next(iter(keys))].values()
-        return self.domain(knobs, records, terms)
+        return self.domain(knobs, records, self.declared.of_instance(terms))
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
         """A task for each thing that a person of the instance may want."""
@@ -224,7 +224,7 @@ class DeskProgram(DeclaredProgram):
         way = first if rng.random() < FIRST_WAY else second
         slots = {name: person[key] for name, key in way.slots.items()}
         known = rng.choice(way.known).format(**person)
-        return Caller(entity, known, Action(name=way.tool, arguments=slots), slots)
+        return Caller(entity, known, call(way.tool, **slots), slots)
 
     def solve(self, task: DomainTask) -> Oracle:
         """Find the person, then solve intent after intent. Raises LookupError."""

@@ -5,14 +5,17 @@ several intents that touch no common record, so that any order of them ends in t
 """
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from random import Random
 from typing import Any
 
-from tutti.tasks.agents import Oracle, ToolUse
+from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario
+from tutti.tasks.synthesis.programs.calls import Reading, Slots
+from tutti.tasks.synthesis.programs.drawing import leaks, told_by
 from tutti.tasks.synthesis.programs.evolving import KNOB
 from tutti.tasks.synthesis.programs.program import Knobs, split_of
 
@@ -29,9 +32,6 @@ ABOUT = "On the {} matter: "
 ROUNDS = 6
 """How often each intent is grouped with others, where a task has several, per intent of a task."""
 
-Slots = Mapping[str, str]
-Reading = Generator[ToolUse, str, Any]
-"""Yields tool uses, is sent their results' text, returns what was read."""
 WishSolver = Callable[[Mapping[str, Any], Slots], Oracle]
 """Of the caller's record and the intent's slots."""
 
@@ -95,9 +95,8 @@ class Composer:
         self._wishes = {key: self._distinct(theirs) for key, theirs in intents.items()}
         drawn = [(key, group) for key in intents for group in self._groups(self._wishes[key])]
         self.rng.shuffle(drawn)
-        public = self._public()
         for key, group in drawn:
-            task = self._made_of(_Made(key, self.caller(key, self.rng), group), public)
+            task = self._made_of(_Made(key, self.caller(key, self.rng), group))
             if task is not None:
                 yield task
 
@@ -109,25 +108,21 @@ class Composer:
         group = _apart([*made.group, *self.rng.sample(theirs, len(theirs))], steps)
         if len(group) < steps or steps > len(ORDINALS):
             return None
-        return self._made_of(_Made(made.key, made.caller, group), self._public())
+        return self._made_of(_Made(made.key, made.caller, group))
 
-    def _made_of(self, made: "_Made", public: str) -> DomainTask | None:
+    def _made_of(self, made: "_Made") -> DomainTask | None:
         """The task of a caller's intents; None for one that is held out of its split, or told."""
         task = self._task(made.caller, made.group)
-        told = f"{public}\n{task.scenario.text.lower()}"
-        misplaced = task.split != "test" and self._is_held_out(made.group)
-        if misplaced or any(fact.lower() in told for fact in task.communicate):
+        held_out = any(intent.name in self.held_out for intent in made.group)
+        if (held_out and task.split != "test") or leaks(task, self._told):
             return None
         if self.knobs.get(KNOB):  # many tasks: kept only where they are needed
             self._made[task.task_id] = made
         return task
 
-    def _public(self) -> str:
-        described = [(t.about, *(p.about for p in t.parameters)) for t in self.domain.tools]
-        return "\n".join([self.domain.policy, *chain(*described)]).lower()
-
-    def _is_held_out(self, group: Sequence[Intent]) -> bool:
-        return any(intent.name in self.held_out for intent in group)
+    @cached_property
+    def _told(self) -> str:
+        return told_by(self.domain)
 
     def _distinct(self, intents: Sequence[Intent]) -> list[Intent]:
         """Without those that ask for what one before asks for."""
@@ -224,30 +219,6 @@ def solve_wishes(task: DomainTask, identify: Reading, solvers: Mapping[str, Wish
         own = {k.removeprefix(start): v for k, v in task.slots.items() if k.startswith(start)}
         said.append((yield from solvers[name](caller, own)))
     return " ".join(said)
-
-
-def use(tool: str, /, **arguments: Any) -> Reading:
-    """Call a tool and read its JSON. Raises LookupError where it refuses."""
-    text = yield ToolUse(tool, arguments)
-    if text.startswith("error:"):
-        raise LookupError(f"{tool}({arguments}): {text}")
-    return json.loads(text)
-
-
-def find(
-    what: str, tool: str, key: str, among: Sequence[str], matches: Callable[[Any], bool]
-) -> Reading:
-    """Read records by their keys until one matches. Raises LookupError where there is no `what`."""
-    for each in among:
-        record = yield from use(tool, **{key: each})
-        if matches(record):
-            return record
-    raise LookupError(f"there is no {what}")
-
-
-def call(tool: str, /, **arguments: Any) -> Action:
-    """A golden or forbidden call."""
-    return Action(name=tool, arguments=arguments)
 
 
 def money(amount: float) -> str:

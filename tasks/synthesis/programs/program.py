@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask
 
+Tables = dict[str, dict[str, dict[str, Any]]]
+"""Records by table and key."""
 Knobs = Mapping[str, int]
 """How hard and how large: by the names of a program's `knobs`, all of them."""
 

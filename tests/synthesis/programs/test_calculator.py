@@ -5,13 +5,13 @@ from fractions import Fraction
 
 from tests.synthesis.programs.trial import open_toolkit, trial
 from tutti.tasks.synthesis.domains import Act, Action, Result
-from tutti.tasks.synthesis.programs.arithmetic import ARITHMETIC
+from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.programs.arithmetic.templates import money
 
 
 async def called(actions: list[Action]) -> list[Result]:
     """The results of calls in an office."""
-    one = trial(ARITHMETIC, 1, 1)
+    one = trial(PROGRAMS["arithmetic"], 1, 1)
     async with open_toolkit(one.domain) as toolkit:
         await toolkit.begin({"p": one.tasks[0]})
         return await toolkit.act([Act("p", action) for action in actions])

@@ -7,7 +7,7 @@ import pytest
 
 from tests.synthesis.programs.trial import Trial, trial
 from tutti.tasks.synthesis.domains import DomainTask
-from tutti.tasks.synthesis.programs.knowledge_graph import KNOWLEDGE_GRAPH
+from tutti.tasks.synthesis.programs import PROGRAMS
 
 Records = dict[str, dict[str, dict[str, Any]]]
 
@@ -30,7 +30,7 @@ def members(records: Records, key: str, inverse: str) -> list[tuple[str, str]]:
 
 
 def test_the_only_one_of_an_intersection_is_the_only_one() -> None:
-    one = trial(KNOWLEDGE_GRAPH, 1, 400)
+    one = trial(PROGRAMS["knowledge_graph"], 1, 400)
     for task in _of(one, "intersection"):
         records, slots = one.domain.records, task.slots
         _, here = reached(records, task, "start", slots["path"])
@@ -42,7 +42,7 @@ def test_the_only_one_of_an_intersection_is_the_only_one() -> None:
 
 
 def test_counts_and_superlatives_are_right_and_superlatives_unique() -> None:
-    one = trial(KNOWLEDGE_GRAPH, 2, 900)
+    one = trial(PROGRAMS["knowledge_graph"], 2, 900)
     records = one.domain.records
     for task in _of(one, "counting"):
         front = [reached(records, task, "start", task.slots["path"])]
@@ -61,7 +61,7 @@ def test_counts_and_superlatives_are_right_and_superlatives_unique() -> None:
 
 @pytest.mark.parametrize("distractors", [0, 3])
 def test_distractors_bring_parallel_relations_and_shared_names(distractors: int) -> None:
-    records = trial(KNOWLEDGE_GRAPH, 3, 0, distractors=distractors).domain.records
+    records = trial(PROGRAMS["knowledge_graph"], 3, 0, distractors=distractors).domain.records
     names = [e["name"] for kind, table in records.items() if kind != "relation" for e in
              table.values()]  # fmt: skip
     assert len(records["relation"]) == 12 + distractors
@@ -70,7 +70,7 @@ def test_distractors_bring_parallel_relations_and_shared_names(distractors: int)
 
 @pytest.mark.parametrize("hops", [1, 5])
 def test_hops_bound_the_way_to_the_answer(hops: int) -> None:
-    one = trial(KNOWLEDGE_GRAPH, 4, 300, hops=hops)
+    one = trial(PROGRAMS["knowledge_graph"], 4, 300, hops=hops)
     chains = [task.difficulty["hops"] for task in _of(one, "chain")]
     assert max(chains) == hops
     assert len(_of(one, "chain")) >= 50

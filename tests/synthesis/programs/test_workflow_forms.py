@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from tests.synthesis.programs.trial import knobs_of, open_toolkit, trial
 from tutti.tasks.synthesis.domains import Act, Action
-from tutti.tasks.synthesis.programs.workflow import WORKFLOW, flow_of
+from tutti.tasks.synthesis.programs import PROGRAMS
+from tutti.tasks.synthesis.programs.workflow import flow_of
 from tutti.tasks.synthesis.programs.workflow.flow import Drawer, Edge, Flow
 from tutti.tasks.synthesis.programs.workflow.forms import FORMS, parse, render
-from tutti.tasks.synthesis.programs.workflow.themes import THEMES, Theme
+from tutti.tasks.synthesis.programs.workflow.themes import Theme, themes
 
 DRAWN = (
     st.integers(0, 10**6),
-    st.sampled_from(THEMES),
+    st.sampled_from(themes()),
     st.integers(1, 5),
     st.integers(2, 3),
 )
@@ -50,10 +51,10 @@ def test_every_step_is_reached_and_every_value_leads_to_the_end(
         assert step.step_id in reached
         reached |= {edge.target for edge in flow.edges if edge.source == step.step_id}
     for _ in range(300):
-        known: dict[str, str | int] = {q.topic: rng.choice(q.values) for q in theme.questions}
+        known: dict[str, str | int] = {q.finds: rng.choice(q.values) for q in theme.questions}
         for each in theme.checks:
             numbers = rng.randint(each.least, each.most)
-            known[each.field] = rng.choice(each.values) if each.values else numbers
+            known[each.finds] = rng.choice(each.values) if each.values else numbers
         path = flow.walk(known)
         longest = max(longest, sum(step.kind in ("ask", "check") for step in path))
         assert path[-1].kind == "act"
@@ -63,7 +64,7 @@ def test_every_step_is_reached_and_every_value_leads_to_the_end(
 
 @pytest.mark.parametrize("form", range(len(FORMS)))
 def test_the_policy_shows_the_graph_of_the_tables(form: int) -> None:
-    domain = WORKFLOW.build(random.Random(1), knobs_of(WORKFLOW, form=form))
+    domain = PROGRAMS["workflow"].build(random.Random(1), knobs_of(PROGRAMS["workflow"], form=form))
     block = domain.policy.partition("```")[2].partition("\n")[2].partition("  ```")[0]
     shown = "\n".join(line.removeprefix("  ") for line in block.splitlines())
     assert parse(shown, FORMS[form]) == flow_of(domain)
@@ -71,7 +72,7 @@ def test_the_policy_shows_the_graph_of_the_tables(form: int) -> None:
 
 @pytest.mark.parametrize("depth", [1, 5])
 def test_an_instance_has_500_tasks_at_any_depth(depth: int) -> None:
-    assert len(trial(WORKFLOW, 5, 1500, depth=depth).tasks) >= 500
+    assert len(trial(PROGRAMS["workflow"], 5, 1500, depth=depth).tasks) >= 500
 
 
 def test_a_line_that_no_workflow_has_is_an_error() -> None:
@@ -80,7 +81,7 @@ def test_a_line_that_no_workflow_has_is_an_error() -> None:
 
 
 def test_a_value_that_no_edge_admits_is_an_error() -> None:
-    flow = drawn(1, THEMES[0], 2, 2)
+    flow = drawn(1, themes()[0], 2, 2)
     with pytest.raises(LookupError, match="no edge leads on from S1 with 'unheard of'"):
         flow.after("S1", "unheard of")
     assert not Edge("S1", "S2", (), 3, None).admits(2)
@@ -88,7 +89,7 @@ def test_a_value_that_no_edge_admits_is_an_error() -> None:
 
 async def test_the_rules_allow_only_the_step_that_is_next() -> None:
     """At each step of a path, of all the desk's tools that write only one is allowed."""
-    one = trial(WORKFLOW, 2, 6)
+    one = trial(PROGRAMS["workflow"], 2, 6)
     writing = [each.name for each in one.domain.tools if each.kind == "WRITE"]
     async with open_toolkit(one.domain) as toolkit:
         for task in one.tasks:

@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from random import Random
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask
-from tutti.tasks.synthesis.programs.arithmetic.office import build_domain, build_office
+from tutti.tasks.synthesis.programs.arithmetic.office import OfficeMaker
 from tutti.tasks.synthesis.programs.arithmetic.solving import solve_sum
 from tutti.tasks.synthesis.programs.arithmetic.templates import HELD_OUT, TEMPLATES, Clerk
+from tutti.tasks.synthesis.programs.declared import DeclaredProgram
 from tutti.tasks.synthesis.programs.drawing import take_turns, told_by
 from tutti.tasks.synthesis.programs.program import Knob, Knobs
 
 
-class Arithmetic:
+class Arithmetic(DeclaredProgram):
     """An office with price lists, recipes, meters and timetables. The entities of a task are those
     that it names; a recipe's products belong to every split."""
 
@@ -27,11 +29,11 @@ class Arithmetic:
         "recorded": Knob(50, 0, 100, "per cent of the tasks that write their result down"),
     }
     held_out = HELD_OUT
+    folder = Path(__file__).parent
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
         """An office of some 450 records."""
-        lineage = {"program": self.name, "version": self.version, "knobs": dict(knobs)}
-        return build_domain(build_office(rng, knobs["operands"], knobs["distractors"]), lineage)
+        return self.domain(knobs, OfficeMaker(rng, knobs, self.declared.table_specs()).make())
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
         """Tasks of all templates by turns."""
@@ -42,6 +44,3 @@ class Arithmetic:
     def solve(self, task: DomainTask) -> Oracle:
         """Look up what the slots name and compute without the calculator."""
         return solve_sum(task)
-
-
-ARITHMETIC = Arithmetic()

@@ -1,84 +1,80 @@
 """Solves the office's tasks from a task's slots: it computes itself, without the calculator."""
 
-import json
-from collections.abc import Generator, Mapping
 from datetime import date, datetime
 from fractions import Fraction
-from typing import Any
 
-from tutti.tasks.agents import Oracle, ToolUse
+from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import DomainTask
 from tutti.tasks.synthesis.programs.arithmetic.templates import money
-
-Steps = Generator[ToolUse, str, Any]
+from tutti.tasks.synthesis.programs.calls import Reading, Slots, use
 
 
 def solve_sum(task: DomainTask) -> Oracle:
     """What is said to the user. Raises LookupError if the results lack what it needs."""
     value = money((yield from SOLVERS[task.template](task.slots)))
     if task.slots["report"]:
-        yield from _use("record_result", report_id=task.slots["report"], value=value)
+        yield from use("record_result", report_id=task.slots["report"], value=value)
     return f"The result is {value}."
 
 
-def _order(slots: Mapping[str, str]) -> Steps:
+def _order(slots: Slots) -> Reading:
     total = Fraction(0)
     for count, product in (yield from _basket(slots["basket"])):
         total += count * Fraction(str(product["price"]))
-    customer = yield from _use("find_customer", name=slots["customer"])
+    customer = yield from use("find_customer", name=slots["customer"])
     return total * (1 - Fraction(customer["discount_percent"], 100))
 
 
-def _weight(slots: Mapping[str, str]) -> Steps:
+def _weight(slots: Slots) -> Reading:
     total = Fraction(0)
     for count, product in (yield from _basket(slots["basket"])):
         weight, unit = product["weight"], product["weight_unit"]
         if unit != "kg":
             asked = {"value": weight, "source": unit, "target": "kg"}
-            weight = (yield from _use("convert", **asked))["value"]
+            weight = (yield from use("convert", **asked))["value"]
         total += count * Fraction(str(weight))
     return total
 
 
-def _average(slots: Mapping[str, str]) -> Steps:
+def _average(slots: Slots) -> Reading:
     prices = []
     for name in slots["names"].split(";"):
         prices.append(Fraction(str((yield from _product(name))["price"])))
     return sum(prices, Fraction(0)) / len(prices)
 
 
-def _recipe(slots: Mapping[str, str]) -> Steps:
-    recipe = yield from _use("recipe_of", name=slots["recipe"])
+def _recipe(slots: Slots) -> Reading:
+    recipe = yield from use("recipe_of", name=slots["recipe"])
     a_serving = Fraction(0)
     for line in recipe["lines"]:
-        product = yield from _use("get_product", product_id=line["product_id"])
+        product = yield from use("get_product", product_id=line["product_id"])
         a_serving += line["amount"] * Fraction(str(product["price"])) / recipe["servings"]
     return a_serving * int(slots["servings"])
 
 
-def _usage(slots: Mapping[str, str]) -> Steps:
-    customer = yield from _use("find_customer", name=slots["customer"])
-    found = yield from _use("readings_of", customer_id=customer["customer_id"])
+def _usage(slots: Slots) -> Reading:
+    customer = yield from use("find_customer", name=slots["customer"])
+    found = yield from use("readings_of", customer_id=customer["customer_id"])
     kwh = {each["date"]: each["kwh"] for each in found["readings"]}
     passed = date.fromisoformat(slots["last"]) - date.fromisoformat(slots["first"])
     return Fraction(kwh[slots["last"]] - kwh[slots["first"]], passed.days)
 
 
-def _stock(slots: Mapping[str, str]) -> Steps:
-    found = yield from _use("products_of", supplier=slots["supplier"])
+def _stock(slots: Slots) -> Reading:
+    found = yield from use("products_of", supplier=slots["supplier"])
     enough = [each for each in found["products"] if each["stock"] >= int(slots["least"])]
     return sum((each["stock"] * Fraction(str(each["price"])) for each in enough), Fraction(0))
 
 
-def _speed(slots: Mapping[str, str]) -> Steps:
-    trips = (yield from _use("trips_of", line=slots["line"]))["trips"]
+def _speed(slots: Slots) -> Reading:
+    trips = (yield from use("trips_of", line=slots["line"]))["trips"]
     (trip,) = (each for each in trips if each["departs"].startswith(slots["day"]))
     passed = datetime.fromisoformat(trip["arrives"]) - datetime.fromisoformat(trip["departs"])
     km = trip["distance_km"] + int(slots["extra"])
     return km / Fraction(int(passed.total_seconds()), 3600)
 
 
-def _basket(words: str) -> Steps:
+def _basket(words: str) -> Reading:
     """The counts and products of ``3 x name;5 x name``."""
     found = []
     for part in words.split(";"):
@@ -87,21 +83,13 @@ def _basket(words: str) -> Steps:
     return found
 
 
-def _product(name: str) -> Steps:
+def _product(name: str) -> Reading:
     """The product of exactly a name."""
-    found = yield from _use("find_products", name=name)
+    found = yield from use("find_products", name=name)
     for each in found["products"]:
         if each["name"] == name:
             return each
     raise LookupError(f"no product {name}")
-
-
-def _use(tool: str, /, **arguments: Any) -> Steps:
-    """A result's object. Raises LookupError for an error's text."""
-    text = yield ToolUse(tool, arguments)
-    if text.startswith("error:"):
-        raise LookupError(text)
-    return json.loads(text)
 
 
 SOLVERS = {

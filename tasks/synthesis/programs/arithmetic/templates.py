@@ -12,11 +12,13 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario
-from tutti.tasks.synthesis.programs.arithmetic.office import SPARE
+from tutti.tasks.synthesis.programs.calls import call
 from tutti.tasks.synthesis.programs.drawing import offered_tools, shared_split
 from tutti.tasks.synthesis.programs.program import Knobs, split_of
 
 HELD_OUT = frozenset({"speed"})
+SPARE = ("list_suppliers", "cheapest_product", "convert", "days_between", "trips_of", "recipe_of")
+"""The tools that may be offered beside those that a task needs, in this order."""
 OPENINGS = (
     "You need to know {}.",
     "You are asked for {} and have no figures at hand.",
@@ -67,11 +69,11 @@ class Clerk:
         reports = self._reports[split]
         report = self.rng.choice(reports) if self._writes and reports else ""
         value = money(found.value)
-        actions = [*found.lookups, _call("calculate", expression=f"round({found.expression}, 2)")]
+        actions = [*found.lookups, call("calculate", expression=f"round({found.expression}, 2)")]
         if report:
             actions += [
-                _call("get_report", report_id=report),
-                _call("record_result", report_id=report, value=value),
+                call("get_report", report_id=report),
+                call("record_result", report_id=report, value=value),
             ]
         needed = sorted({each.name for each in actions} | {"record_result"})
         tools = offered_tools(self.domain, needed, self.knobs["tools"], SPARE)
@@ -127,10 +129,10 @@ class Clerk:
         return self.rng.randrange(100) < self.knobs["recorded"]
 
     def _forbidden(self, report: str, value: str) -> tuple[Action, ...]:
-        closed = _call("record_result", report_id=self.rng.choice(self._closed), value=value)
+        closed = call("record_result", report_id=self.rng.choice(self._closed), value=value)
         if not report:
             return (closed,)
-        return (closed, _call("record_result", report_id=report, value=f"{value}5"))
+        return (closed, call("record_result", report_id=report, value=f"{value}5"))
 
     def _scenario(self, found: Sum, report: str) -> Scenario:
         told = "Tell the agent that the result is rounded half up to 2 decimals at the end."
@@ -143,10 +145,6 @@ class Clerk:
 
 
 SPLITS = ("train", "train", "validation", "test")
-
-
-def _call(tool: str, /, **arguments: Any) -> Action:
-    return Action(name=tool, arguments=arguments)
 
 
 def _exact(value: float) -> Fraction:
@@ -185,8 +183,8 @@ def _order(clerk: Clerk) -> Sum | None:
     total = sum((n * _exact(each["price"]) for n, each in pairs), Fraction(0))
     percent = customer["discount_percent"]
     terms = " + ".join(f"{n} * {each['price']}" for n, each in pairs)
-    lookups = [_call("find_products", name=each["name"]) for each in products]
-    lookups.append(_call("find_customer", name=customer["name"]))
+    lookups = [call("find_products", name=each["name"]) for each in products]
+    lookups.append(call("find_customer", name=customer["name"]))
     return Sum(
         f"what {customer['name']} pays, after the customer's discount, for {words}",
         lookups,
@@ -205,10 +203,10 @@ def _weight(clerk: Clerk) -> Sum | None:
     terms, total, lookups = [], Fraction(0), []
     for n, each in zip(counts, products, strict=True):
         weight, unit = each["weight"], each["weight_unit"]
-        lookups.append(_call("find_products", name=each["name"]))
+        lookups.append(call("find_products", name=each["name"]))
         in_kg = weight * KG[unit]
         if unit != "kg":
-            lookups.append(_call("convert", value=weight, source=unit, target="kg"))
+            lookups.append(call("convert", value=weight, source=unit, target="kg"))
         terms.append(f"{n} * {_decimal(in_kg)}")
         total += n * in_kg
     asked = f"how many kg this delivery weighs: {words}"
@@ -229,7 +227,7 @@ def _average(clerk: Clerk) -> Sum | None:
     names = [each["name"] for each in products]
     return Sum(
         "the average price in crowns a unit (each product counts once) of " + "; ".join(names),
-        [_call("find_products", name=name) for name in names],
+        [call("find_products", name=name) for name in names],
         f"average({', '.join(map(str, prices))})",
         sum(map(_exact, prices), Fraction(0)) / len(prices),
         _entities(products),
@@ -248,8 +246,8 @@ def _recipe(clerk: Clerk) -> Sum | None:
     priced = [(each["amount"], records["products"][each["product"]]) for each in lines]
     terms = " + ".join(f"{amount} * {each['price']}" for amount, each in priced)
     total = sum((amount * _exact(each["price"]) for amount, each in priced), Fraction(0))
-    lookups = [_call("recipe_of", name=recipe["name"])]
-    lookups += [_call("get_product", product_id=each["product_id"]) for _, each in priced]
+    lookups = [call("recipe_of", name=recipe["name"])]
+    lookups += [call("get_product", product_id=each["product_id"]) for _, each in priced]
     return Sum(
         f"what the products for {people} servings of {recipe['name']} cost in crowns (amounts in "
         "proportion, parts of units too)",
@@ -271,9 +269,9 @@ def _usage(clerk: Clerk) -> Sum | None:
     first, last = sorted(clerk.rng.sample(own, 2), key=lambda each: str(each["date"]))
     days = (date.fromisoformat(last["date"]) - date.fromisoformat(first["date"])).days
     lookups = [
-        _call("find_customer", name=customer["name"]),
-        _call("readings_of", customer_id=key),
-        _call("days_between", first=first["date"], second=last["date"]),
+        call("find_customer", name=customer["name"]),
+        call("readings_of", customer_id=key),
+        call("days_between", first=first["date"], second=last["date"]),
     ]
     return Sum(
         f"how many kWh a day {customer['name']} used on average from the reading of "
@@ -304,7 +302,7 @@ def _stock(clerk: Clerk) -> Sum | None:
     return Sum(
         f"what our stock of the products of {supplier['name']} is worth in crowns, counting only "
         f"products of which there are at least {least} units",
-        [_call("products_of", supplier=supplier["name"])],
+        [call("products_of", supplier=supplier["name"])],
         terms,
         total,
         (f"suppliers/{key}",),
@@ -321,10 +319,10 @@ def _speed(clerk: Clerk) -> Sum | None:
     passed = datetime.fromisoformat(times[1]) - datetime.fromisoformat(times[0])
     minutes = int(passed.total_seconds()) // 60
     lookups = [
-        _call("trips_of", line=trip["line"]),
-        _call("minutes_between", first=times[0], second=times[1]),
+        call("trips_of", line=trip["line"]),
+        call("minutes_between", first=times[0], second=times[1]),
     ]
-    lookups.append(_call("convert", value=minutes, source="minutes", target="hours"))
+    lookups.append(call("convert", value=minutes, source="minutes", target="hours"))
     in_hours = Fraction(minutes, 60)
     extra = clerk.rng.randint(1, 25)
     return Sum(

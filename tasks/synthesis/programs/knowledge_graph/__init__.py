@@ -2,20 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from random import Random
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask
+from tutti.tasks.synthesis.programs.declared import DeclaredProgram
 from tutti.tasks.synthesis.programs.drawing import leaks, take_turns, told_by
 from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB, with_harder
 from tutti.tasks.synthesis.programs.knowledge_graph.graph import Graph
 from tutti.tasks.synthesis.programs.knowledge_graph.solving import solve_question
 from tutti.tasks.synthesis.programs.knowledge_graph.templates import HELD_OUT, TEMPLATES, Asker
-from tutti.tasks.synthesis.programs.knowledge_graph.world import build_domain
+from tutti.tasks.synthesis.programs.knowledge_graph.world import KINDS, build_records, table_of
 from tutti.tasks.synthesis.programs.program import Knob, Knobs
 
 
-class KnowledgeGraph:
+class KnowledgeGraph(DeclaredProgram):
     """Nothing is written; a task is done when its answer is said. A task's entities are those that
     its question names; those on the way belong to every split."""
 
@@ -29,11 +31,14 @@ class KnowledgeGraph:
         KNOB: EVOLVED,
     }
     held_out = HELD_OUT
+    folder = Path(__file__).parent
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
         """A graph of 290 entities."""
-        lineage = {"program": self.name, "version": self.version, "knobs": dict(knobs)}
-        return build_domain(rng, knobs["distractors"], lineage)
+        distractors = knobs["distractors"]
+        domain = self.domain(knobs, build_records(rng, distractors))
+        kinds = (table_of(kind, distractors) for kind in KINDS.values())
+        return domain.model_copy(update={"tables": (*kinds, *domain.tables)})
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
         """Questions of all templates by turns."""
@@ -50,6 +55,3 @@ class KnowledgeGraph:
     def solve(self, task: DomainTask) -> Oracle:
         """Follow the path of the slots by the tools."""
         return solve_question(task)
-
-
-KNOWLEDGE_GRAPH = KnowledgeGraph()

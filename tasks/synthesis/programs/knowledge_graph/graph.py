@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.synthesis.domains import Action, Domain
+from tutti.tasks.synthesis.programs.calls import call
 from tutti.tasks.synthesis.programs.knowledge_graph.world import (
     KINDS,
     PARALLEL,
@@ -70,7 +71,7 @@ class Graph:
         record = self.record(kind, entity_id)
         name = record["name"]
         same = [r for k, r in self.named[name] if k == kind]
-        actions = [Action(name="find_entity", arguments={"name": name})]
+        actions = [call("find_entity", name=name)]
         words, year = f"the {kind} {name}", ""
         if len(same) > 1:
             year = str(record["birth_year"])
@@ -84,7 +85,6 @@ class Graph:
     def step(self, place: Place, relation: Relation) -> Place:
         """Where a relation leads from a place."""
         target = self.record(place.kind, place.entity_id)[relation.name]
-        call = follow_call(place.entity_id, relation.name)
         return Place(
             target,
             relation.target,
@@ -92,7 +92,7 @@ class Graph:
             place.start,
             place.slot,
             (*place.path, relation.name),
-            (*place.actions, call),
+            (*place.actions, follow_call(place.entity_id, relation.name)),
             (*place.seen, target),
         )
 
@@ -115,9 +115,9 @@ class Graph:
 
 def follow_call(entity_id: str, relation: str) -> Action:
     """The golden call of `follow`."""
-    return Action(name="follow", arguments={"entity_id": entity_id, "relation": relation})
+    return call("follow", entity_id=entity_id, relation=relation)
 
 
 def facts_call(entity_id: str) -> Action:
     """The golden call of `facts_of`."""
-    return Action(name="facts_of", arguments={"entity_id": entity_id})
+    return call("facts_of", entity_id=entity_id)

@@ -1,13 +1,10 @@
 """Solves the graph's questions by the tools, from a task's slots alone."""
 
-import json
-from collections.abc import Generator
 from typing import Any
 
-from tutti.tasks.agents import Oracle, ToolUse
+from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import DomainTask
-
-Steps = Generator[ToolUse, str, Any]
+from tutti.tasks.synthesis.programs.calls import Reading, use
 
 
 def solve_question(task: DomainTask) -> Oracle:
@@ -34,10 +31,10 @@ def solve_question(task: DomainTask) -> Oracle:
     return f"The only one is {both['name']}."
 
 
-def _reach(slot: str, path: str) -> Steps:
+def _reach(slot: str, path: str) -> Reading:
     """The entity at the end of a path from a start."""
     kind, name, year = slot.split("|")
-    matches = _object((yield ToolUse("find_entity", {"name": name})))["matches"]
+    matches = (yield from use("find_entity", name=name))["matches"]
     same = [each for each in matches if each["kind"] == kind]
     here = None if year else same[0]
     for each in same:
@@ -71,18 +68,10 @@ def _best(entities: list[dict[str, Any]], slots: dict[str, str]) -> Oracle:
     return f"It is {choose(values, key=values.__getitem__)}."
 
 
-def _follow(here: dict[str, Any], relation: str) -> Steps:
-    use = ToolUse("follow", {"entity_id": here["entity_id"], "relation": relation})
-    return _object((yield use))["found"]
+def _follow(here: dict[str, Any], relation: str) -> Reading:
+    result = yield from use("follow", entity_id=here["entity_id"], relation=relation)
+    return result["found"]
 
 
-def _fact(entity_id: str, fact: str) -> Steps:
-    facts = _object((yield ToolUse("facts_of", {"entity_id": entity_id})))["facts"]
-    return facts[fact]
-
-
-def _object(text: str) -> Any:
-    """A result's object. Raises LookupError for an error's text."""
-    if text.startswith("error:"):
-        raise LookupError(text)
-    return json.loads(text)
+def _fact(entity_id: str, fact: str) -> Reading:
+    return (yield from use("facts_of", entity_id=entity_id))["facts"][fact]

@@ -16,7 +16,7 @@ from tutti.tasks.synthesis.programs.knowledge_graph.graph import (
     facts_call,
     follow_call,
 )
-from tutti.tasks.synthesis.programs.knowledge_graph.world import KINDS, SPARE
+from tutti.tasks.synthesis.programs.knowledge_graph.world import KINDS, SPARE, Relation
 from tutti.tasks.synthesis.programs.program import Knobs
 
 HELD_OUT = frozenset({"superlative"})
@@ -165,14 +165,20 @@ def _comparison(asker: Asker) -> Question | None:
     return Question(asked, graph.name_of(*_key(found)), [first, second], actions, slots, hops)
 
 
+def _members(asker: Asker, hops: int) -> tuple[Place, Relation, list[str]] | None:
+    """Where a walk ends, a relation that leads there, and the entities that it leads there from."""
+    place = asker.walk(max(0, hops - 2))
+    if place is None or not asker.graph.inverses(place.kind):
+        return None
+    one = asker.rng.choice(asker.graph.inverses(place.kind))
+    return place, one, asker.graph.back.get((one.name, place.entity_id), [])
+
+
 def _intersection(asker: Asker) -> Question | None:
     graph, rng = asker.graph, asker.rng
-    hops = asker.hops()
-    first = asker.walk(max(0, hops - 2))
-    if first is None or not graph.inverses(first.kind):
+    if (found := _members(asker, asker.hops())) is None:
         return None
-    one = rng.choice(graph.inverses(first.kind))
-    members = graph.back.get((one.name, first.entity_id), [])
+    first, one, members = found
     others = [r for r in graph.forward[one.source] if r.name != one.name and r.back]
     if len(members) < 2 or not others:
         return None
@@ -192,19 +198,16 @@ def _intersection(asker: Asker) -> Question | None:
 
 
 def _counting(asker: Asker) -> Question | None:
-    graph, rng = asker.graph, asker.rng
-    hops = asker.hops()
-    place = asker.walk(max(0, hops - 2))
-    if place is None or not graph.inverses(place.kind):
+    graph, hops = asker.graph, asker.hops()
+    if (start := _members(asker, hops)) is None:
         return None
-    one = rng.choice(graph.inverses(place.kind))
-    members = graph.back.get((one.name, place.entity_id), [])
+    place, one, members = start
     calls = [follow_call(place.entity_id, one.inverse)]
     words, found = one.back.format(place.words), members
     fan: tuple[str, ...] = (one.inverse,)
     source = one.source
     if hops > 1 and graph.inverses(one.source):
-        two = rng.choice(graph.inverses(one.source))
+        two = asker.rng.choice(graph.inverses(one.source))
         calls += [follow_call(member, two.inverse) for member in members]
         found = [x for member in members for x in graph.back.get((two.name, member), [])]
         each = f"any of the {KINDS[one.source].plural} {words}"
@@ -220,12 +223,9 @@ def _counting(asker: Asker) -> Question | None:
 
 def _superlative(asker: Asker) -> Question | None:
     graph, rng = asker.graph, asker.rng
-    hops = asker.hops()
-    place = asker.walk(max(0, hops - 2))
-    if place is None or not graph.inverses(place.kind):
+    if (start := _members(asker, asker.hops())) is None:
         return None
-    one = rng.choice(graph.inverses(place.kind))
-    members = graph.back.get((one.name, place.entity_id), [])
+    place, one, members = start
     if not 2 <= len(members) <= MOST_MEMBERS or set(members) & set(place.seen):
         return None
     fact = rng.choice(KINDS[one.source].facts)

@@ -1,18 +1,18 @@
 """The graph: its kinds and relations, and an instance with invented names.
 
-In: a random generator, how many distractors. Out: records by kind, and the domain.
+In: a random generator, how many distractors. Out: records by kind, and the kinds' tables.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any
 
-from tutti.tasks.synthesis.domains import Domain, FieldSpec, Parameter, TableSpec, ToolSpec
-from tutti.tasks.synthesis.domains.domain import Rule
+from tutti.tasks.synthesis.domains import FieldSpec, TableSpec
 from tutti.tasks.synthesis.programs.invented import NameMaker
 
-TOOLKIT = Path(__file__).with_name("toolkit.py")
+SPARE = ("facts_of", "relations_of", "list_entities", "filter_entities")
+"""The tools that may be offered beside those that a task needs, in this order."""
+Tables = dict[str, dict[str, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -54,61 +54,38 @@ class Relation:
     """Where its inverse leads, in the plural."""
 
 
+_KINDS: tuple[tuple[Any, ...], ...] = (
+    (
+        *("person", "people", "P", 110),
+        ("birth_year", 1702, 1989, "the birth year of {}", "oldest", "youngest"),
+    ),
+    (
+        *("firm", "firms", "F", 45),
+        ("founding_year", 1721, 1996, "the founding year of {}", "oldest", "newest"),
+        ("staff", 112, 9870, "the number of staff of {}", "smallest", "largest"),
+    ),
+    (
+        *("town", "towns", "T", 48),
+        ("population", 2104, 98760, "the population of {}", "smallest", "largest"),
+        ("altitude_m", 104, 2987, "the altitude of {} in metres", "lowest", "highest"),
+    ),
+    (
+        *("province", "provinces", "V", 8),
+        ("area_km2", 1203, 9876, "the area of {} in km2", "smallest", "largest"),
+    ),
+    (
+        *("river", "rivers", "R", 14),
+        ("length_km", 101, 998, "the length of {} in km", "shortest", "longest"),
+    ),
+    (
+        *("book", "books", "B", 65),
+        ("pages", 103, 997, "the number of pages of {}", "shortest", "longest"),
+        ("print_year", 1741, 1999, "the year of print of {}", "oldest", "newest"),
+    ),
+)
 KINDS = {
-    kind.name: kind
-    for kind in (
-        EntityKind(
-            "person",
-            "people",
-            "P",
-            110,
-            (Fact("birth_year", 1702, 1989, "the birth year of {}", "oldest", "youngest"),),
-        ),
-        EntityKind(
-            "firm",
-            "firms",
-            "F",
-            45,
-            (
-                Fact("founding_year", 1721, 1996, "the founding year of {}", "oldest", "newest"),
-                Fact("staff", 112, 9870, "the number of staff of {}", "smallest", "largest"),
-            ),
-        ),
-        EntityKind(
-            "town",
-            "towns",
-            "T",
-            48,
-            (
-                Fact("population", 2104, 98760, "the population of {}", "smallest", "largest"),
-                Fact("altitude_m", 104, 2987, "the altitude of {} in metres", "lowest", "highest"),
-            ),
-        ),
-        EntityKind(
-            "province",
-            "provinces",
-            "V",
-            8,
-            (Fact("area_km2", 1203, 9876, "the area of {} in km2", "smallest", "largest"),),
-        ),
-        EntityKind(
-            "river",
-            "rivers",
-            "R",
-            14,
-            (Fact("length_km", 101, 998, "the length of {} in km", "shortest", "longest"),),
-        ),
-        EntityKind(
-            "book",
-            "books",
-            "B",
-            65,
-            (
-                Fact("pages", 103, 997, "the number of pages of {}", "shortest", "longest"),
-                Fact("print_year", 1741, 1999, "the year of print of {}", "oldest", "newest"),
-            ),
-        ),
-    )
+    name: EntityKind(name, plural, letter, count, tuple(Fact(*row) for row in facts))
+    for name, plural, letter, count, *facts in _KINDS
 }
 RELATIONS = tuple(
     Relation(*row)
@@ -148,16 +125,14 @@ def relations_with(distractors: int) -> tuple[Relation, ...]:
     return RELATIONS + PARALLEL[:distractors]
 
 
-def build_records(rng: Random, distractors: int) -> dict[str, dict[str, dict[str, Any]]]:
+def build_records(rng: Random, distractors: int) -> Tables:
     """An instance's records; each distractor also gives three pairs that share a name."""
     made = NameMaker(rng)
     ids: dict[str, list[str]] = {}
     for kind in KINDS.values():
         numbers = rng.sample(range(100, 1000), kind.count)
         ids[kind.name] = [f"{kind.letter}{number}" for number in numbers]
-    records: dict[str, dict[str, dict[str, Any]]] = {
-        kind.name: _entities(rng, made, kind, ids) for kind in KINDS.values()
-    }
+    records: Tables = {kind.name: _entities(rng, made, kind, ids) for kind in KINDS.values()}
     for relation in relations_with(distractors):
         for record in records[relation.source].values():
             record[relation.name] = rng.choice(_targets(records, relation, record["entity_id"]))
@@ -165,18 +140,14 @@ def build_records(rng: Random, distractors: int) -> dict[str, dict[str, dict[str
     records["relation"] = {
         each.name: {
             "relation_id": each.name,
-            "source": each.source,
-            "target": each.target,
-            "inverse": each.inverse,
+            **{name: getattr(each, name) for name in ("source", "target", "inverse")},
         }
         for each in relations_with(distractors)
     }
     return records
 
 
-def _targets(
-    records: dict[str, dict[str, dict[str, Any]]], relation: Relation, entity_id: str
-) -> list[str]:
+def _targets(records: Tables, relation: Relation, entity_id: str) -> list[str]:
     """Where a relation may lead: not to itself, and a capital lies in its province."""
     others = [each for each in records[relation.target] if each != entity_id]
     if relation.name != "capital":
@@ -203,9 +174,7 @@ def _name(rng: Random, made: NameMaker, kind: str) -> str:
     return rng.choice(TITLES).format(made.name()) if kind == "book" else made.name(3)
 
 
-def _share_names(
-    rng: Random, records: dict[str, dict[str, dict[str, Any]]], distractors: int
-) -> None:
+def _share_names(rng: Random, records: Tables, distractors: int) -> None:
     """Two people, a town and a river, a firm and a book get one name: birth years tell people."""
     people = rng.sample(list(records["person"].values()), 2 * distractors)
     towns = rng.sample(list(records["town"].values()), distractors)
@@ -217,21 +186,8 @@ def _share_names(
         second["name"] = first["name"]
 
 
-def build_domain(rng: Random, distractors: int, lineage: dict[str, Any]) -> Domain:
-    """An instance as a domain."""
-    return Domain(
-        name="knowledge_graph",
-        about="Policy of the reference desk",
-        tables=(*(_table(kind, distractors) for kind in KINDS.values()), _relation_table()),
-        records=build_records(rng, distractors),
-        toolkit=TOOLKIT.read_text(),
-        tools=TOOLS,
-        rules=RULES,
-        lineage=lineage,
-    )
-
-
-def _table(kind: EntityKind, distractors: int) -> TableSpec:
+def table_of(kind: EntityKind, distractors: int) -> TableSpec:
+    """The table of a kind."""
     fields = [FieldSpec(name="entity_id", kind="text"), FieldSpec(name="name", kind="text")]
     fields += [
         FieldSpec(name=each.name, kind="integer", least=each.least, most=each.most)
@@ -243,80 +199,3 @@ def _table(kind: EntityKind, distractors: int) -> TableSpec:
         if each.source == kind.name
     ]
     return TableSpec(name=kind.name, key="entity_id", about=kind.plural, fields=tuple(fields))
-
-
-def _relation_table() -> TableSpec:
-    kinds = tuple(KINDS)
-    fields = (
-        FieldSpec(name="relation_id", kind="text"),
-        FieldSpec(name="source", kind="text", one_of=kinds),
-        FieldSpec(name="target", kind="text", one_of=kinds),
-        FieldSpec(name="inverse", kind="text", about="its name from the target's side"),
-    )
-    return TableSpec(name="relation", key="relation_id", about="typed relations", fields=fields)
-
-
-_ID = Parameter(name="entity_id", kind="text", about="as other tools give it")
-_KIND = Parameter(name="kind", kind="text", about=f"one of {', '.join(KINDS)}")
-TOOLS = (
-    ToolSpec(
-        name="find_entity",
-        kind="READ",
-        about="Find all entities that have exactly this name, with the relations each has.",
-        parameters=(Parameter(name="name", kind="text", about="the whole name"),),
-        returns=("matches",),
-    ),
-    ToolSpec(
-        name="follow",
-        kind="READ",
-        about="Follow a relation from an entity; the result lists what it leads to.",
-        parameters=(
-            _ID,
-            Parameter(name="relation", kind="text", about="one of the entity's relations"),
-        ),
-        returns=("entity_id", "relation", "found"),
-    ),
-    ToolSpec(
-        name="facts_of",
-        kind="READ",
-        about="The numbers known of an entity: years, sizes, lengths.",
-        parameters=(_ID,),
-        returns=("entity_id", "kind", "name", "facts"),
-    ),
-    ToolSpec(
-        name="relations_of",
-        kind="READ",
-        about="The relations of an entity and how many entities each leads to.",
-        parameters=(_ID,),
-        returns=("entity_id", "relations"),
-    ),
-    ToolSpec(
-        name="list_entities",
-        kind="READ",
-        about="List the entities of a kind.",
-        parameters=(
-            _KIND,
-            Parameter(name="letter", kind="text", about="how names begin", optional=True),
-        ),
-        returns=("kind", "entities"),
-    ),
-    ToolSpec(
-        name="filter_entities",
-        kind="READ",
-        about="List the entities of a kind one of whose numbers lies between two bounds.",
-        parameters=(
-            _KIND,
-            Parameter(name="fact", kind="text", about="the number's name"),
-            Parameter(name="least", kind="integer", about="the lower bound"),
-            Parameter(name="most", kind="integer", about="the upper bound"),
-        ),
-        returns=("kind", "entities"),
-    ),
-)
-SPARE = ("facts_of", "relations_of", "list_entities", "filter_entities")
-"""The tools that may be offered beside those that a task needs, in this order."""
-RULES = (
-    Rule(id="looked_up", text="Answer from the tools' results only; never guess."),
-    Rule(id="same_name", text="Several entities may share a name: make sure which one is meant."),
-    Rule(id="whole_name", text="Give names and numbers as the tools spell them."),
-)

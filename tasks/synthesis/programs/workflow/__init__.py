@@ -1,23 +1,24 @@
 """Workflow desks: one executable graph, shown in the policy as text, pseudo-code or Mermaid."""
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from random import Random
-from typing import Any
 
-from tutti.tasks.agents import Oracle, ToolUse
+from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask
+from tutti.tasks.synthesis.programs.calls import use
+from tutti.tasks.synthesis.programs.declared import DeclaredProgram
 from tutti.tasks.synthesis.programs.drawing import take_turns, told_by
 from tutti.tasks.synthesis.programs.program import Knob, Knobs
-from tutti.tasks.synthesis.programs.workflow.desk import build_desk
+from tutti.tasks.synthesis.programs.workflow.desk import build_records, declared_for, named_tools
 from tutti.tasks.synthesis.programs.workflow.flow import Drawer, Edge, Flow, Step
-from tutti.tasks.synthesis.programs.workflow.forms import parse
+from tutti.tasks.synthesis.programs.workflow.forms import FORMS, parse
 from tutti.tasks.synthesis.programs.workflow.templates import HELD_OUT, TEMPLATES, Visitor
-from tutti.tasks.synthesis.programs.workflow.themes import THEMES
+from tutti.tasks.synthesis.programs.workflow.themes import themes
 
 
-class Workflow:
+class Workflow(DeclaredProgram):
     """A desk whose rules forbid each call that is not the workflow's next for a case. Where a case
     is brought further by checks too, they are WRITE tools: each is entered in the case's log."""
 
@@ -31,13 +32,15 @@ class Workflow:
         "form": Knob(0, 0, 2, "of the workflow in the policy: 0 text, 1 pseudo-code, 2 Mermaid"),
     }
     held_out = HELD_OUT
+    folder = Path(__file__).parent
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
         """A desk with a workflow of its own and its cases."""
-        theme = rng.choice(THEMES)
+        theme = rng.choice(themes())
         flow = Drawer(rng, theme, knobs["branches"]).draw(knobs["depth"])
-        lineage = {"program": self.name, "version": self.version, "knobs": dict(knobs)}
-        return build_desk(rng, theme, flow, knobs["form"], lineage)
+        declared = declared_for(self.declared, theme, flow, FORMS[knobs["form"]])
+        records, code = build_records(rng, theme, flow), self.toolkit + named_tools(theme)
+        return self.domain(knobs, records, declared, code).model_copy(update={"name": theme.name})
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
         """Users of all templates by turns."""
@@ -51,11 +54,11 @@ class Workflow:
         flow = parse(task.slots["workflow"], task.slots["form"])
         answers = dict(each.split("=") for each in task.slots["answers"].split(";") if each)
         case = {"case_id": task.slots["case"]}
-        place = _object((yield ToolUse("get_case", case)))["step"]
+        place = (yield from use("get_case", **case))["step"]
         slip = ""
         while (step := flow.step(place)).kind != "end":
-            given = {"answer": answers[step.field]} if step.kind == "ask" else {}
-            result = _object((yield ToolUse(step.tool, case | given)))
+            given = {"answer": answers[step.finds]} if step.kind == "ask" else {}
+            result = yield from use(step.tool, **case, **given)
             slip = result.get("slip", slip)
             place = flow.after(place, result.get("value", given.get("answer"))).step_id
         return f"That is done; the number of your slip is {slip}."
@@ -63,22 +66,10 @@ class Workflow:
 
 def flow_of(domain: Domain) -> Flow:
     """The workflow in a domain's tables."""
-    steps = domain.records["steps"].values()
-    edges = domain.records["edges"].values()
+    steps, edges = (domain.records[table].values() for table in ("steps", "edges"))
     return Flow(
-        tuple(Step(s["step_id"], s["kind"], s["tool"], s["finds"]) for s in steps),
+        tuple(Step(**step) for step in steps),
         tuple(
             Edge(e["source"], e["target"], tuple(e["values"]), e["least"], e["most"]) for e in edges
         ),
     )
-
-
-def _object(text: str) -> dict[str, Any]:
-    """A result's object. Raises LookupError for an error's text."""
-    if text.startswith("error:"):
-        raise LookupError(text)
-    found: dict[str, Any] = json.loads(text)
-    return found
-
-
-WORKFLOW = Workflow()

@@ -4,7 +4,7 @@ In: a theme, a seed, depth and branches. Out: a `Flow`, of which every form is r
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
@@ -21,7 +21,7 @@ class Step:
     step_id: str
     kind: StepKind
     tool: str = ""
-    field: str = ""
+    finds: str = ""
     """What an ask or a check finds out."""
 
 
@@ -66,7 +66,7 @@ class Flow:
         path, step = [], self.steps[0]
         while step.kind != "end":
             path.append(step)
-            step = self.after(step.step_id, found.get(step.field))
+            step = self.after(step.step_id, found.get(step.finds))
         return path
 
 
@@ -98,12 +98,11 @@ class Drawer:
         return _numbered(self._steps, self._edges)
 
     def _decision(self, decision: Question | Check) -> str:
-        if isinstance(decision, Question):
-            return self._add("ask", decision.tool, decision.topic)
-        return self._add("check", decision.tool, decision.field)
+        kind: StepKind = "ask" if isinstance(decision, Question) else "check"
+        return self._add(kind, decision.tool, decision.finds)
 
-    def _add(self, kind: StepKind, tool: str, field: str = "") -> str:
-        step = Step(f"N{len(self._steps)}", kind, tool, field)
+    def _add(self, kind: StepKind, tool: str, finds: str = "") -> str:
+        step = Step(f"N{len(self._steps)}", kind, tool, finds)
         self._steps.append(step)
         return step.step_id
 
@@ -123,7 +122,7 @@ class Drawer:
                 self._connect(edge, after[position % len(after)])
 
     def _connect(self, edge: Edge, target: str) -> None:
-        self._edges.append(Edge(edge.source, target, edge.values, edge.least, edge.most))
+        self._edges.append(replace(edge, target=target))
 
     def _close(self, act: Act) -> str:
         if act.tool not in self._closing:
@@ -154,7 +153,7 @@ def _numbered(steps: Sequence[Step], edges: Sequence[Edge]) -> Flow:
         )
     names = {place: f"S{number}" for number, place in enumerate(order, 1)}
     known = {each.step_id: each for each in steps}
-    placed = [Step(names[p], known[p].kind, known[p].tool, known[p].field) for p in order]
-    led = [Edge(names[e.source], names[e.target], e.values, e.least, e.most) for e in edges]
+    placed = [replace(known[place], step_id=names[place]) for place in order]
+    led = [replace(e, source=names[e.source], target=names[e.target]) for e in edges]
     led.sort(key=lambda edge: int(edge.source[1:]))
     return Flow(tuple(placed), tuple(led))

@@ -24,7 +24,7 @@ def render(flow: Flow, form: str) -> str:
     lines = [head] if head else []
     for step in flow.steps:
         lines.append(step_of(step))
-        lines += [edge_of(edge, step.field) for edge in flow.edges if edge.source == step.step_id]
+        lines += [edge_of(edge, step.finds) for edge in flow.edges if edge.source == step.step_id]
     return "\n".join(lines)
 
 
@@ -77,7 +77,7 @@ def _kind(word: str) -> StepKind:
 
 
 def _text_step(step: Step) -> str:
-    return f"{step.step_id}. {DOES[step.kind].format(field=step.field, tool=step.tool)}"
+    return f"{step.step_id}. {DOES[step.kind].format(field=step.finds, tool=step.tool)}"
 
 
 def _text_edge(edge: Edge, field: str) -> str:
@@ -87,7 +87,7 @@ def _text_edge(edge: Edge, field: str) -> str:
 
 def _code_step(step: Step) -> str:
     call = f" {step.tool}" if step.tool else ""
-    return f"{step.step_id}: {step.kind}{call}{' -> ' + step.field if step.field else ''}"
+    return f"{step.step_id}: {step.kind}{call}{' -> ' + step.finds if step.finds else ''}"
 
 
 def _code_edge(edge: Edge, field: str) -> str:
@@ -96,7 +96,7 @@ def _code_edge(edge: Edge, field: str) -> str:
 
 
 def _mermaid_step(step: Step) -> str:
-    words = " ".join(filter(None, (step.kind, step.tool, step.field)))
+    words = " ".join(filter(None, (step.kind, step.tool, step.finds)))
     return f'    {step.step_id}["{words}"]'
 
 

@@ -6,12 +6,12 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario
+from tutti.tasks.synthesis.programs.calls import call
 from tutti.tasks.synthesis.programs.drawing import offered_tools, shared_split
 from tutti.tasks.synthesis.programs.program import Knobs, split_of
-from tutti.tasks.synthesis.programs.workflow.desk import theme_named
 from tutti.tasks.synthesis.programs.workflow.flow import Flow, Step, Value
 from tutti.tasks.synthesis.programs.workflow.forms import FORMS, render
-from tutti.tasks.synthesis.programs.workflow.themes import Act, Theme
+from tutti.tasks.synthesis.programs.workflow.themes import Act, Theme, themes
 
 HELD_OUT = frozenset({"resume"})
 TEMPLATES = ("resolve", "insist", "resume")
@@ -51,8 +51,8 @@ class Visitor:
     acts: dict[str, Act] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.theme = theme_named(self.domain.name)
-        self.acts = {each.tool: each for each in (*self.theme.between, *self.theme.closing)}
+        self.theme = next(each for each in themes() if each.name == self.domain.name)
+        self.acts = {each.tool: each for each in self.theme.acts}
         self.form = FORMS[self.knobs["form"]]
         self.shown = render(self.flow, self.form)
         cases = self.domain.records["cases"]
@@ -79,7 +79,7 @@ class Visitor:
             template=template,
             split=split,
             scenario=self._scenario(visit, hope),
-            actions=(Action(name="get_case", arguments={"case_id": case}), *ahead),
+            actions=(call("get_case", case_id=case), *ahead),
             communicate=(self._slip(last.tool, visit.case),),
             entities=(entity,),
             rules=("workflow", "slip"),
@@ -104,10 +104,10 @@ class Visitor:
     def _visit(self, template: str) -> Visit | None:
         rng = self.rng
         case = rng.choice(self._later if template == "resume" else self._open)
-        known: dict[str, Value] = {c.field: case[c.field] for c in self.theme.checks}
-        said = {q.topic: rng.choice(q.values) for q in self.theme.questions}
+        known: dict[str, Value] = {c.finds: case[c.finds] for c in self.theme.checks}
+        said = {q.finds: rng.choice(q.values) for q in self.theme.questions}
         path = self.flow.walk({**known, **said})
-        answers = {step.field: said[step.field] for step in path if step.kind == "ask"}
+        answers = {step.finds: said[step.finds] for step in path if step.kind == "ask"}
         if template != "resume":
             return Visit(case, answers, path)
         return Visit(case, answers, path, rng.randint(1, len(path) - 1))
@@ -121,7 +121,7 @@ class Visitor:
     def _call(self, step: Step, visit: Visit) -> Action:
         arguments: dict[str, Any] = {"case_id": visit.case["case_id"]}
         if step.kind == "ask":
-            arguments["answer"] = visit.answers[step.field]
+            arguments["answer"] = visit.answers[step.finds]
         return Action(name=step.tool, arguments=arguments)
 
     def _slip(self, tool: str, case: Mapping[str, Any]) -> str:
@@ -133,7 +133,7 @@ class Visitor:
             return {}
         known = {**visit.case, **visit.answers}
         log = [
-            f"{step.tool}: {known[step.field] if step.field else self._slip(step.tool, known)}"
+            f"{step.tool}: {known[step.finds] if step.finds else self._slip(step.tool, known)}"
             for step in visit.path[: visit.done]
         ]
         fields = {"log": log, "step": visit.path[visit.done].step_id}
@@ -159,9 +159,9 @@ class Visitor:
 
     def _scenario(self, visit: Visit, hope: Act | None) -> Scenario:
         rng = self.rng
-        said = {q.topic: q for q in self.theme.questions}
+        said = {q.finds: q for q in self.theme.questions}
         words = [said[topic].said.format(value) for topic, value in visit.answers.items()]
-        idle = [q for q in self.theme.questions if q.topic not in visit.answers]
+        idle = [q for q in self.theme.questions if q.finds not in visit.answers]
         words += [
             q.said.format(rng.choice(q.values)) for q in idle[: self.knobs["distractors"] // 2]
         ]

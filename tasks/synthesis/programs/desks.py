@@ -84,6 +84,7 @@ class Draft:
     facts: Sequence[float | str] = ()
     """What must be communicated: amounts and texts."""
     says: Mapping[str, str] = field(default_factory=dict)
+    """What fills the phrases beside the slots, or instead of them."""
     reason: str = ""
     """Where it is worded already."""
     unknown: str = ""
@@ -114,18 +115,19 @@ class Desk:
         """The intents of a template's drafts."""
         words = self.phrases.intents[template]
         for draft in drafts:
+            told = {**draft.slots, **draft.says}
             if not all(isinstance(fact, str) or is_plain(fact) for fact in draft.facts):
                 continue
             yield Intent(
                 name=template,
-                reason=draft.reason or self.say(template, **draft.says),
+                reason=draft.reason or self.say(template, **told),
                 actions=tuple(draft.actions),
                 touches=frozenset(draft.touches),
                 slots=draft.slots,
                 rules=tuple(words.rules.split()),
                 forbidden=tuple(draft.forbidden),
                 communicate=tuple(f if isinstance(f, str) else money(f) for f in draft.facts),
-                known=words.known.format(**draft.says),
+                known=words.known.format(**told),
                 unknown=words.unknown or draft.unknown,
                 instructions=f"{self.ask(words.ask)} {words.then}".strip(),
             )

@@ -233,4 +233,4 @@ def is_plain(amount: float) -> bool:
 
 def listed(words: Sequence[str]) -> str:
     """As in a sentence: a, b and c."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return "".join(words) if len(words) < 2 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -45,11 +45,6 @@ class Address:
     city: str
     zip: str
 
-    @property
-    def text(self) -> str:
-        """As one says it."""
-        return f"{self.street}, {self.city}, zip code {self.zip}"
-
 
 @dataclass(frozen=True)
 class Person:

@@ -80,25 +80,18 @@ def listing(account: Record) -> Action:
     return call("list_transactions", account_id=account["account_id"])
 
 
-def _paid(name: str, amount: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """A payment in slots, and as a user says it."""
-    return {"name": name, "amount": str(amount)}, {"name": name, "amount": f"{amount} dollars"}
-
-
 def transfer(bank: Bank, client: Record) -> Iterator[Draft]:
     """Pay a beneficiary."""
     current, most = bank.current(client), bank.payable(client)
     for to in bank.of(client, "beneficiaries") if most > LEAST else ():
         amount, key = bank.amount(most), to["beneficiary_id"]
-        slots, says = _paid(to["name"], amount)
         look = call("get_beneficiary", beneficiary_id=key)
         yield Draft(
             actions=(read(current), look, pay(current, key, amount)),
             touches=(current["account_id"],),
-            slots=slots,
+            slots={"name": to["name"], "amount": str(amount)},
             forbidden=(pay(current, key, bank.limit + amount),),
             facts=(round(current["balance"] - amount, 2),),
-            says=says,
         )
 
 
@@ -120,7 +113,6 @@ def pay_new(bank: Bank, client: Record) -> Iterator[Draft]:
             slots={"name": name, "number": number, "amount": str(amount)},
             forbidden=(pay(current, strange, amount),),
             facts=(round(current["balance"] - amount, 2),),
-            says={"name": name, "number": number, "amount": f"{amount} dollars"},
         )
 
 
@@ -139,7 +131,7 @@ def lost_card(bank: Bank, client: Record) -> Iterator[Draft]:
                 slots={named: card[named], "reason": reason},
                 forbidden=(freeze(card),),
                 facts=(current["balance"],),
-                says={"card": said, "reason": reason},
+                says={"card": said},
             )
 
 
@@ -156,7 +148,6 @@ def freeze_all(bank: Bank, client: Record) -> Iterator[Draft]:
         touches=keys,
         slots={"reason": reason},
         forbidden=[freeze(card) for card in cards],
-        says={"reason": reason},
     )
 
 
@@ -165,15 +156,13 @@ def dispute(bank: Bank, client: Record) -> Iterator[Draft]:
     old = bank.payments(client, recent=False)
     for payment in bank.payments(client, recent=True):
         reason = bank.rng.choice(DISPUTES)
-        told = {"merchant": payment["party"], "reason": reason}
         if old:
             yield Draft(
                 actions=(listing(bank.current(client)), dispute_call(payment, reason)),
                 touches=(payment["transaction_id"],),
-                slots=told,
+                slots={"merchant": payment["party"], "reason": reason},
                 forbidden=(dispute_call(old[0], reason),),
                 facts=(-payment["amount"],),
-                says=told,
             )
 
 
@@ -191,7 +180,6 @@ def repay(bank: Bank, client: Record) -> Iterator[Draft]:
             slots={"purpose": purpose, "amount": str(amount)},
             forbidden=(call("repay_loan", **ids, amount=int(max(owed, balance)) + 1),),
             facts=(round(owed - amount, 2),),
-            says={"purpose": purpose, "amount": f"{amount} dollars"},
         )
 
 
@@ -208,7 +196,6 @@ def empty_close(bank: Bank, client: Record) -> Iterator[Draft]:
                 slots={"kind": account["kind"]},
                 forbidden=(close,),
                 facts=(round(current["balance"] + balance, 2),),
-                says={"kind": account["kind"]},
             )
 
 
@@ -222,7 +209,6 @@ def close(bank: Bank, client: Record) -> Iterator[Draft]:
                 touches=(account["account_id"],),
                 slots={"kind": account["kind"]},
                 forbidden=(close_call(current),),
-                says={"kind": account["kind"]},
             )
 
 
@@ -258,8 +244,8 @@ def over_limit(bank: Bank, client: Record) -> Iterator[Draft]:
     current = bank.current(client)
     for to in bank.of(client, "beneficiaries") if current["status"] == "open" else ():
         amount = bank.limit + 50 * bank.rng.randint(1, 8)
-        slots, says = _paid(to["name"], amount)
-        reason = bank.say("over_limit", **says)
+        slots = {"name": to["name"], "amount": str(amount)}
+        reason = bank.say("over_limit", **slots)
         if current["balance"] >= amount:
             yield _refused(current, pay(current, to["beneficiary_id"], amount), reason, slots)
 
@@ -269,8 +255,8 @@ def frozen_pay(bank: Bank, client: Record) -> Iterator[Draft]:
     current = bank.current(client)
     for to in bank.of(client, "beneficiaries") if current["status"] == "frozen" else ():
         amount = bank.amount(min(current["balance"], bank.limit))
-        slots, says = _paid(to["name"], amount)
-        reason = bank.say("frozen_pay", **says)
+        slots = {"name": to["name"], "amount": str(amount)}
+        reason = bank.say("frozen_pay", **slots)
         yield _refused(current, pay(current, to["beneficiary_id"], amount), reason, slots)
 
 
@@ -305,5 +291,5 @@ def old_dispute(bank: Bank, client: Record) -> Iterator[Draft]:
                 slots={"merchant": payment["party"]},
                 forbidden=(dispute_call(payment, reason),),
                 facts=(-payment["amount"],),
-                says={"merchant": payment["party"], "reason": reason},
+                says={"reason": reason},
             )

@@ -1,7 +1,7 @@
 """What customers of the shop want: each template yields drafts about an order, or a customer."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
 
@@ -15,15 +15,37 @@ REASONS = ("no longer needed", "ordered by mistake")
 """For which an order is cancelled."""
 FIXED = ("shipped", "delivered", "cancelled")
 """The statuses of an order that cannot be changed."""
+NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
 class OrderName:
-    """How the user names an order."""
+    """How the user names an order and some of its items."""
 
-    text: str
+    order: Record
     slots: Mapping[str, str]
+    says: Mapping[str, str]
     unknown: str = ""
+
+    def draft(
+        self,
+        *calls: Action,
+        forbidden: Sequence[Action],
+        facts: Sequence[float | str] = (),
+        told: Mapping[str, str] = NOTHING,
+        reason: str = "",
+    ) -> Draft:
+        """A draft about this order, which is read first; `told` are further slots."""
+        return Draft(
+            actions=(read_order(self.order), *calls),
+            touches=(self.order["order_id"],),
+            slots={**self.slots, **told},
+            forbidden=forbidden,
+            facts=facts,
+            says=self.says,
+            reason=reason,
+            unknown=self.unknown,
+        )
 
 
 class Shop(Desk):
@@ -61,15 +83,22 @@ class Shop(Desk):
     ) -> OrderName:
         """An order by its number, or by a product that no other order of the customer has; not by
         one of the variants that the intent names anyway (`said`)."""
-        order_id = str(order["order_id"])
+        order_id, items = str(order["order_id"]), self.names(said)
         others = [self.records["orders"][o] for o in customer["orders"] if o != order_id]
         elsewhere = {name for other in others for name in self.names(other["items"])}
-        elsewhere |= set(self.names(said))
-        telling = [name for name in self.names(order["items"]) if name not in elsewhere]
-        if not telling or self.rng.random() < 0.5:
-            return OrderName(f"order {order_id}", {f"{keyed}order": order_id})
-        product, unknown = self.rng.choice(telling), self.ask("no_number")
-        return OrderName(f"the order with the {product}", {f"{keyed}product": product}, unknown)
+        telling = [n for n in self.names(order["items"]) if n not in elsewhere | set(items)]
+        slots, text, unknown = {f"{keyed}order": order_id}, f"order {order_id}", ""
+        if telling and self.rng.random() >= 0.5:
+            product, unknown = self.rng.choice(telling), self.ask("no_number")
+            slots, text = {f"{keyed}product": product}, f"the order with the {product}"
+        return OrderName(order, slots, {f"{keyed}order": text, "items": listed(items)}, unknown)
+
+    def some_items(self, customer: Record, order: Record) -> tuple[list[str], OrderName]:
+        """Some items of an order, in its order, rarely all; and how both are named."""
+        count = self.rng.randint(1, max(1, min(3, len(order["items"]) - 1)))
+        chosen = self.rng.sample(order["items"], count)
+        items = [each for each in order["items"] if each in chosen]
+        return items, self.name(customer, order, items)
 
 
 def read_order(order: Record) -> Action:
@@ -91,25 +120,15 @@ def exchange_call(order: Record, old: str, new: str) -> Action:
     return call("exchange_item", order_id=order["order_id"], **ids)
 
 
-def some_items(shop: Shop, order: Record) -> list[str]:
-    """Some items of an order, in its order; rarely all."""
-    count = shop.rng.randint(1, max(1, min(3, len(order["items"]) - 1)))
-    chosen = shop.rng.sample(order["items"], count)
-    return [each for each in order["items"] if each in chosen]
-
-
 def cancel(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Cancel a pending order, and say the refund."""
     for order in shop.orders(customer, "pending"):
         named, reason = shop.name(customer, order), shop.rng.choice(REASONS)
-        yield Draft(
-            actions=(read_order(order), cancel_call(order, reason)),
-            touches=(order["order_id"],),
-            slots={**named.slots, "reason": reason},
+        yield named.draft(
+            cancel_call(order, reason),
             forbidden=(return_call(order, order["items"]), cancel_call(order, "found it cheaper")),
             facts=(shop.total(order["items"]),),
-            says={"order": named.text, "reason": reason},
-            unknown=named.unknown,
+            told={"reason": reason},
         )
 
 
@@ -126,7 +145,7 @@ def cancel_two(shop: Shop, customer: Record) -> Iterator[Draft]:
             slots={**named.slots, **second.slots, "reason": reason},
             forbidden=[return_call(order, order["items"]) for order in both],
             facts=[shop.total(order["items"]) for order in both],
-            says={"order": named.text, "second": second.text, "reason": reason},
+            says={**second.says, **named.says},
             unknown=named.unknown or second.unknown,
         )
 
@@ -134,16 +153,12 @@ def cancel_two(shop: Shop, customer: Record) -> Iterator[Draft]:
 def return_some(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Return items of a delivered order in time, to the original payment."""
     for order in shop.delivered(customer):
-        items = some_items(shop, order)
-        named, names = shop.name(customer, order, items), shop.names(items)
-        yield Draft(
-            actions=(read_order(order), return_call(order, items)),
-            touches=(order["order_id"],),
-            slots={**named.slots, "items": "|".join(names)},
+        items, named = shop.some_items(customer, order)
+        yield named.draft(
+            return_call(order, items),
             forbidden=(return_call(order, [items[0], items[0]]),),
             facts=(shop.total(items),),
-            says={"order": named.text, "items": listed(names)},
-            unknown=named.unknown,
+            told={"items": "|".join(shop.names(items))},
         )
 
 
@@ -152,16 +167,13 @@ def return_gift(shop: Shop, customer: Record) -> Iterator[Draft]:
     gift = shop.of(customer, "payments")[0]
     for order in shop.delivered(customer):
         named, items, key = shop.name(customer, order), order["items"], gift["payment_id"]
-        get = call("get_payment", payment_id=key)
-        yield Draft(
-            actions=(read_order(order), get, return_call(order, items, key)),
-            touches=(order["order_id"], key),
-            slots=named.slots,
+        draft = named.draft(
+            call("get_payment", payment_id=key),
+            return_call(order, items, key),
             forbidden=(cancel_call(order),),
             facts=(round(gift["balance"] + shop.total(items), 2),),
-            says={"order": named.text},
-            unknown=named.unknown,
         )
+        yield replace(draft, touches=(order["order_id"], key))
 
 
 def exchange(shop: Shop, customer: Record) -> Iterator[Draft]:
@@ -175,16 +187,12 @@ def exchange(shop: Shop, customer: Record) -> Iterator[Draft]:
             continue
         others = (k for k, v in variants.items() if v["product"] != new["product"] and v["stock"])
         named = shop.name(customer, order, [item])
-        get = call("get_product", product_id=new["product"])
-        told = {"item": product["name"], "options": new["options"]}
-        yield Draft(
-            actions=(read_order(order), get, exchange_call(order, item, new["variant_id"])),
-            touches=(order["order_id"],),
-            slots={**named.slots, **told},
+        yield named.draft(
+            call("get_product", product_id=new["product"]),
+            exchange_call(order, item, new["variant_id"]),
             forbidden=(exchange_call(order, item, next(others)),),
             facts=(gap,),
-            says={"order": named.text, **told},
-            unknown=named.unknown,
+            told={"item": product["name"], "options": new["options"]},
         )
 
 
@@ -200,14 +208,8 @@ def address(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Send a pending order elsewhere."""
     for order in shop.orders(customer, "pending"):
         named, to = shop.name(customer, order), draw_address(shop.rng)
-        yield Draft(
-            actions=(read_order(order), _redirect(order, to)),
-            touches=(order["order_id"],),
-            slots={**named.slots, **_place(to)},
-            forbidden=(cancel_call(order, "wrong address"),),
-            says={"order": named.text, "address": to.text},
-            unknown=named.unknown,
-        )
+        forbidden = (cancel_call(order, "wrong address"),)
+        yield named.draft(_redirect(order, to), forbidden=forbidden, told=_place(to))
 
 
 def move(shop: Shop, customer: Record) -> Iterator[Draft]:
@@ -223,24 +225,15 @@ def move(shop: Shop, customer: Record) -> Iterator[Draft]:
         touches=(key, *customer["orders"]),
         slots=_place(to),
         forbidden=(_redirect(fixed[0], to),),
-        says={"address": to.text},
     )
 
 
 def total(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Ask what a return of some items would pay."""
     for order in shop.delivered(customer):
-        items = some_items(shop, order)
-        named, names = shop.name(customer, order, items), shop.names(items)
-        yield Draft(
-            actions=(read_order(order),),
-            touches=(order["order_id"],),
-            slots={**named.slots, "items": "|".join(names)},
-            forbidden=(cancel_call(order),),
-            facts=(shop.total(items),),
-            says={"order": named.text, "items": listed(names)},
-            unknown=named.unknown,
-        )
+        items, named = shop.some_items(customer, order)
+        told = {"items": "|".join(shop.names(items))}
+        yield named.draft(forbidden=(cancel_call(order),), facts=(shop.total(items),), told=told)
 
 
 def spent(shop: Shop, customer: Record) -> Iterator[Draft]:
@@ -258,25 +251,22 @@ def spent(shop: Shop, customer: Record) -> Iterator[Draft]:
 def late_return(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Return items too long after the delivery."""
     for order in shop.delivered(customer, in_window=False):
-        items = some_items(shop, order)
-        named = shop.name(customer, order, items)
-        reason = shop.say("late_return", order=named.text, items=listed(shop.names(items)))
-        yield _refused(shop, order, named, reason, return_call(order, items))
+        items, named = shop.some_items(customer, order)
+        reason = shop.say("late_return", **named.says)
+        yield _refused(shop, named, reason, return_call(order, items))
 
 
 def wrong_exchange(shop: Shop, customer: Record) -> Iterator[Draft]:
     """Exchange an item for another product."""
     for order in shop.delivered(customer):
-        item = shop.rng.choice(order["items"])
-        own = shop.names(order["items"])
+        item, own = shop.rng.choice(order["items"]), shop.names(order["items"])
         products = shop.records["products"].values()
         other = shop.rng.choice([each for each in products if each["name"] not in own])
-        named, (product,) = shop.name(customer, order, [item]), shop.names([item])
+        named = shop.name(customer, order, [item])
         article = "an" if other["name"][0] in "aeiou" else "a"
         wanted = f"{article} {other['name']}"
-        reason = shop.say("wrong_exchange", order=named.text, item=product, other=wanted)
-        forbidden = exchange_call(order, item, other["variants"][0])
-        yield _refused(shop, order, named, reason, forbidden)
+        reason = shop.say("wrong_exchange", **named.says, other=wanted)
+        yield _refused(shop, named, reason, exchange_call(order, item, other["variants"][0]))
 
 
 def wrong_refund(shop: Shop, customer: Record) -> Iterator[Draft]:
@@ -287,24 +277,15 @@ def wrong_refund(shop: Shop, customer: Record) -> Iterator[Draft]:
             continue
         kinds = [shop.records["payments"][each]["kind"] for each in (others[0], order["payment"])]
         kind = f"other {kinds[0]}" if kinds[0] == kinds[1] else kinds[0]
-        items = some_items(shop, order)
-        named = shop.name(customer, order, items)
-        names = listed(shop.names(items))
-        reason = shop.say("wrong_refund", order=named.text, items=names, kind=kind)
-        yield _refused(shop, order, named, reason, return_call(order, items, others[0]))
+        items, named = shop.some_items(customer, order)
+        reason = shop.say("wrong_refund", **named.says, kind=kind)
+        yield _refused(shop, named, reason, return_call(order, items, others[0]))
 
 
-def _refused(shop: Shop, order: Record, named: OrderName, reason: str, forbidden: Action) -> Draft:
+def _refused(shop: Shop, named: OrderName, reason: str, forbidden: Action) -> Draft:
     """What is refused, after which the user asks for the order's price."""
-    return Draft(
-        actions=(read_order(order),),
-        touches=(order["order_id"],),
-        slots=named.slots,
-        forbidden=(forbidden,),
-        facts=(shop.total(order["items"]),),
-        reason=reason,
-        unknown=named.unknown,
-    )
+    price = shop.total(named.order["items"])
+    return named.draft(forbidden=(forbidden,), facts=(price,), reason=reason)
 
 
 def late_cancel(shop: Shop, customer: Record) -> Iterator[Draft]:
@@ -313,12 +294,6 @@ def late_cancel(shop: Shop, customer: Record) -> Iterator[Draft]:
         if order["status"] == "delivered" and shop.in_window(order):
             continue  # a return would be the better answer
         named, payment = shop.name(customer, order), shop.records["payments"][order["payment"]]
-        yield Draft(
-            actions=(read_order(order), call("get_payment", payment_id=order["payment"])),
-            touches=(order["order_id"],),
-            slots=named.slots,
-            forbidden=(cancel_call(order),),
-            facts=(payment["last_four"],),
-            says={"order": named.text},
-            unknown=named.unknown,
-        )
+        get = call("get_payment", payment_id=order["payment"])
+        facts = (payment["last_four"],)
+        yield named.draft(get, forbidden=(cancel_call(order),), facts=facts)

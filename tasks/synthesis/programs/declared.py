@@ -33,10 +33,14 @@ class WrongDeclaration(TuttiError, ValueError):
     """A program's file is wrong, or does not fit its toolkit."""
 
 
-class Declared(BaseModel):
-    """The content of `domain.yaml`. The facts of an instance stand in braces."""
+class Content(BaseModel):
+    """What a program's file has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Declared(Content):
+    """The content of `domain.yaml`. The facts of an instance stand in braces."""
 
     policy: str = ""
     """The policy's title."""

@@ -12,14 +12,12 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from tutti.tasks.agents import Oracle
 from tutti.tasks.config import read_document
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
 from tutti.tasks.synthesis.domains.domain import Records
 from tutti.tasks.synthesis.programs.calls import call, use
-from tutti.tasks.synthesis.programs.declared import DeclaredProgram, WrongDeclaration
+from tutti.tasks.synthesis.programs.declared import Content, DeclaredProgram, WrongDeclaration
 from tutti.tasks.synthesis.programs.evolving import KNOB, with_harder
 from tutti.tasks.synthesis.programs.intents import (
     Caller,
@@ -38,11 +36,7 @@ FIRST_WAY = 0.4
 """The share of people who are known by the first of the ways in `callers`."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CallerWords(_Frozen):
+class CallerWords(Content):
     """A way in which people are found."""
 
     tool: str
@@ -51,10 +45,11 @@ class CallerWords(_Frozen):
     known: tuple[str, ...]
 
 
-class IntentWords(_Frozen):
+class IntentWords(Content):
     """The words and rules of a template; what its drafts say stands in braces."""
 
     rules: str
+    """Beside `identify`, which is of every intent."""
     ask: str
     """Which of `asks` ends it."""
     then: str = ""
@@ -63,7 +58,7 @@ class IntentWords(_Frozen):
     unknown: str = ""
 
 
-class Phrases(_Frozen):
+class Phrases(Content):
     """The content of `intents.yaml`."""
 
     callers: tuple[CallerWords, CallerWords]
@@ -124,7 +119,7 @@ class Desk:
                 actions=tuple(draft.actions),
                 touches=frozenset(draft.touches),
                 slots=draft.slots,
-                rules=tuple(words.rules.split()),
+                rules=("identify", *words.rules.split()),
                 forbidden=tuple(draft.forbidden),
                 communicate=tuple(f if isinstance(f, str) else money(f) for f in draft.facts),
                 known=words.known.format(**told),

@@ -66,15 +66,6 @@ class Intent:
     instructions: str = ""
 
 
-@dataclass(frozen=True)
-class _Made:
-    """What a task was made of."""
-
-    key: str
-    caller: Caller
-    group: Sequence[Intent]
-
-
 @dataclass
 class Composer:
     """Makes the tasks of an instance out of intents."""
@@ -85,48 +76,44 @@ class Composer:
     held_out: frozenset[str]
     caller: Callable[[str, Random], Caller]
     """Of a customer's key; drawn anew for each task."""
-    _made: dict[str, "_Made"] = field(default_factory=dict)
+    _made: dict[str, tuple[Caller, Sequence[Intent]]] = field(default_factory=dict)
     """How each task was made, by its id: what `harder` begins with."""
     _wishes: dict[str, list[Intent]] = field(default_factory=dict)
-    """By customer."""
+    """By the caller's entity."""
 
     def tasks(self, intents: Mapping[str, Sequence[Intent]]) -> Iterator[DomainTask]:
         """All tasks of the customers' intents, mixed; no two ask for the same."""
-        self._wishes = {key: self._distinct(theirs) for key, theirs in intents.items()}
-        drawn = [(key, group) for key in intents for group in self._groups(self._wishes[key])]
+        distinct = {key: _distinct(theirs) for key, theirs in intents.items()}
+        drawn = [(key, group) for key in intents for group in self._groups(distinct[key])]
         self.rng.shuffle(drawn)
         for key, group in drawn:
-            task = self._made_of(_Made(key, self.caller(key, self.rng), group))
-            if task is not None:
+            caller = self.caller(key, self.rng)
+            self._wishes[caller.entity] = distinct[key]
+            if task := self._made_of(caller, group):
                 yield task
 
     def harder(self, parent: DomainTask) -> DomainTask | None:
         """The same caller with the same intents and one more, in one conversation."""
-        made = self._made[parent.task_id]
-        theirs = self._wishes[made.key]
-        steps = len(made.group) + 1
-        group = _apart([*made.group, *self.rng.sample(theirs, len(theirs))], steps)
+        caller, before = self._made[parent.task_id]
+        theirs, steps = self._wishes[caller.entity], len(before) + 1
+        group = _apart([*before, *self.rng.sample(theirs, len(theirs))], steps)
         if len(group) < steps or steps > len(ORDINALS):
             return None
-        return self._made_of(_Made(made.key, made.caller, group))
+        return self._made_of(caller, group)
 
-    def _made_of(self, made: "_Made") -> DomainTask | None:
+    def _made_of(self, caller: Caller, group: Sequence[Intent]) -> DomainTask | None:
         """The task of a caller's intents; None for one that is held out of its split, or told."""
-        task = self._task(made.caller, made.group)
-        held_out = any(intent.name in self.held_out for intent in made.group)
+        task = self._task(caller, group)
+        held_out = any(intent.name in self.held_out for intent in group)
         if (held_out and task.split != "test") or leaks(task, self._told):
             return None
         if self.knobs.get(KNOB):  # many tasks: kept only where they are needed
-            self._made[task.task_id] = made
+            self._made[task.task_id] = (caller, group)
         return task
 
     @cached_property
     def _told(self) -> str:
         return told_by(self.domain)
-
-    def _distinct(self, intents: Sequence[Intent]) -> list[Intent]:
-        """Without those that ask for what one before asks for."""
-        return list({(w.name, *sorted(w.slots.items())): w for w in intents}.values())
 
     def _groups(self, intents: list[Intent]) -> Iterator[list[Intent]]:
         """Groups of `steps` intents that touch no common record and are of distinct templates."""
@@ -183,6 +170,11 @@ class Composer:
         further = min(len(others), max(0, self.knobs["tools"] - len(needed)))
         chosen = needed | set(self.rng.sample(others, further))
         return tuple(tool.name for tool in self.domain.tools if tool.name in chosen)
+
+
+def _distinct(intents: Sequence[Intent]) -> list[Intent]:
+    """Without those that ask for what one before asks for."""
+    return list({(w.name, *sorted(w.slots.items())): w for w in intents}.values())
 
 
 def _apart(intents: Sequence[Intent], steps: int) -> list[Intent]:

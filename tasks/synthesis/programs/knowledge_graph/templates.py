@@ -5,6 +5,7 @@ Every answer is unique in the graph, and is a name or number that the question d
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from random import Random
 
 from tutti.tasks.synthesis.domains import Action, DomainTask, Scenario
@@ -149,20 +150,25 @@ def _comparison(asker: Asker) -> Question | None:
         second = graph.step(second, relation)
     if set(first.seen) & set(second.seen) or len(set(second.seen)) < len(second.seen):
         return None
-    fact = rng.choice(KINDS[first.kind].facts)
-    pick = rng.choice(("least", "most"))
-    ordered = sorted((first, second), key=lambda p: graph.record(p.kind, p.entity_id)[fact.name])
-    found = ordered[0 if pick == "least" else 1]
-    values = {graph.record(p.kind, p.entity_id)[fact.name] for p in ordered}
-    if len(values) < 2 or graph.name_of(*_key(ordered[0])) == graph.name_of(*_key(ordered[1])):
+    ids = [first.entity_id, second.entity_id]
+    fact, pick, word, found = _extreme(asker, first.kind, ids)
+    records = [graph.record(first.kind, each) for each in ids]
+    if any(records[0][name] == records[1][name] for name in (fact, "name")):
         return None
-    word = fact.lowest if pick == "least" else fact.highest
-    asked = f"which is the {word} by {fact.name.replace('_', ' ')}, {first.words} or {second.words}"
+    asked = f"which is the {word} by {fact.replace('_', ' ')}, {first.words} or {second.words}"
     slots = {"start": first.slot, "other": second.slot, "path": ">".join(first.path)}
-    slots |= {"fact": fact.name, "pick": pick}
-    facts = [facts_call(first.entity_id), facts_call(second.entity_id)]
-    actions = [*first.actions, *second.actions, *facts]
-    return Question(asked, graph.name_of(*_key(found)), [first, second], actions, slots, hops)
+    slots |= {"fact": fact, "pick": pick}
+    actions = [*first.actions, *second.actions, *map(facts_call, ids)]
+    return Question(asked, found, [first, second], actions, slots, hops)
+
+
+def _extreme(asker: Asker, kind: str, ids: Sequence[str]) -> tuple[str, str, str, str]:
+    """A fact, ``least`` or ``most`` of it, the word for that, and the name of whose it is."""
+    fact, pick = asker.rng.choice(KINDS[kind].facts), asker.rng.choice(("least", "most"))
+    records = sorted((asker.graph.record(kind, each) for each in ids), key=itemgetter(fact.name))
+    if pick == "least":
+        return fact.name, pick, fact.lowest, records[0]["name"]
+    return fact.name, pick, fact.highest, records[-1]["name"]
 
 
 def _members(asker: Asker, hops: int) -> tuple[Place, Relation, list[str]] | None:
@@ -222,29 +228,19 @@ def _counting(asker: Asker) -> Question | None:
 
 
 def _superlative(asker: Asker) -> Question | None:
-    graph, rng = asker.graph, asker.rng
     if (start := _members(asker, asker.hops())) is None:
         return None
     place, one, members = start
     if not 2 <= len(members) <= MOST_MEMBERS or set(members) & set(place.seen):
         return None
-    fact = rng.choice(KINDS[one.source].facts)
-    pick = rng.choice(("least", "most"))
-    ordered = sorted(members, key=lambda m: graph.record(one.source, m)[fact.name])
-    found = ordered[0 if pick == "least" else -1]
-    word = fact.lowest if pick == "least" else fact.highest
+    fact, pick, word, answer = _extreme(asker, one.source, members)
     asked = f"the {word} of the {KINDS[one.source].plural} {one.back.format(place.words)}"
-    asked += f", by {fact.name.replace('_', ' ')}"
+    asked += f", by {fact.replace('_', ' ')}"
     slots = {"start": place.slot, "path": ">".join(place.path), "back": one.inverse}
-    slots |= {"fact": fact.name, "pick": pick}
+    slots |= {"fact": fact, "pick": pick}
     actions = [*place.actions, follow_call(place.entity_id, one.inverse)]
-    actions += [facts_call(member) for member in members]
-    answer = graph.name_of(one.source, found)
+    actions += map(facts_call, members)
     return Question(asked, answer, [place], actions, slots, len(place.path) + 1)
-
-
-def _key(place: Place) -> tuple[str, str]:
-    return place.kind, place.entity_id
 
 
 TEMPLATES: dict[str, Callable[[Asker], Question | None]] = {

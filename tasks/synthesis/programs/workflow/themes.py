@@ -3,17 +3,13 @@
 from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, RootModel
+from pydantic import RootModel
 
 from tutti.tasks.config import read_document
-from tutti.tasks.synthesis.programs.declared import WrongDeclaration
+from tutti.tasks.synthesis.programs.declared import Content, WrongDeclaration
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Question(_Frozen):
+class Question(Content):
     """Something only the user knows."""
 
     tool: str
@@ -23,7 +19,7 @@ class Question(_Frozen):
     values: tuple[str, str, str]
 
 
-class Check(_Frozen):
+class Check(Content):
     """Something that the database knows of a case: one of three values, or a number."""
 
     tool: str
@@ -33,7 +29,7 @@ class Check(_Frozen):
     most: int = 0
 
 
-class Act(_Frozen):
+class Act(Content):
     """Something that is done to a case."""
 
     tool: str
@@ -42,7 +38,7 @@ class Act(_Frozen):
     """The first letters of the slip's number."""
 
 
-class Theme(_Frozen):
+class Theme(Content):
     """A desk."""
 
     name: str

@@ -9,10 +9,10 @@ from typing import Any
 
 from tutti.tasks.synthesis.domains import FieldSpec, TableSpec
 from tutti.tasks.synthesis.programs.invented import NameMaker
+from tutti.tasks.synthesis.programs.program import Tables
 
 SPARE = ("facts_of", "relations_of", "list_entities", "filter_entities")
 """The tools that may be offered beside those that a task needs, in this order."""
-Tables = dict[str, dict[str, dict[str, Any]]]
 
 
 @dataclass(frozen=True)

@@ -102,20 +102,24 @@ class Shop(Desk):
 
 
 def read_order(order: Record) -> Action:
+    """Look at an order."""
     return call("get_order", order_id=order["order_id"])
 
 
 def cancel_call(order: Record, reason: str = REASONS[0]) -> Action:
+    """Cancel an order."""
     return call("cancel_order", order_id=order["order_id"], reason=reason)
 
 
 def return_call(order: Record, variants: Sequence[str], payment: str = "") -> Action:
+    """Return items of an order, to its own payment where no other is given."""
     payment = payment or order["payment"]
     ids = {"order_id": order["order_id"], "variant_ids": list(variants), "payment_id": payment}
     return call("return_items", **ids)
 
 
 def exchange_call(order: Record, old: str, new: str) -> Action:
+    """Exchange an item of an order for another variant."""
     ids = {"old_variant_id": old, "new_variant_id": new, "payment_id": order["payment"]}
     return call("exchange_item", order_id=order["order_id"], **ids)
 

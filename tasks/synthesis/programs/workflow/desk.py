@@ -6,6 +6,7 @@ from typing import Any
 
 from tutti.tasks.synthesis.programs.declared import Declared
 from tutti.tasks.synthesis.programs.invented import NameMaker
+from tutti.tasks.synthesis.programs.program import Tables
 from tutti.tasks.synthesis.programs.workflow.flow import Flow
 from tutti.tasks.synthesis.programs.workflow.forms import render
 from tutti.tasks.synthesis.programs.workflow.themes import Check, Theme
@@ -18,7 +19,7 @@ MOVES = "cases.log cases.status cases.step"
 """What each call that brings a case further changes."""
 
 
-def build_records(rng: Random, theme: Theme, flow: Flow) -> dict[str, dict[str, dict[str, Any]]]:
+def build_records(rng: Random, theme: Theme, flow: Flow) -> Tables:
     """The workflow and its cases."""
     edges = {f"E{number}": edge for number, edge in enumerate(flow.edges, 1)}
     cases: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Objectives: log probabilities of the tokens that a model wrote, to a loss. One file each.
+"""Objectives: log probabilities of the tokens that a model wrote, to a loss. One function each.
 
 In: `Tokens` (flat, of a micro-batch) and `StepSizes` (of its step). Out: a `Loss`. Their names and
 settings need no torch, all else does.
@@ -34,11 +34,11 @@ def objective(name: str, given: Mapping[str, Any]) -> "Objective":
 
     Raises ValueError for an unknown objective or setting.
     """
-    from tutti.tasks.training.objectives.settings import Clipping, check_name, settings_with
+    from tutti.tasks.training.objectives.settings import SUPERVISED, check_name, settings_with
 
     check_name(name)
-    function: Objective = getattr(import_module(f"{__name__}.{name}"), name)
+    module = "supervised" if name in SUPERVISED else "on_policy"
+    function: Any = getattr(import_module(f"{__name__}.{module}"), name)
     settings = settings_with(name, given)
-    if settings is None:
-        return function
-    return partial(function, **{"clip" if isinstance(settings, Clipping) else "how": settings})
+    found: Objective = function if settings is None else partial(function, how=settings)
+    return found

@@ -38,30 +38,21 @@ class Preference:
 
 Settings = Clipping | Preference | None
 
-GRPO = Clipping()
-DAPO = Clipping(low=0.2, high=0.28)
-DR_GRPO = Clipping()
-GSPO = Clipping(low=3e-4, high=4e-4)
-CISPO = Clipping(high=4.0)
-REINFORCE = Clipping()
-EPO = Clipping(low=0.2, high=0.28)
-PREFERENCE = Preference()
-
 OBJECTIVES: dict[str, Settings] = {
     "sft": None,
-    "grpo": GRPO,
-    "dapo": DAPO,
-    "dr_grpo": DR_GRPO,
-    "gspo": GSPO,
-    "cispo": CISPO,
-    "reinforce": REINFORCE,
-    "epo": EPO,
+    "grpo": Clipping(),
+    "dapo": Clipping(low=0.2, high=0.28),
+    "dr_grpo": Clipping(),
+    "gspo": Clipping(low=3e-4, high=4e-4),
+    "cispo": Clipping(high=4.0),
+    "reinforce": Clipping(),
+    "epo": Clipping(low=0.2, high=0.28),
     "epo_published": None,
-    "dpo": PREFERENCE,
-    "sdpo": PREFERENCE,
-    "kto": PREFERENCE,
+    "dpo": Preference(),
+    "sdpo": Preference(),
+    "kto": Preference(),
 }
-"""By name, which is also that of its module and its function: its settings where it has any."""
+"""By name, which is also that of its function: its published settings where it has any."""
 PAIRS = ("dpo", "sdpo")
 """They compare two answers."""
 SUPERVISED = ("sft", "epo_published", *PAIRS, "kto")

@@ -78,3 +78,11 @@ def mean_by_group(values: Tensor, group: Tensor, groups: int) -> Tensor:
     """[groups] means of values [T] over `group` [T]; 0 where a group is empty."""
     counts = by_group(torch.ones_like(values), group, groups)
     return by_group(values, group, groups) / counts.clamp(min=1.0)
+
+
+def turn_owners(tokens: Tokens) -> tuple[Tensor, int, Tensor]:
+    """([T] turn, K, [K] sequence of each turn). Raises ValueError where there are no turns."""
+    if tokens.turn is None or tokens.turns <= 0:
+        raise ValueError("epo: the batch has no turns")
+    owner = torch.zeros(tokens.turns, dtype=torch.int64, device=tokens.turn.device)
+    return tokens.turn, tokens.turns, owner.index_copy(0, tokens.turn, tokens.sequence)

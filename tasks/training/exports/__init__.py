@@ -1,41 +1,35 @@
-"""Exports of frozen training sets, for other trainers: a format is one file and one line here.
+"""Exports of frozen training sets, for other trainers: a format is one function and one line here.
 
-A format is ``write(conversations, folder, notes) -> list[Path]``. It counts in `notes` what it
+A format is ``format(conversations, notes) -> {file: its content}``. It counts in `notes` what it
 cannot carry, and raises ExportRefused where nothing is left.
 """
 
+import json
 import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tutti.storage import Catalog
+from tutti.tasks.training.exports import llama_factory, messages
 from tutti.tasks.training.exports.conversation import (
     Conversation,
+    ExportedFiles,
     ExportRefused,
     conversations_of,
 )
 
-Writer = Callable[[Sequence[Conversation], Path, Counter[str]], list[Path]]
-
-
-def _writer(module: str) -> Writer:
-    def write(made: Sequence[Conversation], folder: Path, notes: Counter[str]) -> list[Path]:
-        found: Writer = import_module(f"tutti.tasks.training.exports.{module}").write
-        return found(made, folder, notes)
-
-    return write
-
-
-SET_FORMATS: dict[str, Writer] = {
-    "alpaca": _writer("alpaca"),
-    "sharegpt": _writer("sharegpt"),
-    "openai": _writer("openai"),
-    "verl": _writer("verl"),
-    "prime-rl": _writer("prime_rl"),
+SET_FORMATS: dict[str, Callable[[Sequence[Conversation], Counter[str]], ExportedFiles]] = {
+    "alpaca": llama_factory.alpaca,
+    "sharegpt": llama_factory.sharegpt,
+    "openai": messages.openai,
+    "verl": messages.verl,
+    "prime-rl": messages.prime_rl,
 }
 
 
@@ -66,15 +60,27 @@ def write_conversations(
     """As `export_training_set`, of conversations that were read. Raises ExportRefused."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".export-") as unfinished:
-        files = SET_FORMATS[format](made, Path(unfinished), notes)
-        targets = [out / file.relative_to(unfinished) for file in files]
-        if taken := [target for target in targets if target.exists() and not force]:
+        files = SET_FORMATS[format](made, notes)
+        if taken := [out / name for name in files if (out / name).exists() and not force]:
             raise ExportRefused(f"{taken[0]}: exists already; --force replaces it")
-        for file, target in zip(files, targets, strict=True):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(file, target)
+        for name, content in files.items():
+            _write(content, Path(unfinished) / name)
+        for name in files:
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(Path(unfinished) / name, out / name)
     return {
         "conversations": len(made),
-        "files": [str(target) for target in targets],
+        "files": [str(out / name) for name in files],
         "notes": {note: n for note, n in notes.items() if n},
     }
+
+
+def _write(content: Any, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, pa.Table):
+        pq.write_table(content, file)
+    elif file.suffix == ".jsonl":
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in content)
+        file.write_text("".join(lines), encoding="utf-8")
+    else:
+        file.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -18,12 +18,15 @@ from tutti.storage import Catalog, query
 from tutti.tasks.leaks import said_in
 from tutti.tasks.training.sets.build import MESSAGES, message_of
 from tutti.tasks.training.sets.guards import HeldOut
-from tutti.tasks.training.sets.recorded import AT_ONCE
+from tutti.tasks.training.sets.recorded import rows_by_attempt
 
-SIDES = (("rows", False), ("held_out", True))
+SIDES = (("train", False), ("held_out", True))
+"""What files are called, and whether their conversations are held out."""
 COLUMNS = ["name", "values", "turns", "wanted", "pair"]
 OLD_NAME = "conversations"
 """Name of the file in sets of `tutti improve`."""
+ExportedFiles = dict[str, Any]
+"""By name: a table of Parquet, or what JSON has."""
 ORIGINS = (
     "select a.attempt_id, a.task_id, a.benchmark, any_value(t.family) as family, "
     "any_value(t.answer) as answer, any_value(t.split) as split from attempts a "
@@ -64,7 +67,7 @@ def conversations_of(set_id: str, catalog: Catalog, notes: Counter[str]) -> list
         raise ExportRefused(f"{set_id}: no such training set; `tutti lineage` names a checkpoint's")
     folder = Path(known["path"] or "")
     made: list[Conversation] = []
-    for name, is_held_out in SIDES:
+    for name, is_held_out in (("rows", False), ("held_out", True)):
         for file in (folder / f"{name}.jsonl", folder / f"{name}.parquet"):
             if file.is_file():
                 made += _read(file, is_held_out, catalog, notes)
@@ -87,9 +90,12 @@ def _read(
 ) -> list[Conversation]:
     if file.suffix == ".jsonl":
         made = list(_said(file, is_held_out, notes))
-        origins = _origins([each.name for each in made if each.name], catalog)
-        return [_with_origin(each, origins) for each in made]
-    return list(_attempts(file, is_held_out, catalog, notes))
+    else:
+        made = list(_attempts(file, is_held_out, catalog, notes))
+    names = [each.name for each in made if each.name]
+    found = query(ORIGINS, catalog.home, {"ids": names}) if names else []
+    origins = {row["attempt_id"]: row for row in found}
+    return [replace(each, origin=origins.get(each.name, {})) for each in made]
 
 
 def _said(file: Path, is_held_out: bool, notes: Counter[str]) -> Iterator[Conversation]:
@@ -113,39 +119,21 @@ def _attempts(
 ) -> Iterator[Conversation]:
     """Of recorded ids: each attempt once, with its messages."""
     rows: dict[str, dict[str, Any]] = {}
-    for row in pq.read_table(
-        file, columns=["name", "values", "turns", "wanted", "pair"]
-    ).to_pylist():
+    for row in pq.read_table(file, columns=COLUMNS).to_pylist():
         _refuse_pairs(row)
-        _count_weights(
-            [v for v, t in zip(row["values"], row["turns"], strict=True) if t >= 0], notes
-        )
+        trained = zip(row["values"], row["turns"], strict=True)
+        _count_weights([value for value, turn in trained if turn >= 0], notes)
         if row["name"] in rows:
             notes["further sequences of an attempt (its messages are written once)"] += 1
         rows.setdefault(row["name"], row)
     notes["attempts without their log probabilities and token ids"] += len(rows)
     names = list(rows)
-    for first in range(0, len(names), AT_ONCE):
-        some = names[first : first + AT_ONCE]
-        found: dict[str, list[dict[str, Any]]] = {}
-        for each in query(MESSAGES, catalog.home, {"ids": some}):
-            found.setdefault(each["attempt_id"], []).append(message_of(each))
-        origins = _origins(some, catalog)
-        for name in some:
-            if name not in found:
-                raise ExportRefused(f"{name}: the store has no messages of this attempt")
-            yield Conversation(
-                found[name], name, (), rows[name]["wanted"], is_held_out, origins.get(name, {})
-            )
-
-
-def _origins(names: Sequence[str], catalog: Catalog) -> dict[str, dict[str, Any]]:
-    found = query(ORIGINS, catalog.home, {"ids": list(names)}) if names else []
-    return {row["attempt_id"]: row for row in found}
-
-
-def _with_origin(made: Conversation, origins: Mapping[str, Mapping[str, Any]]) -> Conversation:
-    return replace(made, origin=origins.get(made.name, {}))
+    for place, messages in rows_by_attempt(MESSAGES, names, catalog.home):
+        name = names[place]
+        if not messages:
+            raise ExportRefused(f"{name}: the store has no messages of this attempt")
+        said = [message_of(each) for each in messages]
+        yield Conversation(said, name, (), rows[name]["wanted"], is_held_out)
 
 
 def _refuse_pairs(row: Mapping[str, Any]) -> None:
@@ -159,16 +147,3 @@ def _refuse_pairs(row: Mapping[str, Any]) -> None:
 def _count_weights(weights: Sequence[float], notes: Counter[str]) -> None:
     if any(weight != 1.0 for weight in weights):
         notes["conversations or sequences without their weights (each counts 1)"] += 1
-
-
-UNWANTED = "conversations left out: not wanted (this format has no label)"
-
-
-def wanted_of(made: Sequence[Conversation], notes: Counter[str]) -> list[Conversation]:
-    """Those that a format without labels can carry; the others are counted. Raises ExportRefused
-    where none is left to train on."""
-    kept = [each for each in made if each.wanted is not False]
-    notes[UNWANTED] += len(made) - len(kept)
-    if not any(not each.is_held_out for each in kept):
-        raise ExportRefused(f"nothing is left to export: {notes[UNWANTED]} x {UNWANTED}")
-    return kept

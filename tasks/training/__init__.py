@@ -6,7 +6,7 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.training.backends.configure import configure_backend as configure_backend
-    from tutti.tasks.training.backends.rl.configure import configure_policy as configure_policy
+    from tutti.tasks.training.backends.configure import configure_policy as configure_policy
     from tutti.tasks.training.checkpoints import Checkpoint as Checkpoint
     from tutti.tasks.training.checkpoints import base_of as base_of
     from tutti.tasks.training.checkpoints import ends_of_base as ends_of_base

@@ -22,6 +22,15 @@ from tutti.tasks.project import PACKAGE
 from tutti.tasks.serving import Child, ServingError, models_python
 
 POLL_S = 0.5
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    # Waiting threads sleep instead of spinning: with an engine or another job on the same cores,
+    # spinning made a step ten times as slow.
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+"""Of a training's process."""
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -64,10 +73,7 @@ def training_command(
     if processes > 1:
         launcher = [str(folder / "launch_many.py"), str(processes)]
     command = [str(models_python()), "-P", *launcher, module, *arguments]
-    environment = {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
-    # Waiting threads sleep instead of spinning: with an engine or another job on the same cores,
-    # spinning made a step ten times as slow.
-    return command, environment | {"TOKENIZERS_PARALLELISM": "false", "OMP_WAIT_POLICY": "PASSIVE"}
+    return command, ENVIRONMENT
 
 
 def run_job(

@@ -1,24 +1,51 @@
-"""Other trainers, from the same job: a backend is one file and one line in `BACKENDS`.
+"""Other trainers, from the same job: a backend is one file and one line in `BackendName`.
 
-In: a job, a base and a training set. Out: the backend's own configuration and data in a folder,
-with `launch.sh`; where the backend is installed here, a trained checkpoint or adapter.
+In: a job, and its base with a training set, or its tasks. Out: the backend's own configuration and
+data in a folder, with `launch.sh`; where a backend of fixed sets is installed here, a trained
+checkpoint or adapter.
 """
 
 from importlib import import_module
-from typing import get_args
+from typing import Any, get_args
 
-from tutti.tasks.training.backends.base import Backend, BackendJob, BackendRefused
+from tutti.tasks.training.backends.base import (
+    Backend,
+    BackendJob,
+    BackendRefused,
+    PolicyBackend,
+)
 from tutti.tasks.training.job import BackendName
 
-BACKENDS = {name: name.replace("-", "_") for name in get_args(BackendName) if name != "tutti"}
-"""Each backend's module here."""
+BACKENDS = tuple(name for name in get_args(BackendName) if name != "tutti")
+POLICY_BACKENDS = ("verl", "prime-rl")
 
 
 def backend_of(name: str) -> Backend:
     """The backend of a name that `BackendName` has."""
-    module = import_module(f"tutti.tasks.training.backends.{BACKENDS[name]}")
-    found: Backend = module.BACKEND
+    found: Backend = _module(name).BACKEND
     return found
 
 
-__all__ = ["BACKENDS", "Backend", "BackendJob", "BackendRefused", "backend_of"]
+def policy_backend_of(name: str) -> PolicyBackend:
+    """A backend of policy jobs. Raises BackendRefused for one that is not known."""
+    if name not in POLICY_BACKENDS:
+        known = ", ".join(POLICY_BACKENDS)
+        raise BackendRefused(f"--backend: {name!r} writes no policy jobs; one of {known}")
+    found: PolicyBackend = _module(name).POLICY_BACKEND
+    return found
+
+
+def _module(name: str) -> Any:
+    return import_module(f"{__name__}.{name.replace('-', '_')}")
+
+
+__all__ = [
+    "BACKENDS",
+    "POLICY_BACKENDS",
+    "Backend",
+    "BackendJob",
+    "BackendRefused",
+    "PolicyBackend",
+    "backend_of",
+    "policy_backend_of",
+]

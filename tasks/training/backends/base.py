@@ -1,22 +1,27 @@
 """What every backend has, and what its configuration is made from.
 
 Settings of a job that no backend reads are refused, not ignored; those of some backends only are
-refused by these.
+refused by these. A backend trains on a fixed set (`Backend`), or a policy on its own attempts
+(`PolicyBackend`).
 """
 
 import difflib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow.parquet as pq
 
 from tutti.errors import UsageError
 from tutti.tasks.project import PACKAGE
+from tutti.tasks.sweeps.plan import TaskSet
+from tutti.tasks.sweeps.spec import reply_tokens
 from tutti.tasks.training.job import TrainJob
+from tutti.tasks.training.objectives import Clipping, settings_with
+from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.sets.frozen import TrainingSet
 
 KEYS = Path(__file__).parent / "keys"
@@ -24,6 +29,8 @@ KEYS = Path(__file__).parent / "keys"
 LAUNCHER = PACKAGE / "tasks" / "training" / "launch.py"
 TOKENISE = "tutti.tasks.training.trainer.tokenise"
 OUTPUT = "output"
+TEMPLATE_TOKENS = 64
+"""Most tokens that a chat template adds to a message, with room for its opening."""
 
 
 class BackendRefused(UsageError):
@@ -44,7 +51,11 @@ class BackendJob:
     @property
     def rows(self) -> int:
         """Rows that are trained on."""
-        return count_rows(self.training_set.rows)
+        file = self.training_set.rows
+        if file.suffix == ".parquet":
+            return int(pq.read_metadata(file).num_rows)
+        with file.open(encoding="utf-8") as lines:
+            return sum(1 for _ in lines)
 
     @property
     def epochs(self) -> float:
@@ -78,46 +89,134 @@ class BackendJob:
 
 
 @dataclass(frozen=True)
-class Backend:
-    """A trainer of somebody else's."""
+class PolicyPlan:
+    """A policy job for a backend, its tasks, and the folder that it is written to."""
+
+    job: PolicyJob
+    base: Path
+    context_tokens: int
+    """Of prompt and answer together, as the base's entry of models.yaml says."""
+    train: TaskSet
+    held_out: TaskSet
+    folder: Path
+
+    @property
+    def clip(self) -> Clipping:
+        """The objective's settings: published ones, and the job's over them."""
+        found = settings_with(self.job.objective, self.job.objective_settings)
+        assert isinstance(found, Clipping), f"{self.job.objective} has no clipping"
+        return found
+
+    @property
+    def answer_tokens(self) -> int:
+        """Most tokens of an answer."""
+        return reply_tokens(self.job.suite, self.context_tokens)
+
+    @property
+    def held_out_tokens(self) -> int:
+        """Most tokens of an answer to a held-out task."""
+        return reply_tokens(self.job.evaluation.suite or self.job.suite, self.context_tokens)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """A bound of the longest prompt: a token is at least a byte, whatever the tokenizer."""
+        sizes = (
+            sum(len(str(each["content"]).encode()) + TEMPLATE_TOKENS for each in task.messages)
+            for task in (*self.train.tasks, *self.held_out.tasks)
+        )
+        return max(1, min(max(sizes), self.context_tokens - self.answer_tokens))
+
+    @property
+    def attempts(self) -> int:
+        """Attempts a step."""
+        return self.job.rollouts.groups * self.job.rollouts.group_size
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps in which the learning rate rises."""
+        return round(self.job.steps * self.job.optimizer.warmup_share)
+
+    @property
+    def measured_every(self) -> int:
+        """Steps between held-out measurements; all, where the job asks for first and last only."""
+        return self.job.evaluation.every or self.job.steps
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the job names; 1 without any."""
+        asked = self.job.gpus
+        return len(asked) if isinstance(asked, tuple) else asked or 1
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it calculates in bfloat16."""
+        return self.job.dtype != "float32"
+
+
+Planned = TypeVar("Planned", BackendJob, PolicyPlan)
+
+
+@dataclass(frozen=True)
+class Trainer(Generic[Planned]):
+    """A trainer of somebody else's: how its configuration is made."""
 
     name: str
-    configuration: Callable[[BackendJob], dict[str, Any]]
+    configuration: Callable[[Planned], dict[str, Any]]
     """Its own settings from a job; nested where its are."""
-    write: Callable[[BackendJob, Mapping[str, Any]], tuple[str, str]]
+    write: Callable[[Planned, Mapping[str, Any]], tuple[str, str]]
     """(text of its configuration's file, lines of `launch.sh`) for its settings."""
-    read_steps: Callable[[Path], list[dict[str, Any]]]
-    """Its log in the folder, as rows in the names of `train_steps`."""
     config_file: str
     """What its own schema is asked about, in the folder."""
+
+    @property
+    def schema(self) -> str:
+        """The name of its schema: in `CHECKS`, and in `keys/`."""
+        return self.name
+
+    def settings(self, plan: Planned) -> dict[str, Any]:
+        """Those of the job, and `backend_settings` over them. Raises BackendRefused."""
+        made = self.configuration(plan)
+        for name, value in flat(plan.job.backend_settings):
+            *path, last = name.split(".")
+            inner = made
+            for each in path:
+                inner = inner.setdefault(each, {})
+            inner[last] = value
+        return made
+
+
+@dataclass(frozen=True)
+class Backend(Trainer[BackendJob]):
+    """A trainer on a fixed set."""
+
+    read_steps: Callable[[Path], list[dict[str, Any]]]
+    """Its log in the folder, as rows in the names of `train_steps`."""
     data_format: str | None = None
     """The export that it reads; None where it is given ids."""
     runs_here: bool = False
     """Whether tutti launches it itself, in its environment on this machine."""
 
 
-def settings_of(backend: Backend, plan: BackendJob) -> dict[str, Any]:
-    """The backend's settings: those of the job, and `backend_settings` over them.
+@dataclass(frozen=True)
+class PolicyBackend(Trainer[PolicyPlan]):
+    """A trainer of policies."""
 
-    Raises BackendRefused for what the backend cannot do.
-    """
-    job = plan.job
-    if job.objective != "sft":
-        raise BackendRefused(f"objective: {job.objective} is trained by tutti; {backend.name}: sft")
-    if job.minutes is not None:
-        raise BackendRefused(f"minutes: {backend.name} ends by `epochs` or `steps`")
-    made = backend.configuration(plan)
-    for name, value in flat(job.backend_settings):
-        set_at(made, name.split("."), value)
-    return made
+    refuse: Callable[[PolicyPlan], list[str]]
+    """What it cannot do of a job, each with its field."""
+    write_data: Callable[[PolicyPlan, Path], None]
+    """Writes the tasks and the reward function into a folder."""
+    differences: Callable[[PolicyPlan], list[str]]
+    """What it does otherwise than tutti, and a job cannot change."""
+
+    @property
+    def schema(self) -> str:
+        """As of any trainer."""
+        return f"{self.name}-rl"
 
 
-def check_names(backend: str, settings: Mapping[str, Any], schema: str | None = None) -> None:
-    """Raises BackendRefused for a setting that the backend's schema does not name.
-
-    `schema`: the list of names in `keys/`, if it is not called as the backend is.
-    """
-    version, known = known_names(schema or backend)
+def check_names(backend: Trainer[Any], settings: Mapping[str, Any]) -> None:
+    """Raises BackendRefused for a setting that the backend's list of names does not have."""
+    version, known = known_names(backend.schema)
     tables = {f"{name}." for name, value in flat(settings) if value == {}}
     for name, _ in flat(settings):
         opened = (each[:-1] for each in known if each.endswith(".*"))
@@ -128,7 +227,8 @@ def check_names(backend: str, settings: Mapping[str, Any], schema: str | None = 
         near = difflib.get_close_matches(name, known, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise BackendRefused(
-            f"backend_settings.{name}: {backend} has no such setting{hint} (names of {version})"
+            f"backend_settings.{name}: {backend.name} has no such setting{hint} "
+            f"(names of {version})"
         )
 
 
@@ -145,22 +245,6 @@ def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
             yield from flat(value, f"{before}{name}.")
         else:
             yield f"{before}{name}", value
-
-
-def set_at(made: dict[str, Any], names: Sequence[str], value: Any) -> None:
-    """Set a value at a path of names, making what is between."""
-    for name in names[:-1]:
-        made = made.setdefault(name, {})
-    made[names[-1]] = value
-
-
-def count_rows(file: Path) -> int:
-    """Rows of a set's file."""
-    if file.suffix == ".parquet":
-        rows: int = pq.read_metadata(file).num_rows
-        return rows
-    with file.open(encoding="utf-8") as lines:
-        return sum(1 for _ in lines)
 
 
 def overrides(settings: Mapping[str, Any], prefix: str = "") -> str:

@@ -1,7 +1,7 @@
 """Writes a backend's configuration and data, checks it, and says how to launch it.
 
-In: a job, a base and a training set. Out: a folder with data, configuration and `launch.sh`. The
-folder appears only where all of it is valid.
+In: a job, and a base with a training set, or the entry of its base. Out: a folder with data,
+configuration and `launch.sh`. The folder appears only where all of it is valid.
 """
 
 import os
@@ -11,30 +11,45 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tutti.storage import Catalog
+from tutti.storage import Catalog, Home
 from tutti.tasks.project import IS_SOURCE, PROJECT, models_python_path
-from tutti.tasks.training.backends import backend_of
+from tutti.tasks.serving import Model, weights_folder
+from tutti.tasks.sweeps.plan import read_set
+from tutti.tasks.sweeps.spec import reply_tokens
+from tutti.tasks.training.backends import backend_of, policy_backend_of
 from tutti.tasks.training.backends.base import (
     Backend,
     BackendJob,
     BackendRefused,
+    PolicyBackend,
+    PolicyPlan,
+    Trainer,
     check_names,
     known_names,
-    settings_of,
 )
+from tutti.tasks.training.backends.carried import not_carried, not_carried_of
 from tutti.tasks.training.backends.checks import CHECKS, REFUSED
 from tutti.tasks.training.exports import write_conversations
 from tutti.tasks.training.exports.conversation import conversations_of
 from tutti.tasks.training.job import TrainJob
+from tutti.tasks.training.policy import PolicyJob, held_out_suite, rollout_suite
+from tutti.tasks.training.policy.apart import keep_apart
 from tutti.tasks.training.sets.frozen import TrainingSet
 
 ENVIRONMENTS = ".venv-backends"
 CHECK_S = 300
 """Longest check: LLaMA-Factory's imports take 20 s on two busy cores."""
 CHECKER = Path(__file__).with_name("checks.py")
+DIFFERENCES = (
+    "an attempt whose scorer fails earns 0; tutti leaves it out",
+    "limits.working_s, limits.attempt_usd: time and cost of an attempt have no limit",
+    "tasks come in its own order, and the engine's draws are its own: no run repeats tutti's",
+)
+"""What every backend does otherwise than tutti."""
 
 
 def configure_backend(
@@ -51,6 +66,37 @@ def configure_backend(
         plan = BackendJob(job, base.resolve(), training_set, folder.resolve())
         found = write_all(backend_of(job.backend), plan, unfinished, catalog)
     return {"folder": str(folder), "launch": f"bash {folder / 'launch.sh'}", **found}
+
+
+def configure_policy(
+    job: PolicyJob, name: str, base: Model, folder: Path, home: Home | None = None
+) -> dict[str, Any]:
+    """Write everything that the backend needs into `folder`, which must be new or empty, without
+    the tasks that copy held-out ones, in the store or in the job.
+
+    Returns the folder, the launch command, by what it was checked, how many tasks it has, and what
+    the backend does otherwise. Raises BackendRefused, BenchmarkError, JobError, SuiteError.
+    """
+    backend = policy_backend_of(name)
+    python = backend_python(name)
+    plan, left_out = _plan(job, backend, base, folder.resolve(), home)
+    if python is None:
+        check_names(backend, job.backend_settings)
+    settings = backend.settings(plan)
+    with whole_folder(folder) as unfinished:
+        backend.write_data(plan, unfinished)
+        checked = _write(backend, backend.write(plan, settings), python, unfinished)
+    return {
+        "folder": str(folder),
+        "launch": f"bash {folder / 'launch.sh'}",
+        "checked": checked,
+        "notes": {
+            "tasks to train on": len(plan.train.tasks),
+            "tasks held out": len(plan.held_out.tasks),
+        }
+        | Counter(f"tasks left out: {why}" for why in left_out.values()),
+        "differences": [*DIFFERENCES, *_of_entry(base, job.base), *backend.differences(plan)],
+    }
 
 
 @contextmanager
@@ -73,61 +119,62 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def write_launch(launch: str, folder: Path) -> None:
-    """Write `launch.sh`, which runs its lines in its own folder."""
-    header = "#!/usr/bin/env bash\n# Written by tutti. GPUS: how many of each node's are used.\n"
-    script = f'{header}set -euo pipefail\ncd "$(dirname "$0")"\n{launch}'
-    (folder / "launch.sh").write_text(script)
-
-
 def write_all(backend: Backend, plan: BackendJob, folder: Path, catalog: Catalog) -> dict[str, Any]:
     """Write configuration, data and `launch.sh` into `folder`; paths in them are the plan's.
 
     Returns `checked` and `notes`. Raises BackendRefused, ExportRefused.
     """
-    python = backend_python(backend.name)
+    python, job = backend_python(backend.name), plan.job
     if python is None:
-        check_names(backend.name, plan.job.backend_settings)
-    settings = settings_of(backend, plan)
+        check_names(backend, job.backend_settings)
+    if job.objective != "sft":
+        raise BackendRefused(f"objective: {job.objective} is trained by tutti; {backend.name}: sft")
+    if job.minutes is not None:
+        raise BackendRefused(f"minutes: {backend.name} ends by `epochs` or `steps`")
+    settings = backend.settings(plan)
     notes: Counter[str] = Counter()
     if backend.data_format is not None:
         made = conversations_of(plan.training_set.set_id, catalog, notes)
         write_conversations(made, backend.data_format, folder / "data", notes)
-    text, launch = backend.write(plan, settings)
-    (folder / backend.config_file).write_text(text)
-    write_launch(launch, folder)
-    carried = {note: n for note, n in notes.items() if n}
-    return {"checked": check(backend, python, folder), "notes": carried}
+    checked = _write(backend, backend.write(plan, settings), python, folder)
+    return {"checked": checked, "notes": {note: n for note, n in notes.items() if n}}
 
 
-def check(backend: Backend, python: Path | None, folder: Path) -> str:
-    """By what the written configuration was checked. Raises BackendRefused."""
-    return check_file(backend.name, backend.name, python, folder / backend.config_file)
+def _write(
+    backend: Trainer[Any], written: tuple[str, str], python: Path | None, folder: Path
+) -> str:
+    """Write the text of a configuration, and `launch.sh`, which runs its lines in its own folder.
 
-
-def check_file(backend: str, schema: str, python: Path | None, file: Path) -> str:
-    """By what a file was checked; `schema` is a name of `CHECKS`, or the list of names in `keys/`.
-
-    Raises BackendRefused.
+    Returns by what it was checked. Raises BackendRefused.
     """
-    version, _ = known_names(schema)
+    text, launch = written
+    (folder / backend.config_file).write_text(text)
+    header = "#!/usr/bin/env bash\n# Written by tutti. GPUS: how many of each node's are used.\n"
+    script = f'{header}set -euo pipefail\ncd "$(dirname "$0")"\n{launch}'
+    (folder / "launch.sh").write_text(script)
+    return check(backend, python, folder)
+
+
+def check(backend: Trainer[Any], python: Path | None, folder: Path) -> str:
+    """By what the written configuration was checked. Raises BackendRefused."""
+    version, _ = known_names(backend.schema)
     if python is None:
         return f"names of settings only, by those of {version}"
     # -I: this folder has modules of the names of backends
-    command = [str(python), "-I", str(CHECKER), schema, str(file)]
+    command = [str(python), "-I", str(CHECKER), backend.schema, str(folder / backend.config_file)]
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "DISABLE_VERSION_CHECK": "0"}
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=CHECK_S, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
-        raise BackendRefused(f"backend: {backend}: {python} took over {CHECK_S} s") from None
+        raise BackendRefused(f"backend: {backend.name}: {python} took over {CHECK_S} s") from None
     if done.returncode:
         told = done.stderr.strip().splitlines() or ["no message"]
         refused = done.returncode == REFUSED
         what = "its schema refuses this" if refused else f"its check ended with {done.returncode}"
-        raise BackendRefused(f"backend_settings: {backend}: {what}: {told[-1]}")
-    return f"{backend}'s own schema, in {python.parent.parent}"
+        raise BackendRefused(f"backend_settings: {backend.name}: {what}: {told[-1]}")
+    return f"{backend.name}'s own schema, in {python.parent.parent}"
 
 
 def backend_python(name: str) -> Path | None:
@@ -142,3 +189,39 @@ def backend_python(name: str) -> Path | None:
     usual = folder / ENVIRONMENTS / name / "bin" / "python"
     python = Path(os.environ.get(variable) or (models_python_path() if name == "trl" else usual))
     return python if python.is_file() else None
+
+
+def _of_entry(base: Model, name: str) -> list[str]:
+    """Fields of a base's requests that no backend is told."""
+    given = [field for field in ("thinking", "request") if getattr(base, field) not in (None, {})]
+    return [f"models.{name}.{field}: its requests do not have it" for field in given]
+
+
+def _plan(
+    job: PolicyJob, backend: PolicyBackend, base: Model, folder: Path, home: Home | None
+) -> tuple[PolicyPlan, dict[str, str]]:
+    """The job with its tasks, and those that are left out. Raises BackendRefused with all that
+    cannot be carried."""
+    _raise(backend, [*not_carried(job)])
+    if base.checkpoint is None:
+        raise BackendRefused(f"base: {job.base} has no checkpoint in models.yaml")
+    longest = reply_tokens(job.suite, base.context_tokens)
+    if longest >= base.context_tokens:
+        raise BackendRefused(
+            f"suite.sampling.max_tokens: {longest} leaves no room for a prompt in the "
+            f"{base.context_tokens} tokens of models.{job.base}.context_tokens"
+        )
+    train, test = read_set(rollout_suite(job)), read_set(held_out_suite(job))
+    test = replace(test, tasks=test.tasks[: job.evaluation.limit])
+    tasks = keep_apart(train, test, job, home)
+    train = replace(train, tasks=tasks.kept)
+    _raise(backend, [*not_carried_of(train, "suite"), *not_carried_of(test, "evaluation")])
+    weights = weights_folder(base).resolve()
+    plan = PolicyPlan(job, weights, base.context_tokens, train, test, folder)
+    _raise(backend, backend.refuse(plan))
+    return plan, tasks.left_out
+
+
+def _raise(backend: PolicyBackend, reasons: list[str]) -> None:
+    if reasons:
+        raise BackendRefused(f"{backend.name} cannot be told all of the job: {'; '.join(reasons)}")

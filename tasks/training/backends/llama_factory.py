@@ -98,4 +98,4 @@ def read_steps(folder: Path) -> list[dict[str, Any]]:
     return [row | {"gradient_norm": norms.get(row["step"])} for row in rows if "loss" in row]
 
 
-BACKEND = Backend("llama-factory", configuration, write, read_steps, CONFIG, runs_here=True)
+BACKEND = Backend("llama-factory", configuration, write, CONFIG, read_steps, runs_here=True)

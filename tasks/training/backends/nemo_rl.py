@@ -86,4 +86,4 @@ def read_steps(folder: Path) -> list[dict[str, Any]]:
     return [row for row in rows if "loss" in row]
 
 
-BACKEND = Backend("nemo-rl", configuration, write, read_steps, CONFIG, "openai")
+BACKEND = Backend("nemo-rl", configuration, write, CONFIG, read_steps, "openai")

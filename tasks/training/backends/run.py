@@ -25,17 +25,11 @@ from tutti.tasks.training.backends.base import (
 from tutti.tasks.training.backends.configure import backend_python, write_all
 from tutti.tasks.training.job import TrainJob
 from tutti.tasks.training.sets.frozen import TrainingSet
-from tutti.tasks.training.stage import POLL_S, Report, TrainingFailed, run_job
+from tutti.tasks.training.stage import ENVIRONMENT, POLL_S, Report, TrainingFailed, run_job
 
 SILENT_S = 1800.0
 """A training that logs no step and prints nothing for so long is ended."""
 MEASURE = "tutti.tasks.training.trainer.measure"
-ENVIRONMENT = {
-    "HF_HUB_OFFLINE": "1",
-    "PYTHONUNBUFFERED": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "OMP_WAIT_POLICY": "PASSIVE",
-}
 
 
 def run_backend(

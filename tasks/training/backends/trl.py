@@ -77,4 +77,4 @@ def read_steps(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-BACKEND = Backend("trl", configuration, write, read_steps, CONFIG, runs_here=True)
+BACKEND = Backend("trl", configuration, write, CONFIG, read_steps, runs_here=True)

@@ -64,7 +64,7 @@ def test_a_job_is_written_with_names_that_the_backend_has(
     texts = [(out / "launch.sh").read_text(), *(file.read_text() for file in files)]
     assert not any(f".{out.name}-" in text for text in texts)
     plan = BackendJob(job(name), POCKET, data, out)
-    check_names(name, backend_of(name).configuration(plan))
+    check_names(backend_of(name), backend_of(name).configuration(plan))
 
 
 @pytest.mark.usefixtures("unchecked")

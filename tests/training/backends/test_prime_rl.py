@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 
-from tests.training.backends.rl.jobs import job, written
+from tests.training.backends.policy_jobs import job, written
 from tests.training.trainer.pocket import POCKET
+from tutti.tasks.training.backends import configure, policy_backend_of
 from tutti.tasks.training.backends.base import BackendRefused, check_names, known_names
 from tutti.tasks.training.backends.configure import backend_python
-from tutti.tasks.training.backends.rl import configure
 from tutti.tasks.training.policy import PolicyJob
 
 
@@ -65,7 +65,7 @@ def test_golden_dapo(tmp_path: Path) -> None:
         },
     }  # fmt: skip
     assert "N=${GPUS:-4}" in (out / "launch.sh").read_text()
-    check_names("prime-rl", found, "prime-rl-rl")
+    check_names(policy_backend_of("prime-rl"), found)
     assert known_names("prime-rl-rl")[0].startswith("prime-rl 559b4477")
 
 

@@ -14,7 +14,7 @@ import torch
 
 from tutti.tasks.project import PACKAGE
 
-FILE = PACKAGE / "tasks" / "training" / "backends" / "rl" / "written" / "tutti_loss.py.txt"
+FILE = PACKAGE / "tasks" / "training" / "backends" / "written" / "tutti_loss.py.txt"
 
 
 @dataclass

@@ -10,13 +10,13 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 import yaml
 from typer.testing import CliRunner
 
-from tests.training.backends.rl.jobs import job, written
+from tests.training.backends.policy_jobs import job, written
 from tutti.cli.main import app
 from tutti.tasks.project import PROJECT
 from tutti.tasks.scoring import ScorerFailed, score_text
 from tutti.tasks.training import JobError
+from tutti.tasks.training.backends import POLICY_BACKENDS, policy_backend_of
 from tutti.tasks.training.backends.base import BackendRefused, known_names
-from tutti.tasks.training.backends.rl import POLICY_BACKENDS, policy_backend_of
 from tutti.tasks.training.policy import read_policy_job
 
 PROCESS = {"process": {"sql": "select attempt_id, step from tool_runs"}}

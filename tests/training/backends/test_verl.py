@@ -11,11 +11,11 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 
 import pyarrow.parquet as pq
 
-from tests.training.backends.rl.jobs import job, written
+from tests.training.backends.policy_jobs import job, written
 from tests.training.trainer.pocket import POCKET
+from tutti.tasks.training.backends import configure
 from tutti.tasks.training.backends.base import BackendRefused
 from tutti.tasks.training.backends.configure import backend_python
-from tutti.tasks.training.backends.rl import configure
 
 ACTOR = "actor_rollout_ref.actor."
 ROLLOUT = "actor_rollout_ref.rollout."

@@ -3,10 +3,13 @@
 Tasks are carried where an attempt is one answer that one of our pure scorers reads.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 
 from tutti.tasks.benchmarks import Benchmark
+from tutti.tasks.project import PACKAGE
+from tutti.tasks.scoring import Scorer
 from tutti.tasks.sweeps.plan import TaskSet
 from tutti.tasks.sweeps.spec import STDLIB, Suite
 from tutti.tasks.task_sets import Task
@@ -93,3 +96,18 @@ def _reason(benchmark: Benchmark, task: Task) -> str:
     if not all(isinstance(each.get("content"), str) for each in task.messages):
         return "have prompts that are not text"
     return ""
+
+
+def truth_of(scorer: Scorer, task: Task) -> str:
+    """What the reward function is told of a task: its scorer, and the scorer's target."""
+    return json.dumps(
+        {"scorer": scorer.name, "version": scorer.version, "target": dict(task.target)}
+    )
+
+
+def with_tutti(launch: str) -> str:
+    """Lines of `launch.sh` that begin with tutti's sources, whose scorers the reward calls."""
+    return (
+        f'export PYTHONPATH="${{TUTTI:-{PACKAGE.parent}}}${{PYTHONPATH:+:$PYTHONPATH}}"\n'
+        "export HF_HUB_OFFLINE=1\n" + launch
+    )

@@ -187,21 +187,15 @@ def trainer_settings(job: TrainJob, base: Path, training_set: TrainingSet) -> Tr
     epochs = job.epochs
     if epochs is None and job.steps is None and job.minutes is None:
         epochs = 1.0
-    return TrainerSettings(
-        base=base.resolve(),
-        data=training_set.rows,
+    return TrainerSettings.of(
+        job,
+        base,
+        training_set.rows,
         held_out=training_set.held_out,
-        objective=job.objective,
-        objective_settings=job.objective_settings,
-        lora=job.lora,
-        optimizer=job.optimizer,
         batch=job.batch,
         epochs=epochs,
         steps=job.steps,
         seconds=None if job.minutes is None else job.minutes * 60,
-        dtype=job.dtype,
-        gradient_checkpointing=job.gradient_checkpointing,
-        seed=job.seed,
         save_every_s=job.save_every_s,
         stop_at=job.stop_at,
         evaluate_every=max(1, (job.steps or 500) // EVALUATIONS),

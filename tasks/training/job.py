@@ -4,21 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from tutti.errors import UsageError
 from tutti.tasks.config import explain, read_document
 from tutti.tasks.gpus import GpuClaim
-from tutti.tasks.training.objectives import PAIRS, SUPERVISED, check_name, settings_with
-from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
+from tutti.tasks.training.objectives import PAIRS, SUPERVISED
+from tutti.tasks.training.settings import BatchSettings, Learning, Strict
 from tutti.tasks.training.wall_time import stop_at
 
 BackendName = Literal["tutti", "llama-factory", "trl", "verl", "nemo-rl", "prime-rl"]
@@ -28,20 +20,18 @@ class JobError(UsageError):
     """A training job is not valid, or its data cannot be trained on; the message says where."""
 
 
-class TextEmbedder(BaseModel):
+class TextEmbedder(Strict):
     """An OpenAI-compatible embedder, such as a vLLM engine in the models environment."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: str = Field(description="its base, ending in /v1")
     model: str = Field(description="the model that it embeds with")
     dimensions: int = Field(ge=1, description="width of its vectors")
 
 
-class TrainingData(BaseModel):
+class TrainingData(Strict):
     """What is trained on: attempts that a query names, or conversations in a file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     query: str | None = Field(
         None,
@@ -77,10 +67,8 @@ class TrainingData(BaseModel):
         return self
 
 
-class JobMachine(BaseModel):
+class JobMachine(Strict):
     """Where and when a job runs: nothing of it changes what the job makes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     gpus: int | tuple[int | str, ...] | None = Field(
         None, description="so many GPUs, or these by index or uuid; default: one where there is any"
@@ -109,7 +97,7 @@ MACHINE_FIELDS = frozenset(JobMachine.model_fields)
 """Not part of a checkpoint's id."""
 
 
-class TrainJob(JobMachine):
+class TrainJob(Learning, JobMachine):
     """One training, from data to checkpoint."""
 
     name: str = Field("training", description="name of the job, shown in reports")
@@ -121,37 +109,15 @@ class TrainJob(JobMachine):
     backend_settings: dict[str, Any] = Field(
         {}, description="settings of another backend, in its own names, over those of the job"
     )
-    objective: str = Field("sft", description="sft, dpo, sdpo, kto, …; docs/training.md has all")
-    objective_settings: dict[str, Any] = Field({}, description="settings of the objective")
-    lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
-    optimizer: OptimizerSettings = Field(
-        OptimizerSettings(), description="AdamW, its schedule and the bound of the gradient"
-    )
     batch: BatchSettings = Field(
         BatchSettings(), description="how sequences become steps and micro-batches"
     )
     epochs: float | None = Field(None, gt=0, description="passes over the data; default: 1")
     steps: int | None = Field(None, ge=1, description="steps")
     minutes: float | None = Field(None, gt=0, description="ends the training at this time")
-    dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="of the arithmetic")
-    gradient_checkpointing: bool = Field(False, description="less memory, more time")
-    seed: int = Field(0, description="decides the order of the data")
     save_every_s: float = Field(
         60.0, gt=0, description="seconds between saved states, from which a stopped job goes on"
     )
-
-    @field_validator("objective")
-    @classmethod
-    def _is_known(cls, name: str) -> str:
-        check_name(name)
-        return name
-
-    @field_validator("objective_settings")
-    @classmethod
-    def _are_known(cls, given: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        if "objective" in info.data:
-            settings_with(info.data["objective"], given)
-        return given
 
     @model_validator(mode="after")
     def _has_a_backend_for_settings(self) -> "TrainJob":

@@ -1,4 +1,5 @@
-"""What a trainer is told: the form of the file that the platform writes and the trainer reads.
+"""What a trainer is told: the form of the file that the platform writes and the trainer reads, and
+what of it every job states.
 
 Both environments import it, so it needs pydantic only.
 """
@@ -6,18 +7,29 @@ Both environments import it, so it needs pydantic only.
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from tutti.tasks.training.objectives import check_name, settings_with
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 CHUNK_ELEMENTS = 2**25
 """Most logits at once, 128 MB in float32: beyond it they are made chunk by chunk, twice."""
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A model that cannot be changed, and refuses fields that it does not have."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class LoraSettings(_Strict):
+class LoraSettings(Strict):
     """A low-rank adapter in place of all weights. Source: arXiv 2106.09685."""
 
     rank: int = Field(16, ge=1, description="rank of the adapter")
@@ -25,7 +37,7 @@ class LoraSettings(_Strict):
     targets: tuple[str, ...] = Field(PROJECTIONS, description="names of the matrices it changes")
 
 
-class OptimizerSettings(_Strict):
+class OptimizerSettings(Strict):
     """AdamW, its schedule and the bound of the gradient."""
 
     learning_rate: float = Field(1e-5, gt=0, description="highest learning rate")
@@ -39,7 +51,7 @@ class OptimizerSettings(_Strict):
     gradient_clip: float = Field(1.0, gt=0, description="longest gradient of a step")
 
 
-class BatchSettings(_Strict):
+class BatchSettings(Strict):
     """How sequences become steps and micro-batches."""
 
     sequences: int = Field(32, ge=1, description="sequences a step")
@@ -54,36 +66,62 @@ class BatchSettings(_Strict):
     )
 
 
-class TrainerSettings(_Strict):
-    """A whole training on a fixed set."""
+class Learning(Strict):
+    """What every training decides: how it learns, and which weights."""
+
+    objective: str = Field("sft", description="sft, dpo, sdpo, kto, …; docs/training.md has all")
+    objective_settings: dict[str, Any] = Field({}, description="settings of the objective")
+    lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
+    optimizer: OptimizerSettings = Field(
+        OptimizerSettings(), description="AdamW, its schedule and the bound of the gradient"
+    )
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of the arithmetic; the weights are trained in float32"
+    )
+    gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
+    seed: int = Field(0, description="decides the order of the data and the adapter's start")
+
+    @field_validator("objective")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        check_name(name)
+        return name
+
+    @field_validator("objective_settings")
+    @classmethod
+    def _are_known(cls, given: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "objective" in info.data:
+            settings_with(info.data["objective"], given)
+        return given
+
+
+class TrainerSettings(Learning):
+    """A whole training on a fixed set, or on batches as they come."""
 
     base: Path = Field(description="checkpoint folder")
     data: Path = Field(description="sequences (Parquet) or conversations (JSONL)")
     held_out: Path | None = Field(None, description="measured and never trained on; same forms")
-    objective: str = Field("sft", description="name of the objective")
-    objective_settings: dict[str, Any] = Field({}, description="its settings")
-    lora: LoraSettings | None = Field(None, description="if empty, all weights are trained")
-    optimizer: OptimizerSettings = OptimizerSettings()
     batch: BatchSettings = BatchSettings()
     epochs: float | None = Field(None, gt=0, description="passes over the data")
     steps: int | None = Field(None, ge=1, description="steps")
     seconds: float | None = Field(
         None, gt=0, description="ends the training at this time; such a run resumes, not exactly"
     )
-    dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="of the arithmetic; the weights are trained in float32"
-    )
     updates: int = Field(
         1, ge=1, description="of a policy's step: its sequences in so many parts, one after another"
     )
-    gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
-    seed: int = Field(0, description="decides the order of the data and the adapter's start")
     save_every_s: float = Field(60.0, gt=0, description="seconds between saved states")
     stop_at: float | None = Field(
         None, description="seconds since the epoch: it is saved, and ends, before"
     )
     report_every: int = Field(1, ge=1, description="steps between reports")
     evaluate_every: int = Field(50, ge=1, description="steps between held-out measurements")
+
+    @classmethod
+    def of(cls, job: Learning, base: Path, data: Path, **more: Any) -> "TrainerSettings":
+        """Those of a job for its base and data, with what only its kind of training has."""
+        shared = job.model_dump(include=set(Learning.model_fields))
+        return cls.model_validate({**shared, "base": base.resolve(), "data": data, **more})
 
     @model_validator(mode="after")
     def _ends(self) -> "TrainerSettings":

@@ -3,23 +3,19 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from tutti.storage import content_hash
 from tutti.tasks.config import read_document
 from tutti.tasks.sweeps.plan import other_models
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.training.job import MACHINE_FIELDS, JobError, JobMachine
-from tutti.tasks.training.objectives import BY_TURNS, ON_POLICY, check_name, settings_with
+from tutti.tasks.training.objectives import BY_TURNS, ON_POLICY
 from tutti.tasks.training.policy.reward import RewardSettings
-from tutti.tasks.training.settings import LoraSettings, OptimizerSettings
+from tutti.tasks.training.settings import Learning, OptimizerSettings, Strict
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DynamicSampling(_Strict):
+class DynamicSampling(Strict):
     """DAPO's: sample on until enough groups have different rewards (arXiv 2503.14476, 3.2)."""
 
     round_groups: int = Field(16, ge=1, description="tasks sampled at once")
@@ -28,7 +24,7 @@ class DynamicSampling(_Strict):
     )
 
 
-class RolloutSettings(_Strict):
+class RolloutSettings(Strict):
     """What is sampled for a step."""
 
     groups: int = Field(
@@ -62,7 +58,7 @@ class RolloutSettings(_Strict):
         return self
 
 
-class EvaluationSettings(_Strict):
+class EvaluationSettings(Strict):
     """Held-out tasks, measured greedily before, within and after the training."""
 
     split: str = Field("test", description="split of the tasks")
@@ -75,7 +71,7 @@ class EvaluationSettings(_Strict):
     trials: int = Field(1, ge=1, description="attempts a task; above 1 also pass@k, at temperature")
 
 
-class SelfPlay(_Strict):
+class SelfPlay(Strict):
     """The other side of a dialogue is played by the policy itself, as it was some rounds before."""
 
     opponent: str = Field(description="entry of models.yaml that plays the other side")
@@ -86,7 +82,7 @@ NOT_CONTENT = MACHINE_FIELDS | {"name", "backend_settings"}
 """Not part of a checkpoint's id; with settings of another trainer, tutti trains nothing."""
 
 
-class PolicyJob(JobMachine):
+class PolicyJob(Learning, JobMachine):
     """One on-policy training, from a base to a checkpoint."""
 
     name: str = Field("policy", description="name of the job")
@@ -98,14 +94,12 @@ class PolicyJob(JobMachine):
         EvaluationSettings(), description="the held-out tasks, and when they are measured"
     )
     objective: str = Field("grpo", description="grpo, dapo, dr_grpo, gspo, cispo, reinforce, epo")
-    objective_settings: dict[str, Any] = Field({}, description="settings of the objective")
     optimizer: OptimizerSettings = Field(
         OptimizerSettings(
             learning_rate=1e-6, betas=(0.9, 0.99), schedule="constant", warmup_share=0.0
         ),
         description="AdamW, its schedule and the bound of the gradient",
     )
-    lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
     self_play: SelfPlay | None = Field(None, description="rounds against its own earlier weights")
     updates: int = Field(
         1,
@@ -113,14 +107,12 @@ class PolicyJob(JobMachine):
         description="of a step: its sequences in so many parts, one after another; from the "
         "second on, the ratio to the weights that sampled matters",
     )
-    gradient_checkpointing: bool = Field(False, description="less memory, a third more time")
     batch_tokens: int = Field(8192, ge=16, description="most tokens of a micro-batch")
     steps: int = Field(50, ge=1, description="updates")
     minutes: float | None = Field(None, gt=0, description="no step begins after this time")
     backend_settings: dict[str, Any] = Field(
         {}, description="for --write-only: settings of the backend, in its own names"
     )
-    dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="of the arithmetic")
     seed: int = Field(0, description="decides which tasks come when, and their samples")
 
     @property
@@ -153,11 +145,9 @@ class PolicyJob(JobMachine):
 
     @model_validator(mode="after")
     def _has_its_objective(self) -> "PolicyJob":
-        check_name(self.objective)
         if self.objective not in ON_POLICY:
             known = ", ".join(ON_POLICY)
             raise ValueError(f"objective: {self.objective} learns from no groups; one of {known}")
-        settings_with(self.objective, self.objective_settings)
         return self
 
     @model_validator(mode="after")

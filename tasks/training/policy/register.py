@@ -17,7 +17,8 @@ from tutti.tasks.training.policy.held_out import held_out_score, paired
 from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.policy.loop import PolicyRun, Show, work_folder
 from tutti.tasks.training.policy.served import ServedPolicy
-from tutti.tasks.training.policy.trainer import PolicyTrainer, settings_for
+from tutti.tasks.training.policy.trainer import PolicyTrainer
+from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.stage import Report, record_steps
 
 
@@ -49,7 +50,11 @@ async def train_policy_job(
     process, ends = job.reward.process, ends_of_base(base)
     judge = None if process is None else bench.serving.served.get(process.judge or "")
     async with lease_gpus_async(catalog, claim, lambda text: show(0, text)) as gpus:
-        settings = settings_for(base, _trainer_fields(job, bench))
+        longest = bench.serving.model.context_tokens
+        batch = {"tokens": job.batch_tokens, "max_tokens": longest}
+        settings = TrainerSettings.of(  # its data come as batches, so none is named
+            job, base, base.resolve(), batch=batch, steps=job.steps, updates=job.updates
+        )
         with PolicyTrainer(settings, work, trained, catalog, on_step, gpus) as trainer:
             served = ServedPolicy(job, services, work)
             policy = PolicyRun(job, cells, served, trainer, ends, run, judge, show)
@@ -99,18 +104,3 @@ def _register(
     enter_served(checkpoint_id, parents[0], out, catalog)
     catalog.enter_artifact(checkpoint_id, card, parents, out)
     shutil.rmtree(trained.parent)  # the state is several times as large as the weights
-
-
-def _trainer_fields(job: PolicyJob, bench: Bench) -> dict[str, Any]:
-    return {
-        "objective": job.objective,
-        "objective_settings": job.objective_settings,
-        "optimizer": job.optimizer.model_dump(),
-        "lora": None if job.lora is None else job.lora.model_dump(),
-        "batch": {"tokens": job.batch_tokens, "max_tokens": bench.serving.model.context_tokens},
-        "steps": job.steps,
-        "updates": job.updates,
-        "gradient_checkpointing": job.gradient_checkpointing,
-        "dtype": job.dtype,
-        "seed": job.seed,
-    }

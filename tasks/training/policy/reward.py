@@ -3,24 +3,21 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tutti.tasks.training.rewards.preference import weight_reason
 from tutti.tasks.training.rewards.turns import GAMMA, PROCESS
+from tutti.tasks.training.settings import Strict
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RewardPart(_Strict):
+class RewardPart(Strict):
     """One part of a reward that is a sum."""
 
     sql: str = Field(description="expression over the columns of `counted`")
     weight: float = Field(1.0, description="what it is multiplied with")
 
 
-class Overlong(_Strict):
+class Overlong(Strict):
     """DAPO's soft punishment of long answers, added to the reward."""
 
     most_tokens: int = Field(ge=1, description="completion tokens from which -1 is added")
@@ -33,7 +30,7 @@ class Overlong(_Strict):
         return self
 
 
-class ProcessReward(_Strict):
+class ProcessReward(Strict):
     """Which turns are worth more, whatever the outcome: by a query, or by a judge."""
 
     sql: str | None = Field(
@@ -57,7 +54,7 @@ class ProcessReward(_Strict):
         return self
 
 
-class RewardSettings(_Strict):
+class RewardSettings(Strict):
     """What an attempt earns, and what that says of its tokens."""
 
     sql: str = Field(

@@ -161,9 +161,3 @@ class PolicyTrainer:
         if code:
             raise TrainingFailed(f"the trainer exited with {code}; {self._child.last_words()}")
         return code is None
-
-
-def settings_for(base: Path, fields: dict[str, Any]) -> TrainerSettings:
-    """A policy trainer's settings: its data come as batches, so none is named."""
-    known = {"base": base.resolve(), "data": base.resolve()} | fields
-    return TrainerSettings.model_validate(json.loads(json.dumps(known, default=str)))

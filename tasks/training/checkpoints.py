@@ -30,9 +30,8 @@ from tutti.tasks.training.job import MACHINE_FIELDS, JobError, TrainJob
 from tutti.tasks.training.sets.build import build_set, conversation_set
 from tutti.tasks.training.sets.frozen import TrainingSet
 from tutti.tasks.training.settings import TrainerSettings, best_of
-from tutti.tasks.training.stage import Report, record_steps, run_job
+from tutti.tasks.training.stage import TRAINER, Report, record_steps, run_job
 
-TRAINER = "tutti.tasks.training.trainer"
 EVALUATIONS = 10
 SERVED = ("model.safetensors", "model.safetensors.index.json")
 """One of these is in a folder that an engine can serve: weights in one file, or in shards."""
@@ -113,10 +112,9 @@ def fit_set(
     catalog, (folder, base_id) = run.catalog, base
     kind = "checkpoint" if job.lora is None else "adapter"
     made_id = artifact_id(kind, settings_of(job), [base_id, training_set.set_id])
-    known = catalog.artifact(made_id)
+    if (known := known_checkpoint(made_id, catalog)) is not None:
+        return known
     out = catalog.home.artifact_folder(made_id)
-    if known is not None and known["path"].is_dir():
-        return Checkpoint(made_id, out, known["detail"], reused=True)
     with held(catalog, f"training {made_id}"):  # two at once would write one state
         if not (out / RESULT).is_file():  # else it was killed after its end
             _train(job, folder, training_set, out, run, on_report)
@@ -124,12 +122,39 @@ def fit_set(
         trained = json.loads((out / RESULT).read_text())
         card = _card(job, base_id, training_set, trained)
         (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
-        if not steps_recorded(made_id, catalog.home):
-            record_steps(catalog, run.run_id, made_id, trained["log"])
         catalog.enter_artifact(base_id, {"folder": str(folder)})
-        enter_served(made_id, base_id, out, catalog)
-        catalog.enter_artifact(made_id, card, [base_id, training_set.set_id], out)
-    return Checkpoint(made_id, out, card, reused=False)
+        made = Checkpoint(made_id, out, card, reused=False)
+        enter_checkpoint(made, [base_id, training_set.set_id], trained["log"], run)
+    return made
+
+
+def known_checkpoint(checkpoint_id: str, catalog: Catalog) -> Checkpoint | None:
+    """A checkpoint that was trained before; None where it, or its folder, is not there."""
+    known = catalog.artifact(checkpoint_id)
+    if known is None or not known["path"].is_dir():
+        return None
+    folder = catalog.home.artifact_folder(checkpoint_id)
+    return Checkpoint(checkpoint_id, folder, known["detail"], reused=True)
+
+
+def enter_checkpoint(
+    made: Checkpoint, parents: list[str], steps: list[dict[str, Any]], run: Run
+) -> None:
+    """Enter a checkpoint, whose base is its first parent, and its steps, recorded once."""
+    catalog = run.catalog
+    if not steps_recorded(made.checkpoint_id, catalog.home):
+        record_steps(catalog, run.run_id, made.checkpoint_id, steps)
+    _enter_served(made, parents[0], catalog)
+    catalog.enter_artifact(made.checkpoint_id, dict(made.card), parents, made.folder)
+
+
+def _enter_served(made: Checkpoint, base_id: str, catalog: Catalog) -> None:
+    """Link what engines serve, which is named by its weights, to the training that made it."""
+    for folder in (made.folder, made.folder / "best"):
+        if any((folder / name).is_file() for name in SERVED):
+            served = weights_id(folder)
+            if served != base_id:  # weights that did not change are not their own ancestor
+                catalog.enter_artifact(served, {"folder": str(folder)}, [made.checkpoint_id])
 
 
 def settings_of(job: TrainJob) -> dict[str, Any]:
@@ -173,27 +198,15 @@ def _card(
     }
 
 
-def enter_served(made_id: str, base_id: str, out: Path, catalog: Catalog) -> None:
-    """Link what engines serve, which is named by its weights, to the training that made it."""
-    for folder in (out, out / "best"):
-        if any((folder / name).is_file() for name in SERVED):
-            served = weights_id(folder)
-            if served != base_id:  # weights that did not change are not their own ancestor
-                catalog.enter_artifact(served, {"folder": str(folder)}, [made_id])
-
-
 def trainer_settings(job: TrainJob, base: Path, training_set: TrainingSet) -> TrainerSettings:
     """What the trainer's process is told."""
-    epochs = job.epochs
-    if epochs is None and job.steps is None and job.minutes is None:
-        epochs = 1.0
     return TrainerSettings.of(
         job,
         base,
         training_set.rows,
         held_out=training_set.held_out,
         batch=job.batch,
-        epochs=epochs,
+        epochs=job.passes,
         steps=job.steps,
         seconds=None if job.minutes is None else job.minutes * 60,
         save_every_s=job.save_every_s,

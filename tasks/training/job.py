@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from tutti.errors import UsageError
+from tutti.storage import Home, query
 from tutti.tasks.config import explain, read_document
 from tutti.tasks.gpus import GpuClaim
 from tutti.tasks.training.objectives import PAIRS, SUPERVISED
@@ -18,6 +19,16 @@ BackendName = Literal["tutti", "llama-factory", "trl", "verl", "nemo-rl", "prime
 
 class JobError(UsageError):
     """A training job is not valid, or its data cannot be trained on; the message says where."""
+
+
+def rows_of(
+    sql: str, home: Home, field: str, parameters: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a statement that a job's field has. Raises JobError with the field."""
+    try:
+        return query(sql, home, parameters)
+    except Exception as error:  # whatever DuckDB says of somebody's statement
+        raise JobError(f"{field}: {error}") from None
 
 
 class TextEmbedder(Strict):
@@ -118,6 +129,12 @@ class TrainJob(Learning, JobMachine):
     save_every_s: float = Field(
         60.0, gt=0, description="seconds between saved states, from which a stopped job goes on"
     )
+
+    @property
+    def passes(self) -> float | None:
+        """Passes over the data: one where nothing says when it ends."""
+        unended = self.epochs is None and self.steps is None and self.minutes is None
+        return 1.0 if unended else self.epochs
 
     @model_validator(mode="after")
     def _has_a_backend_for_settings(self) -> "TrainJob":

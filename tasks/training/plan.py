@@ -7,13 +7,13 @@ Nothing is written, no engine is started and no data are downloaded.
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tutti.storage import Catalog, Home, open_catalog
 from tutti.tasks.config import read_document
-from tutti.tasks.gpus import Gpu, GpuClaim, GpuError, candidates, read_inventory
+from tutti.tasks.gpus import GpuClaim, GpuError, candidates, read_inventory
 from tutti.tasks.serving import (
     Model,
     ModelsEnvironmentMissing,
@@ -25,14 +25,19 @@ from tutti.tasks.training.job import JobError, TrainJob, read_job
 from tutti.tasks.training.plan_base import (
     AnyJob,
     PlannedBase,
-    memory_shortage,
-    missing_weights,
+    check_memory,
+    check_served,
+    plan_memory,
     planned_base,
-    trained_facts,
 )
-from tutti.tasks.training.plan_data import planned_set, planned_tasks, reused_facts
-from tutti.tasks.training.plan_facts import JobPlan, MissingThing, PlanFact
-from tutti.tasks.training.plan_work import objective_facts, reward_facts, rollout_facts
+from tutti.tasks.training.plan_data import (
+    plan_objective,
+    plan_reuse,
+    plan_rollouts,
+    plan_set,
+    plan_tasks,
+)
+from tutti.tasks.training.plan_facts import JobPlan
 from tutti.tasks.training.policy.job import PolicyJob, read_policy_job
 
 POLICY_FIELD = "suite"
@@ -55,27 +60,23 @@ def plan_job(job: AnyJob, models: Path, home: Home) -> JobPlan:
     Raises JobError, RegistryError, SuiteError, BenchmarkError and PriceError for what is invalid.
     """
     entries = read_registry(models)
-    base = planned_base(job, entries, models)
-    trained, missing = trained_facts(job, base)
-    facts, missing = [*base.facts, *trained], [*base.missing, *missing]
+    plan = JobPlan(job.name, "sft" if isinstance(job, TrainJob) else "policy")
+    base = planned_base(job, entries, models, plan)
+    memory_bytes = plan_memory(job, base, plan)
     with _store(home) as catalog:
         if isinstance(job, TrainJob):
-            data = planned_set(job, home, catalog)
+            plan_set(job, home, catalog, plan)
         else:
-            facts += rollout_facts(job, base.entry)
-            data = planned_tasks(job, catalog)
-        facts += data.facts
-        missing += data.missing
-        reused = reused_facts(job, base, catalog)
-    facts += objective_facts(job)
-    if isinstance(job, PolicyJob):
-        facts += reward_facts(job)
-        missing += _unpriced(job, entries, models)
-    others, without = _others(job, base, entries, models)
-    cards, short = _gpus(job, base, entries, home)
-    facts += [*others, *cards, *reused]
-    missing += [*without, *short, *_machine(job, trained, home)]
-    return JobPlan(job.name, "sft" if isinstance(job, TrainJob) else "policy", facts, missing)
+            plan_rollouts(job, base.entry, plan)
+            plan_tasks(job, catalog, plan)
+        plan_objective(job, plan)
+        if isinstance(job, PolicyJob):
+            _check_prices(job, entries, models, plan)
+        _plan_others(job, base, entries, models, plan)
+        _plan_gpus(job, base, entries, home, plan)
+        plan_reuse(job, base, catalog, plan)
+    _check_machine(job, memory_bytes, home, plan)
+    return plan
 
 
 @contextmanager
@@ -88,39 +89,32 @@ def _store(home: Home) -> Iterator[Catalog | None]:
         yield catalog
 
 
-def _others(
-    job: AnyJob, base: PlannedBase, entries: Mapping[str, Model], registry: Path
-) -> tuple[list[PlanFact], list[MissingThing]]:
-    """The models that a job needs besides its base."""
+def _plan_others(
+    job: AnyJob, base: PlannedBase, entries: Mapping[str, Model], registry: Path, plan: JobPlan
+) -> None:
+    """Add the models that a job needs besides its base."""
     names = job.others if isinstance(job, PolicyJob) else ()
-    facts, missing = [], list[MissingThing]()
     for name in names:
         entry = entries.get(name)
         where = "no such entry" if entry is None else str(entry.endpoint or entry.checkpoint)
-        facts.append(PlanFact("models", name, None if entry is None else where, where))
+        plan.fact("models", name, None if entry is None else where, where)
         if entry is None:
-            missing.append(MissingThing(f"no entry {name!r} in {registry}", "add the model"))
-        else:
-            missing += _absent(name, entry)
+            plan.lacks(f"no entry {name!r} in {registry}", "add the model")
+        elif entry.checkpoint is not None:
+            check_served(name, entry, plan)
+        elif (key := entry.api_key_env) is not None and not os.environ.get(key):
+            plan.lacks(f"no key of {name}: {key} is not set", f"export {key}")
     if base.entry is not None and base.entry.engine is None and isinstance(job, PolicyJob):
         what = f"{base.name} has no `engine` in {registry}"
-        missing.append(MissingThing(what, "add one: tutti serves the policy while it trains"))
-    return facts or [PlanFact("models", "others", [], "none")], missing
+        plan.lacks(what, "add one: tutti serves the policy while it trains")
+    if not names:
+        plan.fact("models", "others", [], "none")
 
 
-def _absent(name: str, entry: Model) -> list[MissingThing]:
-    if entry.checkpoint is not None:
-        return missing_weights(name, entry)
-    key = entry.api_key_env
-    if entry.endpoint is not None and key is not None and not os.environ.get(key):
-        return [MissingThing(f"no key of {name}: {key} is not set", f"export {key}")]
-    return []
-
-
-def _unpriced(
-    job: PolicyJob, entries: Mapping[str, Model], registry: Path
-) -> Iterator[MissingThing]:
-    """Models without a price, where the preference weighs cost: a reward would end with an
+def _check_prices(
+    job: PolicyJob, entries: Mapping[str, Model], registry: Path, plan: JobPlan
+) -> None:
+    """Add models without a price, where the preference weighs cost: a reward would end with an
     error."""
     if not job.reward.weighs_cost:
         return
@@ -134,44 +128,37 @@ def _unpriced(
         known = (entry.served_name or name, name)
         if all(find_price(book, each, now) is None for each in known):
             what = f"no prices of {name}, and reward.preference weighs cost"
-            yield MissingThing(what, f"state `prices` in its entry of {registry}")
+            plan.lacks(what, f"state `prices` in its entry of {registry}")
 
 
-def _gpus(
-    job: AnyJob, base: PlannedBase, entries: Mapping[str, Model], home: Home
-) -> tuple[list[PlanFact], list[MissingThing]]:
-    """The cards of the trainer and of each engine that is started, and those that are not here."""
+def _plan_gpus(
+    job: AnyJob, base: PlannedBase, entries: Mapping[str, Model], home: Home, plan: JobPlan
+) -> None:
+    """Add the cards of the trainer and of each engine that is started, and which are not here."""
     wanted = {"trainer": GpuClaim(job.gpus)}
     if isinstance(job, PolicyJob):
         started = [(base.name, base.entry), *((name, entries.get(name)) for name in job.others)]
         for name, entry in started:
             if entry is not None and entry.engine is not None and entry.engine.gpus is not None:
                 wanted[f"engine {name}"] = GpuClaim(entry.engine.gpus)
-    facts, missing = [], []
     for who, claim in wanted.items():
         try:
             cards, count = candidates(claim, read_inventory(home))
         except GpuError as error:
-            facts.append(PlanFact("gpus", who, claim.wanted, f"{claim.wanted}: not here"))
+            plan.fact("gpus", who, claim.wanted, f"{claim.wanted}: not here")
             todo = "use a machine that has them, or change `gpus` of the job or the entry"
-            missing.append(MissingThing(f"{who}: {error}", todo))
+            plan.lacks(f"{who}: {error}", todo)
             continue
         some = " of ".join([str(count), ", ".join(f"gpu {card.index}" for card in cards)])
-        text = some if count else "none: the CPU"
-        facts.append(PlanFact("gpus", who, count, text))
-    return facts, missing
+        plan.fact("gpus", who, count, some if count else "none: the CPU")
 
 
-def _machine(job: AnyJob, trained: list[PlanFact], home: Home) -> list[MissingThing]:
-    """The environment of the trainer, and the memory of its first card."""
-    missing = []
+def _check_machine(job: AnyJob, memory_bytes: int, home: Home, plan: JobPlan) -> None:
+    """Add what is missing of the trainer's environment, and of the memory of its first card."""
     try:
         models_python()
     except ModelsEnvironmentMissing as error:
-        missing.append(MissingThing("no models environment", str(error)))
-    try:
+        plan.lacks("no models environment", str(error))
+    with suppress(GpuError):  # told already
         cards, count = candidates(GpuClaim(job.gpus), read_inventory(home))
-    except GpuError:
-        return missing  # told already
-    card: Gpu | None = cards[0] if count else None
-    return missing + memory_shortage(trained, card)
+        check_memory(memory_bytes, cards[0] if count else None, plan)

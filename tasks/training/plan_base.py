@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.tasks.gpus import Gpu
@@ -16,15 +16,18 @@ from tutti.tasks.serving import (
     weights_here,
 )
 from tutti.tasks.training.job import TrainJob
-from tutti.tasks.training.memory import TrainedModel, memory_parts
-from tutti.tasks.training.model_size import KNOWN, ModelSize, size_of_checkpoint
-from tutti.tasks.training.objectives import PAIRS, settings_with
-from tutti.tasks.training.plan_facts import MissingThing, PlanFact, size_text
+from tutti.tasks.training.model_size import (
+    KNOWN,
+    ModelSize,
+    TrainedModel,
+    memory_parts,
+    size_of_checkpoint,
+)
+from tutti.tasks.training.objectives import PAIRS, reads_reference
+from tutti.tasks.training.plan_facts import JobPlan, size_text
 from tutti.tasks.training.policy.job import PolicyJob
 
 AnyJob = TrainJob | PolicyJob
-REFERENCE = (*PAIRS, "kto")
-"""Objectives that compare with the base, whatever their settings."""
 
 
 @dataclass
@@ -38,8 +41,6 @@ class PlannedBase:
     size: ModelSize | None
     hub_id: str | None = None
     """Where its weights are from; its folder is then that of the cache, or None."""
-    facts: list[PlanFact] = field(default_factory=list)
-    missing: list[MissingThing] = field(default_factory=list)
 
     @property
     def is_here(self) -> bool:
@@ -47,8 +48,10 @@ class PlannedBase:
         return self.folder is not None and _fault(self.folder) is None
 
 
-def planned_base(job: AnyJob, entries: Mapping[str, Model], registry: Path) -> PlannedBase:
-    """The base of a job, with what of it is missing."""
+def planned_base(
+    job: AnyJob, entries: Mapping[str, Model], registry: Path, plan: JobPlan
+) -> PlannedBase:
+    """The base of a job; the plan gets what of it is here, and what is missing."""
     named = Path(job.base)
     entry = None if isinstance(job, TrainJob) and named.is_dir() else entries.get(job.base)
     hub_id = None if entry is None else entry.hub_id
@@ -64,57 +67,55 @@ def planned_base(job: AnyJob, entries: Mapping[str, Model], registry: Path) -> P
     kind = "a folder" if folder == named else f"an entry of {registry}"
     kind = "a model of the Hub" if entry is None and hub_id is not None else kind
     shown = "no such entry" if entry is None and folder is None and hub_id is None else kind
-    base.facts.append(PlanFact("base", "name", job.base, f"{job.base}: {shown}"))
+    plan.fact("base", "name", job.base, f"{job.base}: {shown}")
     if folder is not None:
-        base.facts.append(PlanFact("base", "folder", str(folder), str(folder)))
+        plan.fact("base", "folder", str(folder))
     if hub_id is not None:
-        base.facts.append(PlanFact("base", "hub", hub_id, hub_id))
-    base.facts.append(
-        PlanFact("base", "weights_here", base.is_here, "yes" if base.is_here else "no")
-    )
+        plan.fact("base", "hub", hub_id)
+    plan.fact("base", "weights_here", base.is_here, "yes" if base.is_here else "no")
     if size is not None and size.parameters is not None:
         text = f"{size.parameters:,}, by {size.source}"
-        base.facts.append(PlanFact("base", "parameters", size.parameters, text))
-    base.missing += _missing(base, entries, registry)
+        plan.fact("base", "parameters", size.parameters, text)
+    _check_weights(base, entries, registry, plan)
     return base
 
 
-def _missing(base: PlannedBase, entries: Mapping[str, Model], registry: Path) -> list[MissingThing]:
+def _check_weights(
+    base: PlannedBase, entries: Mapping[str, Model], registry: Path, plan: JobPlan
+) -> None:
     if base.folder is None and base.hub_id is not None:
-        return [_not_fetched(base.hub_id)]
-    if base.folder is None:
-        if base.entry is not None:
-            return [MissingThing(f"{base.name} has no checkpoint in {registry}", "only weights "
-                                 "can be trained: name an entry with a `checkpoint`")]  # fmt: skip
+        _not_fetched(base.hub_id, plan)
+    elif base.folder is None and base.entry is not None:
+        todo = "only weights can be trained: name an entry with a `checkpoint`"
+        plan.lacks(f"{base.name} has no checkpoint in {registry}", todo)
+    elif base.folder is None:
         known = ", ".join(sorted(entries)) or "none"
         todo = f"add it, or name another registry with --models; known: {known}"
-        return [MissingThing(f"no entry {base.name!r} in {registry}", todo)]
-    if base.is_here:
-        return []
-    if base.folder.is_dir():
+        plan.lacks(f"no entry {base.name!r} in {registry}", todo)
+    elif not base.is_here and base.folder.is_dir():
         what, _, todo = (_fault(base.folder) or "").rpartition("; ")
-        return [MissingThing(what or todo, todo)]
-    todo = f"fetch the checkpoint there, or change `checkpoint` of {base.name} in {registry}"
-    return [MissingThing(f"no checkpoint folder {base.folder}", todo)]
+        plan.lacks(what or todo, todo)
+    elif not base.is_here:
+        todo = f"fetch the checkpoint there, or change `checkpoint` of {base.name} in {registry}"
+        plan.lacks(f"no checkpoint folder {base.folder}", todo)
 
 
-def missing_weights(name: str, entry: Model) -> list[MissingThing]:
-    """What is missing of the weights of an entry that is served beside the base."""
+def check_served(name: str, entry: Model, plan: JobPlan) -> None:
+    """Add what is missing of the weights of an entry that is served beside the base."""
     folder = weights_here(entry)
     if folder is None:
-        return [_not_fetched(entry.hub_id or name)]
+        return _not_fetched(entry.hub_id or name, plan)
     try:
         require_weights(folder)
     except WeightsError as error:
         what, _, todo = str(error).rpartition("; ")
-        return [MissingThing(f"no checkpoint of {name}: {what or todo}", todo)]
-    return []
+        plan.lacks(f"no checkpoint of {name}: {what or todo}", todo)
 
 
-def _not_fetched(hub_id: str) -> MissingThing:
+def _not_fetched(hub_id: str, plan: JobPlan) -> None:
     name, _, revision = hub_id.partition("@")
     todo = f"the job fetches it when it starts, or now: `hf download {name} --revision {revision}`"
-    return MissingThing(f"the Hub's cache has not all of {hub_id}", todo)
+    plan.lacks(f"the Hub's cache has not all of {hub_id}", todo)
 
 
 def _fault(folder: Path) -> str | None:
@@ -126,31 +127,31 @@ def _fault(folder: Path) -> str | None:
     return None
 
 
-def trained_facts(job: AnyJob, base: PlannedBase) -> tuple[list[PlanFact], list[MissingThing]]:
-    """What is trained, and the memory of a step with its arithmetic."""
+def plan_memory(job: AnyJob, base: PlannedBase, plan: JobPlan) -> int:
+    """Add what is trained, and the memory of a step with its arithmetic; returns that in bytes, 0
+    where it is not known."""
     size = base.size
     if size is None or size.parameters is None:
         known = ", ".join(KNOWN)
         text = f"unknown: no config.json that tutti can read, and the folder is none of {known}"
-        return [PlanFact("trained", "parameters", None, text)], []
+        plan.fact("trained", "parameters", None, text)
+        return 0
     adapter, lora = None, job.lora
     if lora is not None:
-        unknown = sorted(set(lora.targets) - size.matrices.keys())
-        if unknown:
-            what = f"no matrix {unknown[0]!r} in {base.name}"
-            return [], [MissingThing(what, f"lora.targets: some of {', '.join(size.matrices)}")]
+        if unknown := sorted(set(lora.targets) - size.matrices.keys()):
+            todo = f"lora.targets: some of {', '.join(size.matrices)}"
+            plan.lacks(f"no matrix {unknown[0]!r} in {base.name}", todo)
+            return 0
         adapter = size.adapter_parameters(lora)
     count = size.parameters if adapter is None else adapter
     what = "all weights" if lora is None else f"an adapter of rank {lora.rank}"
-    facts = [
-        PlanFact("trained", "what", "weights" if lora is None else "adapter", what),
-        PlanFact("trained", "parameters", count, f"{count:,}"),
-    ]
+    plan.fact("trained", "what", "weights" if lora is None else "adapter", what)
+    plan.fact("trained", "parameters", count, f"{count:,}")
     model = TrainedModel(
         size,
         size.parameters,
         adapter,
-        reads_reference(job),
+        reads_reference(job.objective, job.objective_settings),
         longest_micro_batch(job, base.entry),
         job.dtype != "float32",
         job.gradient_checkpointing,
@@ -159,10 +160,10 @@ def trained_facts(job: AnyJob, base: PlannedBase) -> tuple[list[PlanFact], list[
     for each in parts:
         value = {"bytes": each.size_bytes, "arithmetic": each.arithmetic}
         text = f"{size_text(each.size_bytes):>9} = {each.arithmetic}"
-        facts.append(PlanFact("memory", each.what, value, text))
+        plan.fact("memory", each.what, value, text)
     total = sum(each.size_bytes for each in parts)
-    facts.append(PlanFact("memory", "total", {"bytes": total}, f"{size_text(total):>9}"))
-    return facts, []
+    plan.fact("memory", "total", {"bytes": total}, f"{size_text(total):>9}")
+    return total
 
 
 def longest_micro_batch(job: AnyJob, entry: Model | None) -> int:
@@ -173,23 +174,16 @@ def longest_micro_batch(job: AnyJob, entry: Model | None) -> int:
     return max(job.batch.tokens, unit * (job.batch.max_tokens or 0))
 
 
-def reads_reference(job: AnyJob) -> bool:
-    """Whether the objective reads the base's log probabilities."""
-    settings = settings_with(job.objective, job.objective_settings)
-    return job.objective in REFERENCE or getattr(settings, "kl", 0.0) > 0
-
-
-def memory_shortage(facts: list[PlanFact], card: Gpu | None) -> list[MissingThing]:
-    """Where the trainer needs more memory than its card has, or this machine without one."""
-    total = next((f.value["bytes"] for f in facts if (f.part, f.name) == ("memory", "total")), 0)
+def check_memory(total: int, card: Gpu | None, plan: JobPlan) -> None:
+    """Add where the trainer needs more memory than its card has, or this machine without one."""
     if card is not None and card.memory_mb is None:
-        return []
+        return
     if card is None:
         there, where = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "this machine"
     else:
         there, where = (card.memory_mb or 0) * 2**20, f"gpu {card.index}"
-    if total <= there:
-        return []
-    what = f"memory: about {size_text(total)} for the trainer, and {where} has {size_text(there)}"
-    return [MissingThing(what, "train an adapter (`lora`), shorten micro-batches, or use another "
-                               "machine or backend (docs/backends.md)")]  # fmt: skip
+    if total > there:
+        needed = f"about {size_text(total)} for the trainer"
+        todo = "train an adapter (`lora`), shorten micro-batches, or use another "
+        todo += "machine or backend (docs/backends.md)"
+        plan.lacks(f"memory: {needed}, and {where} has {size_text(there)}", todo)

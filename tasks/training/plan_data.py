@@ -1,159 +1,166 @@
-"""Of a planned training: the tasks or attempts that it reads, and what of the store is reused.
+"""Of a planned training: the tasks or attempts that it reads, its steps, attempts and tokens, and
+what of the store is reused.
 
 In: a job and the catalog, None where there is no store yet. Nothing is written, and no data are
 downloaded.
 """
 
 import json
+import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from tutti.storage import Catalog, Home, query
+from tutti.storage import Catalog, Home
 from tutti.storage import catalog as cat
 from tutti.tasks.benchmarks import SourceMissing, parse_benchmark
-from tutti.tasks.serving import weights_id
+from tutti.tasks.serving import Model, weights_id
 from tutti.tasks.sweeps.plan import TaskSet, made_tasks, read_set
-from tutti.tasks.sweeps.spec import STDLIB, Suite, open_named
+from tutti.tasks.sweeps.spec import STDLIB, Suite, open_named, reply_tokens
 from tutti.tasks.synthesis import find_made
 from tutti.tasks.training.checkpoints import settings_of
-from tutti.tasks.training.job import JobError, TrainJob
+from tutti.tasks.training.job import TrainJob, rows_of
+from tutti.tasks.training.objectives import settings_with
 from tutti.tasks.training.plan_base import AnyJob, PlannedBase
-from tutti.tasks.training.plan_facts import MissingThing, PlanFact
-from tutti.tasks.training.plan_work import TaskCount, held_out_facts, set_facts
+from tutti.tasks.training.plan_facts import JobPlan, span_text
 from tutti.tasks.training.policy.apart import keep_apart
-from tutti.tasks.training.policy.cells import held_out_suite, rollout_suite
+from tutti.tasks.training.policy.cells import evaluated_after, held_out_suite, rollout_suite
 from tutti.tasks.training.policy.job import NOT_CONTENT, PolicyJob
 from tutti.tasks.training.sets.build import left_out
+from tutti.tasks.training.settings import steps_of
 
 MEASURE = "record attempts first: `tutti sweep run SUITE` with `record_tokens` (docs/training.md)"
 HUB = "huggingface_hub"
 
 
-@dataclass
-class PlannedData:
-    """What a job reads, as far as it is here."""
+@dataclass(frozen=True)
+class TaskCount:
+    """How many tasks a split has."""
 
-    facts: list[PlanFact] = field(default_factory=list)
-    missing: list[MissingThing] = field(default_factory=list)
+    most: int | None
+    """None where that is not known before the data are here."""
+    exact: bool = True
+    """Whether there are as many; else no more than these."""
 
 
-def planned_set(job: TrainJob, home: Home, catalog: Catalog | None) -> PlannedData:
-    """The attempts or conversations of a fixed set. Raises JobError where the query fails."""
-    missing, rows = [], None
-    if job.data.file is not None:
-        if job.data.file.is_file():
-            with job.data.file.open("rb") as lines:
-                rows = sum(1 for line in lines if line.strip())
-        else:
-            todo = "write it: one conversation a line (docs/training.md)"
-            missing.append(MissingThing(f"no data: no file {job.data.file}", todo))
-    elif catalog is None:
-        missing.append(MissingThing(f"no data: there is no store at {home.root}", MEASURE))
-    else:
-        rows = _rows_of(job.data.query or "", home)
+def plan_set(job: TrainJob, home: Home, catalog: Catalog | None, plan: JobPlan) -> None:
+    """Add data and steps of a fixed set. Raises JobError where the query fails."""
+    rows, asked = _rows(job, home, catalog, plan), job.data
     if rows == 0:
-        source = "the query names no attempt" if job.data.query else f"{job.data.file} is empty"
-        missing.append(MissingThing(f"no data: {source}", MEASURE))
-    facts = set_facts(job, rows)
+        source = "the query names no attempt" if asked.query else f"{asked.file} is empty"
+        plan.lacks(f"no data: {source}", MEASURE)
+    plan.fact("data", "from" if asked.query else "file", asked.query or str(asked.file))
+    text = "unknown" if rows is None else f"{rows:,}, before any is left out"
+    plan.fact("data", "rows", rows, text)
+    for name in ("tokens", "splits", "held_out_share"):
+        plan.fact("data", name, asked.model_dump(mode="json")[name])
+    trained = None if not rows else math.ceil(rows * (1 - asked.held_out_share))
+    passes = None if trained is None else job.passes
+    steps = steps_of(trained or 0, job.batch.sequences, passes, job.steps)
+    text = "unknown before the data are here" if steps is None else f"at most {steps:,}"
+    text += "" if job.minutes is None else f", ends after {job.minutes:g} min"
+    plan.fact("work", "steps", steps, text)
+    plan.fact("work", "sequences_a_step", job.batch.sequences)
     if rows and catalog is not None:
-        asked = job.data.embedder
-        by = "not run: no data.embedder" if asked is None else f"by {asked.model}, when it starts"
-        facts.append(left_out_fact("data", left_out(job.data, job.objective, catalog)))
-        facts.append(PlanFact("data", "guard_of_rewordings", asked and asked.model, by))
-    return PlannedData(facts, missing)
+        _left_out("data", left_out(asked, job.objective, catalog), plan)
+        model = asked.embedder and asked.embedder.model
+        by = "not run: no data.embedder" if model is None else f"by {model}, when it starts"
+        plan.fact("data", "guard_of_rewordings", model, by)
 
 
-def left_out_fact(part: str, dropped: Counter[str]) -> PlanFact:
-    """What may not be trained on, by reason."""
+def _rows(job: TrainJob, home: Home, catalog: Catalog | None, plan: JobPlan) -> int | None:
+    """Attempts or conversations that the job names, as far as they are here."""
+    file = job.data.file
+    if file is not None and not file.is_file():
+        todo = "write it: one conversation a line (docs/training.md)"
+        plan.lacks(f"no data: no file {file}", todo)
+    elif file is not None:
+        with file.open("rb") as lines:
+            return sum(1 for line in lines if line.strip())
+    elif catalog is None:
+        plan.lacks(f"no data: there is no store at {home.root}", MEASURE)
+    else:
+        statement = (job.data.query or "").strip().rstrip(";")
+        (counted,) = rows_of(f"select count(*) as n from ({statement})", home, "data.from")
+        return int(counted["n"])
+    return None
+
+
+def _left_out(part: str, dropped: Counter[str], plan: JobPlan) -> None:
+    """Add what may not be trained on, by reason."""
     text = "; ".join(f"{n:,} x {why}" for why, n in dropped.items()) or "none"
-    return PlanFact(part, "left_out", dict(dropped), text)
+    plan.fact(part, "left_out", dict(dropped), text)
 
 
-def _rows_of(sql: str, home: Home) -> int:
-    try:
-        (row,) = query(f"select count(*) as n from ({sql.strip().rstrip(';')})", home)
-    except Exception as error:  # whatever DuckDB says of somebody's statement
-        raise JobError(f"data.from: {error}") from None
-    return int(row["n"])
-
-
-def planned_tasks(job: PolicyJob, catalog: Catalog | None) -> PlannedData:
-    """The tasks of a policy job, trained on and held out. Raises SuiteError, BenchmarkError."""
-    found = PlannedData()
-    counts, sides = [], []
-    for suite in (rollout_suite(job), held_out_suite(job)):
-        count, tasks, missing = _count(suite, catalog)
-        counts.append(count)
-        sides.append(tasks)
-        found.missing += [each for each in missing if each not in found.missing]
-    train = counts[0]
+def plan_tasks(job: PolicyJob, catalog: Catalog | None, plan: JobPlan) -> None:
+    """Add the tasks of a policy job, trained on and held out. Raises SuiteError, BenchmarkError."""
+    train, train_tasks = _count(rollout_suite(job), catalog, plan)
+    test, test_tasks = _count(held_out_suite(job), catalog, plan)
     few = "" if train.exact else "at most "
     text = "unknown before the data are here" if train.most is None else f"{few}{train.most:,}"
-    found.facts.append(PlanFact("rollouts", "tasks", train.most, text))
-    train_tasks, test_tasks = sides
+    plan.fact("rollouts", "tasks", train.most, text)
     if train_tasks is not None and test_tasks is not None:
         home = None if catalog is None else catalog.home
         apart = keep_apart(train_tasks, test_tasks, job, home)
-        found.facts.append(left_out_fact("rollouts", Counter(apart.left_out.values())))
-    found.facts += held_out_facts(job, counts[1])
-    return found
+        _left_out("rollouts", Counter(apart.left_out.values()), plan)
+    _plan_held_out(job, test, plan)
 
 
 def _count(
-    suite: Suite, catalog: Catalog | None
-) -> tuple[TaskCount, TaskSet | None, list[MissingThing]]:
-    """How many tasks a suite has, the tasks as far as they are here, and what is missing."""
+    suite: Suite, catalog: Catalog | None, plan: JobPlan
+) -> tuple[TaskCount, TaskSet | None]:
+    """How many tasks a suite has, and the tasks as far as they are here."""
     if suite.benchmark == STDLIB:
         made = None if catalog is None else find_made(catalog, suite.tasks)
         if made is not None and catalog is not None:
             tasks = made_tasks(made[0], catalog, suite.data.split)
-            return TaskCount(len(tasks.tasks)), tasks, []
+            return TaskCount(len(tasks.tasks)), tasks
         asked = suite.tasks
         is_train = suite.data.split == "train"
         each = asked.train_per_family if is_train else asked.test_per_family
-        return TaskCount(each * len(asked.families), exact=False), None, []
+        return TaskCount(each * len(asked.families), exact=False), None
     benchmark, source = open_named(suite.benchmark, suite.data), suite.data.source
     own = source or benchmark.own or parse_benchmark(suite.benchmark).path
     if own is None:
         todo = "give the data's folder with `suite.data.source`"
         if benchmark.hub is None:
-            return TaskCount(None), None, [MissingThing(f"no data of {benchmark.name}", todo)]
-        if find_spec(HUB) is None:
+            plan.lacks(f"no data of {benchmark.name}", todo)
+        elif find_spec(HUB) is None:
             what = f"no data: {benchmark.name} is on the hub, and {HUB} is not installed"
-            return TaskCount(None), None, [MissingThing(what, f"install it, or {todo}")]
-        return TaskCount(None), None, []
+            plan.lacks(what, f"install it, or {todo}")
+        return TaskCount(None), None
     try:
         tasks = read_set(suite)
-        return TaskCount(len(tasks.tasks)), tasks, []
+        return TaskCount(len(tasks.tasks)), tasks
     except SourceMissing as error:
         repository = "" if benchmark.hub is None else f" (hub: {benchmark.hub.repository})"
         todo = f"put the benchmark's files there{repository}, or change `suite.data.source`"
-        return TaskCount(None), None, [MissingThing(f"no data: {error}", todo)]
+        plan.lacks(f"no data: {error}", todo)
+        return TaskCount(None), None
 
 
-def reused_facts(job: AnyJob, base: PlannedBase, catalog: Catalog | None) -> list[PlanFact]:
-    """What the store has already of this job: its tasks, and a checkpoint of the same settings.
+def plan_reuse(job: AnyJob, base: PlannedBase, catalog: Catalog | None, plan: JobPlan) -> None:
+    """Add what the store has already of this job: its tasks, and a checkpoint of the same settings.
 
     That is reused only if its data and the files that it names are the same too, which is known
     when it starts.
     """
-    made: list[PlanFact] = []
+    found = trained = None
     if catalog is not None and isinstance(job, PolicyJob) and job.suite.benchmark == STDLIB:
         found = find_made(catalog, job.suite.tasks)
-        if found is not None:
-            made.append(PlanFact("reused", "task_set", found[0], found[0]))
-    trained = None
     if catalog is not None and base.is_here and base.folder is not None:
         trained = _trained(job, base.folder, catalog)
+    if found is not None:
+        plan.fact("reused", "task_set", found[0])
     if trained is not None:
         text = f"{trained}, if its data and files are the same: then nothing is trained"
-        made.append(PlanFact("reused", "checkpoint", trained, text))
-    return made or [PlanFact("reused", "nothing", True, "nothing of it is in the store")]
+        plan.fact("reused", "checkpoint", trained, text)
+    if found is None and trained is None:
+        plan.fact("reused", "nothing", True, "nothing of it is in the store")
 
 
 def _trained(job: AnyJob, base: Path, catalog: Catalog) -> str | None:
@@ -180,3 +187,69 @@ def _is_of(job: AnyJob, card: dict[str, Any]) -> bool:
         return same and settings == settings_of(job)
     kept = {name: value for name, value in settings.items() if name not in NOT_CONTENT}
     return kept == job.content
+
+
+def plan_rollouts(job: PolicyJob, entry: Model | None, plan: JobPlan) -> None:
+    """Add steps, attempts and tokens of the rollouts: at most, and with dynamic sampling at
+    least."""
+    rolled, suite = job.rollouts, job.suite
+    size, dynamic = rolled.group_size, rolled.dynamic
+    least = most = rolled.groups
+    if dynamic is not None:
+        rounds = min(dynamic.most_rounds, math.ceil(rolled.groups / dynamic.round_groups))
+        least, most = rounds * dynamic.round_groups, dynamic.most_rounds * dynamic.round_groups
+    attempts = (job.steps * least * size, job.steps * most * size)
+    plan.settings("rollouts", [("benchmark", suite.benchmark_name), ("steps", job.steps)])
+    groups = {"least": least, "most": most, "size": size}
+    plan.fact("rollouts", "groups_a_step", groups, f"{span_text(least, most)} groups x {size}")
+    span = {"least": attempts[0], "most": attempts[1]}
+    plan.fact("rollouts", "attempts", span, span_text(*attempts))
+    if suite.command is not None:
+        text = "unknown: the harness decides how often it calls"
+        return plan.fact("rollouts", "completion_tokens", None, text)
+    turns = suite.limits.max_turns
+    answer = reply_tokens(suite, None if entry is None else entry.context_tokens)
+    calls = attempts[1] * turns
+    a_call = f"{attempts[1]:,} attempts x {turns} turns x"
+    text = f"at most {calls * answer:,} = {a_call} {answer:,}"
+    plan.fact("rollouts", "completion_tokens", calls * answer, text)
+    if entry is not None:
+        prompt = max(entry.context_tokens - answer, 1)
+        text = f"at most {calls * prompt:,} = {a_call} {prompt:,} (context less answer)"
+        plan.fact("rollouts", "prompt_tokens", calls * prompt, text)
+
+
+def _plan_held_out(job: PolicyJob, tasks: TaskCount, plan: JobPlan) -> None:
+    """Add how often the held-out tasks are measured, and how many attempts that is."""
+    asked, at = job.evaluation, list(evaluated_after(job))
+    counts = [each for each in (tasks.most, asked.limit) if each is not None]
+    text = f"{len(at)}, " + ("before and after" if len(at) == 2 else f"every {asked.every} steps")
+    plan.fact("held-out", "split", asked.split)
+    plan.fact("held-out", "evaluations", len(at), text)
+    plan.fact("held-out", "trials", asked.trials)
+    if not counts:
+        return plan.fact("held-out", "attempts", None, "unknown before the data are here")
+    count = min(counts)
+    total = len(at) * count * asked.trials
+    few = "" if tasks.exact and tasks.most is not None else "at most "
+    text = f"{few}{total:,} = {len(at)} x {count:,} tasks x {asked.trials} trials"
+    return plan.fact("held-out", "attempts", total, text)
+
+
+def plan_objective(job: AnyJob, plan: JobPlan) -> None:
+    """Add the objective with all its settings, and the optimizer; of a policy job what attempts
+    earn, without the fields that are not used."""
+    settings = settings_with(job.objective, job.objective_settings)
+    every: dict[str, Any] = {} if settings is None else asdict(settings)
+    plan.settings("objective", [("name", job.objective), *every.items()])
+    plan.settings("optimizer", job.optimizer.model_dump(mode="json").items())
+    if isinstance(job, TrainJob):
+        return
+    reward = job.reward
+    shown = reward.model_dump(mode="json", exclude_defaults=True)
+    shown["advantage"] = reward.advantage
+    if not (reward.parts or reward.preference):
+        shown["sql"] = reward.sql
+    if job.by_turns:
+        shown["gamma"] = reward.gamma
+    plan.settings("reward", shown.items())

@@ -1,7 +1,7 @@
 """What `tutti train plan` says: facts, each under a part of the plan, and what is missing."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -27,15 +27,29 @@ class MissingThing:
     """What to do about it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class JobPlan:
-    """What a job would do."""
+    """What a job would do: each of its planners adds facts, and what is missing."""
 
     name: str
     kind: str
     """sft or policy."""
-    facts: Sequence[PlanFact]
-    missing: Sequence[MissingThing]
+    facts: list[PlanFact] = field(default_factory=list)
+    missing: list[MissingThing] = field(default_factory=list)
+
+    def fact(self, part: str, name: str, value: Any, text: str | None = None) -> None:
+        """Add a fact; without a text, people read its value."""
+        self.facts.append(PlanFact(part, name, value, _shown(value) if text is None else text))
+
+    def settings(self, part: str, settings: Iterable[tuple[str, Any]]) -> None:
+        """Add a fact of each setting."""
+        for name, value in settings:
+            self.fact(part, name, value)
+
+    def lacks(self, what: str, todo: str) -> None:
+        """Add a missing thing, once."""
+        if (thing := MissingThing(what, todo)) not in self.missing:
+            self.missing.append(thing)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -58,11 +72,6 @@ def size_text(size_bytes: float) -> str:
 def span_text(least: int, most: int) -> str:
     """One number, or the range from the least to the most."""
     return f"{most:,}" if least == most else f"{least:,} to {most:,}"
-
-
-def settings_facts(part: str, settings: Iterable[tuple[str, Any]]) -> list[PlanFact]:
-    """A fact of each setting."""
-    return [PlanFact(part, name, value, _shown(value)) for name, value in settings]
 
 
 def _shown(value: Any) -> str:

@@ -4,6 +4,7 @@ what of it every job states.
 Both environments import it, so it needs pydantic only.
 """
 
+import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,6 +50,15 @@ class OptimizerSettings(Strict):
     )
     final_share: float = Field(0.0, ge=0, le=1, description="share of the rate left at the end")
     gradient_clip: float = Field(1.0, gt=0, description="longest gradient of a step")
+
+    def rate(self, done: float) -> float:
+        """The learning rate where a share of the training is done, 0 to 1."""
+        if done < self.warmup_share:
+            return self.learning_rate * max(done, 1e-3) / self.warmup_share
+        left = 1.0 - (done - self.warmup_share) / max(1e-9, 1.0 - self.warmup_share)
+        falls = {"cosine": 0.5 * (1 - math.cos(math.pi * left)), "linear": left, "constant": 1.0}
+        share = self.final_share + (1 - self.final_share) * falls[self.schedule]
+        return self.learning_rate * share
 
 
 class BatchSettings(Strict):
@@ -128,6 +138,14 @@ class TrainerSettings(Learning):
         if self.epochs is None and self.steps is None and self.seconds is None:
             raise ValueError("one of epochs, steps and seconds must say when it ends")
         return self
+
+
+def steps_of(rows: int, sequences: int, epochs: float | None, steps: int | None) -> int | None:
+    """Steps until the epochs or the steps are over, whichever is first; None without either."""
+    known = [] if steps is None else [steps]
+    if epochs is not None:
+        known.append(max(1, round(max(1, -(-rows // sequences)) * epochs)))
+    return min(known) if known else None
 
 
 def best_of(state: Path) -> Path:

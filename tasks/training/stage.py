@@ -22,6 +22,7 @@ from tutti.tasks.project import PACKAGE
 from tutti.tasks.serving import Child, ServingError, models_python
 
 POLL_S = 0.5
+TRAINER = "tutti.tasks.training.trainer"
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "PYTHONUNBUFFERED": "1",

@@ -20,7 +20,7 @@ from tutti.tasks.serving.registry import read_registry
 from tutti.tasks.sweeps.spec.suite import Suite
 from tutti.tasks.training import TrainingData, TrainJob, read_any_job
 from tutti.tasks.training.objectives import OBJECTIVES
-from tutti.tasks.training.sets import build, guards, pairs, recorded
+from tutti.tasks.training.sets import build, chosen, guards, recorded
 from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
 
 PAGE = (PROJECT / "docs" / "training.md").read_text()
@@ -77,7 +77,7 @@ def test_the_table_of_objectives_is_whole() -> None:
 
 
 def test_every_reason_is_explained() -> None:
-    reasons = [pairs.PARTNER, pairs.SEVERAL, pairs.TWO_TASKS, pairs.TURNS]
+    reasons = [chosen.PARTNER, chosen.SEVERAL, chosen.TWO_TASKS, chosen.TURNS]
     source = "".join(
         Path(module.__file__ or "").read_text() for module in (guards, build, recorded)
     )

@@ -107,7 +107,7 @@ def test_a_checkpoint_is_entered_with_its_steps_and_reused(
     assert {row["checkpoint_id"] for row in rows} == both and len(rows) == 4
 
 
-@pytest.mark.parametrize("cut_off", ["_tidy", "record_steps", "enter_served", "enter_artifact"])
+@pytest.mark.parametrize("cut_off", ["_tidy", "record_steps", "_enter_served", "enter_artifact"])
 def test_a_kill_after_the_training_costs_no_training(
     run: Run,
     base: tuple[Path, str],

@@ -10,8 +10,12 @@ import pytest
 
 from tutti.tasks.project import POCKET
 from tutti.tasks.serving import WeightsError
-from tutti.tasks.training.memory import TrainedModel, memory_parts
-from tutti.tasks.training.model_size import ModelSize, size_of_checkpoint
+from tutti.tasks.training.model_size import (
+    ModelSize,
+    TrainedModel,
+    memory_parts,
+    size_of_checkpoint,
+)
 from tutti.tasks.training.settings import LoraSettings
 
 POCKET_CONFIG = (POCKET / "config.json").read_text()

@@ -252,3 +252,10 @@ def test_the_kind_of_a_job_is_read_from_its_file() -> None:
         read_any_job(Path("a.yaml"))
     with pytest.raises(JobError, match="no such job"):
         read_any_job(Path("b.yaml"))
+
+
+def test_what_two_models_need_is_missing_once() -> None:
+    plan = JobPlan("job", "policy")
+    for _ in range(2):
+        plan.lacks("no checkpoint of a", "fetch it")
+    assert [each.what for each in plan.missing] == ["no checkpoint of a"]

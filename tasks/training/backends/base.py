@@ -7,7 +7,6 @@ refused by these. A backend trains on a fixed set (`Backend`), or a policy on it
 
 import difflib
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from tutti.tasks.training.job import TrainJob
 from tutti.tasks.training.objectives import Clipping, settings_with
 from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.sets.frozen import TrainingSet
+from tutti.tasks.training.settings import steps_of
 
 KEYS = Path(__file__).parent / "keys"
 """Names of each backend's settings, taken from the backend; the first line says which version."""
@@ -58,16 +58,12 @@ class BackendJob:
             return sum(1 for _ in lines)
 
     @property
-    def epochs(self) -> float:
-        """Passes over the data: the job's, or one where it names neither these nor steps."""
-        return self.job.epochs or (1.0 if self.job.steps is None else math.inf)
-
-    @property
     def steps(self) -> int:
         """Steps until the job's epochs or steps are over, whichever is first."""
-        each = -(-self.rows // self.job.batch.sequences)
-        most = math.inf if self.epochs == math.inf else max(1, round(each * self.epochs))
-        return int(min(most, self.job.steps or math.inf))
+        job = self.job
+        steps = steps_of(self.rows, job.batch.sequences, job.passes, job.steps)
+        assert steps is not None, f"minutes are refused, and it ends by nothing else: {job}"
+        return steps
 
     @property
     def warmup_steps(self) -> int:

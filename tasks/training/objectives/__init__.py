@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tutti.tasks.training.objectives.settings import SUPERVISED as SUPERVISED
     from tutti.tasks.training.objectives.settings import Clipping as Clipping
     from tutti.tasks.training.objectives.settings import check_name as check_name
+    from tutti.tasks.training.objectives.settings import reads_reference as reads_reference
     from tutti.tasks.training.objectives.settings import settings_with as settings_with
     from tutti.tasks.training.objectives.tokens import Loss as Loss
     from tutti.tasks.training.objectives.tokens import Objective as Objective

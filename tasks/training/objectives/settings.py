@@ -59,6 +59,8 @@ SUPERVISED = ("sft", "epo_published", *PAIRS, "kto")
 """They read no log probabilities of the weights that sampled."""
 ON_POLICY = tuple(name for name in OBJECTIVES if name not in SUPERVISED)
 """They learn from groups of a policy's own attempts."""
+COMPARED = (*PAIRS, "kto")
+"""They compare with the base, whatever their settings."""
 BY_TURNS = ("epo",)
 """Each turn has an advantage of its own."""
 
@@ -87,3 +89,8 @@ def settings_with(name: str, given: Mapping[str, Any]) -> Settings:
         if not (number and math.isfinite(value)) and not (value is None and setting == "dual"):
             raise ValueError(f"{name}: {setting} is {value!r}, which is no number")
     return replace(published, **given)
+
+
+def reads_reference(name: str, given: Mapping[str, Any]) -> bool:
+    """Whether an objective with the given settings reads the base's log probabilities."""
+    return name in COMPARED or getattr(settings_with(name, given), "kl", 0.0) > 0

@@ -8,7 +8,6 @@ Run: ``python -m tutti.tasks.training.pocket.train --help``.
 import argparse
 import itertools
 import json
-import math
 import multiprocessing
 import os
 import queue
@@ -26,8 +25,11 @@ from tutti.tasks.agents import TOOL_SCHEMAS
 from tutti.tasks.retrieval import Document
 from tutti.tasks.training.pocket.shadow import shadow_conversations
 from tutti.tasks.training.pocket.tokenizer import train_tokenizer
+from tutti.tasks.training.sets.sequences import NOT_TRAINED
+from tutti.tasks.training.settings import OptimizerSettings
+from tutti.tasks.training.trainer.batching import row_groups
+from tutti.tasks.training.trainer.rows import Row, conversation_rows
 
-Sample = tuple[list[int], list[bool]]
 BATCHES_PER_POOL = 16  # samples are sorted by length within a pool, so batches carry little padding
 FEEDER_TIMEOUT_S = 120.0
 SAVE_EVERY = 200  # steps: at most about three minutes of work are lost
@@ -82,46 +84,21 @@ def build_model(recipe: Recipe, vocabulary: int, eos: int, pad: int) -> Any:
     return Qwen3ForCausalLM(config)
 
 
-def encode(tokenizer: Any, messages: list[dict[str, Any]]) -> Sample:
-    """Token ids of a conversation, and a mask of those that the model has to write itself."""
-    text = tokenizer.apply_chat_template(messages, tools=TOOL_SCHEMAS, tokenize=False)
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    start, end = tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
-    header = tokenizer("assistant\n", add_special_tokens=False)["input_ids"]
-    mask = [False] * len(ids)
-    position = 0
-    while position < len(ids):
-        if ids[position] != start or ids[position + 1 : position + 1 + len(header)] != header:
-            position += 1
-            continue
-        first = position + 1 + len(header)
-        position = _after_next(ids, end, first)
-        mask[first:position] = [True] * (position - first)
-    return ids, mask
+def encode(tokenizer: Any, messages: list[dict[str, Any]]) -> Row:
+    """A conversation; the template rewrites no turn, so it is one sequence."""
+    (row,) = conversation_rows(tokenizer, messages, TOOL_SCHEMAS)
+    return row
 
 
-def _after_next(ids: list[int], token: int, start: int) -> int:
-    """The position after the next `token` from `start` on; the end if there is none."""
-    try:
-        return ids.index(token, start) + 1
-    except ValueError:
-        return len(ids)
-
-
-def batches(samples: Iterator[Sample], recipe: Recipe, rng: Random) -> Iterator[list[Sample]]:
+def batches(samples: Iterator[Row], recipe: Recipe, rng: Random) -> Iterator[list[Row]]:
     """Endless batches of similar lengths, at most `tokens_per_batch` tokens with padding."""
     while True:
-        pool: list[Sample] = []
+        pool: list[Row] = []
         tokens = 0
         while tokens < recipe.tokens_per_batch * BATCHES_PER_POOL:
             pool.append(next(samples))
-            tokens += len(pool[-1][0])
-        pool.sort(key=lambda sample: len(sample[0]))
-        made: list[list[Sample]] = [[]]
-        for sample in pool:
-            if len(sample[0]) * (len(made[-1]) + 1) > recipe.tokens_per_batch:
-                made.append([])
-            made[-1].append(sample)
+            tokens += len(pool[-1].ids)
+        made = list(row_groups(pool, recipe.tokens_per_batch, packed=False, unit=1))
         rng.shuffle(made)
         yield from made
 
@@ -129,7 +106,7 @@ def batches(samples: Iterator[Sample], recipe: Recipe, rng: Random) -> Iterator[
 def feed(
     out: Any, tokenizer_dir: str, corpus: str, trajectories: str, recipe: Recipe, first_step: int
 ) -> None:
-    """The feeder process: put batches as (ids, mask) lists into the queue `out`, forever."""
+    """The feeder process: put batches into the queue `out`, forever."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
@@ -139,7 +116,7 @@ def feed(
     real = read_conversations(Path(trajectories))
     shadow = shadow_conversations(documents, seed)
 
-    def samples() -> Iterator[Sample]:
+    def samples() -> Iterator[Row]:
         while True:
             use_real = real and rng.random() < recipe.real_share
             yield encode(tokenizer, rng.choice(real) if use_real else next(shadow))
@@ -158,18 +135,23 @@ def read_conversations(path: Path) -> list[list[dict[str, Any]]]:
     return [json.loads(line)["messages"] for line in path.read_text().splitlines()]
 
 
-def collate(batch: list[Sample], pad: int, recipe: Recipe) -> tuple[Any, Any, Any]:
+def collate(batch: list[Row], pad: int, recipe: Recipe) -> tuple[Any, Any, Any]:
     """(ids [B, T], targets [B, T], weights [B, T]); padding and the first token weigh nothing."""
-    width = max(len(ids) for ids, _ in batch)
-    ids = torch.full((len(batch), width), pad)
-    weights = torch.zeros(len(batch), width)
-    for row, (sample, mask) in enumerate(batch):
-        ids[row, : len(sample)] = torch.tensor(sample)
-        prompt = (torch.rand(len(sample)) < recipe.prompt_loss_share) * recipe.prompt_loss_weight
-        weights[row, : len(sample)] = torch.where(torch.tensor(mask), 1.0, prompt)
-    targets = torch.cat([ids[:, 1:], torch.full((len(batch), 1), pad)], 1)
-    weights = torch.cat([weights[:, 1:], torch.zeros(len(batch), 1)], 1)
-    return ids, targets, weights
+    ids, written = _padded(batch, pad)
+    drawn = (torch.rand(ids.shape) < recipe.prompt_loss_share) * recipe.prompt_loss_weight
+    lengths = torch.tensor([len(row.ids) for row in batch])
+    prompt = torch.where(torch.arange(ids.shape[1]) < lengths[:, None], drawn, 0.0)
+    weights = torch.where(written, 1.0, prompt).roll(-1, 1)
+    weights[:, -1] = 0.0
+    return ids, ids.roll(-1, 1), weights
+
+
+def _padded(batch: list[Row], pad: int) -> tuple[Any, Any]:
+    """([B, T] ids, [B, T] whether the model writes them)."""
+    ids = [torch.tensor(row.ids) for row in batch]
+    written = [torch.tensor(row.turns) != NOT_TRAINED for row in batch]
+    padded = torch.nn.utils.rnn.pad_sequence
+    return padded(ids, True, pad), padded(written, True, False)
 
 
 def optimizers_for(model: Any, recipe: Recipe) -> list[Any]:
@@ -183,15 +165,6 @@ def optimizers_for(model: Any, recipe: Recipe) -> list[Any]:
         ),
         torch.optim.AdamW(others, lr=recipe.adamw_lr, betas=(0.9, 0.95), weight_decay=0.0),
     ]
-
-
-def lr_share(step: int, recipe: Recipe) -> float:
-    """Linear warm-up, then cosine down to `final_lr_share`."""
-    if step < recipe.warmup:
-        return (step + 1) / recipe.warmup
-    progress = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)
-    cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
-    return recipe.final_lr_share + (1 - recipe.final_lr_share) * cosine
 
 
 def loss_of(model: Any, ids: Any, targets: Any, weights: Any) -> tuple[Any, float]:
@@ -227,51 +200,41 @@ def load_state(state: Path | None, model: Any, optimizers: list[Any]) -> dict[st
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
-def exact_share(model: Any, samples: list[Sample], pad: int) -> float:
+def exact_share(model: Any, samples: list[Row], pad: int) -> float:
     """Share of conversations in which every written token is the model's first choice."""
     if not samples:
         return float("nan")
     model.eval()
     exact = 0
     for first in range(0, len(samples), 24):
-        batch = samples[first : first + 24]
-        width = max(len(ids) for ids, _ in batch)
-        ids = torch.tensor([sample + [pad] * (width - len(sample)) for sample, _ in batch])
+        ids, written = _padded(samples[first : first + 24], pad)
         with torch.autocast(model.device.type, dtype=torch.bfloat16):
             choices = model(input_ids=ids.to(model.device)).logits.argmax(-1).cpu()
-        for row, (sample, mask) in enumerate(batch):
-            written = torch.tensor(mask)[1:]
-            wanted = torch.tensor(sample)[1:]
-            got = choices[row, : len(sample) - 1]
-            exact += int((got[written] == wanted[written]).all())
+        right = (choices[:, :-1] == ids[:, 1:]) | ~written[:, 1:]
+        exact += int(right.all(1).sum())
     model.train()
     return exact / len(samples)
 
 
-@dataclass(frozen=True)
-class SampleSource:
-    """The source of samples for `fit`."""
-
-    stream: Any
-    """The feeder's queue: one batch of samples per entry."""
-    held_out: list[Sample]
-    """Samples never trained on."""
-    pad: int
-    """The padding token."""
-
-
 def fit(
     model: Any,
-    samples: SampleSource,
+    stream: Any,
+    held_out: list[Row],
     recipe: Recipe,
     report_every: int,
     state: Path | None,
 ) -> dict[str, Any]:
     """Run `recipe.steps` steps; returns tokens seen, seconds, and the log of losses.
 
-    Progress is saved to `state` regularly; if that file exists, training resumes from it.
+    `stream` is the feeder's queue; `held_out` are never trained on. Progress is saved to `state`
+    regularly; if that file exists, training resumes from it.
     """
-    device = next(model.parameters()).device
+    device, pad = model.device, model.config.pad_token_id
+    schedule = OptimizerSettings(
+        learning_rate=1.0,
+        warmup_share=min(1.0, recipe.warmup / recipe.steps),
+        final_share=recipe.final_lr_share,
+    )
     optimizers = optimizers_for(model, recipe)
     base = [group["lr"] for o in optimizers for group in o.param_groups]
     saved = load_state(state, model, optimizers)
@@ -281,9 +244,9 @@ def fit(
     if recipe.compile:
         model.model.compile(dynamic=True)
     for step in range(saved["step"], recipe.steps):
-        drawn = samples.stream.get(timeout=FEEDER_TIMEOUT_S)
-        ids, targets, weights = (part.to(device) for part in collate(drawn, samples.pad, recipe))
-        share = lr_share(step, recipe)
+        drawn = stream.get(timeout=FEEDER_TIMEOUT_S)
+        ids, targets, weights = (part.to(device) for part in collate(drawn, pad, recipe))
+        share = schedule.rate(step / recipe.steps)
         for group, lr in zip((g for o in optimizers for g in o.param_groups), base, strict=True):
             group["lr"] = lr * share
         with torch.autocast(device.type, dtype=torch.bfloat16):
@@ -292,13 +255,13 @@ def fit(
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        tokens += sum(len(sample) for sample, _ in drawn)
+        tokens += sum(len(row.ids) for row in drawn)
         if step % report_every == 0 or step == recipe.steps - 1:
             elapsed = time.monotonic() - started
             row = {"step": step, "tokens": tokens, "seconds": round(elapsed, 1)}
             row |= {"loss": round(loss.item(), 4), "token_accuracy": round(accuracy, 4)}
             if step % (report_every * 10) == 0 or step == recipe.steps - 1:
-                row["held_out_exact"] = round(exact_share(model, samples.held_out, samples.pad), 4)
+                row["held_out_exact"] = round(exact_share(model, held_out, pad), 4)
             log.append(row)
             print(json.dumps(row | {"tokens_per_s": int(tokens / elapsed)}), flush=True)
         if state is not None and (step + 1) % SAVE_EVERY == 0:
@@ -353,7 +316,7 @@ def main() -> None:
     )
     feeder.start()
     try:
-        result = fit(model, SampleSource(stream, unseen, pad), recipe, report_every, state)
+        result = fit(model, stream, unseen, recipe, report_every, state)
     except queue.Empty:
         raise SystemExit("the feeder process gave no batch in time; its error is above") from None
     finally:

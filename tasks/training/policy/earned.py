@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from tutti.storage import Home, query
-from tutti.tasks.training.job import JobError
+from tutti.tasks.training.job import JobError, rows_of
 from tutti.tasks.training.policy.reward import RewardSettings
 from tutti.tasks.training.rewards import (
     AttemptFeatures,
@@ -100,10 +100,8 @@ def _rows(cells: Sequence[str], settings: RewardSettings, home: Home) -> list[di
         "on r.cell_id = a.cell_id and r.attempt_id = a.attempt_id "
         "where a.cell_id in (select unnest($cells)) order by a.task_id, a.trial, a.attempt"
     )
-    try:
-        rows = query(statement, home, {"cells": list(cells)})
-    except Exception as error:  # whatever DuckDB says of somebody's expression
-        raise JobError(f"reward.{'parts' if settings.parts else 'sql'}: {error}") from None
+    stated = "reward.parts" if settings.parts else "reward.sql"
+    rows = rows_of(statement, home, stated, {"cells": list(cells)})
     for row in rows:
         row["parts"] = {name: row[f"part_{nth}"] for nth, name in enumerate(wanted)}
         for name, value in row["parts"].items():

@@ -19,7 +19,7 @@ from tutti.storage import Catalog, ErrorType, Home, commit, query
 from tutti.storage import catalog as cat
 from tutti.tasks.agents import ContextExceeded, ModelCallFailed
 from tutti.tasks.sweeps.plan import ServedModel, open_judge
-from tutti.tasks.training.job import JobError
+from tutti.tasks.training.job import JobError, rows_of
 from tutti.tasks.training.policy.reward import ProcessReward
 
 Picks = Mapping[str, tuple[bool, ...]]
@@ -197,14 +197,8 @@ def _dialogues(names: Sequence[str], home: Home) -> dict[str, str]:
 
 
 def _picked_steps(sql: str, names: Sequence[str], home: Home) -> set[tuple[str, int]]:
-    try:
-        rows = query(
-            f"select * from ({sql}) where attempt_id in (select unnest($ids))",
-            home,
-            {"ids": list(names)},
-        )
-    except Exception as error:  # whatever DuckDB says of somebody's statement
-        raise JobError(f"reward.process.sql: {error}") from None
+    statement = f"select * from ({sql}) where attempt_id in (select unnest($ids))"
+    rows = rows_of(statement, home, "reward.process.sql", {"ids": list(names)})
     if rows and not {"attempt_id", "step"} <= rows[0].keys():
         raise JobError(
             f"reward.process.sql: gives {', '.join(rows[0])}; it must give attempt_id and step"

@@ -6,12 +6,16 @@ from typing import Any
 
 from tutti.storage import artifact_id
 from tutti.tasks.gpus import lease_gpus_async
-from tutti.tasks.reporting import steps_recorded
 from tutti.tasks.runs import Run, code_version, describe_machine
 from tutti.tasks.serving import checkpoint_id as weights_of
 from tutti.tasks.serving import weights_folder
 from tutti.tasks.sweeps.run import Bench
-from tutti.tasks.training.checkpoints import Checkpoint, ends_of_base, enter_served
+from tutti.tasks.training.checkpoints import (
+    Checkpoint,
+    ends_of_base,
+    enter_checkpoint,
+    known_checkpoint,
+)
 from tutti.tasks.training.policy.cells import PolicyCells
 from tutti.tasks.training.policy.held_out import held_out_score, paired
 from tutti.tasks.training.policy.job import PolicyJob
@@ -19,7 +23,7 @@ from tutti.tasks.training.policy.loop import PolicyRun, Show, work_folder
 from tutti.tasks.training.policy.served import ServedPolicy
 from tutti.tasks.training.policy.trainer import PolicyTrainer
 from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.stage import Report, record_steps
+from tutti.tasks.training.stage import Report
 
 
 async def train_policy_job(
@@ -39,10 +43,8 @@ async def train_policy_job(
     base_id = weights_of(bench.serving.model)
     kind = "checkpoint" if job.lora is None else "adapter"
     checkpoint_id = artifact_id(kind, [cells.rollouts.sweep_id], [base_id])
-    out = catalog.home.artifact_folder(checkpoint_id)
-    known = catalog.artifact(checkpoint_id)
-    if known is not None and known["path"].is_dir():
-        return Checkpoint(checkpoint_id, out, known["detail"], reused=True)
+    if (known := known_checkpoint(checkpoint_id, catalog)) is not None:
+        return known
     work = work_folder(catalog.home.artifacts, checkpoint_id)
     trained = work / "checkpoint"
     services = await bench.services_for(cells.rollouts.suite)
@@ -60,10 +62,10 @@ async def train_policy_job(
             policy = PolicyRun(job, cells, served, trainer, ends, run, judge, show)
             policy.stop_at = job.stop_at
             await policy.to_the_end()
-    card = _card(policy, base_id, run)
-    parents = [base_id, cells.rollouts.sweep_id]
-    _register(checkpoint_id, trained, card, parents, policy.done, run)
-    return Checkpoint(checkpoint_id, out, card, reused=False)
+    out = catalog.home.artifact_folder(checkpoint_id)
+    made = Checkpoint(checkpoint_id, out, _card(policy, base_id, run), reused=False)
+    _register(made, trained, [base_id, cells.rollouts.sweep_id], policy.done, run)
+    return made
 
 
 def _card(policy: PolicyRun, base_id: str, run: Run) -> dict[str, Any]:
@@ -85,22 +87,12 @@ def _card(policy: PolicyRun, base_id: str, run: Run) -> dict[str, Any]:
 
 
 def _register(
-    checkpoint_id: str,
-    trained: Path,
-    card: dict[str, Any],
-    parents: list[str],
-    steps: list[dict[str, Any]],
-    run: Run,
+    made: Checkpoint, trained: Path, parents: list[str], steps: list[dict[str, Any]], run: Run
 ) -> None:
     """Move what was trained to its place and enter it. A job that was killed here does it again:
-    its trainer writes the same weights once more, and the steps are recorded once."""
-    catalog = run.catalog
-    out = catalog.home.artifact_folder(checkpoint_id)
-    if out.is_dir():  # moved by a process that was killed before it had entered it
-        shutil.rmtree(out)
-    trained.rename(out)
-    if not steps_recorded(checkpoint_id, catalog.home):
-        record_steps(catalog, run.run_id, checkpoint_id, steps)
-    enter_served(checkpoint_id, parents[0], out, catalog)
-    catalog.enter_artifact(checkpoint_id, card, parents, out)
+    its trainer writes the same weights once more."""
+    if made.folder.is_dir():  # moved by a process that was killed before it had entered it
+        shutil.rmtree(made.folder)
+    trained.rename(made.folder)
+    enter_checkpoint(made, parents, steps, run)
     shutil.rmtree(trained.parent)  # the state is several times as large as the weights

@@ -16,12 +16,17 @@ from tutti.tasks.serving import Child, ServingError
 from tutti.tasks.training.policy.batch import StepBatch, write_batch
 from tutti.tasks.training.policy.collapse import collapse
 from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.stage import Report, ReportLog, TrainingFailed, training_command
+from tutti.tasks.training.stage import (
+    TRAINER,
+    Report,
+    ReportLog,
+    TrainingFailed,
+    training_command,
+)
 
 POLL_S = 0.05
 START_TIMEOUT_S, STEP_TIMEOUT_S, END_TIMEOUT_S = 180.0, 3600.0, 600.0
 FIRST_ADAPTER = "weights-000000"
-SERVER = "tutti.tasks.training.trainer.serve"
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class PolicyTrainer:
         file.write_text(self._settings.model_dump_json(indent=1))
         arguments = ["--settings", str(file), "--work", str(self._work), "--out", str(self._out)]
         processes = 1 if self._gpus is None else len(self._gpus.gpus)
-        command, environment = training_command(SERVER, arguments, processes)
+        command, environment = training_command(TRAINER, arguments, processes)
         try:
             self._child = Child("training", command, environment, self._catalog, self._gpus)
         except ServingError as error:

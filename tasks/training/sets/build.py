@@ -15,10 +15,15 @@ from typing import Any
 from tutti.storage import Catalog, Home, artifact_id, content_hash, query
 from tutti.tasks.leaks import said_in
 from tutti.tasks.training.job import JobError, TrainingData
-from tutti.tasks.training.sets.chosen import Chosen, chosen_by
+from tutti.tasks.training.sets.chosen import (
+    Chosen,
+    chosen_by,
+    in_pairs,
+    same_turns,
+    whole_pairs,
+)
 from tutti.tasks.training.sets.frozen import FrozenRows, TrainingSet, freeze, parents_of
 from tutti.tasks.training.sets.guards import HeldOut
-from tutti.tasks.training.sets.pairs import in_pairs, same_turns, whole_pairs
 from tutti.tasks.training.sets.recorded import (
     counts_of,
     read_sequences,

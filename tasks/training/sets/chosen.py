@@ -1,7 +1,9 @@
 """The attempts that a query names, each with its weight, label or pair.
 
 In: SQL. Out: attempts in an order that does not depend on the query's, so that the same attempts
-make the same training set.
+make the same training set. Of a pair of which not both sides can be compared, both are left out: a
+side is one sequence, as a loss over two answers to one prompt cannot say which of an attempt's
+several sequences answers which of the other's.
 """
 
 import math
@@ -10,11 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.storage import Catalog, query
-from tutti.tasks.training.job import JobError
+from tutti.storage import Catalog
+from tutti.tasks.training.job import JobError, rows_of
 from tutti.tasks.training.objectives import PAIRS
+from tutti.tasks.training.sets.sequences import NOT_TRAINED
 
 LABELLED = "kto"
+PARTNER = "the other side of its pair is left out"
+SEVERAL = "several sequences, and a side of a pair is one"
+TWO_TASKS = "the sides of its pair are of two tasks"
+TURNS = "the sides of its pair differ in turns"
 
 
 @dataclass(frozen=True)
@@ -33,10 +40,7 @@ def chosen_by(sql: str, objective: str, catalog: Catalog) -> list[Chosen]:
 
     Raises JobError where it fails, or gives what the objective cannot train on.
     """
-    try:
-        found = query(sql, catalog.home)
-    except Exception as error:  # whatever DuckDB says of somebody's statement
-        raise JobError(f"data.from: {error}") from None
+    found = rows_of(sql, catalog.home, "data.from")
     if not found:
         raise JobError("data.from: the query gives no row")
     if {"chosen", "rejected"} <= found[0].keys():
@@ -95,3 +99,53 @@ def _label(row: Mapping[str, Any], number: int) -> bool | None:
     if given not in (None, True, False):
         raise JobError(f"data.from: row {number}: wanted {given!r} is neither true nor false")
     return None if given is None else bool(given)
+
+
+def whole_pairs(
+    rows: Sequence[dict[str, Any]], task_of: Mapping[str, str], reasons: dict[str, str]
+) -> list[dict[str, Any]]:
+    """Rows of pairs that are whole; `reasons` gets the attempts of which no row is left."""
+    sides: dict[tuple[int, bool], list[dict[str, Any]]] = {}
+    for row in rows:
+        sides.setdefault((row["pair"], row["wanted"]), []).append(row)
+    kept, lost = [], dict[str, str]()
+    for pair in sorted({pair for pair, _ in sides}):
+        better, worse = sides.get((pair, True), []), sides.get((pair, False), [])
+        flaw = _pair_flaw(better, worse, task_of)
+        if flaw is None:
+            kept += [*better, *worse]
+            continue
+        for side in (better, worse):
+            lost |= {row["name"]: SEVERAL if len(side) > 1 else flaw for row in side}
+    still = {row["name"] for row in kept}
+    reasons.update({name: why for name, why in lost.items() if name not in still})
+    return kept
+
+
+def same_turns(rows: Sequence[dict[str, Any]], reasons: dict[str, str]) -> list[dict[str, Any]]:
+    """Whole pairs whose sides have equally many turns: SDPO compares no others."""
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    kept = [row for pair in pairs if _turn_count(pair[0]) == _turn_count(pair[1]) for row in pair]
+    still = {row["name"] for row in kept}
+    reasons.update({row["name"]: TURNS for row in rows if row["name"] not in still})
+    return kept
+
+
+def in_pairs(chosen: Sequence[Chosen]) -> bool:
+    """Whether a query gave pairs."""
+    return bool(chosen) and chosen[0].pair is not None
+
+
+def _pair_flaw(
+    better: Sequence[dict[str, Any]], worse: Sequence[dict[str, Any]], task_of: Mapping[str, str]
+) -> str | None:
+    if len(better) != 1 or len(worse) != 1:
+        return PARTNER
+    same = task_of[better[0]["name"]] == task_of[worse[0]["name"]]
+    return None if same else TWO_TASKS
+
+
+def _turn_count(row: Mapping[str, Any]) -> int:
+    if "messages" in row:
+        return sum(message["role"] == "assistant" for message in row["messages"])
+    return len({*row["turns"]} - {NOT_TRAINED})

@@ -1,7 +1,8 @@
 """The trainer's process: ``python -m tutti.tasks.training.trainer --settings FILE --out FOLDER``.
 
-In the models environment. Prints one JSON object a report; the platform reads them from its log.
-Exits with 5 where it was saved before its wall-time limit.
+In the models environment. With ``--work FOLDER`` it trains a policy on the batches that appear
+there (`serve`), else on a fixed set. Prints one JSON object a report; the platform reads them from
+its log. Exits with 5 where it was saved before its wall-time limit.
 """
 
 import argparse
@@ -12,35 +13,40 @@ from typing import Any
 
 from tutti.errors import ExitCode
 from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.trainer.fit import OutOfTime, fit
+from tutti.tasks.training.trainer.fit import OutOfTime, Report, fit
 from tutti.tasks.training.trainer.rows import BadData
+from tutti.tasks.training.trainer.serve import serve
 from tutti.tasks.training.trainer.step import Diverged
 from tutti.tasks.training.trainer.world import World, join_world
 
 
 def main() -> None:
     """Train and save; see ``--help``."""
-    parser = argparse.ArgumentParser(description="Train a checkpoint on a fixed set.")
+    parser = argparse.ArgumentParser(description="Train a checkpoint, or a policy on batches.")
     parser.add_argument("--settings", required=True, type=Path, help="TrainerSettings, JSON")
     parser.add_argument("--out", required=True, type=Path, help="folder for the checkpoint")
     parser.add_argument("--state", type=Path, help="file from which a stopped training goes on")
+    parser.add_argument("--work", type=Path, help="folder of a policy's batches and weights")
     given = parser.parse_args()
     settings = TrainerSettings.model_validate_json(given.settings.read_text())
-    given.out.mkdir(parents=True, exist_ok=True)
-    state = given.state or given.out / "state.pt"
     try:
         with join_world() as world:
-            _train(settings, given.out, state, world)
+            report = _say if world.is_first else _silent
+            if given.work is not None:
+                serve(settings, given.work, given.out, report, world)
+            else:
+                given.out.mkdir(parents=True, exist_ok=True)
+                state = given.state or given.out / "state.pt"
+                _train(settings, given.out, state, report, world)
     except (BadData, Diverged, ValueError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
 
 
-def _train(settings: TrainerSettings, out: Path, state: Path, world: World) -> None:
+def _train(settings: TrainerSettings, out: Path, state: Path, report: Report, world: World) -> None:
     try:
-        card = fit(settings, out, state, _say, world)
+        card = fit(settings, out, state, report, world)
     except OutOfTime as saved:
-        if world.is_first:
-            _say({"saved": saved.step})
+        report({"saved": saved.step})
         sys.exit(ExitCode.INCOMPLETE)
     if world.is_first:
         (out / "training.json").write_text(json.dumps(card, indent=1))
@@ -48,6 +54,10 @@ def _train(settings: TrainerSettings, out: Path, state: Path, world: World) -> N
 
 def _say(row: dict[str, Any]) -> None:
     print(json.dumps(row), flush=True)
+
+
+def _silent(row: dict[str, Any]) -> None:
+    """Of what every process knows, one tells."""
 
 
 if __name__ == "__main__":

@@ -14,10 +14,9 @@ from typing import Any
 import torch
 
 from tutti.tasks.training.objectives import PAIRS
-from tutti.tasks.training.settings import TrainerSettings, best_of
+from tutti.tasks.training.settings import TrainerSettings, best_of, steps_of
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row, read_rows
-from tutti.tasks.training.trainer.schedule import Schedule
 from tutti.tasks.training.trainer.state import load_state, save_state
 from tutti.tasks.training.trainer.step import Diverged, Stepper
 from tutti.tasks.training.trainer.world import ALONE, World
@@ -56,7 +55,6 @@ def fit(
     held = settings.held_out
     held_out = [] if held is None else read_rows(held, policy.tokenizer, longest).rows
     known = {"sequences": len(data.rows), "dropped": data.dropped, "parameters": policy.size}
-    report = report if world.is_first else _silent
     report(known | {"held_out": len(held_out)})
     progress = load_state(state, stepper) or {"step": 0, "tokens": 0, "seconds": 0.0, "log": []}
     run = _Run(settings, stepper, progress, report)
@@ -66,10 +64,6 @@ def fit(
         shutil.copytree(best_of(state), out / "best", dirs_exist_ok=True)
     return known | {"steps": run.step, "tokens": run.tokens, "train_s": run.seconds,
                     "best_held_out": run.best, "log": run.log}  # fmt: skip
-
-
-def _silent(row: dict[str, Any]) -> None:
-    """Of what every process knows, one tells."""
 
 
 class _Run:
@@ -84,7 +78,6 @@ class _Run:
     ) -> None:
         self.settings, self.stepper, self.report = settings, stepper, report
         self.world = stepper.world
-        self.schedule = Schedule(settings.optimizer)
         self.step, self.tokens = progress["step"], progress["tokens"]
         self.log: list[dict[str, Any]] = progress["log"]
         self.best: float | None = progress.get("best")
@@ -99,9 +92,10 @@ class _Run:
 
     def to_the_end(self, rows: Sequence[Row], held_out: Sequence[Row], state: Path) -> None:
         """Take every step that is left."""
+        settings = self.settings
         for row in self.log:
             self.report(row)  # what was reported before a kill: the platform starts anew
-        steps = self._steps(len(rows))
+        steps = steps_of(len(rows), settings.batch.sequences, settings.epochs, settings.steps)
         for drawn in self._batches(rows, skip=self.step):
             spent = self.world.from_first(self._share_of_time())
             done = max(self.step / steps if steps else 0.0, spent)
@@ -110,7 +104,7 @@ class _Run:
             self._check_limit(state)
             step_began = time.monotonic()
             try:
-                taken = self.stepper.take(drawn, self.schedule.rate(done))
+                taken = self.stepper.take(drawn, settings.optimizer.rate(done))
             except Diverged as error:
                 raise Diverged(f"step {self.step + 1}: {error}") from None
             self.step += 1
@@ -118,12 +112,12 @@ class _Run:
             last = steps is not None and self.step >= steps
             figures = {"step": self.step, "tokens": self.tokens} | taken.figures
             figures |= {"of": steps, "done": done}
-            if held_out and (last or self.step % self.settings.evaluate_every == 0):
+            if held_out and (last or self.step % settings.evaluate_every == 0):
                 figures["held_out_loss"] = self._held_out(held_out, best_of(state))
-            if last or self.step == 1 or self.step % self.settings.report_every == 0:
+            if last or self.step == 1 or self.step % settings.report_every == 0:
                 self.log.append(figures)
                 self.report(figures)
-            due = time.monotonic() - self._saved > self.settings.save_every_s
+            due = time.monotonic() - self._saved > settings.save_every_s
             if self.world.from_first(due):
                 self._save(state)
             self._longest_s = max(self._longest_s, time.monotonic() - step_began)
@@ -155,14 +149,6 @@ class _Run:
     def _share_of_time(self) -> float:
         most = self.settings.seconds
         return 0.0 if most is None else float(self.seconds / most)
-
-    def _steps(self, rows: int) -> int | None:
-        settings = self.settings
-        per_epoch = max(1, -(-rows // settings.batch.sequences))
-        known = [settings.steps] if settings.steps is not None else []
-        if settings.epochs is not None:
-            known.append(max(1, round(per_epoch * settings.epochs)))
-        return min(known) if known else None
 
     def _batches(self, rows: Sequence[Row], skip: int) -> Iterator[list[Row]]:
         """Steps of rows without end: each epoch in its own order, decided by seed and epoch."""

@@ -32,7 +32,9 @@ class Policy:
             if settings.lora is not None:  # else no gradient reaches the first block
                 model.enable_input_require_grads()
         if settings.lora is not None:
-            model = _with_adapter(model, settings.lora)
+            from peft import get_peft_model
+
+            model = get_peft_model(model, lora_config(settings.lora))
         self._scorer = _Scorer(model)
         shard(self._scorer, _causal(model), world)
         self._half = settings.dtype != "float32"
@@ -181,13 +183,13 @@ def _load(folder: Path, world: World) -> Any:
     return (model.to(world.device) if world.size == 1 else model).train()
 
 
-def _with_adapter(model: Any, lora: LoraSettings) -> Any:
-    from peft import LoraConfig, get_peft_model
+def lora_config(lora: LoraSettings) -> Any:
+    """PEFT's settings of an adapter."""
+    from peft import LoraConfig
 
-    config = LoraConfig(
+    return LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha or 2 * lora.rank,
         target_modules=list(lora.targets),
         task_type="CAUSAL_LM",
     )
-    return get_peft_model(model, config)

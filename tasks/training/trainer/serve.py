@@ -1,16 +1,13 @@
 """The trainer of a policy: takes a step for each batch that appears, and writes the new weights.
 
-``python -m tutti.tasks.training.trainer.serve --settings FILE --work FOLDER --out FOLDER``. In:
+``python -m tutti.tasks.training.trainer --settings FILE --work FOLDER --out FOLDER``. In:
 ``WORK/batch-000001.parquet`` and so on, in order. Out: ``WORK/weights-000001/`` (of an adapter
 ``weights-000000`` before the first) and one JSON object a step on standard output. A batch without
 rows changes no weights. ``WORK/end`` ends it: the weights go to ``--out``. Killed, it goes on after
 the last step that was done.
 """
 
-import argparse
-import json
 import shutil
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,12 +17,12 @@ from typing import Any
 import torch
 
 from tutti.tasks.training.settings import TrainerSettings
+from tutti.tasks.training.trainer.fit import Report
 from tutti.tasks.training.trainer.model import Policy
-from tutti.tasks.training.trainer.rows import BadData, Row, recorded_rows
-from tutti.tasks.training.trainer.schedule import Schedule
+from tutti.tasks.training.trainer.rows import Row, recorded_rows
 from tutti.tasks.training.trainer.state import load_state, save_state
 from tutti.tasks.training.trainer.step import Diverged, Stepper
-from tutti.tasks.training.trainer.world import ALONE, World, join_world
+from tutti.tasks.training.trainer.world import World
 
 POLL_S = 0.02
 LOOK_S = 5.0
@@ -37,27 +34,25 @@ FIRST = "weights-000000"
 """An engine serves an adapter's name from the first call, so that one stays."""
 
 
-def serve(settings: TrainerSettings, work: Path, out: Path, world: World = ALONE) -> None:
+def serve(settings: TrainerSettings, work: Path, out: Path, report: Report, world: World) -> None:
     """Take steps until ``WORK/end`` appears. Of a world's processes the first one looks for
-    batches, reports and writes. Raises Diverged with the step."""
-    say = _say if world.is_first else _silent
+    batches and writes. Raises Diverged with the step."""
     torch.manual_seed(settings.seed)
     policy = Policy(settings, world)
     stepper, state = Stepper(policy, settings), work / "state.pt"
     progress = load_state(state, stepper) or {"step": 0, "log": [], "written": []}
     step, log, written = progress["step"], progress["log"], progress["written"]
     for row in log:
-        say(row)  # the platform starts anew: it hears what was done before
+        report(row)  # the platform starts anew: it hears what was done before
     if settings.lora is not None and step == 0:
         _write(policy, work / FIRST)
     if world.is_first:
         _tidy(work, step, written)
-    say({"ready": step})
+    report({"ready": step})
     assert settings.steps is not None, "a policy is trained for so many steps"
-    schedule = Schedule(settings.optimizer)
     while (batch := _next(work, step + 1, world)) is not None:
         rows = list(recorded_rows(batch))
-        rate = schedule.rate(step / settings.steps)
+        rate = settings.optimizer.rate(step / settings.steps)
         parts = parts_of(rows, settings.updates, f"{settings.seed} {step + 1}")
         figures = _step(stepper, parts, rate, step + 1)
         step += 1
@@ -66,7 +61,7 @@ def serve(settings: TrainerSettings, work: Path, out: Path, world: World = ALONE
             _write(policy, work / written[-1])
         log.append({"step": step, "weights": written[-1] if written else None, **figures})
         save_state(state, stepper, {"step": step, "log": log, "written": written[-KEPT:]})
-        say(log[-1])
+        report(log[-1])
         written = written[-KEPT:]
         if world.is_first:
             _tidy(work, step, written)
@@ -164,30 +159,3 @@ def _look(work: Path, batch: Path) -> str:
             return "end"
         time.sleep(POLL_S)
     return ""
-
-
-def _silent(row: dict[str, Any]) -> None:
-    """Of what every process knows, one tells."""
-
-
-def _say(row: dict[str, Any]) -> None:
-    print(json.dumps(row), flush=True)
-
-
-def main() -> None:
-    """See ``--help``."""
-    parser = argparse.ArgumentParser(description="Train a policy on batches as they come.")
-    parser.add_argument("--settings", required=True, type=Path, help="TrainerSettings, JSON")
-    parser.add_argument("--work", required=True, type=Path, help="folder of batches and weights")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the checkpoint")
-    given = parser.parse_args()
-    settings = TrainerSettings.model_validate_json(given.settings.read_text())
-    try:
-        with join_world() as world:
-            serve(settings, given.work, given.out, world)
-    except (BadData, Diverged, ValueError) as error:
-        sys.exit(f"{type(error).__name__}: {error}")
-
-
-if __name__ == "__main__":
-    main()

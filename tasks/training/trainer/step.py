@@ -17,6 +17,7 @@ from tutti.tasks.training.objectives import (
     StepSizes,
     Tokens,
     objective,
+    reads_reference,
 )
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.trainer.batching import MicroBatch, collate, row_groups
@@ -25,7 +26,6 @@ from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row
 from tutti.tasks.training.trainer.sharding import whole
 
-REFERENCE = (*PAIRS, "kto")
 FAR = 0.1
 """Nats: a token whose log probabilities differ by more counts in `mismatch_share`."""
 FARTHEST = "mismatch_max"
@@ -51,8 +51,7 @@ class Stepper:
         """Raises ValueError for an unknown objective or setting, or a peak that is no number."""
         self.policy, self.settings, self.world = policy, settings, policy.world
         self.objective: Objective = objective(settings.objective, settings.objective_settings)
-        kl = float(settings.objective_settings.get("kl", 0.0))
-        self._asks_reference = settings.objective in REFERENCE or kl > 0
+        self._asks_reference = reads_reference(settings.objective, settings.objective_settings)
         layout = settings.batch.layout
         on_gpu = policy.device.type == "cuda"
         self.packed = layout == "packed" or (layout == "auto" and on_gpu)

@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 from datasets import load_from_disk
-from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import SFTConfig, SFTTrainer
+
+from tutti.tasks.training.settings import LoraSettings
+from tutti.tasks.training.trainer.model import lora_config
 
 
 class LogFile(TrainerCallback):  # type: ignore[misc]  # transformers is not in this environment
@@ -37,17 +39,6 @@ class LogFile(TrainerCallback):  # type: ignore[misc]  # transformers is not in 
                 out.write(json.dumps(entry | (logs or {})) + "\n")
 
 
-def lora_config(given: dict[str, Any] | None) -> LoraConfig | None:
-    """PEFT's settings of a job's `lora`."""
-    if given is None:
-        return None
-    alpha = given["alpha"] or 2 * given["rank"]
-    targets = list(given["targets"])
-    return LoraConfig(
-        r=given["rank"], lora_alpha=alpha, target_modules=targets, task_type="CAUSAL_LM"
-    )
-
-
 def main() -> None:
     """Train to the end and save."""
     given = json.loads(Path(sys.argv[1]).read_text())
@@ -56,12 +47,13 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     log = out / "trainer_log.jsonl"
     log.unlink(missing_ok=True)
+    lora = given["lora"]
     trainer = SFTTrainer(
         model=AutoModelForCausalLM.from_pretrained(given["base"], dtype=torch.float32),
         args=config,
         train_dataset=load_from_disk(given["data"])["train"],
         processing_class=AutoTokenizer.from_pretrained(given["base"]),
-        peft_config=lora_config(given["lora"]),
+        peft_config=None if lora is None else lora_config(LoraSettings.model_validate(lora)),
         callbacks=[LogFile(log)],
     )
     trainer.train()

@@ -10,6 +10,7 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 
 from tests.sweeps.conftest import catalog
 from tutti.storage import Catalog, query
+from tutti.tasks.training import Checkpoint
 from tutti.tasks.training.policy import register
 from tutti.tasks.training.stage import record_steps
 
@@ -29,7 +30,8 @@ def trained(catalog: Catalog, weights: str) -> Path:
 
 def end(catalog: Catalog, folder: Path) -> None:
     run: Any = SimpleNamespace(catalog=catalog, run_id="run:1")
-    register._register(MADE, folder, {"name": "j"}, [BASE], STEPS, run)
+    made = Checkpoint(MADE, catalog.home.artifact_folder(MADE), {"name": "j"}, reused=False)
+    register._register(made, folder, [BASE], STEPS, run)
 
 
 def recorded(catalog: Catalog) -> list[int]:

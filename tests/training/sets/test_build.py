@@ -29,7 +29,7 @@ from tutti.storage import Catalog, Home, commit, query
 from tutti.storage.lineage_graph import walk
 from tutti.tasks.training import JobError, TrainingData, TrainingSet, build_set, conversation_set
 from tutti.tasks.training.sets.build import _aside
-from tutti.tasks.training.sets.pairs import PARTNER, SEVERAL, TURNS, TWO_TASKS
+from tutti.tasks.training.sets.chosen import PARTNER, SEVERAL, TURNS, TWO_TASKS
 
 ALL = "select attempt_id from attempts"
 PAIR = "select 'good' as chosen, 'bad' as rejected"

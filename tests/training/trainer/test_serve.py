@@ -40,7 +40,7 @@ class Trainer:
         (self.work / "settings.json").write_text(asked.model_dump_json())
 
     def start(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "tutti.tasks.training.trainer.serve"]
+        command = [sys.executable, "-m", "tutti.tasks.training.trainer"]
         command += ["--settings", str(self.work / "settings.json")]
         command += ["--work", str(self.work), "--out", str(self.out)]
         with self.log.open("wb") as out:

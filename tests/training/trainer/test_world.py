@@ -187,10 +187,10 @@ def test_a_policy_takes_batches_with_two(tmp_path: Path) -> None:
         (trainer.work / "end").touch()
     one, two = trainers
     given = ["--settings", two.work / "settings.json", "--work", two.work, "--out", two.out]
-    assert run(two.log, "tutti.tasks.training.trainer.serve", *given) == 0, two.log.read_text()
-    with one.log.open("w") as out, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sys, "stdout", out)
-        serve(settings(tmp_path, **asked_of(one)), one.work, one.out)
+    assert run(two.log, "tutti.tasks.training.trainer", *given) == 0, two.log.read_text()
+    with one.log.open("w") as out:
+        alone = settings(tmp_path, **asked_of(one))
+        serve(alone, one.work, one.out, lambda row: print(json.dumps(row), file=out), ALONE)
     assert losses(two) == pytest.approx(losses(one), abs=1e-5) and len(losses(two)) == 3
     written = [row["weights"] for row in two.rows() if "step" in row]
     assert written == ["weights-000001", "weights-000001", "weights-000003"]

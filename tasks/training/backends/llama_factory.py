@@ -30,7 +30,7 @@ NAMES |= {"tokens_per_s": "throughput"}
 
 def configuration(plan: BackendJob) -> dict[str, Any]:
     """Its YAML's fields. Raises BackendRefused."""
-    job, asked = plan.job, plan.job.optimizer
+    job = plan.job
     made: dict[str, Any] = {
         "model_name_or_path": str(plan.base),
         "stage": "sft",
@@ -43,13 +43,7 @@ def configuration(plan: BackendJob) -> dict[str, Any]:
         "overwrite_output_dir": True,
         "per_device_train_batch_size": job.batch.sequences,
         "gradient_accumulation_steps": 1,
-        "learning_rate": asked.learning_rate,
-        "weight_decay": asked.weight_decay,
-        "adam_beta1": asked.betas[0],
-        "adam_beta2": asked.betas[1],
-        "max_grad_norm": asked.gradient_clip,
-        "warmup_steps": plan.warmup_steps,
-        **schedule(plan),
+        **optimizer(plan),
         "max_steps": plan.steps,
         "bf16": plan.is_half,
         "disable_gradient_checkpointing": not job.gradient_checkpointing,
@@ -68,16 +62,25 @@ def configuration(plan: BackendJob) -> dict[str, Any]:
     return made
 
 
-def schedule(plan: BackendJob) -> dict[str, Any]:
-    """The schedule as Hugging Face's trainers name it. Raises BackendRefused."""
+def optimizer(plan: BackendJob) -> dict[str, Any]:
+    """The optimizer and its schedule as Hugging Face's trainers name them. Raises
+    BackendRefused."""
     asked = plan.job.optimizer
+    made = {
+        "learning_rate": asked.learning_rate,
+        "weight_decay": asked.weight_decay,
+        "adam_beta1": asked.betas[0],
+        "adam_beta2": asked.betas[1],
+        "max_grad_norm": asked.gradient_clip,
+        "warmup_steps": plan.warmup_steps,
+    }
     if asked.final_share == 0 or asked.schedule == "constant":
         name = "constant_with_warmup" if asked.schedule == "constant" else asked.schedule
-        return {"lr_scheduler_type": name}
+        return made | {"lr_scheduler_type": name}
     if asked.schedule == "linear":
         raise BackendRefused("optimizer.final_share: 0 only, with `schedule: linear`")
     kwargs = {"min_lr_rate": asked.final_share}
-    return {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": kwargs}
+    return made | {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": kwargs}
 
 
 def write(plan: BackendJob, settings: Mapping[str, Any]) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from tutti.tasks.training.backends.base import (
     named,
     tokenise_command,
 )
-from tutti.tasks.training.backends.llama_factory import schedule
+from tutti.tasks.training.backends.llama_factory import optimizer
 
 CONFIG = "trl.json"
 RUN = "tutti.tasks.training.trainer.trl_sft"
@@ -26,18 +26,12 @@ NAMES |= {"token_accuracy": "mean_token_accuracy"}
 
 def configuration(plan: BackendJob) -> dict[str, Any]:
     """The fields of SFTConfig. Raises BackendRefused."""
-    job, asked = plan.job, plan.job.optimizer
+    job = plan.job
     return {
         "output_dir": str(plan.folder / OUTPUT),
         "max_steps": plan.steps,
         "per_device_train_batch_size": job.batch.sequences,
-        "learning_rate": asked.learning_rate,
-        "weight_decay": asked.weight_decay,
-        "adam_beta1": asked.betas[0],
-        "adam_beta2": asked.betas[1],
-        "max_grad_norm": asked.gradient_clip,
-        "warmup_steps": plan.warmup_steps,
-        **schedule(plan),
+        **optimizer(plan),
         "bf16": plan.is_half,
         "gradient_checkpointing": job.gradient_checkpointing,
         "seed": job.seed,

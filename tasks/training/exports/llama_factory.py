@@ -120,8 +120,9 @@ def _sharegpt_row(made: Conversation) -> dict[str, Any] | str:
     known = len(turns) == len(expected) and turns
     if not known or any(t["from"] not in e for t, e in zip(turns, expected, strict=True)):
         return TURNS
-    functions = [tool.get("function", tool) if isinstance(tool, dict) else tool
-                 for tool in made.tools]  # fmt: skip
+    functions = [
+        each.get("function", each) if isinstance(each, dict) else each for each in made.tools
+    ]
     tools = json.dumps(functions, ensure_ascii=False) if functions else ""
     return {"conversations": turns, "system": system, "tools": tools}
 

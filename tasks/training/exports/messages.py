@@ -55,9 +55,10 @@ def prime_rl(made: Sequence[Conversation], notes: Counter[str]) -> ExportedFiles
     schema = pa.schema([("messages", _message_type(kept)), ("tools", pa.string())])
     files = ExportedFiles()
     for side, some in _sides(kept):
-        tools = (json.dumps(list(each.tools), ensure_ascii=False) for each in some)
-        rows = [{"messages": _messages(each), "tools": text}
-                for each, text in zip(some, tools, strict=True)]  # fmt: skip
+        rows = [
+            {"messages": _messages(each), "tools": json.dumps(list(each.tools), ensure_ascii=False)}
+            for each in some
+        ]
         files[f"{side}/train.parquet"] = pa.Table.from_pylist(rows, schema)
     return files
 

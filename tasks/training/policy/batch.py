@@ -21,7 +21,6 @@ from tutti.tasks.training.rewards import (
     ADVANTAGES,
     Dialogue,
     Filtered,
-    GroupFilter,
     RewardError,
     Rollout,
     aligned,
@@ -71,7 +70,7 @@ def step_groups(cells: Sequence[str], job: PolicyJob, home: Home, seed: int) -> 
         names = [each.attempt_id for each in _rewarded(groups)]
         picks = read_picks(reward.process, names, home)
     rollouts = {task_id: _rollouts(group, picks, job) for task_id, group in groups.items()}
-    found = filtered(rollouts, GroupFilter(least_deviation=reward.least_deviation))
+    found = filtered(rollouts, reward.least_deviation)
     return StepGroups(groups, picks, found)
 
 

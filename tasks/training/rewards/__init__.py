@@ -8,7 +8,7 @@ from tutti.tasks.training.rewards.advantages import (
     mean_std,
     whitened,
 )
-from tutti.tasks.training.rewards.filters import Filtered, GroupFilter, Rollout, filtered
+from tutti.tasks.training.rewards.filters import Filtered, Rollout, filtered
 from tutti.tasks.training.rewards.outcome import RewardError, overlong
 from tutti.tasks.training.rewards.preference import AttemptFeatures, preference_rewards
 from tutti.tasks.training.rewards.turns import (
@@ -24,7 +24,6 @@ __all__ = [
     "AttemptFeatures",
     "Dialogue",
     "Filtered",
-    "GroupFilter",
     "RewardError",
     "Rollout",
     "aligned",

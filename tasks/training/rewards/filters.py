@@ -12,6 +12,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+LEAST = 2
+"""Fewest attempts of a group with a reward."""
 REASONS = ("infra", "unjudged", "invalid", "dead", "flat")
 
 
@@ -25,31 +27,6 @@ class Rollout:
     valid: bool = True
     judged: bool = True
     """Whether all that its reward needs is known."""
-
-
-@dataclass(frozen=True)
-class GroupFilter:
-    """What is asked of a group."""
-
-    least: int = 2
-    """Fewest attempts with a reward."""
-    least_deviation: float = 0.0
-    """Least standard deviation of the rewards (of the population)."""
-    keep_dead: bool = False
-    """Keep groups of equal rewards: they cost time and change no weight, but under a KL term."""
-
-    def reason(self, group: Sequence[Rollout]) -> str | None:
-        """Why the group is left out; None if it is kept."""
-        rewards = [each.reward for each in group if each.reward is not None]
-        if len(rewards) < self.least:
-            return "infra"
-        if not all(each.judged for each in group if each.reward is not None):
-            return "unjudged"
-        if not any(each.valid for each in group):
-            return "invalid"
-        if len(set(rewards)) == 1:
-            return None if self.keep_dead else "dead"
-        return "flat" if statistics.pstdev(rewards) < self.least_deviation else None
 
 
 @dataclass(frozen=True)
@@ -73,14 +50,31 @@ class Filtered:
         return {"kept": len(self.kept)} | {why: whys.count(why) for why in REASONS}
 
 
-def filtered(groups: Mapping[str, Iterable[Rollout]], rule: GroupFilter) -> Filtered:
-    """Sort groups, by task, into those kept and those left out."""
+def filtered(groups: Mapping[str, Iterable[Rollout]], least_deviation: float) -> Filtered:
+    """Sort groups, by task, into those kept and those left out.
+
+    `least_deviation` is the least standard deviation of the rewards (of the population).
+    """
     kept: dict[str, list[Rollout]] = {}
     dropped: dict[str, str] = {}
     for task_id, rollouts in groups.items():
         group = list(rollouts)
-        if (why := rule.reason(group)) is not None:
+        if (why := _reason(group, least_deviation)) is not None:
             dropped[task_id] = why
         else:
             kept[task_id] = [each for each in group if each.reward is not None]
     return Filtered(kept, dropped)
+
+
+def _reason(group: Sequence[Rollout], least_deviation: float) -> str | None:
+    """Why a group is left out; None if it is kept."""
+    rewards = [each.reward for each in group if each.reward is not None]
+    if len(rewards) < LEAST:
+        return "infra"
+    if not all(each.judged for each in group if each.reward is not None):
+        return "unjudged"
+    if not any(each.valid for each in group):
+        return "invalid"
+    if len(set(rewards)) == 1:
+        return "dead"
+    return "flat" if statistics.pstdev(rewards) < least_deviation else None

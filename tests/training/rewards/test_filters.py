@@ -3,7 +3,6 @@
 import pytest
 
 from tutti.tasks.training.rewards import (
-    GroupFilter,
     RewardError,
     Rollout,
     filtered,
@@ -25,7 +24,7 @@ def test_each_group_has_its_reason() -> None:
             "form": group(0.0, 1.0, valid=False),
             "open": [*group(1.0, 0.0), Rollout("attempt:2", 1.0, judged=False)],
         },
-        GroupFilter(least_deviation=0.1),
+        least_deviation=0.1,
     )
     whys = {"dead": "dead", "down": "infra", "flat": "flat", "form": "invalid", "open": "unjudged"}
     assert found.dropped == whys
@@ -33,7 +32,6 @@ def test_each_group_has_its_reason() -> None:
     every = ("kept", "infra", "unjudged", "invalid", "dead", "flat")
     assert found.counts() == dict.fromkeys(every, 1)
     assert found.dead_share == pytest.approx(1 / 3), "of the groups with rewards"
-    assert filtered({"dead": group(1.0, 1.0)}, GroupFilter(keep_dead=True)).dropped == {}
 
 
 def test_the_shape_of_a_lengths_reward() -> None:

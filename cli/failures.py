@@ -12,7 +12,7 @@ import typer
 from tutti.errors import ExitCode, TuttiError, UsageError
 from tutti.terminal import shown
 
-__all__ = ["ExitCode", "UsageError", "code_of", "conclude", "exit_code_of", "guarded", "message_of"]
+__all__ = ["ExitCode", "UsageError", "code_of", "exit_code_of", "guarded", "message_of"]
 
 RESULTS = (ExitCode.WORSE, ExitCode.INCONCLUSIVE, ExitCode.INCOMPLETE)
 """The codes of a command that has printed a result; `--exit-zero` makes 0 of them."""
@@ -26,15 +26,6 @@ VERDICTS = {
 }
 """By the word of a comparison, a gate or a night."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-
-
-def conclude(work: Callable[[], ExitCode], exit_zero: bool = False) -> None:
-    """Run `work` and exit with the code of its result.
-
-    With `exit_zero` a result exits with 0, whatever it is; an error keeps its code.
-    """
-    code: ExitCode = guarded(work)
-    raise typer.Exit(ExitCode.DONE if exit_zero and code in RESULTS else code)
 
 
 def code_of(verdicts: Iterable[str]) -> ExitCode:

@@ -4,146 +4,132 @@ import asyncio
 import contextlib
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tutti.cli.failures import ExitCode, UsageError, conclude
-from tutti.cli.options import AsJson, ExitZero, ModelsFile
+from tutti.cli.failures import ExitCode, UsageError
+from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.sweep import suites
-from tutti.cli.sweep.from_flags import (
-    ApiKeyEnv,
-    ContextTokens,
-    Mcp,
-    Python,
-    SearchIndex,
-    ServedName,
-)
+from tutti.cli.sweep.from_flags import EndpointFlags
+from tutti.cli.verbs import values_of, verdict
+from tutti.tasks.sweeps import from_flags
+from tutti.tasks.sweeps import generate as generating
 
 if TYPE_CHECKING:
     from tutti.flows.generate import GenerateResult
-    from tutti.tasks.sweeps.from_flags import RunSettings
-    from tutti.tasks.sweeps.generate import GenerateRequest, GivenSolutions
 
 CONCURRENCY = 32
-File = Annotated[Path, typer.Argument(help="a .jsonl file: one object a line")]
-ModelOrUrl = Annotated[
-    str | None,
-    typer.Option("--model", help="a model in the registry, or an endpoint's URL"),
-]
-Out = Annotated[Path, typer.Option(help="the folder of the replies")]
-Field = Annotated[
-    str | None,
-    typer.Option(help="the question's field, or a list of messages (question, prompt, problem)"),
-]
-PromptText = Annotated[
-    str | None,
-    typer.Option(help="a template over the rows' fields: '{question}', or a prompt's .yaml file"),
-]
-Samples = Annotated[
-    int | None,
-    typer.Option(min=1, help="seeds of each row, a file each (one greedy reply, no seed)"),
-]
-FirstSeed = Annotated[int, typer.Option(min=0, help="the number of the first seed")]
-Chunks = Annotated[int, typer.Option(min=1, help="parts of the file, for several machines")]
-Chunk = Annotated[
-    int | None,
-    typer.Option(min=0, help="do this part, from 0; the last one merges all"),
-]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option(min=1, help="most tokens of one reply (half of the context)"),
-]
-Temperature = Annotated[
-    float | None, typer.Option(min=0.0, help="0 is greedy (0.7 with --samples, else 0)")
-]
-MaxTurns = Annotated[int | None, typer.Option(min=1, help="with tools: most calls of a row (8)")]
-Key = Annotated[str, typer.Option(help="the field of the reply")]
-Times = Annotated[
-    bool, typer.Option("--times", help="also write times and ids, which differ from run to run")
-]
-FromSolutions = Annotated[
-    str | None,
-    typer.Option(help="a folder of output-rs*.jsonl, or a glob: combine their replies"),
-]
-Combine = Annotated[
-    str | None,
-    typer.Option(help="of --from-solutions: select one (default), or synthesis of a new one"),
-]
-Window = Annotated[
-    int | None,
-    typer.Option(help="of --from-solutions: most solutions in one prompt (8)"),
-]
-Sessions = Annotated[int, typer.Option(min=1, help="rows at once")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("generate")(generate)
+@dataclass(frozen=True, kw_only=True)
+class RowFlags:
+    """The flags of what is generated; each has the name of a field of `GenerateRequest`."""
+
+    samples: Annotated[
+        int | None,
+        typer.Option(min=1, help="seeds of each row, a file each (one greedy reply, no seed)"),
+    ] = None
+    first_seed: Annotated[int, typer.Option(min=0, help="the number of the first seed")] = 0
+    chunks: Annotated[int, typer.Option(min=1, help="parts of the file, for several machines")] = 1
+    chunk: Annotated[
+        int | None,
+        typer.Option(min=0, help="do this part, from 0; the last one merges all"),
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="only the first N rows")] = None
+    key: Annotated[str, typer.Option(help="the field of the reply")] = "generation"
+    times: Annotated[
+        bool, typer.Option("--times", help="also write times and ids, which differ from run to run")
+    ] = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class CallFlags:
+    """The flags of the calls; each has the name of a field of `RunSettings`."""
+
+    question_field: Annotated[
+        str | None,
+        typer.Option(
+            "--field",
+            help="the question's field, or a list of messages (question, prompt, problem)",
+        ),
+    ] = None
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            help="a template over the rows' fields: '{question}', or a prompt's .yaml file"
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None, typer.Option(min=0.0, help="0 is greedy (0.7 with --samples, else 0)")
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="most tokens of one reply (half of the context)"),
+    ] = None
+    reasoning: suites.Reasoning = None
+    max_turns: Annotated[
+        int | None, typer.Option(min=1, help="with tools: most calls of a row (8)")
+    ] = None
+    name: Annotated[str | None, typer.Option(help="the sweep's name in the store")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolutionFlags:
+    """The flags of stored replies to combine."""
+
+    from_solutions: Annotated[
+        str | None,
+        typer.Option(help="a folder of output-rs*.jsonl, or a glob: combine their replies"),
+    ] = None
+    combine: Annotated[
+        str | None,
+        typer.Option(help="of --from-solutions: select one (default), or synthesis of a new one"),
+    ] = None
+    window: Annotated[
+        int | None,
+        typer.Option(help="of --from-solutions: most solutions in one prompt (8)"),
+    ] = None
+
+
+@verdict
 def generate(
-    file: File,
+    file: Annotated[Path, typer.Argument(help="a .jsonl file: one object a line")],
     models: ModelsFile,
-    model: ModelOrUrl = None,
-    out: Out = Path("generated"),
-    field: Field = None,
-    prompt: PromptText = None,
-    samples: Samples = None,
-    first_seed: FirstSeed = 0,
-    chunks: Chunks = 1,
-    chunk: Chunk = None,
-    from_solutions: FromSolutions = None,
-    combine: Combine = None,
-    window: Window = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="only the first N rows")] = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    concurrency: Sessions = CONCURRENCY,
-    python: Python = None,
-    mcp: Mcp = None,
-    search_index: SearchIndex = None,
-    key: Key = "generation",
-    times: Times = False,
-    reasoning: suites.Reasoning = None,
-    max_turns: MaxTurns = None,
-    served_name: ServedName = None,
-    api_key_env: ApiKeyEnv = None,
-    context_tokens: ContextTokens = None,
-    name: Annotated[str | None, typer.Option(help="the sweep's name in the store")] = None,
-    budget_minutes: suites.BudgetMinutes = None,
-    budget_usd: suites.BudgetUsd = None,
-    exit_zero: ExitZero = False,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="a model in the registry, or an endpoint's URL"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="the folder of the replies")] = Path("generated"),
+    *,
+    rows: RowFlags,
+    solutions: SolutionFlags,
+    calls: CallFlags,
+    endpoint: EndpointFlags,
+    budget: suites.BudgetFlags,
+    concurrency: Annotated[int, typer.Option(min=1, help="rows at once")] = CONCURRENCY,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Generate a model's replies to the rows of a file; nothing is scored.
 
     OUT/output-rs{S}.jsonl has each row with its reply. The same command resumes and adds seeds.
     Exit code 5 if a file is not whole.
     """
-    settings: RunSettings = {"registry": models, "name": name, "served_name": served_name}
-    settings |= {"api_key_env": api_key_env, "context_tokens": context_tokens}
-    settings |= {"question_field": field, "prompt": prompt, "temperature": temperature}
-    settings |= {"max_tokens": max_tokens, "max_turns": max_turns, "python": python}
-    settings |= {"mcp": mcp, "search_index": search_index, "reasoning": reasoning}
-    settings |= {"budget_minutes": budget_minutes, "budget_usd": budget_usd}
-
-    def work() -> ExitCode:
-        from tutti.tasks.sweeps.generate import GenerateRequest
-
-        given: dict[str, Any] = {"samples": samples, "first_seed": first_seed, "chunks": chunks}
-        given |= {"chunk": chunk, "limit": limit, "key": key, "times": times}
-        given |= {"solutions": _solutions(from_solutions, combine, window)}
-        suites.checked_reasoning(reasoning)
-        request = GenerateRequest(file, model, out, **given, settings=settings)
-        done = _generated(request, concurrency, as_json)
-        return ExitCode.INCOMPLETE if done.missing else ExitCode.DONE
-
-    conclude(work, exit_zero)
+    suites.checked_reasoning(calls.reasoning)
+    settings: dict[str, Any] = values_of(calls, endpoint, budget) | {"registry": models}
+    given: dict[str, Any] = values_of(rows) | {"solutions": _solutions(solutions)}
+    request = generating.GenerateRequest(
+        file, model, out, **given, settings=cast("from_flags.RunSettings", settings)
+    )
+    done = _generated(request, concurrency, as_json)
+    return ExitCode.INCOMPLETE if done.missing else ExitCode.DONE
 
 
-def _generated(request: "GenerateRequest", concurrency: int, as_json: bool) -> "GenerateResult":
+def _generated(
+    request: "generating.GenerateRequest", concurrency: int, as_json: bool
+) -> "GenerateResult":
     """Do it, and print what became of it."""
     from tutti.flows.generate import generate_outputs
 
@@ -154,13 +140,10 @@ def _generated(request: "GenerateRequest", concurrency: int, as_json: bool) -> "
     return done
 
 
-def _solutions(
-    place: str | None, combine: str | None, window: int | None
-) -> "GivenSolutions | None":
+def _solutions(flags: SolutionFlags) -> "generating.GivenSolutions | None":
     """What the flags name. Raises UsageError."""
-    from tutti.tasks.sweeps.generate import GivenSolutions
-
-    if place is None:
+    combine, window = flags.combine, flags.window
+    if flags.from_solutions is None:
         for flag, value in (("--combine", combine), ("--window", window)):
             if value is not None:
                 raise UsageError(f"{flag} {value}: of stored solutions; add --from-solutions")
@@ -168,7 +151,9 @@ def _solutions(
     if combine not in (None, "select", "synthesis"):
         raise UsageError(f"--combine: {combine!r} is neither select nor synthesis")
     given: dict[str, Any] = {"combine": combine, "window": window}
-    return GivenSolutions(place, **{k: v for k, v in given.items() if v is not None})
+    return generating.GivenSolutions(
+        flags.from_solutions, **{k: v for k, v in given.items() if v is not None}
+    )
 
 
 def _say_what_is_left(done: "GenerateResult") -> None:

@@ -8,12 +8,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import typer
+
+from tutti import storage
 from tutti.errors import UsageError
-
-if TYPE_CHECKING:
-    from tutti.storage import Catalog
+from tutti.tasks import progress, synthesis, task_sets
 
 OF_MEASURED, OF_JUDGED = ("k", "models"), ("usd", "calls")
 
@@ -31,9 +32,6 @@ class TaskSetFilter:
 
     def made(self, models: Path) -> dict[str, Any]:
         """Make the set; its id, counts and gates. Raises UsageError and what the gate raises."""
-        from tutti.storage import open_catalog
-        from tutti.tasks.synthesis import count_gates, count_tasks
-
         asked = [bool(self.band), self.agreement is not None, bool(self.judge)]
         if sum(asked) != 1:
             raise UsageError(
@@ -45,49 +43,47 @@ class TaskSetFilter:
         if odd := [name for name in unused if name in given]:
             whose = "--band and --agreement" if self.judge else "--judge"
             raise UsageError(f"{', '.join(odd)}: of {whose} only")
-        with open_catalog() as catalog:
+        with storage.open_catalog() as catalog:
             made = self._kept(catalog, {"task_set": self.task_set} | given, models)
-            counts, gates = count_tasks(catalog.home, made), count_gates(catalog.home, made)
+            counts, gates = (
+                synthesis.count_tasks(catalog.home, made),
+                synthesis.count_gates(catalog.home, made),
+            )
         return {"task_set_id": made, "counts": counts, "gates": gates}
 
-    def _kept(self, catalog: "Catalog", given: Mapping[str, Any], models: Path) -> str:
-        from tutti.tasks.synthesis import (
-            AgreementRequest,
-            AgreementSource,
-            BandRequest,
-            BandSource,
-        )
-        from tutti.tasks.task_sets import make_set
-
+    def _kept(self, catalog: "storage.Catalog", given: Mapping[str, Any], models: Path) -> str:
         if self.judge:
             return asyncio.run(self._judged(catalog, given, models))
         if self.agreement is not None:
-            agreement = AgreementRequest.model_validate({**given, "least": self.agreement})
-            return asyncio.run(make_set(AgreementSource(agreement, catalog), catalog))
+            fields = {**given, "least": self.agreement}
+            agreement = synthesis.AgreementRequest.model_validate(fields)
+            source: task_sets.Source = synthesis.AgreementSource(agreement, catalog)
+        else:
+            band = synthesis.BandRequest.model_validate({**given, **self._ends()})
+            source = synthesis.BandSource(band, catalog)
+        return asyncio.run(task_sets.make_set(source, catalog))
+
+    def _ends(self) -> dict[str, float]:
+        """Of the band. Raises UsageError."""
         low, _, high = self.band.partition(":")
         try:
-            ends = {"low": float(low), "high": float(high)}
+            return {"low": float(low), "high": float(high)}
         except ValueError:
             raise UsageError(f"--band {self.band!r}: must be LOW:HIGH, as --band 0.1:0.9") from None
-        band = BandRequest.model_validate({**given, **ends})
-        return asyncio.run(make_set(BandSource(band, catalog), catalog))
 
-    async def _judged(self, catalog: "Catalog", given: Mapping[str, Any], models: Path) -> str:
+    async def _judged(
+        self, catalog: "storage.Catalog", given: Mapping[str, Any], models: Path
+    ) -> str:
         """Serve the judge behind a gateway, which records its calls, and ask it."""
-        import typer
-
         from tutti.flows.teaching import NOT_ASKED, TeacherCalls, serve_teachers
-        from tutti.tasks.progress import StageLog
-        from tutti.tasks.synthesis import JudgedSource, JudgeRequest
-        from tutti.tasks.synthesis.teacher import TeacherBudget
-        from tutti.tasks.task_sets import make_set
 
-        request = JudgeRequest.model_validate({**given, "judge": self.judge})
+        request = synthesis.JudgeRequest.model_validate({**given, "judge": self.judge})
         calls = TeacherCalls(request.request_hash, role="judge")
-        async with serve_teachers([self.judge], models, catalog, StageLog(), calls) as served:
-            budget = TeacherBudget(request.usd, request.calls)
+        log = progress.StageLog()
+        async with serve_teachers([self.judge], models, catalog, log, calls) as served:
+            budget = synthesis.TeacherBudget(request.usd, request.calls)
             judges = replace(served, budget=budget, concurrency=request.concurrency)
-            source = JudgedSource(request, judges, catalog)
-            made = await make_set(source, catalog)
+            source = synthesis.JudgedSource(request, judges, catalog)
+            made = await task_sets.make_set(source, catalog)
         typer.echo(f"judge: {source.spent or NOT_ASKED}", err=True)
         return made

@@ -6,46 +6,27 @@ Large modules are imported inside the verbs, so that ``tutti --help`` is fast.
 import json
 import os
 import sys
-from enum import StrEnum
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from typer.core import TyperGroup
 
-from tutti.cli import derive, generate, synth
-from tutti.cli.failures import guarded
+from tutti import storage
+from tutti.cli import derive, generate, stages, synth, train
+from tutti.cli.failures import ExitCode
 from tutti.cli.flow import run_flow, show_result
 from tutti.cli.judge import arena, compare, contamination, gate, score
-from tutti.cli.options import AsJson, ModelsFile, minutes_of
+from tutti.cli.options import AsFlowRun, AsJson, ModelsFile
 from tutti.cli.serve import gateway, gpus, models, simulate
 from tutti.cli.setup import init
+from tutti.cli.sql import verb as sql_verb
 from tutti.cli.store import exchange, lineage, maintenance
-from tutti.cli.sweep import cancel, from_flags, pause, plan, report, run, search
-from tutti.cli.train import app as train_app
+from tutti.cli.sweep import control, from_flags, plan, report, run, search, status
+from tutti.cli.verbs import group, verb
 from tutti.tasks.project import PROJECT, models_python_path
 from tutti.terminal import guard_terminal
-
-ORDER = (
-    *(
-        "init",
-        "doctor",
-        "models",
-        "gpus",
-        "run",
-        "generate",
-        "demo",
-        "sweep",
-        "report",
-        "sql",
-        "compare",
-    ),
-    *("score", "gate", "view", "synth", "derive", "index", "serve", "gateway", "simulate"),
-    *("train", "ui"),
-    *("import", "export", "lineage", "compact", "verify", "expire"),
-)
-"""The verbs in the order of work."""
-
 
 EXIT_CODES = (
     "Exit codes: 0 done and not worse; 1 failed; 2 bad usage; 3 worse, or a gate failed; "
@@ -55,12 +36,11 @@ EXIT_CODES = (
 
 
 class InOrder(TyperGroup):
-    """Lists the verbs in `ORDER`; others follow."""
+    """Lists the verbs in the order of `VERBS`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the verbs."""
-        known = super().list_commands(ctx)
-        return sorted(known, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+        return sorted(super().list_commands(ctx), key=[*VERBS].index)
 
 
 # Prefect reads this when it is imported: its own progress lines would break up ours.
@@ -76,41 +56,6 @@ app = typer.Typer(
     help="Synthesize tasks, serve models, measure agents under load, train on their trajectories.",
     epilog=EXIT_CODES,
 )
-sweep_app = typer.Typer(no_args_is_help=True, help="Plan, run and control sweeps.")
-app.add_typer(sweep_app, name="sweep")
-app.add_typer(train_app, name="train")
-init.register(app)
-from_flags.register(app)
-generate.register(app)
-lineage.register(app)
-gateway.register(app)
-simulate.register(app)
-synth.register(app)
-derive.register(app)
-score.register(app)
-report.register(app)
-compare.register(app)
-arena.register(app)
-contamination.register(app)
-gate.register(app)
-exchange.register(app)
-maintenance.register(app)
-models.register(app)
-gpus.register(app)
-plan.register(sweep_app)
-run.register(sweep_app)
-search.register(sweep_app)
-pause.register(sweep_app)
-cancel.register(sweep_app)
-
-
-class Format(StrEnum):
-    """The output formats of `tutti sql`."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
-    parquet = "parquet"
 
 
 def print_version(wanted: bool) -> None:
@@ -138,167 +83,103 @@ def with_version(
     """Synthesize tasks, serve models, measure agents under load, train on their trajectories."""
 
 
-@app.command()
+@verb
 def doctor(
     quick: Annotated[bool, typer.Option(help="skip the import of vLLM (20 s)")] = False,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Check this machine and show the command that fixes each problem."""
-    from rich.console import Console
 
     from tutti.cli.setup import doctor as checks
     from tutti.cli.setup.fixes import long_fixes
-    from tutti.storage import current_home
 
     python = models_python_path()
-    found = checks.examine(current_home().root, PROJECT, python, quick=quick)
+    found = checks.examine(storage.current_home().root, PROJECT, python, quick=quick)
     if as_json:
         typer.echo(json.dumps(checks.as_json(found)))
     else:
         Console().print(checks.render(found))
         typer.echo(long_fixes((each.name, each.fix) for each in found), nl=False)
-    raise typer.Exit(checks.exit_code(found))
+    return checks.exit_code(found)
 
 
-@app.command()
+@verb
 def demo(
     models: ModelsFile,
     small: Annotated[
         bool, typer.Option("--small", help="use few tasks and train for seconds")
     ] = False,
-    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = True,
+    prefect: AsFlowRun = True,
     as_json: AsJson = False,
 ) -> None:
     """Run the whole pipeline on this machine: tasks, index, vLLM, sweep, training, report."""
 
-    def work() -> None:
-        from tutti.flows.demo import demo as flow
-        from tutti.flows.demo_plan import SMALL, DemoParameters
+    from tutti.flows.demo import demo as flow
+    from tutti.flows.demo_plan import SMALL, DemoParameters
 
-        parameters = SMALL if small else DemoParameters()
-        show_result(run_flow(flow, prefect, as_json, parameters, models), as_json)
-
-    guarded(work)
+    parameters = SMALL if small else DemoParameters()
+    show_result(run_flow(flow, prefect, as_json, parameters, models), as_json)
 
 
-@app.command()
-def index(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(
-            help="a folder or file of documents (markdown, text, HTML, PDF, JSONL); "
-            "default: the standard library's documentation"
-        ),
-    ] = None,
-    words: Annotated[bool, typer.Option("--words", help="also build BM25")] = False,
-    embed_url: Annotated[
-        str, typer.Option(help="embed by this OpenAI-compatible endpoint, ending in /v1")
-    ] = "",
-    embed_model: Annotated[str, typer.Option(help="the endpoint's model")] = "",
-    embed_dimensions: Annotated[int, typer.Option(min=0, help="the width of its vectors")] = 0,
-    query_template: Annotated[
-        str, typer.Option(help="the embedded text of a query, with an instruction if it needs one")
-    ] = "{query}",
-    faiss: Annotated[
-        Path | None,
-        typer.Option(help="import this FAISS index of the JSONL file instead of embedding it"),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Build an index of documents and measure its recall."""
-
-    def work() -> None:
-        from tutti.cli.stages import build_index
-
-        asked: dict[str, Any] = {"words": words, "query_template": query_template}
-        asked |= {"embed_url": embed_url, "embed_model": embed_model}
-        asked |= {"embed_dimensions": embed_dimensions, "faiss": str(faiss or "")}
-        asked |= {} if folder is None else {"corpus": str(folder)}
-        typer.echo(build_index(asked, as_json))
-
-    guarded(work)
-
-
-@app.command()
-def serve(
-    model: Annotated[str, typer.Argument(help="a model in the registry")] = "pocket",
-    port: Annotated[int | None, typer.Option(help="the gateway's port (a free one)")] = None,
-    keep: Annotated[
-        str,
-        typer.Option(
-            help="let other runs use the engine, and end when idle for so long: 30m, 2h, 90s",
-            metavar="TIME",
-        ),
-    ] = "",
-    *,
-    models: ModelsFile,
-    as_json: AsJson = False,
-) -> None:
-    """Serve a model behind the gateway until Ctrl-C."""
-
-    def work() -> None:
-        from tutti.cli.stages import serve_model
-
-        serve_model(model, models, port, as_json, minutes_of(keep) if keep else 0.0)
-
-    guarded(work)
-
-
-@app.command()
+@verb
 def ui(
     port: Annotated[
         int | None, typer.Option(help="the UI's port (PREFECT_SERVER_API_PORT, or 4200)")
     ] = None,
-) -> None:
+) -> ExitCode:
     """Run Prefect's server with its UI, the workers and the deployments until Ctrl-C."""
     from tutti.cli.setup.ui import main as run_ui
 
-    raise typer.Exit(run_ui([] if port is None else ["--port", str(port)]))
+    return run_ui([] if port is None else ["--port", str(port)])
 
 
-@sweep_app.command("status")
-def sweep_status(
-    sweep: Annotated[str, typer.Argument(help="a sweep's id or name (all)")] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Show the state of each cell and the number of its finished samples."""
-
-    def work() -> None:
-        from tutti.cli.local import show_status
-
-        show_status(sweep, as_json)
-
-    guarded(work)
-
-
-@app.command()
-def sql(
-    statement: Annotated[
-        str | None, typer.Argument(help="SQL; `-` reads stdin; without it, a prompt opens")
-    ] = None,
-    output: Annotated[
-        Format | None,
-        typer.Option("--format", help="output format (table, or by the suffix of --out)"),
-    ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(help="name=value sets $name in the SQL; JSON or text; repeatable"),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="write the rows to this file")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Query the store in SQL, with macros such as window_summary.
-
-    The store is opened read-only; `copy … to` and --out write the files that you name.
-    """
-
-    def work() -> None:
-        from tutti.cli.sql.verb import run_verb
-
-        chosen = "json" if as_json else output and output.value
-        run_verb(statement, chosen, param or (), out)
-
-    guarded(work)
+SWEEP = {
+    "plan": plan.plan,
+    "run": run.run,
+    "search": search.search,
+    "status": status.status,
+    "pause": control.pause,
+    "resume": control.resume,
+    "cancel": control.cancel,
+}
+VERBS: dict[str, Callable[..., None] | typer.Typer] = {
+    "init": init.init,
+    "doctor": doctor,
+    "models": models.show_models,
+    "gpus": gpus.show_gpus,
+    "run": from_flags.run,
+    "generate": generate.generate,
+    "demo": demo,
+    "sweep": group(SWEEP, "Plan, run and control sweeps."),
+    "report": report.report,
+    "sql": sql_verb.sql,
+    "compare": compare.compare,
+    "score": score.score,
+    "gate": gate.gate,
+    "view": exchange.view,
+    "synth": synth.synth,
+    "derive": derive.derive,
+    "index": stages.index,
+    "serve": stages.serve,
+    "gateway": gateway.gateway,
+    "simulate": simulate.simulate,
+    "train": group(train.VERBS, "Train models."),
+    "ui": ui,
+    "import": exchange.import_,
+    "export": exchange.export,
+    "lineage": lineage.lineage,
+    "compact": maintenance.compact,
+    "verify": maintenance.verify,
+    "expire": maintenance.expire,
+    "arena": arena.arena,
+    "contamination": contamination.contamination,
+}
+"""The verbs in the order of work."""
+for name, command in VERBS.items():
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(command)
 
 
 def main() -> None:

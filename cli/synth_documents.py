@@ -10,21 +10,21 @@ from typing import Any
 
 import typer
 
+from tutti import storage
 from tutti.cli.flow import run_flow
 from tutti.errors import UsageError
+from tutti.tasks import serving, synthesis
+from tutti.tasks.synthesis import teacher
 
 
-def about_documents(given: dict[str, Any], models: Path, plan: bool, as_json: bool) -> str:
-    """Make the set, or say what that takes. `given`: flags by name, those not given are empty."""
-    from tutti.tasks.synthesis import DocumentsRequest
-
-    asked = {name: value for name, value in given.items() if value not in (None, "")}
+def about_documents(asked: dict[str, Any], models: Path, plan: bool, as_json: bool) -> str:
+    """Make the set, or say what that takes. `asked`: the given flags by name."""
     if "topic" in asked:
         raise UsageError("--topic: is for a domain; with --from, the documents are the topic")
     budget = [f"--{name}" for name in ("usd", "calls") if name in asked]
     if budget and "teacher" not in asked:
         raise UsageError(f"{', '.join(budget)}: is a teacher's; name one, as --teacher big")
-    request = DocumentsRequest.model_validate(asked)
+    request = synthesis.DocumentsRequest.model_validate(asked)
     if request.teacher:
         found = _teachers_plan(request, models, as_json)
     elif plan:
@@ -38,38 +38,29 @@ def about_documents(given: dict[str, Any], models: Path, plan: bool, as_json: bo
 
 def _made(request: Any, models: Path, as_json: bool) -> str:
     from tutti.flows.synthesize import synthesize_tasks
-    from tutti.tasks.synthesis import TaskRequest
 
-    given = (TaskRequest(), None, None, models, request)
+    given = (synthesis.TaskRequest(), None, None, models, request)
     return shown_set(run_flow(synthesize_tasks, False, as_json, *given), as_json)
 
 
 def _programs_plan(request: Any, as_json: bool) -> str:
-    from tutti.storage import open_catalog
-    from tutti.tasks.synthesis import benchmark_questions, plan_document_set
-
-    with open_catalog() as catalog:
-        known = benchmark_questions(catalog.home) if request.contamination else []
-        found = plan_document_set(request, catalog, known)
+    with storage.open_catalog() as catalog:
+        known = synthesis.benchmark_questions(catalog.home) if request.contamination else []
+        found = synthesis.plan_document_set(request, catalog, known)
     return json.dumps(asdict(found)) if as_json else "\n".join(found.lines)
 
 
 def _teachers_plan(request: Any, models: Path, as_json: bool) -> str:
-    from tutti.storage import open_catalog
-    from tutti.tasks.serving import pick_model
-    from tutti.tasks.synthesis import plan_by_teacher
-    from tutti.tasks.synthesis.teacher import prices_of
-
-    with open_catalog() as catalog:
-        found = plan_by_teacher(request, catalog, prices_of(pick_model(models, request.teacher)))
+    with storage.open_catalog() as catalog:
+        found = synthesis.plan_by_teacher(
+            request, catalog, teacher.prices_of(serving.pick_model(models, request.teacher))
+        )
     return json.dumps(found.as_rows) if as_json else found.text
 
 
 def shown_set(made: dict[str, Any], as_json: bool) -> str:
     """A made set for people or programs: its id, its counts, its gates."""
-    from tutti.tasks.synthesis import count_lines, gate_lines
-
     if as_json:
         return json.dumps(made)
-    lines = [made["task_set_id"], count_lines(made["counts"])]
-    return "\n".join([*lines, *([gate_lines(made["gates"])] if made["gates"] else [])])
+    lines = [made["task_set_id"], synthesis.count_lines(made["counts"])]
+    return "\n".join([*lines, *([synthesis.gate_lines(made["gates"])] if made["gates"] else [])])

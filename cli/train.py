@@ -2,24 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from tutti import storage
 from tutti.cli import train_plan
-from tutti.cli.failures import guarded
 from tutti.cli.flow import run_flow, show_result
-from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.options import AsFlowRun, AsJson, ModelsFile
+from tutti.cli.verbs import verb
 from tutti.errors import UsageError
+from tutti.tasks import serving, training
 from tutti.tasks.project import TRAINED_POCKET
-
-if TYPE_CHECKING:
-    from tutti.tasks.training import TrainJob
-    from tutti.tasks.training.policy import PolicyJob
-
-app = typer.Typer(no_args_is_help=True, help="Train models.")
-train_plan.register(app)
-
+from tutti.tasks.training import policy
 
 WallTime = Annotated[
     float | None,
@@ -35,7 +30,7 @@ WriteOnly = Annotated[
 ]
 
 
-@app.command("sft")
+@verb
 def train_sft(
     job: Annotated[
         Path | None, typer.Argument(help="job file (YAML); flags change what it says")
@@ -70,54 +65,45 @@ def train_sft(
     write_only: WriteOnly = None,
     *,
     models: ModelsFile,
-    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+    prefect: AsFlowRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a checkpoint or an adapter on attempts that a query names."""
 
-    def work() -> None:
-        from tutti.flows.train_set import train_set
-        from tutti.tasks.training import job_with
+    from tutti.flows.train_set import train_set
 
-        top: dict[str, Any] = {"base": base, "objective": objective, "epochs": epochs}
-        top |= {"steps": steps, "minutes": minutes, "seed": seed, "backend": backend}
-        top |= {"gpus": gpus, "wall_time_minutes": wall_time_minutes}
-        data = {"from": query, "file": file, "tokens": tokens, "splits": split}
-        given = top | {
-            "data": data | {"held_out_share": held_out},
-            "optimizer": {"learning_rate": learning_rate},
-            "lora": {"rank": rank},
-            "batch": {"sequences": sequences},
-        }
-        chosen = job_with(job, given)
-        if write_only is not None:
-            return _configure(chosen, models, write_only, as_json)
-        show_result(run_flow(train_set, prefect, as_json, chosen, models), as_json)
-
-    guarded(work)
+    top: dict[str, Any] = {"base": base, "objective": objective, "epochs": epochs}
+    top |= {"steps": steps, "minutes": minutes, "seed": seed, "backend": backend}
+    top |= {"gpus": gpus, "wall_time_minutes": wall_time_minutes}
+    data = {"from": query, "file": file, "tokens": tokens, "splits": split}
+    given = top | {
+        "data": data | {"held_out_share": held_out},
+        "optimizer": {"learning_rate": learning_rate},
+        "lora": {"rank": rank},
+        "batch": {"sequences": sequences},
+    }
+    chosen = training.job_with(job, given)
+    if write_only is not None:
+        return _configure(chosen, models, write_only, as_json)
+    show_result(run_flow(train_set, prefect, as_json, chosen, models), as_json)
 
 
-def _configure(job: "TrainJob", models: Path, folder: Path, as_json: bool) -> None:
-    from tutti.storage import open_catalog
-    from tutti.tasks.training import base_of, configure_backend, frozen_set
-
-    base, _ = base_of(job.base, models)
-    with open_catalog() as catalog:
-        training_set = frozen_set(job, base, catalog)
-        made = configure_backend(job, base, training_set, folder, catalog)
+def _configure(job: "training.TrainJob", models: Path, folder: Path, as_json: bool) -> None:
+    base, _ = training.base_of(job.base, models)
+    with storage.open_catalog() as catalog:
+        training_set = training.frozen_set(job, base, catalog)
+        made = training.configure_backend(job, base, training_set, folder, catalog)
     _show_written(made, as_json)
 
 
 def _configure_policy(
-    job: "PolicyJob", backend: str, models: Path, folder: Path, as_json: bool
+    job: "policy.PolicyJob", backend: str, models: Path, folder: Path, as_json: bool
 ) -> None:
-    from tutti.storage import current_home
-    from tutti.tasks.serving import pick_model
-    from tutti.tasks.training import configure_policy
-
-    home = current_home()
+    home = storage.current_home()
     store = home if home.root.is_dir() else None
-    made = configure_policy(job, backend, pick_model(models, job.base), folder, store)
+    made = training.configure_policy(
+        job, backend, serving.pick_model(models, job.base), folder, store
+    )
     _show_written(made, as_json)
 
 
@@ -133,7 +119,7 @@ def _show_written(made: dict[str, Any], as_json: bool) -> None:
     typer.echo(f"launch: {made['launch']}")
 
 
-@app.command("grpo")
+@verb
 def train_grpo(
     job: Annotated[Path, typer.Argument(help="job file (YAML)")],
     wall_time_minutes: WallTime = None,
@@ -143,24 +129,20 @@ def train_grpo(
     write_only: WriteOnly = None,
     *,
     models: ModelsFile,
-    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+    prefect: AsFlowRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a policy on its own attempts, through the gateway: GRPO, DAPO, EPO and others."""
 
-    def work() -> None:
-        from tutti.flows.train_policy import train_policy
-        from tutti.tasks.training.policy import read_policy_job
+    from tutti.flows.train_policy import train_policy
 
-        chosen = read_policy_job(job)
-        if wall_time_minutes is not None:
-            chosen = chosen.model_copy(update={"wall_time_minutes": wall_time_minutes})
-        if backend is not None or write_only is not None:
-            name, folder = _cluster(backend, write_only)
-            return _configure_policy(chosen, name, models, folder, as_json)
-        show_result(run_flow(train_policy, prefect, as_json, chosen, models), as_json)
-
-    guarded(work)
+    chosen = policy.read_policy_job(job)
+    if wall_time_minutes is not None:
+        chosen = chosen.model_copy(update={"wall_time_minutes": wall_time_minutes})
+    if backend is not None or write_only is not None:
+        name, folder = _cluster(backend, write_only)
+        return _configure_policy(chosen, name, models, folder, as_json)
+    show_result(run_flow(train_policy, prefect, as_json, chosen, models), as_json)
 
 
 def _cluster(backend: str | None, folder: Path | None) -> tuple[str, Path]:
@@ -175,7 +157,7 @@ def _cluster(backend: str | None, folder: Path | None) -> tuple[str, Path]:
     return backend, folder
 
 
-@app.command("pocket")
+@verb
 def train_pocket(
     steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 2600,
     seed: Annotated[int, typer.Option(help="seed of weights and data order")] = 0,
@@ -183,16 +165,16 @@ def train_pocket(
     *,
     models: ModelsFile,
     evaluate_only: Annotated[bool, typer.Option(help="only evaluate the checkpoint")] = False,
-    prefect: Annotated[bool, typer.Option(help="run as a Prefect flow run")] = False,
+    prefect: AsFlowRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Train the pocket model from scratch and evaluate it on held-out documents."""
 
-    def work() -> None:
-        from tutti.flows.train import PocketParameters
-        from tutti.flows.train import train as flow
+    from tutti.flows.train import PocketParameters
+    from tutti.flows.train import train as flow
 
-        parameters = PocketParameters(steps=steps, seed=seed, evaluate_only=evaluate_only)
-        show_result(run_flow(flow, prefect, as_json, parameters, out, models), as_json)
+    parameters = PocketParameters(steps=steps, seed=seed, evaluate_only=evaluate_only)
+    show_result(run_flow(flow, prefect, as_json, parameters, out, models), as_json)
 
-    guarded(work)
+
+VERBS = {"plan": train_plan.plan, "sft": train_sft, "grpo": train_grpo, "pocket": train_pocket}

@@ -2,58 +2,45 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
 
-from tutti.cli.failures import ExitCode, guarded
+from tutti import storage
+from tutti.cli.failures import ExitCode
 from tutti.cli.options import AsJson, ModelsFile
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from tutti.tasks.training import JobPlan
+from tutti.cli.verbs import verb
+from tutti.tasks import training
 
 WIDTH = 80
 """Columns of the table, so that it can be put into a mail or an issue."""
 
 
-def register(train_app: typer.Typer) -> None:
-    """Add the verb."""
-    train_app.command("plan")(plan)
-
-
+@verb
 def plan(
     job: Annotated[Path, typer.Argument(help="job file (YAML) of `train sft` or `train grpo`")],
     *,
     models: ModelsFile,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Show what a training would do and need, and what is missing here. Starts nothing.
 
     Exit code 1 if something is missing.
     """
-
-    def work() -> None:
-        from tutti.storage import current_home
-        from tutti.tasks.training import plan_job, read_any_job
-
-        found = plan_job(read_any_job(job), models, current_home())
-        if as_json:
-            typer.echo(json.dumps(found.content))
-        else:
-            _show(found)
-        if found.missing:
-            raise typer.Exit(ExitCode.FAILED)
-
-    guarded(work)
+    found = training.plan_job(training.read_any_job(job), models, storage.current_home())
+    if as_json:
+        typer.echo(json.dumps(found.content))
+    else:
+        _show(found)
+    return ExitCode.FAILED if found.missing else ExitCode.DONE
 
 
-def _show(found: "JobPlan") -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.padding import Padding
-
+def _show(found: "training.JobPlan") -> None:
     console = Console(width=WIDTH, highlight=False)
     console.print(_table(found))
     if not found.missing:
@@ -65,11 +52,7 @@ def _show(found: "JobPlan") -> None:
         console.print(Padding(escape(each.todo), (0, 0, 0, 4)))
 
 
-def _table(found: "JobPlan") -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
-    from rich.table import Table
-
+def _table(found: "training.JobPlan") -> "Table":
     table = Table(box=SIMPLE_HEAD, title=f"plan of {found.name}", title_justify="left",
                   pad_edge=False, collapse_padding=True, show_header=False)  # fmt: skip
     table.add_column(no_wrap=True)

@@ -3,24 +3,24 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
-from tutti.cli.failures import ExitCode, UsageError, conclude
+from tutti import storage
+from tutti.cli.failures import ExitCode, UsageError
 from tutti.cli.judge.compare import known
-from tutti.cli.options import AsJson, ExitZero, ModelsFile
+from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.sweep.suites import Reasoning, checked_reasoning
-
-if TYPE_CHECKING:
-    from tutti.tasks.sweeps.judge import ArenaResult
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command()(arena)
+from tutti.cli.verbs import verdict
+from tutti.tasks import progress
+from tutti.tasks.sweeps import judge as judging
 
 
+@verdict
 def arena(
     sides: Annotated[
         list[str], typer.Argument(help="two or more sweeps (id or name), cells, models or policies")
@@ -32,9 +32,8 @@ def arena(
     reasoning: Reasoning = None,
     *,
     models: ModelsFile,
-    exit_zero: ExitZero = False,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Rate sweeps or models by a judge's preferences between their stored answers.
 
     The judge sees each pair of answers in both orders: two calls a game. Ratings are Bradley and
@@ -43,40 +42,30 @@ def arena(
     code 5 if games have no verdict because the judge failed, or else 4 if the games determine no
     ratings.
     """
-
-    def work() -> ExitCode:
-        if len(set(sides)) < 2:
-            raise UsageError("an arena needs two different sides")
-        chosen = (limit, checked_reasoning(reasoning))
-        found = asyncio.run(_played(list(dict.fromkeys(sides)), judge, chosen, models, as_json))
-        typer.echo(_as_json(found) if as_json else "", nl=as_json)
-        if not as_json:
-            _show(found, judge)
-        if found.failed:
-            return ExitCode.INCOMPLETE
-        return ExitCode.DONE if found.ratings else ExitCode.INCONCLUSIVE
-
-    conclude(work, exit_zero)
+    if len(set(sides)) < 2:
+        raise UsageError("an arena needs two different sides")
+    chosen = (limit, checked_reasoning(reasoning))
+    found = asyncio.run(_played(list(dict.fromkeys(sides)), judge, chosen, models, as_json))
+    typer.echo(_as_json(found) if as_json else "", nl=as_json)
+    if not as_json:
+        _show(found, judge)
+    if found.failed:
+        return ExitCode.INCOMPLETE
+    return ExitCode.DONE if found.ratings else ExitCode.INCONCLUSIVE
 
 
 async def _played(
     names: list[str], judge: str, chosen: tuple[int | None, str], models: Path, quiet: bool
-) -> "ArenaResult":
-    from rich.console import Console
-
-    from tutti import storage
-    from tutti.tasks.progress import StageProgress
-    from tutti.tasks.sweeps.judge import answers_of, find_side, hold_arena
-
+) -> "judging.ArenaResult":
     with storage.open_catalog() as catalog:
         with storage.connect(macros=("counted",)) as connection:
-            sides = [known(connection, name, find_side(connection, name)) for name in names]
-            answers = answers_of(connection, sides, *chosen)
-        with StageProgress("arena", Console(stderr=True, quiet=quiet)) as shown:
-            return await hold_arena(sides, answers, judge, models, catalog, shown.show)
+            sides = [known(connection, name, judging.find_side(connection, name)) for name in names]
+            answers = judging.answers_of(connection, sides, *chosen)
+        with progress.StageProgress("arena", Console(stderr=True, quiet=quiet)) as shown:
+            return await judging.hold_arena(sides, answers, judge, models, catalog, shown.show)
 
 
-def _as_json(found: "ArenaResult") -> str:
+def _as_json(found: "judging.ArenaResult") -> str:
     return json.dumps(
         {
             "arena_id": found.arena_id,
@@ -88,20 +77,14 @@ def _as_json(found: "ArenaResult") -> str:
     )
 
 
-def _show(found: "ArenaResult", judge: str) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    from tutti.tasks.sweeps.judge import won_share
-
+def _show(found: "judging.ArenaResult", judge: str) -> None:
     names = list(found.ratings) or sorted({x for game in found.games for x in (game.a, game.b)})
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=f"judge {judge}")
     table.add_column("side", overflow="fold")
     for head in ("rating", "95 %", "points", "games"):
         table.add_column(head, justify="right", no_wrap=True)
     for name in names:
-        rating, share = found.ratings.get(name), won_share(found.games, name)
+        rating, share = found.ratings.get(name), judging.won_share(found.games, name)
         ends = "-"
         if rating is not None and rating.low is not None and rating.high is not None:
             ends = f"{rating.low:.0f} to {rating.high:.0f}"

@@ -6,15 +6,19 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
-from tutti.cli.failures import ExitCode, UsageError, code_of, conclude
+from tutti import storage
+from tutti.cli.failures import ExitCode, UsageError, code_of
 from tutti.cli.judge.set_ups import apart, grouped
-from tutti.cli.options import AsJson, ExitZero
+from tutti.cli.options import AsJson
+from tutti.cli.verbs import verdict
+from tutti.tasks.sweeps import judge
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-    from tutti.tasks.sweeps.judge import CellComparison, Side
 
 
 class Metric(StrEnum):
@@ -25,11 +29,7 @@ class Metric(StrEnum):
     working_s = "working_s"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command()(compare)
-
-
+@verdict
 def compare(
     a: Annotated[str, typer.Argument(help="a sweep (id or name), cell, model or policy")],
     b: Annotated[str, typer.Argument(help="the side to compare with A")],
@@ -39,36 +39,28 @@ def compare(
     margin: Annotated[
         float, typer.Option(min=0, help="differences within ± MARGIN are `same`")
     ] = 0.05,
-    exit_zero: ExitZero = False,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Compare B with A at every common set-up, paired by task, with Holm's correction.
 
     A name is looked up among cells, sweeps, models and policies, in this order. If several sweeps
     match, the newest is used (for two models or policies, the newest that measured both). Exit
     code 3 if any verdict is worse, or else 4 if any is inconclusive.
     """
-
-    def work() -> ExitCode:
-        from tutti import storage
-        from tutti.tasks.sweeps.judge import compare_sides, find_pair
-
-        with storage.connect(macros=("counted", "lost_samples")) as connection:
-            sides = find_pair(connection, a, b)
-            first, second = (known(connection, *each) for each in zip((a, b), sides, strict=True))
-            found = compare_sides(connection, first, second, metric.value, margin)
-        if not found:
-            raise UsageError(f"{a} and {b} have no set-up in common: see `tutti sweep status`")
-        if as_json:
-            typer.echo(json.dumps({"a": a, "b": b, "compared": [asdict(row) for row in found]}))
-        else:
-            _show(found, f"{b} against {a}, {metric.value}, 95 % intervals", margin)
-        return code_of(row.verdict for row in found)
-
-    conclude(work, exit_zero)
+    with storage.connect(macros=("counted", "lost_samples")) as connection:
+        sides = judge.find_pair(connection, a, b)
+        first, second = (known(connection, *each) for each in zip((a, b), sides, strict=True))
+        found = judge.compare_sides(connection, first, second, metric.value, margin)
+    if not found:
+        raise UsageError(f"{a} and {b} have no set-up in common: see `tutti sweep status`")
+    if as_json:
+        typer.echo(json.dumps({"a": a, "b": b, "compared": [asdict(row) for row in found]}))
+    else:
+        _show(found, f"{b} against {a}, {metric.value}, 95 % intervals", margin)
+    return code_of(row.verdict for row in found)
 
 
-def known(connection: "DuckDBPyConnection", name: str, side: "Side | None") -> "Side":
+def known(connection: "DuckDBPyConnection", name: str, side: "judge.Side | None") -> "judge.Side":
     """The side, if it was found. Raises UsageError, which lists the known sweeps."""
     if side is None:
         rows = connection.execute("select distinct name from sweeps order by name").fetchall()
@@ -77,11 +69,7 @@ def known(connection: "DuckDBPyConnection", name: str, side: "Side | None") -> "
     return side
 
 
-def _show(found: "list[CellComparison]", title: str, margin: float) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
+def _show(found: "list[judge.CellComparison]", title: str, margin: float) -> None:
     shared, own = apart([row.where for row in found])
     if shared:
         title = f"{title}\n{shared}"
@@ -100,7 +88,7 @@ def _show(found: "list[CellComparison]", title: str, margin: float) -> None:
     console.print(f"n: paired tasks. p: Holm's, over all rows. same: within ±{margin:g}.")
 
 
-def _note(row: "CellComparison") -> str:
+def _note(row: "judge.CellComparison") -> str:
     """The verdict's reason, and what was left out."""
     notes = [f"{row.verdict}: {row.reason}"]
     if row.verdict == "inconclusive" and row.detectable is not None:

@@ -5,27 +5,32 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
-from tutti.cli.failures import ExitCode, UsageError, conclude
-from tutti.cli.options import AsJson, ExitZero, ModelsFile
+from tutti import storage
+from tutti.cli.failures import ExitCode, UsageError
+from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.verbs import verdict
+from tutti.tasks import progress
+from tutti.tasks.sweeps import judge as judging
 
 if TYPE_CHECKING:
     from tutti.tasks.benchmarks import Task
     from tutti.tasks.scoring import JudgeClient
-    from tutti.tasks.sweeps.judge import Contaminated
 
 SHOWN = 5  # tasks printed as text
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command()(contamination)
+JudgeOf = Callable[[str], "JudgeClient"]
 
 
+@verdict
 def contamination(
     benchmark: Annotated[str, typer.Argument(help="a public benchmark, or a .jsonl or .py file")],
     against: Annotated[
@@ -47,42 +52,30 @@ def contamination(
     out: Annotated[Path | None, typer.Option(help="write a line of JSON for each task")] = None,
     *,
     models: ModelsFile,
-    exit_zero: ExitZero = False,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Look for a benchmark's questions in texts, for example of a training set.
 
     Without a judge a task counts where its question copies a text or a text copies it: as it is,
     in part, or with few words changed. With one, where it is one of the texts, or the judge says so
     of one of the three most similar. Exit code 5 if the judge failed to decide a task.
     """
+    if both_ways and judge is None:
+        raise UsageError("--both-ways: nobody is asked without --judge")
 
-    def work() -> ExitCode:
-        if both_ways and judge is None:
-            raise UsageError("--both-ways: nobody is asked without --judge")
-
-        from functools import partial
-
-        from tutti import storage
-        from tutti.tasks.sweeps.judge import read_texts, serve_judge
-
-        with storage.open_catalog() as catalog:
-            tasks = _tasks(benchmark, source, limit)
-            texts = [text for place in against for text in read_texts(place, catalog)]
-            served = None if judge is None else partial(serve_judge, judge, models, catalog)
-            found = asyncio.run(_checked(tasks, texts, served, both_ways, as_json))
-        if out is not None:
-            out.write_text("".join(f"{json.dumps(each.row())}\n" for each in found), "utf-8")
-        told = _summary(found, len(texts))
-        typer.echo(json.dumps(told) if as_json else _as_text(told, found, out))
-        return ExitCode.INCOMPLETE if told["failed"] else ExitCode.DONE
-
-    conclude(work, exit_zero)
+    with storage.open_catalog() as catalog:
+        tasks = _tasks(benchmark, source, limit)
+        texts = [text for place in against for text in judging.read_texts(place, catalog)]
+        served = None if judge is None else partial(judging.serve_judge, judge, models, catalog)
+        found = asyncio.run(_checked(tasks, texts, served, both_ways, as_json))
+    if out is not None:
+        out.write_text("".join(f"{json.dumps(each.row())}\n" for each in found), "utf-8")
+    told = _summary(found, len(texts))
+    typer.echo(json.dumps(told) if as_json else _as_text(told, found, out))
+    return ExitCode.INCOMPLETE if told["failed"] else ExitCode.DONE
 
 
 def _tasks(benchmark: str, source: Path | None, limit: int | None) -> "list[Task]":
-    from itertools import islice
-
     from tutti.tasks.benchmarks import Source, open_benchmark, parse_benchmark
 
     opened = open_benchmark(parse_benchmark(benchmark))
@@ -92,25 +85,20 @@ def _tasks(benchmark: str, source: Path | None, limit: int | None) -> "list[Task
 async def _checked(
     tasks: "Sequence[Task]",
     texts: Sequence[str],
-    served: "Callable[[], AbstractAsyncContextManager[Callable[[str], JudgeClient]]] | None",
+    served: Callable[[], AbstractAsyncContextManager[JudgeOf]] | None,
     both_ways: bool,
     quiet: bool,
-) -> "list[Contaminated]":
-    from rich.console import Console
-
-    from tutti.tasks.progress import StageProgress
-    from tutti.tasks.sweeps.judge import check_contamination
-
+) -> "list[judging.Contaminated]":
     async with AsyncExitStack() as stack:
         asked = None
         if served is not None:
             judge_of = await stack.enter_async_context(served())
             asked = judge_of("contamination")
-        with StageProgress("contamination", Console(stderr=True, quiet=quiet)) as shown:
-            return await check_contamination(tasks, texts, asked, shown.show, both_ways)
+        with progress.StageProgress("contamination", Console(stderr=True, quiet=quiet)) as shown:
+            return await judging.check_contamination(tasks, texts, asked, shown.show, both_ways)
 
 
-def _summary(found: "Sequence[Contaminated]", texts: int) -> dict[str, Any]:
+def _summary(found: "Sequence[judging.Contaminated]", texts: int) -> dict[str, Any]:
     from tutti.tasks.scoring.statistics import wilson
 
     hit = sum(each.contaminated for each in found)
@@ -127,7 +115,9 @@ def _summary(found: "Sequence[Contaminated]", texts: int) -> dict[str, Any]:
     }
 
 
-def _as_text(told: dict[str, Any], found: "Sequence[Contaminated]", out: Path | None) -> str:
+def _as_text(
+    told: dict[str, Any], found: "Sequence[judging.Contaminated]", out: Path | None
+) -> str:
     lines = [f"{told['contaminated']} of {told['items']} tasks, among {told['texts']:,} texts"]
     if told["share_low"] is not None:
         ends = f"{told['share_low']:.1%} to {told['share_high']:.1%}"

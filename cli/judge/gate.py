@@ -3,27 +3,27 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
-from tutti.cli.failures import ExitCode, UsageError, code_of, conclude
+from tutti import storage
+from tutti.cli.failures import ExitCode, UsageError, code_of
 from tutti.cli.judge.compare import known
 from tutti.cli.judge.set_ups import apart, grouped
-from tutti.cli.options import AsJson, ExitZero
-
-if TYPE_CHECKING:
-    from tutti.tasks.sweeps.judge import Outcome
+from tutti.cli.options import AsJson
+from tutti.cli.verbs import verdict
+from tutti.tasks import nights
+from tutti.tasks.sweeps import judge
 
 COLOURS = {"passed": "green", "failed": "red", "inconclusive": "yellow"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command()(gate)
-
-
+@verdict
 def gate(
     file: Annotated[
         Path | None, typer.Argument(help="a YAML file with `gates` and `baseline`")
@@ -36,64 +36,48 @@ def gate(
         str, typer.Option(help="accept this night (nightly-2026-11-21) as baseline instead")
     ] = "",
     why: Annotated[str, typer.Option(help="with --accept: the reason, which is stored")] = "",
-    exit_zero: ExitZero = False,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Check a sweep against the gates of a file and store the results in `verdicts`.
 
     Exit code 0 if all gates passed, 3 if one failed, or else 4 if one is inconclusive.
     """
+    if accept:
+        _accept(accept, why, as_json)
+        return ExitCode.DONE
+    if file is None or not sweep:
+        raise UsageError("name a file of gates and a sweep; or a night: --accept NIGHT --why")
 
-    def work() -> ExitCode:
-        if accept:
-            _accept(accept, why, as_json)
-            return ExitCode.DONE
-        if file is None or not sweep:
-            raise UsageError("name a file of gates and a sweep; or a night: --accept NIGHT --why")
-        from tutti import storage
-        from tutti.tasks.sweeps.judge import check_gates, enter_verdicts, find_pair, read_gates
-
-        asked = read_gates(file)
-        with storage.open_catalog() as catalog:
-            with storage.connect(catalog.home, comments=False) as connection:
-                named = baseline or asked.baseline or sweep
-                of_baseline, of_sweep = find_pair(connection, named, sweep)
-                side = known(connection, sweep, of_sweep)
-                against = None if named == sweep else known(connection, named, of_baseline)
-                found = check_gates(connection, asked.gates, side, against)
-            enter_verdicts(catalog, side, found)
-        if as_json:
-            rows = [asdict(each) | {"gate": str(each.gate)} for each in found]
-            typer.echo(
-                json.dumps({"sweep": sweep, "baseline": against and against.name, "gates": rows})
-            )
-        else:
-            _show(found)
-        return code_of(each.status for each in found)
-
-    conclude(work, exit_zero)
+    asked = judge.read_gates(file)
+    with storage.open_catalog() as catalog:
+        with storage.connect(catalog.home, comments=False) as connection:
+            named = baseline or asked.baseline or sweep
+            of_baseline, of_sweep = judge.find_pair(connection, named, sweep)
+            side = known(connection, sweep, of_sweep)
+            against = None if named == sweep else known(connection, named, of_baseline)
+            found = judge.check_gates(connection, asked.gates, side, against)
+        judge.enter_verdicts(catalog, side, found)
+    if as_json:
+        rows = [asdict(each) | {"gate": str(each.gate)} for each in found]
+        typer.echo(
+            json.dumps({"sweep": sweep, "baseline": against and against.name, "gates": rows})
+        )
+    else:
+        _show(found)
+    return code_of(each.status for each in found)
 
 
 def _accept(night: str, why: str, as_json: bool) -> None:
-    from tutti.storage import open_catalog
-    from tutti.tasks.nights import accept_night
-
-    with open_catalog() as catalog:
-        record = accept_night(catalog, night, why)
+    with storage.open_catalog() as catalog:
+        record = nights.accept_night(catalog, night, why)
     if as_json:
         typer.echo(json.dumps({"night": night, "accepted": record.accepted}))
     else:
         typer.echo(f"{night} ({record.verdict}) was accepted {record.accepted}")
 
 
-def _show(found: "list[Outcome]") -> None:
+def _show(found: "list[judge.Outcome]") -> None:
     """For each gate its set-ups with their figures, and the reasons once."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    from tutti.tasks.sweeps.judge import outcome_words
-
     console = Console()
     for gate in dict.fromkeys(str(each.gate) for each in found):
         mine = [each for each in found if str(each.gate) == gate]
@@ -104,7 +88,7 @@ def _show(found: "list[Outcome]") -> None:
             table.add_column(no_wrap=column == 0, overflow="fold")
         for name, each in zip(own, mine, strict=True):
             colour = COLOURS[each.status]
-            figures = outcome_words(each) or "nothing was measured"
+            figures = judge.outcome_words(each) or "nothing was measured"
             table.add_row(f"[{colour}]{each.status}[/]", escape(name), escape(figures))
         console.print(title, table, sep="\n")
         for line in grouped((n, each.reason) for n, each in zip(own, mine, strict=True)):

@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
-from tutti.cli.failures import ExitCode, UsageError, conclude
-from tutti.cli.options import AsJson, ExitZero, ModelsFile
+from tutti import storage
+from tutti.cli.failures import ExitCode, UsageError
+from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.sweep.status import find_sweep
 from tutti.cli.sweep.suites import Reasoning, checked_reasoning
+from tutti.cli.verbs import verdict
+from tutti.tasks import progress
+from tutti.tasks.sweeps import judge as judging
 
 if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics import Interval
-    from tutti.tasks.sweeps.judge import (
-        LabelAgreement,
-        ProgramScores,
-        RescoreResult,
-        ScoringRequest,
-    )
 
 SHOWN = 20  # changed attempts printed as text
 Labels = Annotated[
@@ -40,11 +40,7 @@ Lost = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command()(score)
-
-
+@verdict
 def score(
     sweep: Annotated[str, typer.Argument(help="a sweep's id or name (the newest)")] = "",
     scorer: Annotated[str | None, typer.Option(help="a scorer by name (the benchmark's)")] = None,
@@ -57,9 +53,8 @@ def score(
     reasoning: Reasoning = None,
     *,
     models: ModelsFile,
-    exit_zero: ExitZero = False,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Re-score the stored answers of a sweep; old scores are kept.
 
     The new scores are rows of the table scores; reports and the view results show the newest. An
@@ -72,82 +67,62 @@ def score(
 
     Exit code 5 if an attempt could not be scored.
     """
-
-    def work() -> ExitCode:
-        from tutti.cli.local import find_sweep
-        from tutti.storage import open_catalog
-        from tutti.tasks.sweeps.judge import ScoringRequest
-
-        with open_catalog() as catalog:
-            sweep_id = find_sweep(catalog, sweep)
-            _check_source(sweep_id, catalog, given, labels)
-            if lost and (given is not None or labels is not None):
-                raise UsageError("--lost: re-scores from the store, without --from or --labels")
-            said = reasoning and checked_reasoning(reasoning)
-            request = ScoringRequest(given, scorer, judge, models, lost, said)
-            if given is not None:
-                return _programs(sweep_id, catalog, request, as_json)
-            found = compared = None
-            if labels is None or scorer is not None or judge is not None:
-                found = _rescored(sweep_id, catalog, request, as_json)
-            if labels is not None:
-                from tutti.tasks.sweeps.judge import compare_labels
-
-                compared = compare_labels(sweep_id, labels, catalog)
-        typer.echo(_as_json(found, compared) if as_json else _as_text(found, compared))
-        return ExitCode.DONE if found is None else _code_of(found)
-
-    conclude(work, exit_zero)
+    with storage.open_catalog() as catalog:
+        sweep_id = find_sweep(catalog, sweep)
+        _check_source(sweep_id, catalog, given, labels)
+        if lost and (given is not None or labels is not None):
+            raise UsageError("--lost: re-scores from the store, without --from or --labels")
+        said = reasoning and checked_reasoning(reasoning)
+        request = judging.ScoringRequest(given, scorer, judge, models, lost, said)
+        if given is not None:
+            return _programs(sweep_id, catalog, request, as_json)
+        found = compared = None
+        if labels is None or scorer is not None or judge is not None:
+            found = _rescored(sweep_id, catalog, request, as_json)
+        if labels is not None:
+            compared = judging.compare_labels(sweep_id, labels, catalog)
+    typer.echo(_as_json(found, compared) if as_json else _as_text(found, compared))
+    return ExitCode.DONE if found is None else _code_of(found)
 
 
-def _code_of(found: "RescoreResult") -> ExitCode:
+def _code_of(found: "judging.RescoreResult") -> ExitCode:
     return ExitCode.INCOMPLETE if found.failed else ExitCode.DONE
 
 
 def _rescored(
-    sweep_id: str, catalog: Any, request: "ScoringRequest", quiet: bool
-) -> "RescoreResult":
-    from rich.console import Console
-
-    from tutti.tasks.progress import StageProgress
-    from tutti.tasks.sweeps.judge import score_sweep
-
-    with StageProgress("scoring", Console(stderr=True, quiet=quiet)) as shown:
-        return asyncio.run(score_sweep(sweep_id, catalog, request, shown.show))
+    sweep_id: str, catalog: Any, request: "judging.ScoringRequest", quiet: bool
+) -> "judging.RescoreResult":
+    with progress.StageProgress("scoring", Console(stderr=True, quiet=quiet)) as shown:
+        return asyncio.run(judging.score_sweep(sweep_id, catalog, request, shown.show))
 
 
 def _check_source(sweep_id: str, catalog: Any, given: Path | None, labels: Path | None) -> None:
     """Raises UsageError where the options do not fit the sweep."""
-    from tutti.tasks.sweeps.judge import is_of_gateway
-
     if given is not None and labels is not None:
         raise UsageError("--from and --labels: name one; --from takes labels, too")
-    if given is None and labels is None and is_of_gateway(catalog, sweep_id):
+    if given is None and labels is None and judging.is_of_gateway(catalog, sweep_id):
         raise UsageError(
             "a gateway's programs have no targets; give them, or labels, by --from FILE"
         )
 
 
-def _programs(sweep_id: str, catalog: Any, request: "ScoringRequest", as_json: bool) -> ExitCode:
+def _programs(
+    sweep_id: str, catalog: Any, request: "judging.ScoringRequest", as_json: bool
+) -> ExitCode:
     """Score a gateway's programs, and print what came of it."""
-    from rich.console import Console
-
-    from tutti.tasks.progress import StageProgress
-    from tutti.tasks.sweeps.judge import score_programs
-
-    with StageProgress("scoring", Console(stderr=True, quiet=as_json)) as shown:
-        done = asyncio.run(score_programs(sweep_id, catalog, request, shown.show))
+    with progress.StageProgress("scoring", Console(stderr=True, quiet=as_json)) as shown:
+        done = asyncio.run(judging.score_programs(sweep_id, catalog, request, shown.show))
     typer.echo(_programs_as_json(done) if as_json else _programs_as_text(done))
     return _code_of(done)
 
 
-def _programs_as_json(done: "ProgramScores") -> str:
+def _programs_as_json(done: "judging.ProgramScores") -> str:
     fields: dict[str, object] = {"scored": done.scored, "flipped": done.flipped}
     fields |= {"failed": done.failed, "unscored": done.unscored, "uncounted": done.uncounted}
     return json.dumps(fields)
 
 
-def _programs_as_text(done: "ProgramScores") -> str:
+def _programs_as_text(done: "judging.ProgramScores") -> str:
     lines = _flips(done)
     if done.unscored:
         lines.append(f"{done.unscored} attempts are in no line of the file and stay as they were")
@@ -156,7 +131,9 @@ def _programs_as_text(done: "ProgramScores") -> str:
     return "\n".join(lines)
 
 
-def _as_json(found: "RescoreResult | None", compared: "LabelAgreement | None") -> str:
+def _as_json(
+    found: "judging.RescoreResult | None", compared: "judging.LabelAgreement | None"
+) -> str:
     fields: dict[str, object] = {}
     if found is not None:
         fields = {"scored": found.scored, "flipped": found.flipped, "failed": found.failed}
@@ -166,12 +143,14 @@ def _as_json(found: "RescoreResult | None", compared: "LabelAgreement | None") -
     return json.dumps(fields)
 
 
-def _as_text(found: "RescoreResult | None", compared: "LabelAgreement | None") -> str:
+def _as_text(
+    found: "judging.RescoreResult | None", compared: "judging.LabelAgreement | None"
+) -> str:
     lines = [] if found is None else _flips(found)
     return "\n".join(lines if compared is None else [*lines, *_agreement(compared)])
 
 
-def _flips(found: "RescoreResult") -> list[str]:
+def _flips(found: "judging.RescoreResult") -> list[str]:
     lines = [f"{found.scored} attempts scored, {len(found.flipped)} flipped"]
     for flip in found.flipped[:SHOWN]:
         was, now = ("right" if flip[name] else "wrong" for name in ("before", "now"))
@@ -184,7 +163,7 @@ def _flips(found: "RescoreResult") -> list[str]:
     return lines
 
 
-def _agreement(compared: "LabelAgreement") -> list[str]:
+def _agreement(compared: "judging.LabelAgreement") -> list[str]:
     left_out = f"{compared.unscored} labelled attempts have no score" if compared.unscored else ""
     found = compared.agreement
     if found is None:

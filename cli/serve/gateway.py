@@ -6,24 +6,22 @@ the gateway, then the engines that were started for it, with exit code 0.
 """
 
 import asyncio
-import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tutti.cli.failures import UsageError, guarded, message_of
+from tutti import storage
+from tutti.cli.failures import UsageError, message_of
 from tutti.cli.options import AsJson, ModelsFile
-from tutti.tasks.serving.gateway import GatewayOptions, OptionInfo, flag_of
-
-if TYPE_CHECKING:
-    from tutti.storage import Catalog
-    from tutti.tasks.serving import Engine, Model
-    from tutti.tasks.serving.gateway import Access, EndpointConfig, Gateway, Settings
+from tutti.cli.verbs import verb
+from tutti.tasks import serving
+from tutti.tasks.serving import gateway as gateways
+from tutti.tasks.serving.gateway import GatewayOptions
 
 GUIDE = """\
 gateway on {url}: policy {policy}; {engines}
@@ -46,92 +44,51 @@ ModelNames = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command()(gateway)
-
-
 @dataclass(frozen=True)
 class GatewaySetup:
     """What is to be served, checked as far as it can be before anything starts."""
 
-    settings: "Settings"
-    access: "Access"
-    endpoints: list["EndpointConfig"]
-    engines: list[tuple["Engine", "EndpointConfig"]]
+    settings: "gateways.Settings"
+    access: "gateways.Access"
+    endpoints: list["gateways.EndpointConfig"]
+    engines: list[tuple["serving.Engine", "gateways.EndpointConfig"]]
     """To be started, with their endpoints."""
     host: str
     port: int
     journal: Path | None
 
     @property
-    def all_endpoints(self) -> list["EndpointConfig"]:
+    def all_endpoints(self) -> list["gateways.EndpointConfig"]:
         """Those given, and those of the engines to be started."""
         return [*self.endpoints, *(endpoint for _, endpoint in self.engines)]
 
 
-def _shared(info: OptionInfo, name: str, default: Any) -> inspect.Parameter:
-    """An option of the gateway's own as a parameter that typer reads."""
-    kind: Any = list[str] | None if isinstance(default, tuple) else info.kind
-    if default is None:
-        kind = info.kind | None
-    option = typer.Option(
-        flag_of(name), help=info.help, metavar=info.metavar, min=info.least, max=info.most
-    )
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None if isinstance(default, tuple) else default,
-        annotation=Annotated[kind, option],
-    )
-
-
-def _with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes ``**given`` the options of `GatewayOptions`."""
-    own = list(inspect.signature(command).parameters.values())[:-1]
-    options = [
-        _shared(info, name, default) for name, (info, default) in GatewayOptions.described().items()
-    ]
-    signature = inspect.Signature([options[0], *own, *options[1:]])
-    command.__signature__ = signature  # type: ignore[attr-defined]
-    return command
-
-
-@_with_options
+@verb
 def gateway(
-    *,
-    model: ModelNames = None,
+    options: GatewayOptions,
     models: ModelsFile,
+    model: ModelNames = None,
     as_json: AsJson = False,
-    **given: Any,
 ) -> None:
     """Hold, place and record the calls of agents before engines, until Ctrl-C.
 
     Tokens, where it should ask for some: TUTTI_GATEWAY_TOKENS (docs/gateway.md).
     """
-
-    def work() -> None:
-        from tutti.storage import open_catalog
-        from tutti.tasks.serving.gateway import without_pandas
-
-        options = GatewayOptions.of(given)
-        with without_pandas():
-            chosen = _chosen(options.engine, model or [], models)
-            settings = _settings(options, chosen.record_tokens)
-            access = _access(options, chosen.endpoints)
-            with open_catalog() as catalog:
-                setup = _set_up(chosen, settings, access, options, catalog)
-                _run(setup, catalog, as_json)
-
-    guarded(work)
+    with gateways.without_pandas():
+        chosen = _chosen(options.engine, model or [], models)
+        settings = _settings(options, chosen.record_tokens)
+        access = _access(options, chosen.endpoints)
+        with storage.open_catalog() as catalog:
+            setup = _set_up(chosen, settings, access, options, catalog)
+            _run(setup, catalog, as_json)
 
 
 @dataclass(frozen=True)
 class ChosenModels:
     """What --engine and --model name."""
 
-    endpoints: list["EndpointConfig"]
-    checkpoints: dict[str, "Model"]
+    endpoints: list["gateways.EndpointConfig"]
+    checkpoints: dict[str, "serving.Model"]
     record_tokens: bool
 
 
@@ -139,16 +96,13 @@ def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen
     """Raises RegistryError, UsageError."""
     from pydantic import ValidationError
 
-    from tutti.tasks.serving import pick_models
-    from tutti.tasks.serving.gateway import read_engines
-
     if not urls and not names:
         raise UsageError("name what to stand before: --engine URL, or --model NAME")
     try:
-        endpoints = read_engines(urls)
+        endpoints = gateways.read_engines(urls)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    picked = pick_models(registry, names)
+    picked = serving.pick_models(registry, names)
     kept = {name for name, model in picked.items() if model.record_tokens}
     if kept and (urls or len(kept) < len(picked)):
         raise UsageError(
@@ -165,32 +119,30 @@ def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> Chosen
     return ChosenModels(endpoints, served, bool(kept))
 
 
-def _endpoint(name: str, model: "Model", url: str, identity: str) -> "EndpointConfig":
+def _endpoint(
+    name: str, model: "serving.Model", url: str, identity: str
+) -> "gateways.EndpointConfig":
     """A registry's model as the gateway takes it. Raises ValidationError."""
-    from tutti.tasks.serving.gateway import EndpointConfig
-
     outside = model.checkpoint is None  # what tutti starts is served under the registry's name
     served = (model.served_name if outside else None) or name
-    config = EndpointConfig.of_model(name, model, url, identity, served)
+    config = gateways.EndpointConfig.of_model(name, model, url, identity, served)
     return config.model_copy(update={"pool": name})
 
 
-def _settings(options: GatewayOptions, record_tokens: bool) -> "Settings":
+def _settings(options: GatewayOptions, record_tokens: bool) -> "gateways.Settings":
     """Raises UsageError, PriceError."""
-    from tutti.tasks.serving.gateway import settings_of
-
     try:
-        return settings_of(options, record_tokens)
+        return gateways.settings_of(options, record_tokens)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
 
-def _access(options: GatewayOptions, endpoints: Sequence["EndpointConfig"]) -> "Access":
+def _access(
+    options: GatewayOptions, endpoints: Sequence["gateways.EndpointConfig"]
+) -> "gateways.Access":
     """Tokens and keys from the environment. Raises UsageError."""
-    from tutti.tasks.serving.gateway import access_of
-
     try:
-        access = access_of(options)
+        access = gateways.access_of(options)
         access.check_host(options.host)
         for endpoint in endpoints:
             endpoint.key()
@@ -201,26 +153,23 @@ def _access(options: GatewayOptions, endpoints: Sequence["EndpointConfig"]) -> "
 
 def _set_up(
     chosen: ChosenModels,
-    settings: "Settings",
-    access: "Access",
+    settings: "gateways.Settings",
+    access: "gateways.Access",
     options: GatewayOptions,
-    catalog: "Catalog",
+    catalog: "storage.Catalog",
 ) -> GatewaySetup:
     """Find every error that can be found before an engine's start takes minutes.
 
     Raises UsageError, PortTaken, RegistryError.
     """
-    from tutti.tasks.serving import Engine, claim_port
-    from tutti.tasks.serving.gateway import journal_path
-
-    port = claim_port(options.port or None, "`--port 0` takes a free one")
+    port = serving.claim_port(options.port or None, "`--port 0` takes a free one")
     settings = replace(settings, name=options.name or f"gateway-{port}")
     engines = []
     for name, model in chosen.checkpoints.items():
-        engine = Engine(name, model, catalog)
+        engine = serving.Engine(name, model, catalog)
         endpoint = _endpoint(name, model, engine.address.url, engine.engine_id)
         engines.append((engine, endpoint))
-    journal = None if options.no_journal else journal_path(catalog.home, port)
+    journal = None if options.no_journal else gateways.journal_path(catalog.home, port)
     setup = GatewaySetup(settings, access, chosen.endpoints, engines, options.host, port, journal)
     names = [endpoint.name for endpoint in setup.all_endpoints]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -229,7 +178,7 @@ def _set_up(
     return setup
 
 
-def _run(setup: GatewaySetup, catalog: "Catalog", as_json: bool) -> None:
+def _run(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool) -> None:
     """Start the engines, serve, end all. Raises EngineFailed, GatewayFailed."""
     import uvloop
 
@@ -242,14 +191,11 @@ def _run(setup: GatewaySetup, catalog: "Catalog", as_json: bool) -> None:
         typer.echo("ended; what was recorded is kept", err=True)
 
 
-async def _serve(setup: GatewaySetup, catalog: "Catalog", as_json: bool) -> None:
-    from tutti.tasks.serving import GatewayFailed
-    from tutti.tasks.serving.gateway import Gateway, serve
-
-    gateway = Gateway(catalog, setup.settings, setup.access, setup.journal)
+async def _serve(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool) -> None:
+    gateway = gateways.Gateway(catalog, setup.settings, setup.access, setup.journal)
     engines = [engine for engine, _ in setup.engines]
     try:
-        await serve(
+        await gateways.serve(
             gateway,
             setup.host,
             setup.port,
@@ -258,7 +204,9 @@ async def _serve(setup: GatewaySetup, catalog: "Catalog", as_json: bool) -> None
             _watch(engines, gateway) if engines else None,
         )
     except OSError as error:
-        raise GatewayFailed(f"cannot listen on {setup.host}:{setup.port}: {error}") from error
+        raise serving.GatewayFailed(
+            f"cannot listen on {setup.host}:{setup.port}: {error}"
+        ) from error
 
 
 def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool) -> str:
@@ -285,14 +233,13 @@ def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool
     )
 
 
-async def _watch(engines: list["Engine"], gateway: "Gateway") -> None:
+async def _watch(engines: list["serving.Engine"], gateway: "gateways.Gateway") -> None:
     """Say which engine died; return never while another can answer. Raises EngineFailed."""
-    from tutti.tasks.serving import EngineFailed
 
-    async def watch(engine: "Engine") -> None:
+    async def watch(engine: "serving.Engine") -> None:
         try:
             await engine.watch()
-        except EngineFailed as error:
+        except serving.EngineFailed as error:
             others = [e for e in gateway.pools.all_endpoints() if e.name != engine.engine_id]
             if not any(other.reachable for other in others):
                 raise

@@ -8,69 +8,50 @@ import os
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
-from tutti.cli.failures import guarded
+from tutti import storage
 from tutti.cli.options import AsJson
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from tutti.tasks.gpus import ListedGpu
+from tutti.cli.verbs import verb
+from tutti.tasks import gpus
 
 COLUMNS = ("gpu", "host", "name", "memory_mb", "state", "run_id", "work", "since", "uuid")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("gpus")(show_gpus)
-
-
+@verb
 def show_gpus(as_json: AsJson = False) -> None:
     """List the GPUs, and which run holds which since when."""
-
-    def work() -> None:
-        from rich.console import Console
-
-        from tutti.storage import open_catalog
-        from tutti.tasks.gpus import list_gpus, read_inventory
-
-        with open_catalog() as catalog:
-            inventory = read_inventory(catalog.home)
-            cards = list_gpus(catalog, inventory)
-        if as_json:
-            typer.echo(json.dumps([asdict(card) for card in cards], default=datetime.isoformat))
-        elif cards:
-            Console().print(_table(cards))
-        if inventory.absent and not as_json:
-            typer.echo(f"no GPU here: {inventory.absent}")
-
-    guarded(work)
+    with storage.open_catalog() as catalog:
+        inventory = gpus.read_inventory(catalog.home)
+        cards = gpus.list_gpus(catalog, inventory)
+    if as_json:
+        typer.echo(json.dumps([asdict(card) for card in cards], default=datetime.isoformat))
+    elif cards:
+        Console().print(_table(cards))
+    if inventory.absent and not as_json:
+        typer.echo(f"no GPU here: {inventory.absent}")
 
 
 def told_holders(root: Path) -> str:
     """Each card of this machine and its holder, in words; of a store that is not there yet, only
     the cards. Raises GpuError, StoreError."""
-    from tutti.storage import home_at, open_catalog
-    from tutti.tasks.gpus import list_gpus, read_inventory
-
-    home = home_at(root)
-    inventory = read_inventory(home)
+    home = storage.home_at(root)
+    inventory = gpus.read_inventory(home)
     if inventory.absent:
         return f"no GPU here: {inventory.absent}"
     if not (home.catalog_file.exists() or os.environ.get("TUTTI_CATALOG_URL")):
         return ", ".join(f"gpu {gpu.index} free" for gpu in inventory.here)
-    with open_catalog(home) as catalog:
-        cards = list_gpus(catalog, inventory)
+    with storage.open_catalog(home) as catalog:
+        cards = gpus.list_gpus(catalog, inventory)
     return ", ".join(card.told for card in cards[: len(inventory.here)])
 
 
-def _table(cards: "list[ListedGpu]") -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
+def _table(cards: "list[gpus.ListedGpu]") -> "Table":
     table = Table(box=SIMPLE_HEAD)
     for name in COLUMNS:
         table.add_column(name, overflow="fold")

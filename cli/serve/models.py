@@ -9,21 +9,17 @@ import asyncio
 import json
 import os
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tutti.cli.failures import ExitCode, guarded
-from tutti.cli.options import ModelsFile
-
-if TYPE_CHECKING:
-    from tutti.tasks.serving import Model
-    from tutti.tasks.serving.wire import Answer
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("models")(show_models)
+from tutti import storage
+from tutti.cli.failures import ExitCode, message_of
+from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.verbs import verb
+from tutti.tasks import progress, serving
+from tutti.tasks.serving import gateway, probing, wire
+from tutti.tasks.sweeps import run
 
 
 @dataclass(frozen=True)
@@ -49,6 +45,7 @@ class Entry:
     """What small calls have shown, with `--calls`."""
 
 
+@verb
 def show_models(
     models: ModelsFile,
     check: Annotated[
@@ -62,30 +59,23 @@ def show_models(
         ),
     ] = False,
     name: Annotated[list[str] | None, typer.Option(help="these entries only")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
-) -> None:
+    as_json: AsJson = False,
+) -> ExitCode:
     """List the registry: provider, endpoint, dialect, context, tools, state of the key."""
-
-    def work() -> None:
-        from tutti.tasks.serving import pick_models, read_registry
-
-        registry = pick_models(models, name) if name else read_registry(models)
-        entries = [entry_of(name, model) for name, model in registry.items()]
-        if check or calls:
-            entries = asyncio.run(_checked(entries, registry))
-        if calls:
-            entries = [asyncio.run(_called(each, registry[each.name])) for each in entries]
-        if as_json:
-            typer.echo(json.dumps([asdict(entry) for entry in entries]))
-        else:
-            typer.echo("\n".join(map(_text, entries)))
-        if any(entry.ok is False for entry in entries):
-            raise typer.Exit(ExitCode.FAILED)
-
-    guarded(work)
+    registry = serving.pick_models(models, name) if name else serving.read_registry(models)
+    entries = [entry_of(name, model) for name, model in registry.items()]
+    if check or calls:
+        entries = asyncio.run(_checked(entries, registry))
+    if calls:
+        entries = [asyncio.run(_called(each, registry[each.name])) for each in entries]
+    if as_json:
+        typer.echo(json.dumps([asdict(entry) for entry in entries]))
+    else:
+        typer.echo("\n".join(map(_text, entries)))
+    return ExitCode.FAILED if any(entry.ok is False for entry in entries) else ExitCode.DONE
 
 
-def entry_of(name: str, model: "Model") -> Entry:
+def entry_of(name: str, model: "serving.Model") -> Entry:
     """The entry of a model, from the registry and the environment."""
     key = "none"
     if model.api_key_env is not None:
@@ -104,27 +94,23 @@ def entry_of(name: str, model: "Model") -> Entry:
     )
 
 
-async def _checked(entries: list[Entry], registry: "dict[str, Model]") -> list[Entry]:
+async def _checked(entries: list[Entry], registry: "dict[str, serving.Model]") -> list[Entry]:
     """Check all entries concurrently; each has its own timeout."""
     return list(await asyncio.gather(*(_check(each, registry[each.name]) for each in entries)))
 
 
-async def _check(entry: Entry, model: "Model") -> Entry:
+async def _check(entry: Entry, model: "serving.Model") -> Entry:
     from pydantic import ValidationError
-
-    from tutti.cli.failures import message_of
-    from tutti.tasks.serving import ServingError, ask_for_models
-    from tutti.tasks.serving.gateway import Endpoint, EndpointConfig, ProbeFailed
 
     if model.endpoint is None:
         try:
             found = await asyncio.to_thread(_engine_found, entry.name, model)
-        except ServingError as error:
+        except serving.ServingError as error:
             return replace(entry, ok=False, found=str(error))
         return replace(entry, ok=True, found=found)
     try:
-        endpoint = Endpoint.make(
-            EndpointConfig.of_model(
+        endpoint = gateway.Endpoint.make(
+            gateway.EndpointConfig.of_model(
                 entry.name, model, model.endpoint, entry.name, entry.served_name
             )
         )
@@ -133,41 +119,34 @@ async def _check(entry: Entry, model: "Model") -> Entry:
     except ValueError as error:
         return replace(entry, ok=False, found=str(error))
     try:
-        answer = await ask_for_models(endpoint, model.provider)
-    except ProbeFailed as error:
+        answer = await serving.ask_for_models(endpoint, model.provider)
+    except gateway.ProbeFailed as error:
         return replace(entry, ok=False, found=f"does not answer: {error}")
     ok, found = _verdict(answer, entry.served_name, model.metrics)
     return replace(entry, ok=ok, found=found)
 
 
-def _engine_found(name: str, model: "Model") -> str:
+def _engine_found(name: str, model: "serving.Model") -> str:
     """What serves an entry of weights. Raises ServingError."""
-    from tutti.storage import open_catalog
-    from tutti.tasks.serving import engine_line
-
-    with open_catalog() as catalog:
-        return f"the weights are there; {engine_line(name, model, catalog)}"
+    with storage.open_catalog() as catalog:
+        return f"the weights are there; {serving.engine_line(name, model, catalog)}"
 
 
-async def _called(entry: Entry, model: "Model") -> Entry:
+async def _called(entry: Entry, model: "serving.Model") -> Entry:
     """The entry with what small calls through a gateway show; one that failed is not called."""
-    from tutti.storage import open_catalog
-    from tutti.tasks.progress import StageLog
-    from tutti.tasks.serving import ServingError
-    from tutti.tasks.serving.probing import probe_model
-    from tutti.tasks.sweeps.run import open_bench
-
     if not entry.ok:
         return entry
     try:
-        with open_catalog() as catalog:
-            async with open_bench({entry.name: model}, None, catalog, StageLog()) as bench:
+        with storage.open_catalog() as catalog:
+            async with run.open_bench(
+                {entry.name: model}, None, catalog, progress.StageLog()
+            ) as bench:
                 services = await bench.services()
-                probes = await probe_model(services.gateway.url, entry.name, model)
+                probes = await probing.probe_model(services.gateway.url, entry.name, model)
         found = entry.found
         if model.checkpoint is not None:  # by now its engine has said what its cache holds
             found = await asyncio.to_thread(_engine_found, entry.name, model)
-    except ServingError as error:
+    except serving.ServingError as error:
         return replace(entry, ok=False, found=str(error))
     failed = [probe.name for probe in probes if probe.status == "failed"]
     found = f"{', '.join(failed)}; {found}" if failed else found
@@ -176,7 +155,7 @@ async def _called(entry: Entry, model: "Model") -> Entry:
     )
 
 
-def _verdict(answer: "Answer", served: str, engine: bool) -> tuple[bool, str]:
+def _verdict(answer: "wire.Answer", served: str, engine: bool) -> tuple[bool, str]:
     """Whether the model can be called, judging by the endpoint's list of models.
 
     Only an engine's list is complete: providers omit aliases and deployments, or have no list.

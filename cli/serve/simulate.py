@@ -5,24 +5,21 @@ policy. For a cell, the simulator's error against the recorded run is printed fi
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
-from tutti.cli.failures import UsageError, guarded
+from tutti.cli.failures import UsageError
+from tutti.cli.flow import progress_bar
 from tutti.cli.options import AsJson
+from tutti.cli.verbs import verb
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.simulation import (
-        Calibration,
-        FitErrors,
-        Progress,
-        Replay,
-        SimulationPlan,
-    )
+    from tutti.tasks.serving import simulation
 
 COLUMNS = (
     ("steps/min", "{steps_per_min_all:,.0f}"),
@@ -35,11 +32,7 @@ COLUMNS = (
 """The columns of the table; JSON has every figure."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command()(simulate)
-
-
+@verb
 def simulate(
     cell: Annotated[str, typer.Argument(help="a recorded cell to replay")] = "",
     plan: Annotated[
@@ -68,21 +61,17 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Simulate a recorded cell or a plan under other policies, engine counts or KV sizes."""
-
-    def work() -> None:
-        if bool(cell) == (plan is not None):
-            raise UsageError("give either CELL or --plan FILE")
-        if plan is not None and (calibration or save_calibration):
-            raise UsageError(
-                "--calibration is for CELL; a plan names its calibration by `engine: FILE`"
-            )
-        sizes = {"engines": engines, "kv_tokens": kv_tokens, "sessions": sessions}
-        if plan is not None:
-            _run_plan(plan, policy or [], sizes, as_json)
-        else:
-            _run_cell(cell, policy or [], sizes, calibration, save_calibration, as_json)
-
-    guarded(work)
+    if bool(cell) == (plan is not None):
+        raise UsageError("give either CELL or --plan FILE")
+    if plan is not None and (calibration or save_calibration):
+        raise UsageError(
+            "--calibration is for CELL; a plan names its calibration by `engine: FILE`"
+        )
+    sizes = {"engines": engines, "kv_tokens": kv_tokens, "sessions": sessions}
+    if plan is not None:
+        _run_plan(plan, policy or [], sizes, as_json)
+    else:
+        _run_cell(cell, policy or [], sizes, calibration, save_calibration, as_json)
 
 
 def _run_cell(
@@ -93,15 +82,12 @@ def _run_cell(
     save: Path | None,
     as_json: bool,
 ) -> None:
-    from tutti.tasks.serving.simulation import (
-        ReplaySizes,
-        load_recording,
-        read_calibration,
-        replay,
-    )
+    from tutti.tasks.serving import simulation
 
-    known = None if calibration is None else read_calibration(calibration)
-    found = replay(load_recording(cell), policies, ReplaySizes(**sizes), known)
+    known = None if calibration is None else simulation.read_calibration(calibration)
+    found = simulation.replay(
+        simulation.load_recording(cell), policies, simulation.ReplaySizes(**sizes), known
+    )
     if save is not None:
         found.calibration.write(save)
     if as_json:
@@ -113,15 +99,15 @@ def _run_cell(
 def _run_plan(
     path: Path, policies: Sequence[str], sizes: dict[str, int | None], as_json: bool
 ) -> None:
-    from tutti.tasks.serving.simulation import SimulationPlan, read_plan
+    from tutti.tasks.serving import simulation
 
     given = {name: value for name, value in sizes.items() if value is not None}
     if policies:
         given["policies"] = tuple(policies)  # type: ignore[assignment]
-    plan = SimulationPlan.model_validate({**dict(read_plan(path)), **given})
+    plan = simulation.SimulationPlan.model_validate({**dict(simulation.read_plan(path)), **given})
     rows = []
     for policy in plan.policies:
-        with _progress(f"simulating {policy}", plan.load().programs) as show:
+        with progress_bar(f"simulating {policy}", plan.load().programs) as show:
             outcome = plan.run(policy, show)
         hours = plan.engines * outcome.makespan_s / 3600.0
         rows.append(outcome.figures() | {"policy": policy, "engine_hours": hours})
@@ -131,18 +117,7 @@ def _run_plan(
         _show_rows(rows, _title(plan))
 
 
-@contextmanager
-def _progress(title: str, total: int) -> "Iterator[Progress]":
-    """A progress bar on standard error, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=total)
-        yield lambda done, _: bars.update(task, completed=done)
-
-
-def _title(plan: "SimulationPlan") -> str:
+def _title(plan: "simulation.SimulationPlan") -> str:
     work = plan.load()
     offered = f"{plan.sessions} sessions"
     if plan.sessions is None:
@@ -150,7 +125,7 @@ def _title(plan: "SimulationPlan") -> str:
     return f"{work.programs:,} programs, {offered}, {plan.engines} engines"
 
 
-def _show_replay(found: "Replay") -> None:
+def _show_replay(found: "simulation.Replay") -> None:
     kv = found.calibration.engine.kv_tokens
     typer.echo(_validation(found.validation, found.calibration))
     was = found.measured
@@ -162,7 +137,7 @@ def _show_replay(found: "Replay") -> None:
     _show_rows([run.figures() for run in found.runs], title)
 
 
-def _validation(residual: "FitErrors", calibration: "Calibration") -> str:
+def _validation(residual: "simulation.FitErrors", calibration: "simulation.Calibration") -> str:
     return (
         f"validation ({residual.policy}, {residual.calls} calls; simulated over measured): "
         f"steps/min {residual.steps_per_min:+.1%}, call p50 {residual.latency_p50:+.1%}, "
@@ -172,9 +147,6 @@ def _validation(residual: "FitErrors", calibration: "Calibration") -> str:
 
 
 def _show_rows(rows: Sequence[dict[str, Any]], title: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     table = Table("policy", title=title, title_justify="left")
     for name, _ in COLUMNS:
         table.add_column(name, justify="right")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from tutti.cli.setup.asking import IMPORT_BOUND_S, PROVIDER_KEYS, ask, import_in
 from tutti.cli.setup.fixes import FIXES
 from tutti.errors import ExitCode
+from tutti.tasks import agents, gpus, serving
 from tutti.tasks.project import IS_SOURCE
 
 if TYPE_CHECKING:
@@ -165,11 +166,10 @@ def look_gpu(place: Place) -> Finding:
 def look_gpu_holders(place: Place) -> Finding:
     """Show which run holds which GPU."""
     from tutti.cli.serve.gpus import told_holders
-    from tutti.tasks.gpus import GpuError
 
     try:
         return Finding("ok", told_holders(place.home))
-    except GpuError as error:
+    except gpus.GpuError as error:
         return Finding("missing", str(error), "nvidia-smi -L")
 
 
@@ -236,13 +236,11 @@ def look_sandbox(place: Place) -> Finding:
 
 def look_checkpoint(place: Place) -> Finding:
     """Check that the included pocket checkpoint has complete weights and a card."""
-    from tutti.tasks.serving import WeightsError, read_tensors
-
     folder, fix = place.project / "assets" / "pocket", FIXES.checkpoint
     weights = folder / "model.safetensors"
     try:
-        read_tensors(weights)
-    except WeightsError as error:
+        serving.read_tensors(weights)
+    except serving.WeightsError as error:
         return Finding("missing", str(error), fix)
     if not (cards := sorted(folder.glob("card.*")) or sorted(folder.glob("README.md"))):
         return Finding("missing", f"weights, but no card in {folder}", fix)
@@ -252,14 +250,13 @@ def look_checkpoint(place: Place) -> Finding:
 def look_registry(place: Place) -> Finding:
     """Check that the model registry is valid and names a model."""
     from tutti.tasks.config import read_document
-    from tutti.tasks.serving import RegistryError
 
     path = place.project / "deployments" / "models.yaml"
     try:
-        content = read_document(path, RegistryError).content
+        content = read_document(path, serving.RegistryError).content
     except FileNotFoundError:
         return Finding("missing", f"no {path}", FIXES.registry)
-    except RegistryError as error:
+    except serving.RegistryError as error:
         return Finding("missing", str(error), f"edit {path}")
     models = content.get("models") if isinstance(content, dict) else None
     if not (isinstance(models, dict) and models):
@@ -281,9 +278,7 @@ def look_tau2(place: Place) -> Finding:
 
     The package is installed from a checkout and in place, so the checkout is found by the package.
     """
-    from tutti.tasks.agents import shipped_harness
-
-    harness = shipped_harness("{tau2}")
+    harness = agents.shipped_harness("{tau2}")
     assert harness is not None, "tau2 is among the shipped harnesses"
     if shutil.which(harness.python) is None:
         found = f"no Python at {harness.python}; TUTTI_HARNESS_TAU2 can name one with tau2"

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tutti.cli.failures import UsageError, guarded
+from tutti.cli.failures import UsageError
+from tutti.cli.options import AsJson
+from tutti.cli.verbs import verb
 from tutti.tasks.project import POCKET
 
 REGISTRY, SUITE, QUESTIONS = "models.yaml", "first.yaml", "first.jsonl"
@@ -59,11 +61,7 @@ PROBLEMS = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("init")(init)
-
-
+@verb
 def init(
     folder: Annotated[Path, typer.Argument(help="where to write; made if missing")] = Path("."),
     model_config: Annotated[
@@ -74,32 +72,28 @@ def init(
         Path | None,
         typer.Option(help="ToolOrchestra's tools.json: writes an agent file with its experts"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a commented model registry and a first suite, and show the next commands.
 
     Existing files are not overwritten.
     """
-
-    def work() -> None:
-        files = dict(contents(folder.absolute(), POCKET))
-        if model_config is not None or tools is not None:
-            files = from_reference(model_config, tools)
-        if existing := [name for name in files if (folder / name).exists()]:
-            names = ", ".join(str(folder / name) for name in existing)
-            raise UsageError(f"not overwritten: {names}; remove it or name another folder")
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (folder / name).write_text(text, "utf-8")
-        following = next_commands(folder, list(files))
-        if as_json:
-            written = [str(folder / name) for name in files]
-            typer.echo(json.dumps({"files": written, "next": following}))
-            return
-        typer.echo(f"wrote {', '.join(str(folder / name) for name in files)}; next:\n")
-        typer.echo("\n".join(f"  {command}" for command in following))
-
-    guarded(work)
+    files = dict(contents(folder.absolute(), POCKET))
+    if model_config is not None or tools is not None:
+        files = from_reference(model_config, tools)
+    if existing := [name for name in files if (folder / name).exists()]:
+        names = ", ".join(str(folder / name) for name in existing)
+        raise UsageError(f"not overwritten: {names}; remove it or name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, "utf-8")
+    following = next_commands(folder, list(files))
+    if as_json:
+        written = [str(folder / name) for name in files]
+        typer.echo(json.dumps({"files": written, "next": following}))
+        return
+    typer.echo(f"wrote {', '.join(str(folder / name) for name in files)}; next:\n")
+    typer.echo("\n".join(f"  {command}" for command in following))
 
 
 def contents(folder: Path, pocket: Path) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tutti.storage import Catalog, open_catalog
+from tutti.tasks import serving
 
 READY_TIMEOUT_S = 90.0
 ENVIRONMENT = {
@@ -47,14 +48,13 @@ def prefect_server(catalog: Catalog) -> Iterator[str]:
     if given:
         yield given
         return
-    from tutti.tasks.serving import Child, answers, claim_port
 
-    port = claim_port(None)
+    port = serving.claim_port(None)
     url = f"http://127.0.0.1:{port}/api"
     home = catalog.home.root / "prefect"
     environment = ENVIRONMENT | {"PREFECT_HOME": str(home), "PREFECT_SERVER_API_PORT": str(port)}
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
     os.environ.update(ENVIRONMENT | {"PREFECT_HOME": str(home)})
-    with Child("prefect", [*command, "--port", str(port)], environment, catalog) as child:
-        child.wait_ready(lambda: answers(f"{url}/health"), READY_TIMEOUT_S)
+    with serving.Child("prefect", [*command, "--port", str(port)], environment, catalog) as child:
+        child.wait_ready(lambda: serving.answers(f"{url}/health"), READY_TIMEOUT_S)
         yield url

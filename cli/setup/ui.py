@@ -25,7 +25,7 @@ from rich.markup import escape
 from tutti.cli.setup.deployments import Ask, automate, written
 from tutti.cli.setup.forms import DeploymentForms
 from tutti.cli.setup.prefect_server import ENVIRONMENT, READY_TIMEOUT_S
-from tutti.errors import TuttiError
+from tutti.errors import ExitCode, TuttiError
 from tutti.storage import Catalog, open_catalog
 from tutti.tasks.project import DEPLOYMENTS, IMPORTS, PROJECT, models_python_path
 from tutti.tasks.serving import Child, PortTaken, ServingError, claim_port
@@ -46,7 +46,7 @@ GUIDE = """
 Ctrl-C ends the server, the workers and what they run."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> ExitCode:
     """Run until a signal (exit code 0); 1 if a child process ends or a port is taken."""
     parser = argparse.ArgumentParser(prog="tutti ui", description=__doc__)
     default = int(os.environ.get("PREFECT_SERVER_API_PORT") or PORT)
@@ -61,13 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _serve(port, catalog, stack, console)
     except KeyboardInterrupt:
         console.print("ended; the history is kept")
-        return 0
+        return ExitCode.DONE
     except PortTaken as error:
         hint = f"another pair of ports: tutti ui --port {port + 2}"
         print(f"tutti ui: {str(error).split(';')[0]}; stop it, or take {hint}", file=sys.stderr)
     except TuttiError as error:
         print(f"tutti ui: {error}", file=sys.stderr)
-    return 1
+    return ExitCode.FAILED
 
 
 def child_environment(port: int, home: Path) -> dict[str, str]:

@@ -1,30 +1,63 @@
 """The verb `tutti sql`: a prompt where nothing is asked on a terminal, else its statements."""
 
 import sys
-from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from tutti import storage
 from tutti.cli.failures import UsageError
-from tutti.cli.sql.statements import read_parameters, run_sql
+from tutti.cli.options import AsJson
+from tutti.cli.verbs import verb
 
 
-def run_verb(
-    statement: str | None, output: str | None, given: Iterable[str], out: Path | None
+class Format(StrEnum):
+    """The output formats of `tutti sql`."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+@verb
+def sql(
+    statement: Annotated[
+        str | None, typer.Argument(help="SQL; `-` reads stdin; without it, a prompt opens")
+    ] = None,
+    output: Annotated[
+        Format | None,
+        typer.Option("--format", help="output format (table, or by the suffix of --out)"),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(help="name=value sets $name in the SQL; JSON or text; repeatable"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="write the rows to this file")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """The verb: a prompt where nothing is asked on a terminal, else `run_sql`."""
-    parameters = read_parameters(given)
+    """Query the store in SQL, with macros such as window_summary.
+
+    The store is opened read-only; `copy … to` and --out write the files that you name.
+    """
+    from tutti.cli.sql.statements import read_parameters, run_sql
+
+    chosen = "json" if as_json else output and output.value
+    parameters = read_parameters(param or ())
     if statement is None and sys.stdin.isatty():
         if not sys.stdout.isatty():
             raise UsageError("nothing to run: give a statement, or `-` to read it from stdin")
         from tutti.cli.sql.prompt import open_prompt
 
-        open_prompt(output or "table", parameters, out)
+        open_prompt(chosen or "table", parameters, out)
     else:
         text = sys.stdin.read() if statement is None or statement == "-" else statement
         if text.startswith("."):
             _run_command(text.strip())
             return
-        run_sql(text, output, parameters, out)
+        run_sql(text, chosen, parameters, out)
 
 
 def _run_command(text: str) -> None:
@@ -34,12 +67,11 @@ def _run_command(text: str) -> None:
     from tutti.cli.sql.rows import TerminalStyle
     from tutti.cli.sql.shell import Shell
     from tutti.cli.sql.statements import look_of
-    from tutti.storage import open_catalog
 
     def look() -> TerminalStyle:
         return look_of(sys.stdout) if sys.stdout.isatty() else TerminalStyle(80)
 
-    with open_catalog() as catalog:
+    with storage.open_catalog() as catalog:
         shell = Shell(catalog, show, say, look)
         run_command(shell, text)
         shell.connection.close()

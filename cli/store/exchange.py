@@ -11,18 +11,21 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from tutti.cli.failures import ExitCode, conclude, guarded
+from tutti import storage
+from tutti.cli.failures import ExitCode, UsageError
 from tutti.cli.options import AsJson
 from tutti.cli.store import outputs, parquet, summaries, swe_bench, training_sets, viewer
+from tutti.cli.store.outputs import Exported
+from tutti.cli.sweep.status import find_sweep
+from tutti.cli.verbs import verb
+from tutti.tasks import exchange, serving
+from tutti.tasks.exchange import inspect
 from tutti.terminal import shown
-
-if TYPE_CHECKING:
-    from tutti.storage import Catalog
-    from tutti.tasks.exchange import ImportedAttempt, ImportedItem, ImportReport
 
 LISTED = 20  # problems printed as text; --json has all that the loader keeps
 VIEW_PORT = 7575  # inspect view's own
@@ -30,11 +33,6 @@ FORMATS = (
     "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent, swe-bench, "
     "mini-swe-agent, terminal-bench"
 )
-SWEEP_FORMATS: dict[str, Callable[..., None]] = {
-    outputs.FORMAT: outputs.export,
-    swe_bench.FORMAT: swe_bench.export,
-    parquet.FORMAT: parquet.export,
-}
 WORDS = {
     "sweep": "a sweep's id or name (the newest of that name)",
     "cell": "a cell's id; repeatable",
@@ -46,13 +44,7 @@ Cells = Annotated[list[str] | None, typer.Option("--cell", help=WORDS["cell"])]
 Where = Annotated[str | None, typer.Option(help=WORDS["where"])]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs."""
-    app.command("import")(import_)
-    app.command()(export)
-    app.command()(view)
-
-
+@verb
 def import_(
     what: Annotated[
         list[str],
@@ -73,31 +65,24 @@ def import_(
         bool, typer.Option("--strict", help="exit code 1 if a record could not be imported")
     ] = False,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Import other programs' logs into the store; known records are skipped."""
-
-    def work() -> ExitCode:
-        from tutti.cli.local import find_sweep
-        from tutti.storage import open_catalog
-        from tutti.tasks.exchange import ImportReport
-
-        jobs = _jobs(what)
-        total = ImportReport()
-        with open_catalog() as catalog:
-            if onto:
-                sweep_id = find_sweep(catalog, onto)
-                problems = swe_bench.import_onto(catalog, jobs, sweep_id, as_json)
-                return ExitCode.FAILED if problems and strict else ExitCode.DONE
-            for format, path in jobs:
-                _import_one(catalog, format, path, name, total)
-        _show_report(total, as_json)
-        took = total.taken + total.there + total.records + total.records_there
-        failed = not took or (strict and total.problems_total > 0)
-        return ExitCode.FAILED if failed else ExitCode.DONE
-
-    conclude(work)
+    jobs = _jobs(what)
+    total = exchange.ImportReport()
+    with storage.open_catalog() as catalog:
+        if onto:
+            sweep_id = find_sweep(catalog, onto)
+            problems = swe_bench.import_onto(catalog, jobs, sweep_id, as_json)
+            return ExitCode.FAILED if problems and strict else ExitCode.DONE
+        for format, path in jobs:
+            _import_one(catalog, format, path, name, total)
+    _show_report(total, as_json)
+    took = total.taken + total.there + total.records + total.records_there
+    failed = not took or (strict and total.problems_total > 0)
+    return ExitCode.FAILED if failed else ExitCode.DONE
 
 
+@verb
 def export(
     format: Annotated[
         str,
@@ -122,50 +107,47 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Export attempts (all if none are chosen) or a training set in another program's format."""
-
-    def work() -> None:
-        from tutti.cli.failures import UsageError
-        from tutti.storage import open_catalog
-        from tutti.tasks.exchange import EXPORTERS
-
-        if training_set or format in training_sets.FORMATS.split(", "):
-            narrowed = bool(sweep or cell or where)
-            training_sets.export(training_set, format, out, narrowed, force, as_json)
-            return
-        whole = SWEEP_FORMATS | {summaries.FORMAT: partial(summaries.export, window=window)}
-        if format not in EXPORTERS and format not in whole:
-            raise UsageError(
-                f"no export format {format!r}; known: {', '.join([*EXPORTERS, *whole])}"
-            )
-        with open_catalog() as catalog:
-            if format in whole:
-                sweep_id = _whole_sweep(catalog, format, sweep, bool(cell or where))
-                whole[format](catalog, sweep_id, out, force, as_json)
-                return
+    if training_set or format in training_sets.FORMATS.split(", "):
+        narrowed = bool(sweep or cell or where)
+        done = training_sets.export(training_set, format, out, narrowed, force)
+    elif format in exchange.EXPORTERS:
+        with storage.open_catalog() as catalog:
             chosen = AttemptChoice(sweep, cell or [], where)
             files, count = _export(catalog, format, out, chosen, force)
         found = {"attempts": count, "files": [str(file) for file in files]}
-        words = f"{count} attempts in {len(files)} files in {out}"
-        typer.echo(json.dumps(found) if as_json else words)
+        done = Exported(found, f"{count} attempts in {len(files)} files in {out}")
+    else:
+        done = _export_sweep(format, out, sweep, window, bool(cell or where), force)
+    for note in done.notes:
+        typer.echo(note, err=True)
+    typer.echo(json.dumps(done.found) if as_json else done.words)
 
-    guarded(work)
 
-
-def _whole_sweep(catalog: "Catalog", format: str, sweep: str, narrowed: bool) -> str:
-    """The id of the sweep to export whole; empty for all, which only tables are exported of."""
-    from tutti.cli.failures import UsageError
-    from tutti.cli.local import find_sweep
-
-    is_tables = format == parquet.FORMAT
+def _export_sweep(
+    format: str, out: Path, sweep: str, window: str, narrowed: bool, force: bool
+) -> Exported:
+    """Export a whole sweep (the newest); as parquet, all of them if none is named."""
+    exporters: dict[str, Callable[..., Exported]] = {
+        summaries.FORMAT: partial(summaries.export, window=window),
+        outputs.FORMAT: outputs.export,
+        swe_bench.FORMAT: swe_bench.export,
+    }
+    if format not in (*exporters, parquet.FORMAT):
+        known = ", ".join([*exchange.EXPORTERS, *exporters, parquet.FORMAT])
+        raise UsageError(f"no export format {format!r}; known: {known}")
     if narrowed:
-        what = "sweeps" if is_tables else "cells"
-        words = f"{format} exports whole {what}; use --sweep instead of --cell and --where"
-        raise UsageError(words)
-    if sweep:
-        return find_sweep(catalog, sweep)
-    return "" if is_tables else _newest_sweep(catalog)
+        raise UsageError(
+            f"{format} exports whole sweeps; use --sweep instead of --cell and --where"
+        )
+    with storage.open_catalog() as catalog:
+        if format == parquet.FORMAT:
+            chosen = find_sweep(catalog, sweep) if sweep else None
+            return parquet.export(catalog, chosen, out, force)
+        sweep_id = find_sweep(catalog, sweep) if sweep else _newest_sweep(catalog)
+        return exporters[format](catalog, sweep_id, out, force)
 
 
+@verb
 def view(
     sweep: Annotated[str, typer.Option(help=WORDS["sweep"] + " (the newest)")] = "",
     cell: Cells = None,
@@ -175,34 +157,23 @@ def view(
     as_json: AsJson = False,
 ) -> None:
     """Show trajectories in `inspect view` until Ctrl-C."""
-
-    def work() -> None:
-        from tutti.storage import content_hash, open_catalog
-        from tutti.tasks.exchange.inspect import require_inspect
-        from tutti.tasks.serving import claim_port
-
-        require_inspect()
-        claim_port(port, f"`--port {port + 1}`, for example")
-        with open_catalog() as catalog:
-            chosen = sweep if sweep or cell or where else _newest_sweep(catalog)
-            key = content_hash([str(chosen), cell or [], where])
-            folder = catalog.home.root / "exports" / key
-            viewer.clear(folder)
-            attempts = AttemptChoice(chosen, cell or [], where)
-            files, count = _export(catalog, "inspect", folder, attempts, True)
-            shown = {"url": f"http://{host}:{port}/", "folder": str(folder), "attempts": count}
-            words = f"{count} attempts in {len(files)} logs at {shown['url']}\nCtrl-C ends it."
-            viewer.serve(catalog, folder, host, port, json.dumps(shown) if as_json else words)
-
-    guarded(work)
+    inspect.require_inspect()
+    serving.claim_port(port, f"`--port {port + 1}`, for example")
+    with storage.open_catalog() as catalog:
+        chosen = sweep if sweep or cell or where else _newest_sweep(catalog)
+        key = storage.content_hash([str(chosen), cell or [], where])
+        folder = catalog.home.root / "exports" / key
+        viewer.clear(folder)
+        attempts = AttemptChoice(chosen, cell or [], where)
+        files, count = _export(catalog, "inspect", folder, attempts, True)
+        shown = {"url": f"http://{host}:{port}/", "folder": str(folder), "attempts": count}
+        words = f"{count} attempts in {len(files)} logs at {shown['url']}\nCtrl-C ends it."
+        viewer.serve(catalog, folder, host, port, json.dumps(shown) if as_json else words)
 
 
 def _jobs(what: list[str]) -> list[tuple[str, Path]]:
     """The format and path of each import."""
-    from tutti.cli.failures import UsageError
-    from tutti.tasks.exchange import IMPORTERS, detect
-
-    given = what[0] in (*IMPORTERS, "auto")
+    given = what[0] in (*exchange.IMPORTERS, "auto")
     format, names = (what[0], what[1:]) if given else ("auto", what)
     if not names:
         raise UsageError(f"no path to import; give one after the format: {format} PATH")
@@ -210,35 +181,36 @@ def _jobs(what: list[str]) -> list[tuple[str, Path]]:
         hint = "" if given else f" (formats: {FORMATS})"
         raise UsageError(f"{missing[0]}: no such file or folder{hint}")
     paths = [Path(name) for name in names]
-    return [(detect(path) if format == "auto" else format, path) for path in paths]
+    return [(exchange.detect(path) if format == "auto" else format, path) for path in paths]
 
 
 def _import_one(
-    catalog: "Catalog", format: str, path: Path, name: str, report: "ImportReport"
+    catalog: "storage.Catalog",
+    format: str,
+    path: Path,
+    name: str,
+    report: "exchange.ImportReport",
 ) -> None:
-    from tutti.tasks.exchange import IMPORTERS, ImportOrigin, load
     from tutti.tasks.runs import code_version, describe_machine
 
     about = {"machine": json.dumps(describe_machine()), "code_version": code_version()}
     with ExitStack() as stack:
-        source = IMPORTERS[format](path, name or _own_name(path))
+        source = exchange.IMPORTERS[format](path, name or _own_name(path))
         if sys.stderr.isatty():
             source = _with_progress(source, path, stack)
-        load(catalog, source, format, origin=ImportOrigin(path, about), report=report)
+        origin = exchange.ImportOrigin(path, about)
+        exchange.load(catalog, source, format, origin=origin, report=report)
 
 
 def _own_name(path: Path) -> str:
     """A unique name of the file, because the name is part of every imported id."""
-    from tutti.storage import content_hash
-
     whole = path.resolve()
-    return f"{whole.parent.name}/{whole.name}@{content_hash(str(whole))[:6]}"
+    return f"{whole.parent.name}/{whole.name}@{storage.content_hash(str(whole))[:6]}"
 
 
 def _with_progress(
-    source: "Iterator[ImportedItem]", path: Path, stack: ExitStack
-) -> "Iterator[ImportedItem]":
-    from rich.console import Console
+    source: "Iterator[exchange.ImportedItem]", path: Path, stack: ExitStack
+) -> "Iterator[exchange.ImportedItem]":
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,}"))
@@ -249,7 +221,7 @@ def _with_progress(
         bar.advance(task)
 
 
-def _show_report(report: "ImportReport", as_json: bool) -> None:
+def _show_report(report: "exchange.ImportReport", as_json: bool) -> None:
     if as_json:
         found = {name: getattr(report, name) for name in ("taken", "there", "records")}
         found |= {"records_there": report.records_there, "problems_total": report.problems_total}
@@ -287,21 +259,18 @@ class AttemptChoice:
 
 
 def _export(
-    catalog: "Catalog",
+    catalog: "storage.Catalog",
     format: str,
     out: Path,
     chosen: AttemptChoice,
     force: bool,
 ) -> tuple[list[Path], int]:
     """The written files, and the number of attempts in them."""
-    from tutti.cli.local import find_sweep
-    from tutti.storage import connect, macros_named
-    from tutti.tasks.exchange import export as write
-    from tutti.tasks.exchange import stored_trials
-
     count = 0
 
-    def counted(trials: "Iterator[ImportedAttempt]") -> "Iterator[ImportedAttempt]":
+    def counted(
+        trials: "Iterator[exchange.ImportedAttempt]",
+    ) -> "Iterator[exchange.ImportedAttempt]":
         nonlocal count
         for trial in trials:
             count += 1
@@ -309,17 +278,20 @@ def _export(
 
     sweeps = [find_sweep(catalog, chosen.sweep)] if chosen.sweep else []
     _check_cells(catalog, chosen.cells)
-    with closing(connect(catalog.home, macros_named(chosen.where or ""))) as connection:
-        trials = counted(stored_trials(connection, chosen.where, sweeps=sweeps, cells=chosen.cells))
-        files = write(format, trials, out, force)
+    with closing(
+        storage.connect(catalog.home, storage.macros_named(chosen.where or ""))
+    ) as connection:
+        trials = counted(
+            exchange.stored_trials(connection, chosen.where, sweeps=sweeps, cells=chosen.cells)
+        )
+        files = exchange.export(format, trials, out, force)
     return files, count
 
 
-def _newest_sweep(catalog: "Catalog") -> str:
+def _newest_sweep(catalog: "storage.Catalog") -> str:
     """The newest sweep that has attempts."""
     import sqlalchemy as sa
 
-    from tutti.cli.failures import UsageError
     from tutti.storage import catalog as cat
 
     tried = cat.cells.join(
@@ -333,10 +305,9 @@ def _newest_sweep(catalog: "Catalog") -> str:
     return str(found[0]["sweep_id"])
 
 
-def _check_cells(catalog: "Catalog", cells: list[str]) -> None:
+def _check_cells(catalog: "storage.Catalog", cells: list[str]) -> None:
     import sqlalchemy as sa
 
-    from tutti.cli.failures import UsageError
     from tutti.storage import catalog as cat
 
     for cell in cells:

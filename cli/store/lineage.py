@@ -9,14 +9,14 @@ import shutil
 import subprocess
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tutti.cli.failures import guarded
-
-if TYPE_CHECKING:
-    from tutti.storage import Catalog, Direction, Graph
+from tutti import storage
+from tutti.cli.failures import UsageError
+from tutti.cli.options import AsJson
+from tutti.cli.verbs import verb
 
 MAX_CANDIDATES = 10
 PICTURES = (".svg", ".png", ".pdf")
@@ -32,11 +32,7 @@ class Drawing(StrEnum):
     dot = "dot"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command()(lineage)
-
-
+@verb
 def lineage(
     artifact: Annotated[
         str, typer.Argument(help="an artifact's or attempt's id, or a prefix of one")
@@ -52,29 +48,21 @@ def lineage(
         Path | None,
         typer.Option(help="output file: .mmd, .dot, or a picture (.svg, .png, .pdf)"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the ancestors and descendants of an artifact."""
-
-    def work() -> None:
-        from tutti.storage import open_catalog, walk
-
-        direction: Direction = "both" if up == down else "up" if up else "down"
-        with open_catalog() as catalog:
-            graph = walk(catalog, resolve(catalog, artifact), direction, depth)
-        form = _form(drawing.value if drawing else None, as_json, out)
-        _put(_drawn(graph, form), out)
-
-    guarded(work)
+    direction: storage.Direction = "both" if up == down else "up" if up else "down"
+    with storage.open_catalog() as catalog:
+        graph = storage.walk(catalog, resolve(catalog, artifact), direction, depth)
+    form = _form(drawing.value if drawing else None, as_json, out)
+    _put(_drawn(graph, form), out)
 
 
-def resolve(catalog: "Catalog", given: str) -> str:
+def resolve(catalog: "storage.Catalog", given: str) -> str:
     """Find the artifact by its id, a prefix of its id or hash, or an attempt's id.
 
     Raises UsageError, which lists the candidates or says how to list ids.
     """
-    from tutti.cli.failures import UsageError
-
     found = _beginning_with(catalog, given)
     if len(found) == 1 or given in found:
         return given if given in found else found[0]
@@ -90,7 +78,7 @@ def resolve(catalog: "Catalog", given: str) -> str:
     return cell
 
 
-def _beginning_with(catalog: "Catalog", given: str) -> list[str]:
+def _beginning_with(catalog: "storage.Catalog", given: str) -> list[str]:
     """Ids that begin with `given`, of artifacts and of parents that are not stored."""
     import sqlalchemy as sa
 
@@ -106,11 +94,9 @@ def _beginning_with(catalog: "Catalog", given: str) -> list[str]:
     return [row["id"] for row in catalog.rows(sa.select(ids.c.id).order_by(ids.c.id))]
 
 
-def _cell_of_attempt(catalog: "Catalog", given: str) -> str | None:
+def _cell_of_attempt(catalog: "storage.Catalog", given: str) -> str | None:
     """The cell of an attempt; None for an unknown attempt."""
-    from tutti.storage import connect
-
-    connection = connect(catalog.home, macros=())
+    connection = storage.connect(catalog.home, macros=())
     try:
         sql = "select cell_id from attempts where attempt_id = $given limit 1"
         row = connection.execute(sql, {"given": given}).fetchone()
@@ -121,8 +107,6 @@ def _cell_of_attempt(catalog: "Catalog", given: str) -> str | None:
 
 def _form(drawing: str | None, as_json: bool, out: Path | None) -> str:
     """The requested format, else the one of the file's suffix, else text."""
-    from tutti.cli.failures import UsageError
-
     asked = "json" if as_json else drawing
     suffix = "" if out is None else out.suffix.lower()
     if suffix in PICTURES and asked not in (None, "dot"):
@@ -130,19 +114,18 @@ def _form(drawing: str | None, as_json: bool, out: Path | None) -> str:
     return asked or ("dot" if suffix in PICTURES else SOURCES.get(suffix, "text"))
 
 
-def _drawn(graph: "Graph", form: str) -> str:
-    from tutti.storage import RENDERINGS
-
+def _drawn(graph: "storage.Graph", form: str) -> str:
     if form == "json":
         return json.dumps(graph.as_json(), ensure_ascii=False) + "\n"
-    return RENDERINGS[form](graph)
+    return storage.RENDERINGS[form](graph)
 
 
 def _put(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=False)
         return
-    from tutti.cli.sql.formats import writing
+
+    from tutti.cli.sql.formats import writing  # it loads DuckDB
 
     with writing(out) as path:
         if out.suffix.lower() in PICTURES:
@@ -154,8 +137,6 @@ def _put(text: str, out: Path | None) -> None:
 
 def _picture(source: str, path: Path, out: Path) -> None:
     """Draw with Graphviz. Raises UsageError if it is not installed or fails."""
-    from tutti.cli.failures import UsageError
-
     program = shutil.which("dot")
     if program is None:
         raise UsageError(

@@ -4,30 +4,29 @@ In: the store of TUTTI_HOME. Out: the result as a line, a table or JSON.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-from tutti.cli.failures import ExitCode, guarded
+from tutti import storage
+from tutti.cli.failures import ExitCode
+from tutti.cli.flow import progress_bar
 from tutti.cli.options import AsJson
+from tutti.cli.verbs import verb
 
 if TYPE_CHECKING:
     from tutti.storage.maintenance import CompactionReport, ExpiredSweep, VerificationReport
 
 SHOWN = 20  # findings printed as text; JSON has all
-OnProgress = Callable[[int, int], None]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs."""
-    for verb in (compact, verify, expire):
-        app.command()(verb)
-
-
+@verb
 def compact(
     grace: Annotated[
         float, typer.Option(help="hours to keep replaced files for open readers")
@@ -36,17 +35,14 @@ def compact(
 ) -> None:
     """Merge small parts into larger, sorted ones while readers and writers continue."""
 
-    def work() -> None:
-        from tutti.storage import open_catalog
-        from tutti.storage.maintenance import compact as run
+    from tutti.storage.maintenance import compact as run
 
-        with open_catalog() as catalog, _progress("compacting parts") as show:
-            done = run(catalog, grace_s=grace * 3600, on_progress=show)
-        typer.echo(json.dumps(asdict(done)) if as_json else _compacted(done))
-
-    guarded(work)
+    with storage.open_catalog() as catalog, progress_bar("compacting parts") as show:
+        done = run(catalog, grace_s=grace * 3600, on_progress=show)
+    typer.echo(json.dumps(asdict(done)) if as_json else _compacted(done))
 
 
+@verb
 def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="move damaged files to quarantine/; nothing is deleted")
@@ -55,25 +51,22 @@ def verify(
         float, typer.Option(help="report files missing in the catalog after this many minutes")
     ] = 10.0,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Check all checksums, the files against the catalog, and states against rows.
 
     Exit code 0 if everything is intact or was repaired, else 1.
     """
 
-    def work() -> None:
-        from tutti.storage import open_catalog
-        from tutti.storage.maintenance import verify as run
+    from tutti.storage.maintenance import verify as run
 
-        with open_catalog() as catalog, _progress("verifying parts") as show:
-            report = run(catalog, repair=repair, min_age_s=min_age * 60, on_progress=show)
-        typer.echo(json.dumps(asdict(report)) if as_json else _verified(report))
-        if any(not finding.repaired for finding in report.findings):
-            raise typer.Exit(ExitCode.FAILED)
-
-    guarded(work)
+    with storage.open_catalog() as catalog, progress_bar("verifying parts") as show:
+        report = run(catalog, repair=repair, min_age_s=min_age * 60, on_progress=show)
+    typer.echo(json.dumps(asdict(report)) if as_json else _verified(report))
+    is_whole = all(finding.repaired for finding in report.findings)
+    return ExitCode.DONE if is_whole else ExitCode.FAILED
 
 
+@verb
 def expire(
     sweep: Annotated[
         list[str] | None, typer.Option(help="a sweep's id or name; repeatable")
@@ -86,32 +79,17 @@ def expire(
 ) -> None:
     """Remove the rows of whole sweeps. Cells and lineage are kept, marked as expired."""
 
-    def work() -> None:
-        from tutti.storage import open_catalog
-        from tutti.storage.maintenance import expire as run
+    from tutti.storage.maintenance import expire as run
 
-        if older_than is None and not sweep:
-            raise typer.BadParameter("give --older-than DAYS, --sweep NAME, or both")
-        age = None if older_than is None else timedelta(days=older_than)
-        with open_catalog() as catalog:
-            found = run(catalog, older_than=age, sweeps=sweep or (), dry_run=dry_run)
-        if as_json:
-            typer.echo(json.dumps([asdict(each) for each in found], default=str))
-        else:
-            _show_expired(found, dry_run)
-
-    guarded(work)
-
-
-@contextmanager
-def _progress(title: str) -> Iterator[OnProgress]:
-    """A progress bar on standard error, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+    if older_than is None and not sweep:
+        raise typer.BadParameter("give --older-than DAYS, --sweep NAME, or both")
+    age = None if older_than is None else timedelta(days=older_than)
+    with storage.open_catalog() as catalog:
+        found = run(catalog, older_than=age, sweeps=sweep or (), dry_run=dry_run)
+    if as_json:
+        typer.echo(json.dumps([asdict(each) for each in found], default=str))
+    else:
+        _show_expired(found, dry_run)
 
 
 def _compacted(done: "CompactionReport") -> str:
@@ -144,10 +122,6 @@ def _verified(report: "VerificationReport") -> str:
 
 
 def _show_expired(found: Sequence["ExpiredSweep"], dry_run: bool) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     table = Table("sweep", "name", "last worked on", "cells", "rows", "MB", "")
     for each in found:
         last = f"{each.last_used:%Y-%m-%d}" if each.last_used else ""

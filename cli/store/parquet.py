@@ -1,16 +1,11 @@
 """`tutti export parquet`: a copy of the tables, one Parquet file each, for other programs."""
 
-import json
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import typer
-
+from tutti import storage
 from tutti.cli.failures import UsageError
-
-if TYPE_CHECKING:
-    from tutti.storage import Catalog
+from tutti.cli.store.outputs import Exported
 
 FORMAT = "parquet"
 TABLES = (
@@ -19,20 +14,20 @@ TABLES = (
 ).split()
 
 
-def write_tables(catalog: "Catalog", sweep_id: str | None, out: Path, force: bool) -> list[Path]:
+def write_tables(
+    catalog: "storage.Catalog", sweep_id: str | None, out: Path, force: bool
+) -> list[Path]:
     """Write ``<table>.parquet`` for each table, as its view shows it; of one sweep if given.
 
     Tables without a `sweep_id` are written whole. Raises UsageError for a file that exists, unless
     `force`.
     """
-    from tutti.storage import connect
-
     files = [out / f"{table}.parquet" for table in TABLES]
     if taken := [file for file in files if file.exists() and not force]:
         raise UsageError(f"{taken[0]}: exists already; --force replaces it")
     out.mkdir(parents=True, exist_ok=True)
     macros = ("headlines", "steady_window", "window_summary", "results")
-    with closing(connect(catalog.home, macros)) as found:
+    with closing(storage.connect(catalog.home, macros)) as found:
         for table, file in zip(TABLES, files, strict=True):
             rows = found.sql(f"select * from {table}")
             if sweep_id is not None and "sweep_id" in rows.columns:
@@ -44,8 +39,8 @@ def write_tables(catalog: "Catalog", sweep_id: str | None, out: Path, force: boo
     return files
 
 
-def export(catalog: "Catalog", sweep_id: str, out: Path, force: bool, as_json: bool) -> None:
-    """Write the tables, of one sweep if given, and print how many. Raises as `write_tables`."""
-    files = write_tables(catalog, sweep_id or None, out, force)
-    found = {"sweep_id": sweep_id or None, "files": [str(file) for file in files]}
-    typer.echo(json.dumps(found) if as_json else f"{len(files)} tables in {out}")
+def export(catalog: "storage.Catalog", sweep_id: str | None, out: Path, force: bool) -> Exported:
+    """Write the tables. Raises as `write_tables`."""
+    files = [str(file) for file in write_tables(catalog, sweep_id, out, force)]
+    found = {"sweep_id": sweep_id, "files": files}
+    return Exported(found, f"{len(files)} tables in {out}")

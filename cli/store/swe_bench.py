@@ -3,56 +3,48 @@
 import json
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
 import typer
 
+from tutti import storage
 from tutti.cli.failures import UsageError
-
-if TYPE_CHECKING:
-    from tutti.storage import Catalog
+from tutti.cli.store.outputs import Exported, set_up_name
+from tutti.tasks.exchange import swe_bench
 
 FORMAT = "swe-bench"
 LISTED = 20  # problems printed as text
 
 
-def export(catalog: "Catalog", sweep_id: str, out: Path, force: bool, as_json: bool) -> None:
-    """Write a sweep's predictions and print what was written. Raises StoreError."""
-    from tutti.cli.store.outputs import set_up_name
+def export(catalog: "storage.Catalog", sweep_id: str, out: Path, force: bool) -> Exported:
+    """Write a sweep's predictions. Raises StoreError."""
     from tutti.storage import catalog as cat
-    from tutti.storage import connect
-    from tutti.tasks.exchange.swe_bench import last_replies, stored_answers, write_predictions
 
-    found = catalog.rows(sa.select(cat.cells).where(cat.cells.c.sweep_id == sweep_id))
-    cells = {cell["cell_id"]: (set_up_name(cell), cell["model"] or "unknown") for cell in found}
-    with closing(connect(catalog.home)) as connection:
-        answers = stored_answers(connection, sweep_id)
-        replies = last_replies(connection, sweep_id)
-    done = write_predictions(answers, replies, cells, out, force)
-    if done.empty:
-        words = f"{done.empty} answers have no diff: empty patches, which swebench counts as wrong"
-        typer.echo(words, err=True)
-    said = {"sweep_id": sweep_id, "predictions": done.predictions, "empty": done.empty}
-    said |= {"files": [str(file) for file in done.files]}
+    rows = catalog.rows(cat.cells.select().where(cat.cells.c.sweep_id == sweep_id))
+    cells = {cell["cell_id"]: (set_up_name(cell), cell["model"] or "unknown") for cell in rows}
+    with closing(storage.connect(catalog.home)) as connection:
+        answers = swe_bench.stored_answers(connection, sweep_id)
+        replies = swe_bench.last_replies(connection, sweep_id)
+    done = swe_bench.write_predictions(answers, replies, cells, out, force)
+    words = f"{done.empty} answers have no diff: empty patches, which swebench counts as wrong"
+    notes = [words] if done.empty else []
+    found = {"sweep_id": sweep_id, "predictions": done.predictions, "empty": done.empty}
+    found |= {"files": [str(file) for file in done.files]}
     words = f"{sweep_id}: {done.predictions} predictions in {len(done.files)} files in {out}"
-    typer.echo(json.dumps(said) if as_json else words)
+    return Exported(found, words, notes)
 
 
 def import_onto(
-    catalog: "Catalog", jobs: list[tuple[str, Path]], sweep_id: str, as_json: bool
+    catalog: "storage.Catalog", jobs: list[tuple[str, Path]], sweep_id: str, as_json: bool
 ) -> int:
     """Add the reports' scores to a sweep's attempts; returns the number of problems.
 
     Raises UsageError for other formats, StoreError.
     """
-    from tutti.tasks.exchange.swe_bench import add_verdicts
-
     if wrong := [format for format, _ in jobs if format != FORMAT]:
         raise UsageError(f"--onto takes reports of {FORMAT}; {wrong[0]} is imported without it")
     problems = 0
     for _, path in jobs:
-        done = add_verdicts(catalog, path, sweep_id)
+        done = swe_bench.add_verdicts(catalog, path, sweep_id)
         problems += len(done.issues)
         said = {"sweep_id": sweep_id, "added": done.added, "known": done.known}
         said |= {"unmatched": done.unmatched, "problems": [str(each) for each in done.issues]}

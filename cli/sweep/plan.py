@@ -2,93 +2,65 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
-from tutti.cli.failures import guarded
-from tutti.cli.options import ModelsFile
+from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.sweep import suites
-
-if TYPE_CHECKING:
-    from tutti.tasks.sweeps.plan import PlanEstimate
-    from tutti.tasks.sweeps.spec import Suite
-
-
-def register(sweep_app: typer.Typer) -> None:
-    """Add the verb."""
-    sweep_app.command("plan")(plan)
+from tutti.cli.verbs import verb
+from tutti.tasks import nights
+from tutti.tasks.sweeps import plan as planning
+from tutti.tasks.sweeps import spec
 
 
+@verb
 def plan(
     suite: suites.SuiteName,
     models: ModelsFile,
-    model: suites.Model = None,
-    concurrency: suites.Concurrency = "",
-    policies: suites.Policies = "",
-    source: suites.Source = None,
-    limit: suites.Limit = None,
-    temperature: suites.Temperature = None,
-    max_tokens: suites.MaxTokens = None,
-    reasoning: suites.Reasoning = None,
-    ids: suites.Ids = "",
-    where: suites.Where = None,
-    judge: suites.Judge = None,
-    user: suites.User = None,
-    agent: suites.Agent = None,
+    flags: suites.SuiteFlags,
     expert: suites.Experts = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of text")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a sweep, or tonight's of a night file, will reuse, re-score or run, with estimates.
 
     Starts nothing.
     """
-
-    def work() -> None:
-        chosen: dict[str, Any] = {"source": source, "limit": limit, "where": where}
-        chosen |= {"judge": judge, "user": user, "agent": agent, "model": model}
-        chosen |= {"temperature": temperature, "max_tokens": max_tokens, "reasoning": reasoning}
-        chosen |= {"policies": suites.names_in(policies)}
-        chosen |= {"concurrency": suites.levels_in(concurrency)}
-        path = suites.path_of(suite)
-        with suites.about(path):
-            if suites.is_night_file(path, [*chosen.values(), ids, expert]):
-                shown = {each.name: _planned(each, models) for each in _stages(path)}
-            else:
-                shown = {"": _planned(suites.suite_of(suite, ids, expert, **chosen), models)}
-        if as_json:
-            stages = {name: _as_json(planned) for name, planned in shown.items()}
-            typer.echo(json.dumps(stages.get("", {"stages": stages})))
-            return
-        for name, planned in shown.items():
-            typer.echo(name, nl=bool(name))
-            _print(planned)
-
-    guarded(work)
+    path = suites.path_of(suite)
+    with suites.about(path):
+        if suites.is_night_file(path, [*flags.fields().values(), expert]):
+            shown = {each.name: _planned(each, models) for each in _stages(path)}
+        else:
+            shown = {"": _planned(suites.suite_of(suite, flags, expert), models)}
+    if as_json:
+        stages = {name: _as_json(planned) for name, planned in shown.items()}
+        typer.echo(json.dumps(stages.get("", {"stages": stages})))
+        return
+    for name, planned in shown.items():
+        typer.echo(name, nl=bool(name))
+        _print(planned)
 
 
 class _Planned(NamedTuple):
     """The plans of one suite, and the engines that they need."""
 
-    parts: Sequence["PlanEstimate"]
+    parts: Sequence["planning.PlanEstimate"]
     engines: Mapping[str, str]
 
 
-def _planned(suite: "Suite", models: Path) -> _Planned:
-    from tutti.tasks.sweeps.plan import engines_of, outlook
-
-    return _Planned(outlook(suite, models), engines_of(suite, models))
+def _planned(suite: "spec.Suite", models: Path) -> _Planned:
+    return _Planned(planning.outlook(suite, models), planning.engines_of(suite, models))
 
 
-def _stages(path: Path) -> list["Suite"]:
+def _stages(path: Path) -> list["spec.Suite"]:
     """The suites of the night that a run by hand would measure now."""
-    from datetime import UTC, datetime
-
-    from tutti.tasks.nights import Night, read_night
-
-    file, now = read_night(path), datetime.now(UTC)
-    night = Night(file.name, (file.planned(now) or now).date())
+    file, now = nights.read_night(path), datetime.now(UTC)
+    night = nights.Night(file.name, (file.planned(now) or now).date())
     return [night.suite(file, stage) for stage in file.stages]
 
 
@@ -106,7 +78,7 @@ def _print(planned: _Planned) -> None:
         _show(part)
 
 
-def _content(found: "PlanEstimate") -> dict[str, Any]:
+def _content(found: "planning.PlanEstimate") -> dict[str, Any]:
     cells = [
         {
             "cell_id": each.cell.cell_id,
@@ -124,22 +96,15 @@ def _content(found: "PlanEstimate") -> dict[str, Any]:
         }
         for each in found.cells
     ]
-    from tutti.tasks.sweeps.plan import greedy_line
 
     totals: dict[str, Any] = {"seconds": found.seconds, "cost_usd": found.cost_usd}
     totals |= {"measure": found.measure, "expected": found.expected}
     totals |= {"accuracy": found.expected, "detectable": found.detectable}  # the former key
-    totals |= {"warnings": [line] if (line := greedy_line(found.plan)) else []}
+    totals |= {"warnings": [line] if (line := planning.greedy_line(found.plan)) else []}
     return {"sweep_id": found.plan.sweep_id, **totals, "cells": cells}
 
 
-def _show(found: "PlanEstimate") -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    from tutti.tasks.sweeps.plan import detectable_words, greedy_line
-
+def _show(found: "planning.PlanEstimate") -> None:
     console = Console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for title in (
@@ -170,9 +135,9 @@ def _show(found: "PlanEstimate") -> None:
     console.print(
         f"{len(running)} of {len(found.cells)} cells to run, {samples} samples: {takes}{usd}"
     )
-    if line := greedy_line(found.plan):
+    if line := planning.greedy_line(found.plan):
         console.print(f"[yellow]{line}[/]")
-    if words := detectable_words(found.measure, found.expected, found.detectable):
+    if words := planning.detectable_words(found.measure, found.expected, found.detectable):
         console.print(words)
 
 

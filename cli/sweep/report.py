@@ -10,28 +10,18 @@ import sys
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from tutti.cli.failures import guarded
-
-if TYPE_CHECKING:
-    from tutti.tasks.reporting import (
-        CellSummary,
-        Efficiency,
-        LoadPoint,
-        Noise,
-        Report,
-        TrainingReport,
-    )
+from tutti import storage
+from tutti.cli.failures import UsageError
+from tutti.cli.sweep.status import find_sweep
+from tutti.cli.verbs import verb
+from tutti.tasks import progress, reporting
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to `app`."""
-    app.command()(report)
-
-
+@verb
 def report(
     sweep: Annotated[
         str,
@@ -51,68 +41,53 @@ def report(
     ] = False,
 ) -> None:
     """Report a sweep, a training or a task set: findings, and an HTML page with figures."""
-
-    def work() -> None:
-        kind = sweep.partition(":")[0] if ":" in sweep and not any(compare) else ""
-        with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            if kind == "task_set":
-                rows = _of_task_set(sweep, out)
-            elif kind in ("checkpoint", "adapter"):
-                rows = _of_training(_write_training(sweep, out, figures))
-            else:
-                rows = _as_json(_write(sweep, compare, out, figures))
-        if as_json:
-            typer.echo(json.dumps(rows, default=str))
-
-    guarded(work)
+    kind = sweep.partition(":")[0] if ":" in sweep and not any(compare) else ""
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        if kind == "task_set":
+            rows = _of_task_set(sweep, out)
+        elif kind in ("checkpoint", "adapter"):
+            rows = _of_training(_write_training(sweep, out, figures))
+        else:
+            rows = _as_json(_write(sweep, compare, out, figures))
+    if as_json:
+        typer.echo(json.dumps(rows, default=str))
 
 
-def _write(sweep: str, compare: tuple[str, str], out: Path | None, figures: bool) -> "Report":
-    from tutti.cli.failures import UsageError
-    from tutti.cli.local import find_sweep
-    from tutti.storage import open_catalog
-    from tutti.tasks.progress import StageLog
-    from tutti.tasks.reporting import (
-        ReportFiles,
-        SweepPair,
-        publish_comparison,
-        publish_report,
-    )
-
+def _write(
+    sweep: str, compare: tuple[str, str], out: Path | None, figures: bool
+) -> "reporting.Report":
     if sweep and any(compare):
         raise UsageError("give a sweep or --compare A B, not both")
-    log, files = StageLog(), ReportFiles(out, figures)
-    with open_catalog() as catalog:
+    log, files = progress.StageLog(), reporting.ReportFiles(out, figures)
+    with storage.open_catalog() as catalog:
         if any(compare):
-            pair = SweepPair(*(find_sweep(catalog, each) for each in compare))
+            pair = reporting.SweepPair(*(find_sweep(catalog, each) for each in compare))
             title = f"Sweep {compare[1]} (B) against {compare[0]} (A)"
-            return asyncio.run(publish_comparison(pair, title, catalog, log, files))
+            return asyncio.run(reporting.publish_comparison(pair, title, catalog, log, files))
         sweep_id = find_sweep(catalog, sweep)
         title = f"Sweep {sweep}".strip()
-        return asyncio.run(publish_report([sweep_id], title, catalog, log, files=files))
+        return asyncio.run(reporting.publish_report([sweep_id], title, catalog, log, files=files))
 
 
-def _write_training(checkpoint_id: str, out: Path | None, figures: bool) -> "TrainingReport":
-    from tutti.storage import open_catalog
-    from tutti.tasks.progress import StageLog
-    from tutti.tasks.reporting import ReportFiles, publish_training
-
-    with open_catalog() as catalog:
-        files = ReportFiles(out, figures)
-        return asyncio.run(publish_training(checkpoint_id, catalog, StageLog(), files))
+def _write_training(
+    checkpoint_id: str, out: Path | None, figures: bool
+) -> "reporting.TrainingReport":
+    with storage.open_catalog() as catalog:
+        files = reporting.ReportFiles(out, figures)
+        return asyncio.run(
+            reporting.publish_training(checkpoint_id, catalog, progress.StageLog(), files)
+        )
 
 
 def _of_task_set(task_set_id: str, out: Path | None) -> dict[str, Any]:
-    from tutti.storage import open_catalog
-    from tutti.tasks.progress import StageLog
-    from tutti.tasks.reporting import publish_task_set
-
-    with open_catalog() as catalog:
-        written = asyncio.run(publish_task_set(task_set_id, catalog, StageLog(), out))
+    with storage.open_catalog() as catalog:
+        written = asyncio.run(
+            reporting.publish_task_set(task_set_id, catalog, progress.StageLog(), out)
+        )
     return {"page": str(written.page), "findings": written.findings}
 
 
-def _of_training(written: "TrainingReport") -> dict[str, Any]:
+def _of_training(written: "reporting.TrainingReport") -> dict[str, Any]:
     return {
         "page": str(written.page),
         "plots": {name: str(path) for name, path in written.plots.items()},
@@ -124,7 +99,7 @@ def _of_training(written: "TrainingReport") -> dict[str, Any]:
     }
 
 
-def _as_json(written: "Report") -> dict[str, Any]:
+def _as_json(written: "reporting.Report") -> dict[str, Any]:
     return {
         "page": str(written.page),
         "plots": {name: str(path) for name, path in written.plots.items()},
@@ -141,7 +116,9 @@ def _as_json(written: "Report") -> dict[str, Any]:
 
 
 def _of(
-    which: "CellSummary | LoadPoint", row: "Efficiency | Noise", left_out: str
+    which: "reporting.CellSummary | reporting.LoadPoint",
+    row: "reporting.Efficiency | reporting.Noise",
+    left_out: str,
 ) -> dict[str, Any]:
     """A row with its cell's names in place of the cell's figures."""
     names = ("benchmark", "model", "policy", "concurrency")

@@ -2,53 +2,86 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tutti.cli.failures import UsageError
+from tutti.cli.verbs import values_of
+from tutti.tasks import agents, nights
 from tutti.tasks.project import SUITES
-
-if TYPE_CHECKING:
-    from tutti.tasks.sweeps.spec import Suite
+from tutti.tasks.sweeps import spec
 
 SuiteName = Annotated[str, typer.Argument(help="a suite file, or its name in deployments/suites")]
-Source = Annotated[Path | None, typer.Option(help="the benchmark's data: a file or folder")]
-Limit = Annotated[int | None, typer.Option(min=1, help="only the first N tasks")]
-Ids = Annotated[str, typer.Option(help="only these tasks, separated by commas")]
-Where = Annotated[
-    str | None, typer.Option(help="SQL filter on the tasks' attributes: subject = 'physics'")
-]
-Judge = Annotated[str | None, typer.Option(help="the model that judges answers")]
-User = Annotated[str | None, typer.Option(help="the model that simulates the user")]
-Agent = Annotated[str | None, typer.Option(help="an orchestrator agent: its name or file")]
-BudgetMinutes = Annotated[
-    float | None,
-    typer.Option(help="stop starting samples after N minutes; run again to resume"),
-]
-BudgetUsd = Annotated[
-    float | None,
-    typer.Option(help="stop starting samples after N USD are spent; run again to resume"),
-]
 Concurrency = Annotated[
     str, typer.Option(help="sessions at once, one cell for each, separated by commas: 4,16")
 ]
 Policies = Annotated[str, typer.Option(help="scheduling policies to compare: passthrough,adaptive")]
-Model = Annotated[str | None, typer.Option(help="a model in the registry")]
-Temperature = Annotated[float | None, typer.Option(min=0.0, help="0 is greedy")]
-MaxTokens = Annotated[int | None, typer.Option(min=1, help="most tokens of one reply")]
 Reasoning = Annotated[
     str | None,
     typer.Option(help="auto, off, or the tag that ends it, as </think>: what follows is the reply"),
 ]
-UnsafeSandbox = Annotated[
-    bool | None,
-    typer.Option(
-        "--unsafe-sandbox",
-        help="run model-written programs unsandboxed if this machine has no sandbox",
-    ),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetFlags:
+    """The flags that bound a sweep."""
+
+    budget_minutes: Annotated[
+        float | None,
+        typer.Option(help="stop starting samples after N minutes; run again to resume"),
+    ] = None
+    budget_usd: Annotated[
+        float | None,
+        typer.Option(help="stop starting samples after N USD are spent; run again to resume"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitFlags(BudgetFlags):
+    """The flags of what is measured: its bounds, and where its programs run."""
+
+    unsafe_sandbox: Annotated[
+        bool | None,
+        typer.Option(
+            "--unsafe-sandbox",
+            help="run model-written programs unsandboxed if this machine has no sandbox",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteFlags:
+    """The flags that change a suite; each has the name of the field."""
+
+    model: Annotated[str | None, typer.Option(help="a model in the registry")] = None
+    concurrency: Concurrency = ""
+    policies: Policies = ""
+    source: Annotated[Path | None, typer.Option(help="the benchmark's data: a file or folder")] = (
+        None
+    )
+    limit: Annotated[int | None, typer.Option(min=1, help="only the first N tasks")] = None
+    temperature: Annotated[float | None, typer.Option(min=0.0, help="0 is greedy")] = None
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="most tokens of one reply")] = None
+    reasoning: Reasoning = None
+    ids: Annotated[str, typer.Option(help="only these tasks, separated by commas")] = ""
+    where: Annotated[
+        str | None, typer.Option(help="SQL filter on the tasks' attributes: subject = 'physics'")
+    ] = None
+    judge: Annotated[str | None, typer.Option(help="the model that judges answers")] = None
+    user: Annotated[str | None, typer.Option(help="the model that simulates the user")] = None
+    agent: Annotated[str | None, typer.Option(help="an orchestrator agent: its name or file")] = (
+        None
+    )
+
+    def fields(self) -> dict[str, Any]:
+        """The field of each flag; None where it is not given. Raises UsageError."""
+        lists = {"ids": names_in(self.ids), "policies": names_in(self.policies)}
+        return values_of(self) | lists | {"concurrency": levels_in(self.concurrency)}
+
+
 Experts = Annotated[
     list[str] | None,
     typer.Option(
@@ -57,26 +90,30 @@ Experts = Annotated[
 ]
 
 
-def suite_of(name: str, ids: str = "", experts: list[str] | None = None, **fields: Any) -> "Suite":
-    """Read the suite `name` and set the `fields` that are not None.
+def suite_of(
+    name: str, flags: SuiteFlags, experts: list[str] | None, limits: LimitFlags | None = None
+) -> "spec.Suite":
+    """Read the suite `name` and set the fields whose flags are given.
 
     Raises SuiteError, UsageError.
     """
-    from tutti.tasks.sweeps.spec import read_suite, with_fields
-
+    fields = flags.fields()
     fields["experts"] = None if experts is None else dict(map(_named, experts))
-    fields["ids"] = names_in(ids)
-    if fields.get("model") is not None:
+    if flags.model is not None:
         fields["models"] = ()  # the flag's model in place of all of them
-    return with_fields(read_suite(path_of(name)), fields)
+    suite = spec.read_suite(path_of(name))
+    if limits is not None:
+        fields["unsafe_sandbox"] = limits.unsafe_sandbox
+        budget = {"minutes": limits.budget_minutes, "usd": limits.budget_usd}
+        given = {name: value for name, value in budget.items() if value is not None}
+        fields["budget"] = suite.budget.model_dump() | given if given else None
+    return spec.with_fields(suite, fields)
 
 
 def is_night_file(path: Path, given: Sequence[Any]) -> bool:
     """Whether a path is a night file's. `given` are flags that change a suite, which it refuses:
     its stages name their own. Raises UsageError for one that is given."""
-    from tutti.tasks.nights import is_night
-
-    if not (path.is_file() and is_night(path)):
+    if not (path.is_file() and nights.is_night(path)):
         return False
     if any(each not in (None, "", [], ()) and each is not False for each in given):
         raise UsageError(
@@ -87,10 +124,8 @@ def is_night_file(path: Path, given: Sequence[Any]) -> bool:
 
 def checked_reasoning(setting: str | None) -> str:
     """The value of --reasoning, or its default. Raises UsageError."""
-    from tutti.tasks.agents import AUTO, check_reasoning
-
     try:
-        return AUTO if setting is None else check_reasoning(setting)
+        return agents.AUTO if setting is None else agents.check_reasoning(setting)
     except ValueError as error:
         raise UsageError(f"--reasoning: {error}") from None
 
@@ -108,25 +143,16 @@ def levels_in(text: str) -> tuple[int, ...] | None:
         raise UsageError(f"--concurrency: {text!r} is no list of numbers, as 4,16") from None
 
 
-def within_budget(suite: "Suite", minutes: float | None, usd: float | None) -> "Suite":
-    """The suite with the given parts of its budget replaced."""
-    from tutti.tasks.sweeps.spec import with_fields
-
-    budget = {n: v for n, v in (("minutes", minutes), ("usd", usd)) if v is not None}
-    return with_fields(suite, {"budget": suite.budget.model_dump() | budget} if budget else {})
-
-
 @contextlib.contextmanager
 def about(path: Path) -> Iterator[None]:
     """Add the suite's path to an error that only its data or models reveal."""
     from pydantic import ValidationError
 
     from tutti.tasks.benchmarks import BenchmarkError
-    from tutti.tasks.sweeps.spec import SuiteError
 
     try:
         yield
-    except (BenchmarkError, SuiteError, ValidationError) as error:
+    except (BenchmarkError, spec.SuiteError, ValidationError) as error:
         if str(path) not in str(error):
             error.add_note(f"(in {path}, or by a flag)")
         raise

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.making.teachers import open_teachers as open_teachers
     from tutti.tasks.synthesis.programs import PROGRAMS as PROGRAMS
     from tutti.tasks.synthesis.task import question_task as question_task
+    from tutti.tasks.synthesis.teacher.budget import TeacherBudget as TeacherBudget
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -240,7 +240,7 @@ def test_what_is_added_to_the_axes_runs_alone(desk: Desk) -> None:
 
 
 def _running(desk: Desk) -> int:
-    from tutti.cli.sweep.paused import running
+    from tutti.cli.sweep.control import running
     from tutti.storage import open_catalog
 
     with open_catalog(desk.shop.home) as catalog:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.simulation.replay_calls import Replay as Replay
     from tutti.tasks.serving.simulation.replay_calls import ReplaySizes as ReplaySizes
     from tutti.tasks.serving.simulation.replay_calls import replay as replay
-    from tutti.tasks.serving.simulation.settings import Progress as Progress
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

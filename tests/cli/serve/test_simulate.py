@@ -28,7 +28,7 @@ def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def tutti(*arguments: str) -> tuple[int, str]:
     """Exit code and all output."""
     app = typer.Typer()
-    simulate.register(app)
+    app.command()(simulate.simulate)
     done = CliRunner().invoke(app, list(arguments))
     return done.exit_code, done.output
 

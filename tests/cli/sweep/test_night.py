@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from tutti import storage
 from tutti.cli.failures import ExitCode, UsageError
 from tutti.cli.main import app
-from tutti.cli.sweep.night import run_night
+from tutti.cli.sweep.run import run_night
 from tutti.flows.nightly import nightly
 from tutti.tasks.nights.record import Record, enter_night, night_records
 from tutti.tasks.nights.spec import Night

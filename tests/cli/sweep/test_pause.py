@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from tests.cli.sweep.test_cancel import HOLD, home
 from tutti import storage
 from tutti.cli.main import app
-from tutti.cli.sweep import cancel
-from tutti.cli.sweep.paused import paused_at, running, set_paused
+from tutti.cli.sweep import control
+from tutti.cli.sweep.control import paused_at, running, set_paused
 from tutti.storage import catalog as cat
 
 __all__ = ["home"]
@@ -74,7 +74,7 @@ def test_cancel_may_wait_for_what_runs(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process is interrupted only once no attempt runs, and the sweep is not paused after."""
-    monkeypatch.setattr(cancel, "SETTLED_S", 0.3)
+    monkeypatch.setattr(control, "SETTLED_S", 0.3)
     ended: list[float] = []
 
     def end() -> None:

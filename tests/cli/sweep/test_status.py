@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tutti import storage
 from tutti.cli.main import app
 
 CELL = {"sweep": "gsm8k-mock-127-0-0-1-8911", "model": "Qwen/Qwen3-30B-A3B-Instruct-2507"}
@@ -20,7 +21,7 @@ def test_names_are_folded_and_the_rest_is_whole(
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "80")
     rows = [CELL | COUNTS | {"repeat": nth} for nth in range(repeats)]
-    monkeypatch.setattr("tutti.cli.local.query", lambda *_: rows)
+    monkeypatch.setattr(storage, "query", lambda *_: rows, raising=False)
     done = CliRunner().invoke(app, ["sweep", "status"])
     lines = done.output.splitlines()
     assert max(map(len, lines)) <= 80 and "…" not in done.output

@@ -1,20 +1,24 @@
 """Which sweep a verb means, and `tutti sweep status`."""
 
 import json
+from typing import Annotated
 
-import sqlalchemy as sa
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from tutti import storage
 from tutti.cli.failures import UsageError
-from tutti.storage import Catalog, open_catalog, query
-from tutti.storage import catalog as cat
+from tutti.cli.options import AsJson
+from tutti.cli.verbs import verb
 
 
-def find_sweep(catalog: Catalog, wanted: str) -> str:
+def find_sweep(catalog: "storage.Catalog", wanted: str) -> str:
     """A sweep's id by id, by name (the newest of that name), or the newest. Raises UsageError."""
-    rows = catalog.rows(sa.select(cat.sweeps).order_by(cat.sweeps.c.created_at.desc()))
+    from tutti.storage import catalog as cat
+
+    rows = catalog.rows(cat.sweeps.select().order_by(cat.sweeps.c.created_at.desc()))
     for row in rows:
         if wanted in ("", row["sweep_id"], row["name"]):
             return str(row["sweep_id"])
@@ -22,11 +26,15 @@ def find_sweep(catalog: Catalog, wanted: str) -> str:
     raise UsageError(f"no sweep {wanted!r}; known: {known}")
 
 
-def show_status(wanted: str, as_json: bool) -> None:
-    """Print each cell with its state and counts."""
-    with open_catalog() as catalog:
-        chosen = "" if not wanted else f"and c.sweep_id = '{find_sweep(catalog, wanted)}'"
-        rows = query(
+@verb
+def status(
+    sweep: Annotated[str, typer.Argument(help="a sweep's id or name (all)")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show the state of each cell and the number of its finished samples."""
+    with storage.open_catalog() as catalog:
+        chosen = "" if not sweep else f"and c.sweep_id = '{find_sweep(catalog, sweep)}'"
+        rows = storage.query(
             "select s.name as sweep, c.model, c.policy, c.concurrency, c.repeat, c.status, "
             "c.samples, count(distinct a.sample_id) filter (a.status != 'infra_error') as finished,"
             " count(*) filter (a.status = 'infra_error') as infra_errors, c.cell_id "

@@ -1,0 +1,145 @@
+"""`tutti sweep pause`, `resume` and `cancel`: control a sweep that another process runs.
+
+The pause is stored in the catalog, so it reaches the process that runs the sweep on any host.
+"""
+
+import json
+import os
+import signal
+import time
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from tutti import storage
+from tutti.cli.failures import UsageError
+from tutti.cli.options import AsJson
+from tutti.cli.sweep.status import find_sweep
+from tutti.cli.verbs import verb
+
+LONGEST_S = 120.0
+POLL_S = 0.2
+SETTLED_S = 3.0  # without a running attempt; by then the run has seen the pause
+Sweep = Annotated[str, typer.Argument(help="a sweep's id or name (the newest)")]
+
+
+@verb
+def pause(sweep: Sweep = "", as_json: AsJson = False) -> None:
+    """Stop starting samples. Running ones finish; the engine and the gateway keep running."""
+    with storage.open_catalog() as catalog:
+        found = find_sweep(catalog, sweep)
+        if storage.holder_of(catalog, found) is None:
+            raise UsageError(f"{found} is not running")
+        if paused_at(catalog, found) is None:
+            set_paused(catalog, found, storage.now())
+        left = running(catalog, found)
+    words = f"paused, {left} attempts still running; `tutti sweep resume` continues"
+    _say({"sweep_id": found, "running": left}, words, as_json)
+
+
+@verb
+def resume(sweep: Sweep = "", as_json: AsJson = False) -> None:
+    """Continue a paused sweep."""
+    with storage.open_catalog() as catalog:
+        found = find_sweep(catalog, sweep)
+        if paused_at(catalog, found) is None:
+            raise UsageError(f"{found} is not paused")
+        set_paused(catalog, found, None)
+        holder = storage.holder_of(catalog, found)
+    words = "no process runs it; start `tutti sweep run`" if holder is None else "resumed"
+    _say({"sweep_id": found, "pid": None if holder is None else holder.pid}, words, as_json)
+
+
+@verb
+def cancel(
+    sweep: Sweep = "",
+    finish: Annotated[bool, typer.Option(help="let running attempts finish first")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """End a running sweep. Attempts in flight are lost; `sweep run` repeats them."""
+    with storage.open_catalog() as catalog:
+        found = find_sweep(catalog, sweep)
+        pid = _end(catalog, found, finish)
+    words = f"process {pid} has ended; `tutti sweep run` resumes"
+    _say({"sweep_id": found, "pid": pid}, words, as_json)
+
+
+def _end(catalog: "storage.Catalog", sweep_id: str, finish: bool) -> int:
+    """Interrupt the sweep's process and wait for its end. Raises UsageError, StoreBusy."""
+    holder = storage.holder_of(catalog, sweep_id)
+    if holder is None:
+        raise UsageError(f"{sweep_id} is not running")
+    if not holder.here:
+        raise UsageError(f"{sweep_id} runs on {holder.host}, process {holder.pid}: cancel it there")
+    if not finish:
+        _interrupt(catalog, sweep_id, holder)
+        return holder.pid
+    before = paused_at(catalog, sweep_id)
+    set_paused(catalog, sweep_id, storage.now())
+    try:
+        _wait_for_running(catalog, sweep_id, holder)
+        _interrupt(catalog, sweep_id, holder)
+    finally:  # also after Ctrl-C here: the sweep continues, and later runs are not paused
+        set_paused(catalog, sweep_id, before)
+    return holder.pid
+
+
+def _wait_for_running(catalog: "storage.Catalog", sweep_id: str, holder: "storage.Holder") -> None:
+    """Wait until no attempt of the sweep is running."""
+    last = time.monotonic()
+    while time.monotonic() < last + SETTLED_S and storage.holder_of(catalog, sweep_id) == holder:
+        if running(catalog, sweep_id):
+            last = time.monotonic()
+        time.sleep(POLL_S)
+
+
+def _interrupt(catalog: "storage.Catalog", sweep_id: str, holder: "storage.Holder") -> None:
+    """Send SIGINT and wait until the process releases the sweep. Raises StoreBusy."""
+    if storage.holder_of(catalog, sweep_id) == holder:
+        os.kill(holder.pid, signal.SIGINT)
+    until = time.monotonic() + LONGEST_S
+    while storage.holder_of(catalog, sweep_id) == holder:
+        if time.monotonic() > until:
+            raise storage.StoreBusy(
+                f"{sweep_id}: process {holder.pid} was interrupted and still runs after "
+                f"{LONGEST_S:.0f} s"
+            )
+        time.sleep(POLL_S)
+
+
+def paused_at(catalog: "storage.Catalog", sweep_id: str) -> datetime | None:
+    """The time at which the sweep was paused; None if it is not."""
+    from tutti.storage import catalog as cat
+
+    query = cat.sweeps.select().where(cat.sweeps.c.sweep_id == sweep_id)
+    found: datetime | None = catalog.rows(query)[0]["paused_at"]
+    return found
+
+
+def set_paused(catalog: "storage.Catalog", sweep_id: str, since: datetime | None) -> None:
+    """Pause the sweep, or continue it (None). Its process checks about once a second."""
+    from tutti.storage import catalog as cat
+
+    with catalog.transaction() as connection:
+        of = cat.sweeps.update().where(cat.sweeps.c.sweep_id == sweep_id)
+        connection.execute(of.values(paused_at=since))
+
+
+def running(catalog: "storage.Catalog", sweep_id: str) -> int:
+    """The number of attempts that the sweep's present process has started and not yet stored."""
+    import sqlalchemy as sa
+
+    from tutti.storage import catalog as cat
+
+    states, cells, leases = cat.attempt_states.c, cat.cells.c, cat.leases.c
+    of = sa.select(cells.cell_id).where(cells.sweep_id == sweep_id)
+    own = sa.select(leases.token).where(leases.name == sweep_id).scalar_subquery()
+    count = sa.func.count().label("n")
+    query = sa.select(count).where(states.cell_id.in_(of), states.state == "running")
+    query = query.where(states.lease_token == own)  # not those of a killed process
+    return int(catalog.rows(query)[0]["n"])
+
+
+def _say(fields: dict[str, Any], words: str, as_json: bool) -> None:
+    typer.echo(json.dumps(fields) if as_json else f"{fields['sweep_id']}: {words}")

@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from tutti.errors import TuttiError
 from tutti.tasks.config import read_document
 from tutti.tasks.synthesis.domains import Domain, FieldSpec, Parameter, Rule, TableSpec, ToolSpec
 from tutti.tasks.synthesis.programs.program import Knob, Knobs, Tables
@@ -29,7 +28,7 @@ Words = str | dict[str, Any]
 """Of something that has a name: its main text, or its fields."""
 
 
-class WrongDeclaration(TuttiError, ValueError):
+class WrongDeclaration(ValueError):
     """A program's file is wrong, or does not fit its toolkit."""
 
 

@@ -6,3 +6,4 @@ from tests.storage.conftest import database as database
 from tests.storage.conftest import empty_database as empty_database
 from tests.storage.conftest import home as home
 from tests.storage.conftest import postgres_url as postgres_url
+from tests.storage.conftest import worker_environment as worker_environment

@@ -24,7 +24,7 @@ class TaskSetFilter:
     """What was asked of a stored set."""
 
     task_set: str
-    band: str
+    pass_rate: str
     agreement: float | None
     judge: str
     flags: Mapping[str, Any]
@@ -32,16 +32,16 @@ class TaskSetFilter:
 
     def made(self, models: Path) -> dict[str, Any]:
         """Make the set; its id, counts and gates. Raises UsageError and what the gate raises."""
-        asked = [bool(self.band), self.agreement is not None, bool(self.judge)]
+        asked = [bool(self.pass_rate), self.agreement is not None, bool(self.judge)]
         if sum(asked) != 1:
             raise UsageError(
-                f"{self.task_set}: give one of --band, --agreement and --judge; the set that one "
-                "makes is what the next is given"
+                f"{self.task_set}: give one of --pass-rate, --agreement and --judge; the set that "
+                "one makes is what the next is given"
             )
         unused = OF_MEASURED if self.judge else OF_JUDGED
         given = {name: value for name, value in self.flags.items() if value not in (None, ())}
         if odd := [name for name in unused if name in given]:
-            whose = "--band and --agreement" if self.judge else "--judge"
+            whose = "--pass-rate and --agreement" if self.judge else "--judge"
             raise UsageError(f"{', '.join(odd)}: of {whose} only")
         with storage.open_catalog() as catalog:
             made = self._kept(catalog, {"task_set": self.task_set} | given, models)
@@ -64,12 +64,14 @@ class TaskSetFilter:
         return asyncio.run(task_sets.make_set(source, catalog))
 
     def _ends(self) -> dict[str, float]:
-        """Of the band. Raises UsageError."""
-        low, _, high = self.band.partition(":")
+        """Of the range. Raises UsageError."""
+        low, _, high = self.pass_rate.partition(":")
         try:
             return {"low": float(low), "high": float(high)}
         except ValueError:
-            raise UsageError(f"--band {self.band!r}: must be LOW:HIGH, as --band 0.1:0.9") from None
+            raise UsageError(
+                f"--pass-rate {self.pass_rate!r}: must be LOW:HIGH, as --pass-rate 0.1:0.9"
+            ) from None
 
     async def _judged(
         self, catalog: "storage.Catalog", given: Mapping[str, Any], models: Path

@@ -63,7 +63,7 @@ class LibraryFlags:
 class KeepFlags:
     """The flags of a stored set."""
 
-    band: Annotated[
+    pass_rate: Annotated[
         str,
         typer.Option(help="LOW:HIGH: of a measured set (task_set:ID), the tasks with this pass@k"),
     ] = ""
@@ -77,7 +77,8 @@ class KeepFlags:
         str, typer.Option(help="of a set (task_set:ID), the tasks that this model finds consistent")
     ] = ""
     k: Annotated[
-        int | None, typer.Option("--k", help="attempts that --band (1) and --agreement (4) need")
+        int | None,
+        typer.Option("--k", help="attempts that --pass-rate (1) and --agreement (4) need"),
     ] = None
     model: Annotated[
         list[str] | None, typer.Option(help="whose attempts count for them (everybody's)")
@@ -142,10 +143,12 @@ def synth(
         _refuse(library, "a teacher's domain has no families; --size says how many intents")
         asked = teacher | {"seed": seed} | ({"intents": amount.size} if "size" in own else {})
         typer.echo(_by_teacher(asked, models, plan, as_json))
-    elif keep.band or keep.agreement is not None or keep.judge or domain.startswith("task_set:"):
+    elif (
+        keep.pass_rate or keep.agreement is not None or keep.judge or domain.startswith("task_set:")
+    ):
         _refuse(own | library, "a stored set's tasks are kept, not made")
         flags = {"k": keep.k, "models": tuple(keep.model or ())} | limits
-        made = TaskSetFilter(domain, keep.band, keep.agreement, keep.judge, flags).made(models)
+        made = TaskSetFilter(domain, keep.pass_rate, keep.agreement, keep.judge, flags).made(models)
         typer.echo(shown_set(made, as_json))
     elif domain == STDLIB:
         _refuse(own | ({"plan": True} if plan else {}), NOT_OF_STDLIB)

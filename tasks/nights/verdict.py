@@ -98,7 +98,7 @@ def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = 
     entered = catalog.rows(
         sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status.not_in(REMOVED))
     )
-    of_a_level = len(suite.policies) * suite.repetition.repeats + suite.repetition.a_a
+    of_a_level = len(suite.policies) * suite.repetition.repeats + suite.repetition.repeat_baseline
     planned = len(parts(suite)) * len(suite.concurrency) * of_a_level
     if len(entered) < planned:
         said = f"{planned - len(entered)} of {planned} cells are not measured"

@@ -19,10 +19,13 @@ from tutti.tasks.synthesis.programs import PROGRAMS
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ([], "give one of --band, --agreement and --judge"),
-        (["--band", "0:1", "--agreement", "0.6"], "give one of --band, --agreement and --judge"),
-        (["--band", "0.5"], "must be LOW:HIGH"),
-        (["--judge", "big", "--k", "4"], "k: of --band"),
+        ([], "give one of --pass-rate, --agreement and --judge"),
+        (
+            ["--pass-rate", "0:1", "--agreement", "0.6"],
+            "give one of --pass-rate, --agreement and --judge",
+        ),
+        (["--pass-rate", "0.5"], "must be LOW:HIGH"),
+        (["--judge", "big", "--k", "4"], "k: of --pass-rate"),
         (["--agreement", "0.6", "--usd", "1"], "usd: of --judge"),
         (["--agreement", "0.6", "--size", "9"], "size: a stored set's tasks are kept"),
         (["--agreement", "0.6"], "no task set 'task_set:00'"),

@@ -19,6 +19,7 @@ def test_the_example_is_a_suite(block: str) -> None:
 
 def test_the_page_names_every_key_that_is_new_to_sweeps() -> None:
     """What a suite can say about load, order, limits and ends."""
-    keys = "order load a_a per_session cell_s saturation stop_when_sure budget windows gates"
+    keys = "order load repeat_baseline min_samples_per_session max_cell_s saturation budget "
+    keys += "stop_when_decided windows gates"
     missing = [key for key in [*keys.split(), "benchmarks", "models"] if f"{key}:" not in PAGE]
     assert not missing

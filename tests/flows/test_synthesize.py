@@ -82,7 +82,7 @@ async def test_a_domains_set_is_made_by_the_flow_and_shown_by_its_page(
         (["retail", "--train", "5"], "train_per_family: retail has no families"),
         (["retail", "--knob", "steps"], "--knob steps: must be NAME=NUMBER"),
         (["retail", "--knob", "steps=99"], "knobs.steps: 99 is not in"),
-        (["task_set:1", "--band", "half"], "--band 'half': must be LOW:HIGH"),
+        (["task_set:1", "--pass-rate", "half"], "--pass-rate 'half': must be LOW:HIGH"),
         (["--plan"], "plan: stdlib has no such flag"),
         (["--teacher", "pocket"], "--teacher and --topic: give both"),
         (["--teacher", "nobody", "--topic", "a library"], "nobody"),

@@ -75,7 +75,7 @@ def unfinished_cells(suite: Suite, sweep_id: str) -> int:
         cells.policy.in_(list(suite.each_policy)),
         cells.concurrency.in_(suite.concurrency),
         cells.repeat < suite.repetition.repeats,
-        cells.repeat >= (A_A if suite.repetition.a_a else 0),
+        cells.repeat >= (A_A if suite.repetition.repeat_baseline else 0),
         cells.benchmark.in_([part.benchmark_name for part in parts(suite)]),
     )
     with open_catalog() as catalog:

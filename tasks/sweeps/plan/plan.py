@@ -61,9 +61,9 @@ def plan_of(suite: Suite, config: CellConfig, whole: Suite | None = None) -> Pla
     """The cells of `suite`. Policies alternate so that drift of the machine is no effect.
 
     Each cell has the same tasks, in the same order, with the same seeds; of a higher level more
-    trials where `per_session` says so. `whole` is the suite that this one is a part or a probe of.
-    Raises SuiteError where the suite's agent or its search is not made for such tasks, a harness's
-    package cannot honour its models or limits, or its trace is too short.
+    trials where `min_samples_per_session` says so. `whole` is the suite that this one is a part or
+    a probe of. Raises SuiteError where the suite's agent or its search is not made for such tasks,
+    a harness's package cannot honour its models or limits, or its trace is too short.
     """
     model = config.model
     suite = with_reply_tokens(suite, None if model is None else model.context_tokens)
@@ -108,17 +108,19 @@ def _run_order(suite: Suite) -> Iterator[tuple[str, int, int, int]]:
                 Random(f"{suite.tasks.seed}/{repeat}/{concurrency}").shuffle(policies)
             elif (place + repeat) % 2:
                 policies.reverse()
-            if suite.stopping.stop_when_sure is not None:  # the others are compared with its cell
+            if (
+                suite.stopping.stop_when_decided is not None
+            ):  # the others are compared with its cell
                 policies.sort(key=lambda policy: policy != suite.first_policy)
             block = repeat * len(suite.concurrency) + place
             yield from ((policy, concurrency, repeat, block) for policy in policies)
-            if suite.repetition.a_a and repeat == 0:
+            if suite.repetition.repeat_baseline and repeat == 0:
                 yield suite.first_policy, concurrency, A_A, block
 
 
 def _trials(suite: Suite, concurrency: int, tasks: int) -> int:
     """Samples of each task in a cell: so many that each session has its share."""
-    needed = -(-suite.repetition.per_session * concurrency // max(tasks, 1))
+    needed = -(-suite.repetition.min_samples_per_session * concurrency // max(tasks, 1))
     return max(suite.samples_of_each, needed)
 
 

@@ -58,16 +58,16 @@ NO_REASON: dict[str, Any] = dict.fromkeys(
 def asked_reasons(suite: Suite) -> dict[CellReason, EndReason]:
     """What ends a cell of `suite` early; a stopping rule adds its finding to the text."""
     found = list[EndReason]()
-    rules, cell_s = suite.stopping, suite.limits.cell_s
+    rules, max_cell_s = suite.stopping, suite.limits.max_cell_s
     if rules.saturation is not None:
         limit_s = rules.saturation.step_latency_p95
         found.append(EndReason(CellReason.LATENCY_LIMIT, f"p95 limit {limit_s:g} s: ", limit_s))
-    if rules.stop_when_sure is not None:
-        margin, first = rules.stop_when_sure.margin, suite.first_policy
+    if rules.stop_when_decided is not None:
+        margin, first = rules.stop_when_decided.margin, suite.first_policy
         text = f"margin {margin:g} to {first}: "
         reference = suite.each_policy[first].full_label  # `cap` may be another one tomorrow
         found.append(EndReason(CellReason.ACCURACY_DECIDED, text, margin, reference))
-    if cell_s is not None:
-        text = f"its {cell_s:g} s are over"
-        found.append(EndReason(CellReason.TIME_LIMIT, text, cell_s))
+    if max_cell_s is not None:
+        text = f"its {max_cell_s:g} s are over"
+        found.append(EndReason(CellReason.TIME_LIMIT, text, max_cell_s))
     return {each.code: each for each in found}

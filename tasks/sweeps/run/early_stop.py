@@ -29,9 +29,11 @@ def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason
         # Of an open loop about as many run at once as its level says.
         limit = suite.stopping.saturation.step_latency_p95
         found.append((asked[CellReason.LATENCY_LIMIT], LatencyStop(limit, cell.concurrency)))
-    if suite.stopping.stop_when_sure is not None and (reference := _reference(plan, cell, catalog)):
+    if suite.stopping.stop_when_decided is not None and (
+        reference := _reference(plan, cell, catalog)
+    ):
         planned = [sample.task.task_id for sample in cell.samples]
-        watch = AccuracyStop(reference, planned, suite.stopping.stop_when_sure.margin)
+        watch = AccuracyStop(reference, planned, suite.stopping.stop_when_decided.margin)
         for row in query(SCORES, catalog.home, {"cell": cell.cell_id}):
             watch.sample(row["task_id"], row["trial"], row["score"])
         found.append((asked[CellReason.ACCURACY_DECIDED], watch))

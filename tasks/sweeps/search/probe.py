@@ -33,8 +33,12 @@ def probe_suite(suite: Suite, policy: str, level: int, repeats: int, limit_s: fl
     """
     options = suite.each_policy[policy].model_dump()
     change: dict[str, Any] = {"policies": (options,), "concurrency": (level,), "repeats": repeats}
-    change |= {"saturation": {"step_latency_p95": limit_s}, "stop_when_sure": None, "a_a": False}
-    change["per_session"] = max(PER_SESSION, suite.repetition.per_session)
+    change |= {
+        "saturation": {"step_latency_p95": limit_s},
+        "stop_when_decided": None,
+        "repeat_baseline": False,
+    }
+    change["min_samples_per_session"] = max(PER_SESSION, suite.repetition.min_samples_per_session)
     return with_values(suite, change)
 
 

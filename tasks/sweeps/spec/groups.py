@@ -171,7 +171,7 @@ class SuiteLimits(Group):
     command_s: Annotated[float, SWEEP] = Field(
         600.0, gt=0, description="working seconds of one run of `harness.command`"
     )
-    cell_s: Annotated[float | None, CELL] = Field(
+    max_cell_s: Annotated[float | None, CELL] = Field(
         None, gt=0, description="seconds of a cell; it ends with the samples it has"
     )
     max_attempts: Annotated[int, RUN] = Field(
@@ -185,14 +185,14 @@ class Repetition(Group):
     repeats: Annotated[int, AXIS] = Field(
         1, ge=1, description="times each cell is run, each with another seed"
     )
-    a_a: Annotated[bool, AXIS] = Field(
+    repeat_baseline: Annotated[bool, AXIS] = Field(
         False, description="A/A: repeat the first policy with the same seeds, to measure noise"
     )
     trials: Annotated[int, DERIVED] = Field(1, ge=1, description="samples of each task in a cell")
     first_trial: Annotated[int, SWEEP] = Field(
         0, ge=0, description="number of the first sample of each task; seeds are made of it"
     )
-    per_session: Annotated[int, POINT] = Field(
+    min_samples_per_session: Annotated[int, POINT] = Field(
         0, ge=0, description="minimum samples per session; trials are added to reach it"
     )
 
@@ -203,7 +203,7 @@ class StoppingRules(Group):
     saturation: Annotated[LatencyRule | None, RUN] = Field(
         None, description="end a cell whose step latency exceeds this limit"
     )
-    stop_when_sure: Annotated[AccuracyRule | None, RUN] = Field(
+    stop_when_decided: Annotated[AccuracyRule | None, RUN] = Field(
         None, description="end a cell whose accuracy, against the first of its level, is decided"
     )
 

@@ -228,8 +228,8 @@ class Suite(BaseModel):
                 raise ValueError(f"`{one}` and `{several}` are both given")
         if len(self.each_policy) < len(self.policies):
             raise ValueError("policies: names a policy twice with the same options")
-        if self.repetition.a_a and self.load.is_open:
-            raise ValueError("`repetition.a_a` is for closed loops")
+        if self.repetition.repeat_baseline and self.load.is_open:
+            raise ValueError("`repetition.repeat_baseline` is for closed loops")
         return self
 
     @property

@@ -65,7 +65,7 @@ def test_our_own_suites_are_valid(path: Path) -> None:
         ("policies: [cap, cap]", "policies", "cap"),
         ("policies: []", "policies", "[]"),
         ("load: {kind: poisson, session_s: .inf}", "load.session_s", "inf"),
-        ("limits: {cell_s: .nan}", "limits.cell_s", "nan"),
+        ("limits: {max_cell_s: .nan}", "limits.max_cell_s", "nan"),
         ("report: {windows: {a: [0, .inf]}}", "report.windows.a.1", "inf"),
         ("budget: {minutes: 0}", "budget.minutes", "0"),
         (

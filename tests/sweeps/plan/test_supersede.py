@@ -93,7 +93,7 @@ def test_what_decided_an_accuracy_is_a_policy_and_not_its_label() -> None:
     because both are called `cap`. Called `cap-limit-8`, it is the same."""
     found = []
     for policies in (["cap"], [CAP_4], [CAP_8, CAP_4]):
-        given = {"policies": [*policies, "adaptive"], "stopping": {"stop_when_sure": {}}}
+        given = {"policies": [*policies, "adaptive"], "stopping": {"stop_when_decided": {}}}
         found.append(asked_reasons(Suite.model_validate(given))[CellReason.ACCURACY_DECIDED])
     decided = {"status": cat.ENDED_EARLY, **found[0].columns}
     assert [each.is_of(decided) for each in found] == [True, False, True]

@@ -160,7 +160,7 @@ async def test_a_cell_ends_when_its_time_is_over(
         return web.json_response(completion("\\boxed{1}"))
 
     sweep.double.reply = slow
-    plan = plan_with(40, cell_s=1.5)
+    plan = plan_with(40, max_cell_s=1.5)
     cell = sweep.enter(plan)
     progress = await sweep.run(plan, cell)
     assert 2 <= progress.done < 40
@@ -196,7 +196,7 @@ async def test_an_over_saturated_cell_ends_early_and_stays_so(sweep: Sweep) -> N
 async def test_a_cell_ends_once_its_accuracy_is_decided(sweep: Sweep) -> None:
     """Against the first policy's cell of its level; that one runs to its end."""
     plan = plan_with(
-        200, concurrency=(8,), policies=("passthrough", "cap"), stop_when_sure={"margin": 0.01}
+        200, concurrency=(8,), policies=("passthrough", "cap"), stop_when_decided={"margin": 0.01}
     )
     enter_plan(plan, sweep.catalog)
     first, second = plan.cells
@@ -216,7 +216,7 @@ async def test_a_cell_ends_once_its_accuracy_is_decided(sweep: Sweep) -> None:
     assert watches_of(plan, first, sweep.catalog) == [], "what others are judged by is not judged"
     assert missing_cells(plan, sweep.catalog) == []
     wider = plan_with(
-        200, concurrency=(8,), policies=("passthrough", "cap"), stop_when_sure={"margin": 0.02}
+        200, concurrency=(8,), policies=("passthrough", "cap"), stop_when_decided={"margin": 0.02}
     )
     assert missing_cells(wider, sweep.catalog) == [wider.cells[1]]
 
@@ -326,7 +326,7 @@ async def test_a_pause_is_no_part_of_a_cells_time(
 ) -> None:
     """Nor of its window: it stands in the store where it began."""
     monkeypatch.setattr("tutti.tasks.sweeps.run.runner.WATCH_S", 0.02)
-    plan = plan_with(6, cell_s=2.0)
+    plan = plan_with(6, max_cell_s=2.0)
     cell = sweep.enter(plan)
     set_paused(sweep, cat.now())
     running = asyncio.create_task(sweep.run(plan, cell))

@@ -28,9 +28,11 @@ def test_a_probe_is_the_suites_own_cell() -> None:
 
 def test_a_probe_has_samples_for_each_session_and_ends_early() -> None:
     """Where the suite has fewer; its own ends are dropped."""
-    suite = Suite(concurrency=(2,), stopping={"stop_when_sure": {}}, repetition={"a_a": True})
+    suite = Suite(
+        concurrency=(2,), stopping={"stop_when_decided": {}}, repetition={"repeat_baseline": True}
+    )
     probe = probe_suite(suite, "cap", 20, 3, 1.5)
     assert probe.concurrency == (20,) and probe.repetition.repeats == 3
-    assert probe.repetition.per_session == 4 and not probe.repetition.a_a
-    assert probe.stopping.saturation is not None and probe.stopping.stop_when_sure is None
+    assert probe.repetition.min_samples_per_session == 4 and not probe.repetition.repeat_baseline
+    assert probe.stopping.saturation is not None and probe.stopping.stop_when_decided is None
     assert probe.stopping.saturation.step_latency_p95 == 1.5

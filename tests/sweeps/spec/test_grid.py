@@ -103,7 +103,9 @@ def test_another_cap_takes_the_place_of_the_cap(catalog: storage.Catalog) -> Non
 def test_an_a_a_cell_is_the_first_policys_again() -> None:
     """The same tasks, order and seeds, once a level, under another id."""
     suite = Suite(
-        policies=("passthrough", "cap"), concurrency=(2, 4), repetition={"repeats": 2, "a_a": True}
+        policies=("passthrough", "cap"),
+        concurrency=(2, 4),
+        repetition={"repeats": 2, "repeat_baseline": True},
     )
     plan = plan_of(suite)
     extra = [cell for cell in plan.cells if cell.repeat == A_A]
@@ -140,7 +142,11 @@ def test_without_new_keys_cells_are_as_they_were() -> None:
 def test_samples_grow_with_the_level() -> None:
     """So many for each session at least, by more trials of the same tasks."""
     plan = plan_of(
-        Suite(policies=("passthrough",), concurrency=(1, 2, 8), repetition={"per_session": 3})
+        Suite(
+            policies=("passthrough",),
+            concurrency=(1, 2, 8),
+            repetition={"min_samples_per_session": 3},
+        )
     )
     assert [len(cell.samples) for cell in plan.cells] == [6, 6, 24]
 
@@ -191,9 +197,9 @@ def test_a_benchmark_is_named_once() -> None:
     [
         {"policies": ("passthrough", {"name": "cap", "limit": 4})},
         {"saturation": {"step_latency_p95": 2}},
-        {"stop_when_sure": {"margin": 0.1}},
+        {"stop_when_decided": {"margin": 0.1}},
         {"max_attempts": 4},
-        {"cell_s": 5.0},
+        {"max_cell_s": 5.0},
         {"load": {"kind": "poisson", "session_s": 1}},
         {"engines": 2},
         {"budget": {"usd": 3}},
@@ -277,11 +283,11 @@ def test_a_cell_that_ended_early_has_by_its_code(
 
 
 def test_what_others_are_compared_with_comes_first() -> None:
-    """With `stop_when_sure`, in every block, whatever the order."""
+    """With `stop_when_decided`, in every block, whatever the order."""
     for order in ("abba", "random"):
         suite = Suite.model_validate(
             {"policies": ("cap", "passthrough", "adaptive"), "concurrency": (2, 4, 8)}
-            | {"stopping": {"stop_when_sure": {}}, "execution": {"order": order}}
+            | {"stopping": {"stop_when_decided": {}}, "execution": {"order": order}}
             | {"repetition": {"repeats": 2}}
         )
         orders = [cell.policy for cell in plan_of(suite).cells]

@@ -169,8 +169,10 @@ async def _gathered(source: Source, work: Path, show: Show) -> SetInMaking:
 
 def find_task_set(catalog: Catalog, request_hash: str | None) -> str | None:
     """The id of the existing task set of a request, or None."""
+    if request_hash is None:
+        return None
     rows = catalog.rows(sa.select(cat.artifacts).where(cat.artifacts.c.kind == "task_set"))
-    for row in rows if request_hash is not None else ():
+    for row in rows:
         if json.loads(row["detail"])["request"] == request_hash:
             return str(row["artifact_id"])
     return None

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.storage import Catalog, Home, content_hash, query
+from tutti.storage import Catalog, Home, query
 from tutti.tasks.synthesis.domains import (
     Domain,
     DomainTask,
@@ -121,9 +121,8 @@ class AgreementSource(KeptSource):
 
     def __init__(self, request: AgreementRequest, catalog: Catalog) -> None:
         """Raises UsageError where there is no such set of a domain."""
-        super().__init__(request.task_set, catalog)
+        super().__init__(request.task_set, request, catalog)
         self.request, self._home = request, catalog.home
-        self.work_name = content_hash([GATE, self.asked()])
 
     async def verdicts(self, work: Path) -> dict[str, Verdict]:
         """By the attempts on record, some of which are replayed."""
@@ -154,10 +153,6 @@ class AgreementSource(KeptSource):
         if len(found) < self.request.k and unknown:
             return Verdict(False, f"{verdict.reason}; an end state is not known: {unknown}")
         return verdict
-
-    def asked(self) -> dict[str, Any]:
-        """The request."""
-        return self.request.model_dump()
 
 
 class _Record:

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.storage import Catalog, content_hash, query
+from tutti.storage import Catalog, query
 from tutti.tasks.synthesis.making.kept import KeptSource
 from tutti.tasks.task_sets import Verdict
 
@@ -75,19 +74,14 @@ class BandSource(KeptSource):
 
     def __init__(self, request: BandRequest, catalog: Catalog) -> None:
         """Raises UsageError where there is no such set of a domain."""
-        super().__init__(request.task_set, catalog)
+        super().__init__(request.task_set, request, catalog)
         self.request, self._catalog = request, catalog
-        self.work_name = content_hash([GATE, self.asked()])
 
     async def verdicts(self, work: Path) -> dict[str, Verdict]:
         """By the attempts on record."""
         ids = [task.task_id for _, task in self.tasks]
         rates = await asyncio.to_thread(measured_rates, ids, self.request.models, self._catalog)
         return {each: judged(rates.get(each), self.request) for each in ids}
-
-    def asked(self) -> dict[str, Any]:
-        """The request."""
-        return self.request.model_dump()
 
 
 def measured_rates(ids: Sequence[str], models: Sequence[str], catalog: Catalog) -> dict[str, Rate]:

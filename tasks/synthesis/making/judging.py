@@ -79,7 +79,7 @@ class JudgedSource(KeptSource):
 
     def __init__(self, request: JudgeRequest, judges: TeacherPool, catalog: Catalog) -> None:
         """`judges`: one. Raises UsageError where there is no such set of a domain."""
-        super().__init__(request.task_set, catalog)
+        super().__init__(request.task_set, request, catalog)
         self.request = request
         self.judges = replace(judges, sampling=TeacherSampling(TEMPERATURE))
         self.request_hash = self.work_name = request.request_hash

@@ -4,7 +4,9 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tutti.storage import Catalog
+from pydantic import BaseModel
+
+from tutti.storage import Catalog, content_hash
 from tutti.tasks.synthesis.domains import Domain, DomainTask, read_domain_folder
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.making.domain_parts import (
@@ -20,8 +22,10 @@ class KeptSource(DomainParts):
 
     gate: str
 
-    def __init__(self, task_set: str, catalog: Catalog) -> None:
+    def __init__(self, task_set: str, request: BaseModel, catalog: Catalog) -> None:
         """Raises UsageError where there is no such set of a domain."""
+        self._request = request
+        self.work_name = content_hash([self.gate, request.model_dump()])
         self.parents, self.gates = [task_set], (*GATES, self.gate)
         self.stored: list[tuple[Domain, list[DomainTask]]] = [
             (domain, list(tasks))
@@ -41,7 +45,7 @@ class KeptSource(DomainParts):
 
     def asked(self) -> dict[str, Any]:
         """All that decided the verdicts."""
-        raise NotImplementedError
+        return self._request.model_dump()
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
         """A database each."""

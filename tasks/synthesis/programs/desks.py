@@ -23,10 +23,10 @@ from tutti.tasks.synthesis.programs.intents import (
     Caller,
     Composer,
     Intent,
-    WishSolver,
+    IntentSolver,
     is_plain,
     money,
-    solve_wishes,
+    solve_intents,
 )
 from tutti.tasks.synthesis.programs.people import Person, numbers, people
 from tutti.tasks.synthesis.programs.program import Knobs, Tables
@@ -183,7 +183,7 @@ class DeskProgram(DeclaredProgram):
     """Their table."""
     maker: type[RecordMaker]
     desk: type[Desk]
-    intents: Mapping[str, tuple[Template, WishSolver]]
+    intents: Mapping[str, tuple[Template, IntentSolver]]
     """The templates and how each is solved, by the names in `intents.yaml`."""
 
     @cached_property
@@ -228,4 +228,4 @@ class DeskProgram(DeclaredProgram):
         way = next(each for each in self.phrases.callers if each.slots.keys() <= task.slots.keys())
         person = use(way.tool, **{name: task.slots[name] for name in way.slots})
         solvers = {name: solver for name, (_, solver) in self.intents.items()}
-        return solve_wishes(task, person, solvers)
+        return solve_intents(task, person, solvers)

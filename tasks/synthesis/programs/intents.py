@@ -32,7 +32,7 @@ ABOUT = "On the {} matter: "
 ROUNDS = 6
 """How often each intent is grouped with others, where a task has several, per intent of a task."""
 
-WishSolver = Callable[[Mapping[str, Any], Slots], Oracle]
+IntentSolver = Callable[[Mapping[str, Any], Slots], Oracle]
 """Of the caller's record and the intent's slots."""
 
 
@@ -202,7 +202,9 @@ def _numbered(told: Sequence[str], start: str) -> str:
     return " ".join(start.format(number) + text for number, text in numbered if text)
 
 
-def solve_wishes(task: DomainTask, identify: Reading, solvers: Mapping[str, WishSolver]) -> Oracle:
+def solve_intents(
+    task: DomainTask, identify: Reading, solvers: Mapping[str, IntentSolver]
+) -> Oracle:
     """Find the caller, then solve each intent; says all their sentences. Raises LookupError."""
     caller = yield from identify
     said = []

@@ -7,7 +7,7 @@ from tutti.tasks.synthesis.programs.bank import solvers, templates
 from tutti.tasks.synthesis.programs.bank.records import BankMaker
 from tutti.tasks.synthesis.programs.desks import DeskProgram, Template
 from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB
-from tutti.tasks.synthesis.programs.intents import WishSolver
+from tutti.tasks.synthesis.programs.intents import IntentSolver
 from tutti.tasks.synthesis.programs.program import Knob
 
 
@@ -29,7 +29,7 @@ class Bank(DeskProgram):
     people = "clients"
     maker = BankMaker
     desk = templates.Bank
-    intents: Mapping[str, tuple[Template, WishSolver]] = {
+    intents: Mapping[str, tuple[Template, IntentSolver]] = {
         "transfer": (templates.transfer, solvers.transfer),
         "pay_new": (templates.pay_new, solvers.pay_new),
         "lost_card": (templates.lost_card, solvers.lost_card),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tutti.tasks.synthesis.programs.desks import DeskProgram, Template
 from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB
-from tutti.tasks.synthesis.programs.intents import WishSolver
+from tutti.tasks.synthesis.programs.intents import IntentSolver
 from tutti.tasks.synthesis.programs.program import Knob
 from tutti.tasks.synthesis.programs.retail import solvers, templates
 from tutti.tasks.synthesis.programs.retail.records import ShopMaker
@@ -29,7 +29,7 @@ class Retail(DeskProgram):
     people = "customers"
     maker = ShopMaker
     desk = templates.Shop
-    intents: Mapping[str, tuple[Template, WishSolver]] = {
+    intents: Mapping[str, tuple[Template, IntentSolver]] = {
         "cancel": (templates.cancel, solvers.cancel),
         "cancel_two": (templates.cancel_two, solvers.cancel_two),
         "return": (templates.return_some, solvers.return_some),

@@ -18,6 +18,7 @@ from pathlib import Path
 import uvloop
 
 from bench.report import Report
+from bench.scheduling import simulated
 from bench.scheduling.arms import DIRECT, Arm, arm_named, opened
 from bench.scheduling.client import STEP_COLUMNS, ArmEndpoint, Outcome, run_programs
 from bench.scheduling.engine import SETUPS, Engine, Setup, counted_between, with_pauses
@@ -39,7 +40,6 @@ from tutti import storage
 from tutti.storage import Catalog
 from tutti.tasks.serving.errors import ServingError
 from tutti.tasks.serving.simulation import SimulationError
-from tutti.tasks.serving.simulation import validate as simulated
 
 START_SPREAD_S = 0.5
 """Sessions begin within this time."""

@@ -1,6 +1,6 @@
 """An engine's size and speed: the constants that `calibrate` fits."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,3 @@ class EngineModel:
     def longest_call(self) -> int:
         """The most tokens of prompt and answer that fit."""
         return self.blocks * self.block_tokens
-
-    def slower(self, factor: float) -> "EngineModel":
-        """The same engine on a machine that takes `factor` times as long."""
-        return replace(
-            self,
-            iteration_s=self.iteration_s * factor,
-            prefill_token_s=self.prefill_token_s * factor,
-            decode_s=self.decode_s * factor,
-            context_token_s=self.context_token_s * factor,
-            request_s=self.request_s * factor,
-        )

@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 
+from bench.scheduling.simulated import Predictor, policy_of, recording_of, slower
 from tests.serving.simulation.driving import recorded
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.serving.simulation.presets import SMALL, SMALL_WORK
-from tutti.tasks.serving.simulation.validate import (
-    Predictor,
-    policy_of,
-    predicted_steps_per_min,
-    recording_of,
-)
 from tutti.tasks.serving.simulation.workload import constant
 
 COLUMNS = (
@@ -34,10 +29,10 @@ class Record:
     cut: bool = False
 
 
-def cell(arm: str, load: float, slower: float = 1.0, block: int = 0, hop_s: float = 0.0) -> Record:
-    """A cell on a machine that takes `slower` times as long."""
+def cell(arm: str, load: float, times: float = 1.0, block: int = 0, hop_s: float = 0.0) -> Record:
+    """A cell on a machine that takes `times` times as long."""
     sessions = round(16 * load)
-    engine = SMALL.slower(slower)
+    engine = slower(SMALL, times)
     work, policy = replace(WORK, programs=sessions), policy_of(arm) or arm
     run = recorded(work, sessions, engine, policy, hop_s=hop_s)
     steps: list[list[float]] = []
@@ -45,9 +40,9 @@ def cell(arm: str, load: float, slower: float = 1.0, block: int = 0, hop_s: floa
         context = 0
         for nth, call in enumerate(calls):
             after = calls[nth + 1].sent_s if nth + 1 < len(calls) else call.ended_s
-            times = [call.sent_s, call.sent_s, call.ended_s, after, 200, 1]
+            at = [call.sent_s, call.sent_s, call.ended_s, after, 200, 1]
             sizes = [call.prompt, call.cached, call.output, context]
-            steps.append([int(name[1:]), nth, *times, *sizes])
+            steps.append([int(name[1:]), nth, *at, *sizes])
             context = call.prompt + call.output
     spec = {"setup": "small", "shape": "append", "load": load, "block": block, "arm": arm}
     rate = run.measured().steps_per_min
@@ -56,24 +51,21 @@ def cell(arm: str, load: float, slower: float = 1.0, block: int = 0, hop_s: floa
 
 def test_arms_are_predicted_in_their_order() -> None:
     """Fitted to direct at once and three times what fits; the second block was twice as slow."""
-    cells = [cell("direct", 1.0), cell("direct", 3.0)]
-    cells += [cell("direct", 3.0, 2.0, 5)]
-    for arm in ("cap-8", "cap-16"):
-        cells += [cell(arm, 3.0), cell(arm, 3.0, 2.0, 5)]
-    found = predicted_steps_per_min(cells)
-    assert {each.arm for each in found.predictions} == {"cap-8", "cap-16"}
-    assert found.median_error < 0.1
-    assert (found.pairs, found.pairs_in_order) == (1, 1)
-    assert all(each.blocks == 2 and each.error < 0.15 for each in found.predictions)
+    cells = [cell("direct", 1.0), cell("direct", 3.0), cell("direct", 3.0, 2.0, 5)]
+    caps = [cell(arm, 3.0, *of) for arm in ("cap-8", "cap-16") for of in ((1.0, 0), (2.0, 5))]
+    predictor = Predictor(cells + caps)
+    rates = [(predictor(each.spec, each), each.measures["steps_per_min"]) for each in caps]
+    assert all(said is not None and abs(said / was - 1) < 0.15 for said, was in rates)
+    assert sorted(rates, key=lambda rate: rate[0] or 0.0) == sorted(rates, key=lambda r: r[1])
 
 
 def test_what_the_gateway_adds_is_fitted_to_the_arm_that_only_passes_through() -> None:
-    """Which is then told, not predicted."""
+    """The arm `passthrough` is then not predicted."""
     direct, through = cell("direct", 1.0), cell("passthrough", 1.0, hop_s=0.08)
     predictor = Predictor([direct, through])
     assert predictor.hop_s >= 0.04
     assert predictor(through.spec, through) is None
-    assert Predictor([direct]).predict(vars(through)) is not None
+    assert Predictor([direct])(through.spec, through) is not None
 
 
 def test_what_cannot_be_predicted_is_left_out() -> None:
@@ -85,8 +77,6 @@ def test_what_cannot_be_predicted_is_left_out() -> None:
     unknown = replace(fitted, spec=fitted.spec | {"arm": "cap-8", "setup": "mid"})
     for record in (fitted, other, cut, unknown):
         assert predictor(record.spec, record) is None
-    with pytest.raises(SimulationError, match="no cell of arm direct"):
-        predicted_steps_per_min([cut])
     with pytest.raises(SimulationError, match="no step was answered"):
         recording_of(replace(fitted, steps=[]))
 

@@ -1,17 +1,15 @@
-"""Validate the simulator: fit it to one arm of the scheduling bench and predict the other arms.
+"""Check the simulator: fit it to one arm of the scheduling bench and predict the other arms.
 
-In: the bench's cells (``cells.jsonl``), as `Record`s or as their JSON. Out: for every other arm the
-predicted and the measured steps per minute, and whether the arms are ranked correctly. Of a
-predicted cell only its inputs are used: sizes, pauses, sessions and their start times.
+In: the bench's cells (``cells.jsonl``), as `Record`s or as their JSON. Out: the predicted steps per
+minute of every other cell. Of a predicted cell only its inputs are used: sizes, pauses, sessions
+and their start times.
 """
 
 import math
 import re
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
-from itertools import combinations
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
 from tutti.tasks.serving.scheduling import POLICIES
@@ -27,43 +25,12 @@ HOP_ARM = "passthrough"
 HOPS_S = tuple(0.001 * step for step in (0, 1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 56, 80, 112))
 FITTED_BLOCKS = 2
 """Blocks of each fitted load that the constants are fitted to."""
-SAME = 0.03
-"""Measured rates that differ by less than this share are not ranked."""
 SLOWEST, HALVINGS = 4.0, 8
 """A block's speed factor is searched within this factor, to one hundredth of it."""
 OK = 200
 CAP = re.compile(r"cap-(\d+)")
 PEER = re.compile(r"ThunderAgent-([0-9.]+)s")
 Cell = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """An arm of a group: medians over its blocks."""
-
-    group: str
-    arm: str
-    blocks: int
-    measured: float
-    predicted: float
-    error: float
-    """Median over the blocks of |predicted / measured - 1|."""
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """Predictions of all arms of all groups."""
-
-    predictions: tuple[Prediction, ...]
-    pairs: int
-    """Pairs of arms of a group that differ by more than `SAME`."""
-    pairs_in_order: int
-    calibrations: Mapping[str, Calibration]
-
-    @property
-    def median_error(self) -> float:
-        """Median of the arms' errors."""
-        return statistics.median(each.error for each in self.predictions)
 
 
 def policy_of(arm: str) -> str | None:
@@ -138,8 +105,7 @@ def calibrations_of(records: Iterable[Any]) -> dict[str, Calibration]:
 
 
 class Predictor:
-    """Predicts steps per minute of the bench's cells by simulation: `bench.scheduling` calls it
-    with a cell's spec and record.
+    """Predicts steps per minute of the bench's cells by simulation, from a cell's spec and record.
 
     The speed of a shared machine varies from minute to minute. So the constants, fitted to few
     cells, are scaled in each block by one factor such that the fitted arm's rate is matched. The
@@ -163,10 +129,7 @@ class Predictor:
     def __call__(self, spec: Any, record: Any) -> float | None:
         """The predicted rate; None for a cell of a fitted arm, an incomplete cell, an arm that
         cannot be simulated, or a set-up without a fitted cell."""
-        return self.predict(_plain(record))
-
-    def predict(self, cell: Cell) -> float | None:
-        """Same as calling the object."""
+        cell = _plain(record)
         arm = cell["spec"]["arm"]
         if arm in self.told or cell["cut"] or policy_of(arm) is None:
             return None
@@ -200,6 +163,18 @@ class Predictor:
         return self._engines[place]
 
 
+def slower(engine: EngineModel, factor: float) -> EngineModel:
+    """The same engine on a machine that takes `factor` times as long."""
+    return replace(
+        engine,
+        iteration_s=engine.iteration_s * factor,
+        prefill_token_s=engine.prefill_token_s * factor,
+        decode_s=engine.decode_s * factor,
+        context_token_s=engine.context_token_s * factor,
+        request_s=engine.request_s * factor,
+    )
+
+
 def at_speed_of(record: Any, engine: EngineModel) -> EngineModel:
     """The engine model scaled so that the cell's simulated rate matches the measured one."""
     cell = _plain(record)
@@ -207,48 +182,9 @@ def at_speed_of(record: Any, engine: EngineModel) -> EngineModel:
     low, high = -math.log(SLOWEST), math.log(SLOWEST)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        said = simulate_recording(recording, engine.slower(math.exp(middle))).steps_per_min
+        said = simulate_recording(recording, slower(engine, math.exp(middle))).steps_per_min
         low, high = (middle, high) if said > measured else (low, middle)
-    return engine.slower(math.exp((low + high) / 2))
-
-
-def predicted_steps_per_min(records: Iterable[Any]) -> Validation:
-    """Fit, predict every other cell, and compare. Raises SimulationError if no cell can be
-    fitted."""
-    cells = [_plain(record) for record in records]
-    predictor = Predictor(cells)
-    if not predictor.calibrations:
-        raise SimulationError(
-            f"no cell of arm {FITTED_ARM}, shape {FITTED_SHAPE}, load {FITTED_LOADS} to fit to"
-        )
-    rates: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for cell in cells:
-        said, measured = predictor.predict(cell), _rate(cell)
-        if said is not None and measured > 0:
-            rates[_group(cell), cell["spec"]["arm"]].append((measured, said))
-    predictions = tuple(
-        Prediction(
-            group,
-            arm,
-            len(found),
-            statistics.median(was for was, _ in found),
-            statistics.median(said for _, said in found),
-            statistics.median(abs(said / was - 1) for was, said in found),
-        )
-        for (group, arm), found in rates.items()
-    )
-    pairs, right = _order(predictions)
-    return Validation(predictions, pairs, right, predictor.calibrations)
-
-
-def _order(predictions: Sequence[Prediction]) -> tuple[int, int]:
-    pairs = [
-        (one, other)
-        for one, other in combinations(predictions, 2)
-        if one.group == other.group and abs(one.measured / other.measured - 1) > SAME
-    ]
-    right = [(a.measured > b.measured) == (a.predicted > b.predicted) for a, b in pairs]
-    return len(pairs), sum(right)
+    return slower(engine, math.exp((low + high) / 2))
 
 
 def _rate(cell: Cell) -> float:

@@ -87,12 +87,17 @@ def _flags_of(group: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     kind, none = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     flags = []
-    for each in fields(group):
+    for each in _flagged(group):
         default = none if each.default is MISSING else None if each.default == () else each.default
         info = each.metadata.get("option")
         annotation = hints[each.name] if info is None else _described(each, info)
         flags.append(inspect.Parameter(each.name, kind, default=default, annotation=annotation))
     return flags
+
+
+def _flagged(group: Any) -> "list[Field[Any]]":
+    """The fields of a dataclass that are flags."""
+    return [each for each in fields(group) if not each.metadata.get("internal")]
 
 
 def _described(field: "Field[Any]", info: OptionInfo) -> Any:
@@ -106,6 +111,6 @@ def _described(field: "Field[Any]", info: OptionInfo) -> Any:
 
 def _filled(group: Any, given: dict[str, Any]) -> Any:
     """The dataclass from the values of its flags, which are taken out of `given`."""
-    values = {each.name: given.pop(each.name) for each in fields(group)}
-    repeated = {each.name for each in fields(group) if each.default == ()}
+    values = {each.name: given.pop(each.name) for each in _flagged(group)}
+    repeated = {each.name for each in _flagged(group) if each.default == ()}
     return group(**values | {name: tuple(values[name] or ()) for name in repeated})

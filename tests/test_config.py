@@ -18,8 +18,7 @@ from tutti.tasks.config import MAX_NODES, Document, read_document
 from tutti.tasks.retrieval.pools import read_pools
 from tutti.tasks.serving import RegistryError, read_registry
 from tutti.tasks.serving.simulation.calibrate import read_calibration
-from tutti.tasks.serving.simulation.errors import CalibrationError, SimulationError
-from tutti.tasks.serving.simulation.policies import parse_policy
+from tutti.tasks.serving.simulation.workload import CalibrationError, SimulationError, parse_policy
 from tutti.tasks.sweeps.spec.load import read_trace
 from tutti.tasks.sweeps.spec.suite import SuiteError, read_suite
 

@@ -28,7 +28,7 @@ from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.scoring.score import ScorerFailed
 from tutti.tasks.serving import PriceError, RegistryError, ServingError, WeightsError
 from tutti.tasks.serving.errors import EngineLost
-from tutti.tasks.serving.gateway.admin.access import AccessError
+from tutti.tasks.serving.gateway.calls.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.errors import GateError

@@ -18,9 +18,9 @@ from tutti.tasks.agents import CommandTrajectory
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt
 from tutti.tasks.exchange.rows import _derived
 from tutti.tasks.reporting.efficiency import _sums
-from tutti.tasks.serving.gateway.admin.access import UsdBudget
+from tutti.tasks.serving.gateway.calls.access import UsdBudget
+from tutti.tasks.serving.gateway.calls.record import CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest
-from tutti.tasks.serving.gateway.recording.record import CallRecord
 from tutti.tasks.serving.registry import Prices
 from tutti.tasks.serving.scheduling import Program
 from tutti.tasks.sweeps.judge.compare import SampledTasks

@@ -27,9 +27,9 @@ import uvloop
 from bench.gateway import wire
 from bench.gateway.process import free_port
 from tutti.storage import Home, open_catalog
-from tutti.tasks.serving.gateway import EndpointConfig, Gateway, Settings
+from tutti.tasks.serving.gateway import EndpointConfig, Gateway, GatewaySettings
 from tutti.tasks.serving.gateway.command import SWITCH_S
-from tutti.tasks.serving.gateway.endpoint import ServedEntry
+from tutti.tasks.serving.gateway.endpoints.endpoint import ServedEntry
 
 MIB = 2**20
 SETTLE_S = 2.0  # until the call is recorded
@@ -150,7 +150,7 @@ async def measure(shape: str, runs: int) -> tuple[list[float], list[float]]:
     peer.stdout.readline()
     own, felt = list[float](), list[float]()
     with tempfile.TemporaryDirectory() as home, open_catalog(Home(Path(home))) as catalog:
-        gateway = Gateway(catalog, Settings(policy="passthrough", record_tokens=False))
+        gateway = Gateway(catalog, GatewaySettings(policy="passthrough", record_tokens=False))
         entries = {"name": ServedEntry(served_name="mock")}
         url = f"http://127.0.0.1:{engine_port}"
         config = EndpointConfig(url=url, models=("mock", "name"), entries=entries)

@@ -32,7 +32,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.agents.prompts import opening
 from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.external_endpoint import ExternalEndpoint
+from tutti.tasks.serving.engine import ExternalEndpoint
 from tutti.tasks.serving.process import Child, answers, claim_port
 from tutti.tasks.serving.registry import Model
 from tutti.tasks.serving.services import open_gateway

@@ -13,10 +13,10 @@ from pathlib import Path
 from bench.scheduling.work import Sizes
 from tutti.storage import Catalog
 from tutti.tasks.project import PROJECT
+from tutti.tasks.serving.control import reset_prefix_cache
 from tutti.tasks.serving.engine import models_python
 from tutti.tasks.serving.engines import BLOCK_TOKENS
-from tutti.tasks.serving.engines.vllm_flags import EVERYWHERE, EXECUTOR, MODULE, ON_CPU
-from tutti.tasks.serving.prefix_cache import reset_prefix_cache
+from tutti.tasks.serving.engines.flags import EVERYWHERE, EXECUTOR, ON_CPU, VLLM_MODULE
 from tutti.tasks.serving.process import Child, answers, claim_port
 
 SERVED_NAME = "bench"
@@ -182,7 +182,7 @@ class Engine:
         }
         flags = ["enforce-eager", "enable-prefix-caching", "enable-prompt-tokens-details"]
         flags += ["disable-uvicorn-access-log"]
-        command = [str(models_python()), "-m", MODULE]
+        command = [str(models_python()), "-m", VLLM_MODULE]
         for name, value in options.items():
             command += [f"--{name}", str(value)]
         return command + [f"--{flag}" for flag in flags]

@@ -17,7 +17,7 @@ from random import Random
 from bench.scheduling.arms import Arm, arms_named
 from bench.scheduling.engine import Setup
 from bench.scheduling.work import VERSION
-from tutti.tasks.serving.engines.vllm_flags import EXECUTOR
+from tutti.tasks.serving.engines.flags import EXECUTOR
 
 SWEEP_BLOCKS = 3
 """Blocks in which every cap runs; afterwards only the `CAPS_KEPT` best ones do."""

@@ -14,11 +14,10 @@ from typing import Any
 
 from tutti.tasks.serving.scheduling import POLICIES
 from tutti.tasks.serving.simulation.calibrate import Calibration, calibrate, simulate_recording
-from tutti.tasks.serving.simulation.engine_model import EngineModel
-from tutti.tasks.serving.simulation.errors import SimulationError
-from tutti.tasks.serving.simulation.presets import PRESETS
+from tutti.tasks.serving.simulation.engine import EngineModel
+from tutti.tasks.serving.simulation.plan import PRESETS
 from tutti.tasks.serving.simulation.recording import RecordedCall, Recording
-from tutti.tasks.serving.simulation.settings import HOP_S
+from tutti.tasks.serving.simulation.workload import HOP_S, SimulationError
 
 FITTED_ARM, FITTED_SHAPE, FITTED_LOADS = "direct", "append", (0.5, 1.0, 3.0)
 HOP_ARM = "passthrough"

@@ -28,9 +28,9 @@ from bench.report import Report, Target
 from bench.store.data import CELL, RandomText
 from tutti import storage
 from tutti.storage import catalog as cat
+from tutti.tasks.serving.gateway.calls.record import CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest
-from tutti.tasks.serving.gateway.recording.record import CallRecord
-from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
+from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
 from tutti.tasks.serving.registry import Prices
 
 CALLS_PER_S = 5_000

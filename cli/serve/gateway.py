@@ -21,7 +21,7 @@ from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.verbs import verb
 from tutti.tasks import serving
 from tutti.tasks.serving import gateway as gateways
-from tutti.tasks.serving.gateway import GatewayOptions
+from tutti.tasks.serving.gateway import GatewaySettings
 
 GUIDE = """\
 gateway on {url}: policy {policy}; {engines}
@@ -48,13 +48,11 @@ ModelNames = Annotated[
 class GatewaySetup:
     """What is to be served, checked as far as it can be before anything starts."""
 
-    settings: "gateways.Settings"
+    settings: GatewaySettings
     access: "gateways.Access"
     endpoints: list["gateways.EndpointConfig"]
     engines: list[tuple["serving.Engine", "gateways.EndpointConfig"]]
     """To be started, with their endpoints."""
-    host: str
-    port: int
     journal: Path | None
 
     @property
@@ -65,7 +63,7 @@ class GatewaySetup:
 
 @verb
 def gateway(
-    options: GatewayOptions,
+    settings: GatewaySettings,
     models: ModelsFile,
     model: ModelNames = None,
     as_json: AsJson = False,
@@ -75,11 +73,10 @@ def gateway(
     Tokens, where it should ask for some: TUTTI_GATEWAY_TOKENS (docs/gateway.md).
     """
     with gateways.without_pandas():
-        chosen = _chosen(options.engine, model or [], models)
-        settings = _settings(options, chosen.record_tokens)
-        access = _access(options, chosen.endpoints)
+        chosen = _chosen(settings.engine, model or [], models)
+        access = _access(settings, chosen.endpoints)
         with storage.open_catalog() as catalog:
-            setup = _set_up(chosen, settings, access, options, catalog)
+            setup = _set_up(chosen, settings, access, catalog)
             _run(setup, catalog, as_json)
 
 
@@ -129,21 +126,14 @@ def _endpoint(
     return config.model_copy(update={"pool": name})
 
 
-def _settings(options: GatewayOptions, record_tokens: bool) -> "gateways.Settings":
-    """Raises UsageError, PriceError."""
-    try:
-        return gateways.settings_of(options, record_tokens)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
 def _access(
-    options: GatewayOptions, endpoints: Sequence["gateways.EndpointConfig"]
+    settings: GatewaySettings, endpoints: Sequence["gateways.EndpointConfig"]
 ) -> "gateways.Access":
-    """Tokens and keys from the environment. Raises UsageError."""
+    """Check the settings; tokens and keys from the environment. Raises UsageError, PriceError."""
     try:
-        access = gateways.access_of(options)
-        access.check_host(options.host)
+        gateways.check_settings(settings)
+        access = gateways.access_of(settings)
+        access.check_host(settings.host)
         for endpoint in endpoints:
             endpoint.key()
     except ValueError as error:
@@ -153,24 +143,25 @@ def _access(
 
 def _set_up(
     chosen: ChosenModels,
-    settings: "gateways.Settings",
+    settings: GatewaySettings,
     access: "gateways.Access",
-    options: GatewayOptions,
     catalog: "storage.Catalog",
 ) -> GatewaySetup:
     """Find every error that can be found before an engine's start takes minutes.
 
     Raises UsageError, PortTaken, RegistryError.
     """
-    port = serving.claim_port(options.port or None, "`--port 0` takes a free one")
-    settings = replace(settings, name=options.name or f"gateway-{port}")
+    port = serving.claim_port(settings.port or None, "`--port 0` takes a free one")
+    tokens = settings.record_tokens or chosen.record_tokens
+    name = settings.name or f"gateway-{port}"
+    settings = replace(settings, port=port, name=name, record_tokens=tokens)
     engines = []
     for name, model in chosen.checkpoints.items():
         engine = serving.Engine(name, model, catalog)
         endpoint = _endpoint(name, model, engine.address.url, engine.engine_id)
         engines.append((engine, endpoint))
-    journal = None if options.no_journal else gateways.journal_path(catalog.home, port)
-    setup = GatewaySetup(settings, access, chosen.endpoints, engines, options.host, port, journal)
+    journal = None if settings.no_journal else gateways.journal_path(catalog.home, port)
+    setup = GatewaySetup(settings, access, chosen.endpoints, engines, journal)
     names = [endpoint.name for endpoint in setup.all_endpoints]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -197,21 +188,18 @@ async def _serve(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool)
     try:
         await gateways.serve(
             gateway,
-            setup.host,
-            setup.port,
             setup.all_endpoints,
             lambda port, token: typer.echo(_described(setup, port, token, as_json)),
             _watch(engines, gateway) if engines else None,
         )
     except OSError as error:
-        raise serving.GatewayFailed(
-            f"cannot listen on {setup.host}:{setup.port}: {error}"
-        ) from error
+        where = f"{setup.settings.host}:{setup.settings.port}"
+        raise serving.GatewayFailed(f"cannot listen on {where}: {error}") from error
 
 
 def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool) -> str:
     """Where it is and how it is used."""
-    url = f"http://{setup.host}:{port}"
+    url = f"http://{setup.settings.host}:{port}"
     names = [name for endpoint in setup.all_endpoints for name in endpoint.models]
     if as_json:
         shown = {"url": url, "base_url": f"{url}/p/PROGRAM/v1", "ui": f"{url}/ui"}

@@ -18,7 +18,7 @@ from tutti.cli.failures import ExitCode, message_of
 from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.verbs import verb
 from tutti.tasks import progress, serving
-from tutti.tasks.serving import gateway, probing, wire
+from tutti.tasks.serving import gateway, wire
 from tutti.tasks.sweeps import run
 
 
@@ -134,6 +134,8 @@ def _engine_found(name: str, model: "serving.Model") -> str:
 
 async def _called(entry: Entry, model: "serving.Model") -> Entry:
     """The entry with what small calls through a gateway show; one that failed is not called."""
+    from tutti.tasks.serving import probing
+
     if not entry.ok:
         return entry
     try:

@@ -1,10 +1,30 @@
-"""Requests to the control routes of a vLLM that runs with ``VLLM_SERVER_DEV_MODE``, on loopback."""
+"""Requests to the control routes of a running engine on loopback: sleep, weights, caches.
+
+In: a vLLM that runs with ``VLLM_SERVER_DEV_MODE`` (to empty the prefix cache also an SGLang, or a
+llama.cpp with a path for slots). Calls that run or arrive meanwhile are kept: they wait, go on with
+the new weights, and recompute what they had in the cache.
+
+Sleep: an engine on a GPU frees memory only with ``--enable-sleep-mode``, and does not say that it
+does not. vLLM's CPU build answers as if it slept and frees nothing.
+
+Weights: vLLM's prefix cache is keyed by an adapter's name and path, so that new weights under a
+known name would answer from keys of the old ones. On the CPU the adapter in the last slot also
+answers calls of the base that are in one batch with it, so there is one slot more than adapters.
+"""
 
 import json
-from typing import Any
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
 
 import aiohttp
 
+from tutti.tasks.serving.engines.settings import ServerKind
 from tutti.tasks.serving.errors import EngineFailed
 
 
@@ -48,3 +68,172 @@ async def empty_prefix_cache(session: aiohttp.ClientSession, engine_url: str) ->
     emptied = await ask_json(session, reset)
     if emptied.get("success") is False:  # it answers 200 whether or not it could
         raise EngineFailed(f"{engine_url}: the prefix cache was not emptied: {emptied}")
+
+
+SWAP_TIMEOUT_S = 120.0
+LOAD_TIMEOUT_S = 60.0
+ADAPTER_RANK = 16
+"""Most rank of an adapter."""
+MOST_ADAPTERS = 1
+"""Adapters beside the base in one engine."""
+
+
+async def swap_weights(engine_url: str, folder: Path) -> None:
+    """Load the weights of `folder` into the engine. Raises EngineFailed with its answer; the engine
+    goes on, then with the old weights or, where the reload itself failed, with neither."""
+    async with control_session(SWAP_TIMEOUT_S) as session:
+        async with _cache_emptied(session, engine_url):
+            reload = {"method": "reload_weights", "kwargs": {"weights_path": str(folder.resolve())}}
+            await ask(session, f"{engine_url}/collective_rpc", reload)
+
+
+async def load_adapter(engine_url: str, name: str, folder: Path) -> None:
+    """Serve the adapter in `folder` as model `name`, in place of any other adapter.
+
+    Running calls of the same name go on with the new weights. Raises EngineFailed with the engine's
+    answer.
+    """
+    async with control_session(LOAD_TIMEOUT_S) as session:
+        for other in await _loaded(session, engine_url):
+            if other != name:
+                await ask(session, f"{engine_url}/v1/unload_lora_adapter", {"lora_name": other})
+        body = {"lora_name": name, "lora_path": str(folder.resolve()), "load_inplace": True}
+        async with _cache_emptied(session, engine_url):
+            await ask(session, f"{engine_url}/v1/load_lora_adapter", body)
+
+
+async def _loaded(session: aiohttp.ClientSession, engine_url: str) -> list[str]:
+    """Names of the adapters that are loaded: models with a parent."""
+    listed = await ask_json(session, f"{engine_url}/v1/models", method="GET")
+    try:
+        return [model["id"] for model in listed["data"] if model.get("parent") is not None]
+    except KeyError as error:
+        raise EngineFailed(f"{engine_url}/v1/models: KeyError: {error}") from error
+
+
+@asynccontextmanager
+async def _cache_emptied(session: aiohttp.ClientSession, engine_url: str) -> AsyncIterator[None]:
+    """Pause the engine with its calls kept, and empty its prefix cache before it goes on.
+
+    Raises EngineFailed with its answer, also where the cache was not emptied.
+    """
+    await ask(session, f"{engine_url}/pause?mode=keep")
+    try:
+        yield
+        await empty_prefix_cache(session, engine_url)
+    finally:
+        await ask(session, f"{engine_url}/resume")
+
+
+PHASE_TIMEOUT_S = 300.0
+"""Of each request: 140 GB of weights take half a minute over PCIe."""
+ANSWER_TIMEOUT_S = 10.0
+"""Of the question whether it sleeps: an engine that takes longer hangs."""
+
+
+@asynccontextmanager
+async def asleep(engine_url: str, level: Literal[1, 2] = 1) -> AsyncIterator[None]:
+    """Let the engine sleep during the block, and wake it with an empty prefix cache.
+
+    After level 2 it has no weights: give it some with `swap_weights` before it is called. Raises
+    EngineFailed where it does not sleep, or does not wake. Where the block fails too, its own error
+    is raised, with a note.
+    """
+    async with control_session(PHASE_TIMEOUT_S) as session:
+        if await _sleeps(session, engine_url):
+            raise EngineFailed(f"{engine_url}: sleeps already: another run has its card")
+        try:
+            await _fall_asleep(session, engine_url, level)
+            yield
+        except BaseException as error:
+            try:
+                await _wake(session, engine_url)
+            except EngineFailed as broken:
+                error.add_note(f"Nor was the engine woken: {broken}")
+            raise
+        await _wake(session, engine_url)
+
+
+async def is_asleep(engine_url: str) -> bool:
+    """Whether the engine sleeps, or is paused. Raises EngineFailed where it does not say."""
+    async with control_session(ANSWER_TIMEOUT_S) as session:
+        return await _sleeps(session, engine_url)
+
+
+async def fall_asleep(engine_url: str) -> None:
+    """Put an engine to sleep, its weights in the host's memory, until `wake`. Raises EngineFailed
+    where it does not sleep; it is awake then."""
+    async with control_session(PHASE_TIMEOUT_S) as session:
+        try:
+            await _fall_asleep(session, engine_url, 1)
+        except EngineFailed:
+            await _wake(session, engine_url)
+            raise
+
+
+async def wake(engine_url: str) -> bool:
+    """Wake an engine that sleeps; returns whether it did. Raises EngineFailed where it sleeps on,
+    or does not say."""
+    if not await is_asleep(engine_url):
+        return False
+    async with control_session(PHASE_TIMEOUT_S) as session:
+        await _wake(session, engine_url)
+    return True
+
+
+async def _fall_asleep(session: aiohttp.ClientSession, engine_url: str, level: int) -> None:
+    # kept: by default running calls are aborted, with HTTP 200 and a part of their text
+    await ask(session, f"{engine_url}/sleep?level={level}&mode=keep")
+    if not await _sleeps(session, engine_url):
+        raise EngineFailed(f"{engine_url}: was told to sleep and does not (is_sleeping)")
+
+
+async def _wake(session: aiohttp.ClientSession, engine_url: str) -> None:
+    answer = await ask_json(session, f"{engine_url}/wake_up")
+    if answer.get("status") != "awake" or await _sleeps(session, engine_url):
+        raise EngineFailed(f"{engine_url}: was told to wake and sleeps on: {answer}")
+    await empty_prefix_cache(session, engine_url)
+
+
+async def _sleeps(session: aiohttp.ClientSession, engine_url: str) -> bool:
+    answer = await ask_json(session, f"{engine_url}/is_sleeping", method="GET")
+    return bool(answer.get("is_sleeping"))
+
+
+IDLE_TIMEOUT_S, ASK_TIMEOUT_S, POLL_S = 60.0, 20.0, 0.1
+RUNNING = {
+    "vllm": r"vllm:num_requests_(?:running|waiting)",
+    "sglang": r"sglang:num_(?:running_reqs|queue_reqs)",
+    "llama.cpp": r"llamacpp:requests_(?:processing|deferred)",
+}
+BUSY = {
+    server: re.compile(rf"^{names}(?:\{{[^}}]*\}})? ([0-9.eE+-]+)$", re.MULTILINE)
+    for server, names in RUNNING.items()
+}
+
+
+def reset_prefix_cache(url: str, server: ServerKind = "vllm") -> None:
+    """Wait until the engine at `url` (without /v1) is idle, then empty its cache.
+
+    Raises EngineFailed if it does not answer, or is busy for more than a minute.
+    """
+    deadline = time.monotonic() + IDLE_TIMEOUT_S
+    while any(float(count) for count in BUSY[server].findall(_ask(f"{url}/metrics", "GET"))):
+        if time.monotonic() > deadline:
+            raise EngineFailed(f"{url} is still busy after {IDLE_TIMEOUT_S:.0f} s")
+        time.sleep(POLL_S)
+    if server == "llama.cpp":
+        for slot in json.loads(_ask(f"{url}/slots", "GET")):
+            _ask(f"{url}/slots/{slot['id']}?action=erase", "POST")
+    else:
+        _ask(f"{url}/{'flush_cache' if server == 'sglang' else 'reset_prefix_cache'}", "POST")
+
+
+def _ask(url: str, method: str) -> str:
+    request = urllib.request.Request(url, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S) as answer:
+            text: str = answer.read().decode()
+            return text
+    except (urllib.error.URLError, OSError) as error:
+        raise EngineFailed(f"{method} {url}: {error}") from error

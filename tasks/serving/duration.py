@@ -1,14 +1,18 @@
-"""How long to serve models: for a number of minutes, until a signal, or until an engine dies."""
+"""How long to serve models: for a number of minutes, until a signal, or until an engine dies.
+
+With kept engines the minutes count from their last use, by calls or by another run; those whose
+entries say ``sleep: true`` sleep while they are not used.
+"""
 
 import asyncio
 import contextlib
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from tutti.tasks.serving.engine import Engine
-from tutti.tasks.serving.external_endpoint import ExternalEndpoint
+from tutti.storage import Catalog
+from tutti.tasks.serving.engine import Engine, ExternalEndpoint
+from tutti.tasks.serving.engines import IdleSleep, is_used
+from tutti.tasks.serving.services import GatewayClient
 
 SHOW_S = 1.0
 
@@ -56,18 +60,35 @@ async def _wait(
             await asyncio.wait_for(stopped.wait(), min(SHOW_S, left_s) if minutes else SHOW_S)
 
 
-@contextlib.contextmanager
-def stop_on_signals(listen: bool = True) -> Iterator[asyncio.Event]:
-    """An event that SIGINT and SIGTERM set during the block; without `listen`, or outside the main
-    thread, nothing sets it."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    in_main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGINT, signal.SIGTERM) if listen and in_main else ()
-    for number in numbers:
-        loop.add_signal_handler(number, stopped.set)
-    try:
-        yield stopped
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
+class EngineUse:
+    """The use of a keeper's engines."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        gateway: GatewayClient,
+        engines: Sequence[Engine | ExternalEndpoint],
+    ) -> None:
+        self._catalog, self._gateway = catalog, gateway
+        started = [each for each in engines if isinstance(each, Engine)]
+        self._urls = [each.address.url for each in started]
+        # vLLM alone has the calls for it
+        can_sleep = [each for each in started if each.settings.sleep]
+        self._sleep = IdleSleep(
+            [each.address.url for each in can_sleep if each.settings.server == "vllm"]
+        )
+        self._calls = -1
+
+    def is_busy(self) -> bool:
+        """Whether a run uses one now, or a call ran since the last question; by that they sleep and
+        wake. Not for use in an event loop. Raises GatewayFailed, StoreError, EngineFailed."""
+        busy = self._is_busy()
+        self._sleep.follow(busy)
+        return busy
+
+    def _is_busy(self) -> bool:
+        state = self._gateway.health()
+        calls, self._calls = self._calls, state["recorded"] + state["unrecorded"]
+        if state["held"] or state["running"] or calls != self._calls:
+            return True
+        return any(is_used(self._catalog, url) for url in self._urls)

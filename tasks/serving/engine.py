@@ -1,10 +1,13 @@
 """Start a server for a registry entry, wait until it answers, and guarantee that it is stopped.
 
 The engine runs in the models environment (TUTTI_MODELS_PYTHON, else ``.venv-models``); the
-platform talks to it over HTTP only.
+platform talks to it over HTTP only. `ExternalEndpoint` has the same interface for an endpoint that
+tutti does not start.
 """
 
 import asyncio
+import logging
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
@@ -15,6 +18,7 @@ from typing import Any
 from tutti.storage import Catalog, artifact_id
 from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus, read_inventory
 from tutti.tasks.project import IS_SOURCE, models_python_path
+from tutti.tasks.serving.control import reset_prefix_cache
 from tutti.tasks.serving.engines import (
     Build,
     CacheRecord,
@@ -48,8 +52,7 @@ from tutti.tasks.serving.errors import (
     PortTaken,
     ServingError,
 )
-from tutti.tasks.serving.prefix_cache import reset_prefix_cache
-from tutti.tasks.serving.process import Child, answers, claim_port, stranger_at
+from tutti.tasks.serving.process import Child, answers, claim_port, is_missing, stranger_at
 from tutti.tasks.serving.registry import Model, checkpoint_id, weights_folder
 from tutti.tasks.serving.weights import read_weights
 
@@ -386,3 +389,78 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+log = logging.getLogger(__name__)
+
+
+class ExternalEndpoint:
+    """An endpoint of `models.yaml` that others run: tutti does not start or stop it."""
+
+    def __init__(self, name: str, model: Model, catalog: Catalog) -> None:
+        if model.endpoint is None:
+            raise EngineFailed(f"model {name!r} has no endpoint")
+        self.name, self.model = name, model
+        self.entries = {name: model}
+        """Entries of the registry that it serves; those besides its own ask it otherwise."""
+        # Its identity is its address and name: its weights cannot be read.
+        self.engine_id = checkpoint_id(model)
+        detail = {"endpoint": model.endpoint, "served_name": self.served_name}
+        catalog.enter_artifact(self.engine_id, detail, [])
+
+    @property
+    def served_name(self) -> str:
+        """The model's name at the endpoint."""
+        return self.model.served_name or self.name
+
+    @property
+    def address(self) -> EngineAddress:
+        """The endpoint's address."""
+        assert self.model.endpoint is not None, "checked when it was made"
+        return EngineAddress(self.engine_id, self.model.endpoint, self.served_name)
+
+    def start(self) -> EngineAddress:
+        """Check that its key is set, and that /health answers if it is an engine with /metrics.
+
+        Without /metrics the gateway schedules its calls by their count, which is warned of.
+
+        Raises EngineFailed.
+        """
+        model, entry = self.model, f"models.{self.name}"
+        if model.api_key_env is not None and not os.environ.get(model.api_key_env, "").strip():
+            raise EngineFailed(f"{entry}.api_key_env: {model.api_key_env} is not set")
+        url = (model.endpoint or "").rstrip("/").removesuffix(model.api_path)
+        if model.metrics and is_missing(f"{url}/metrics"):
+            log.warning(
+                "%s.metrics: %s/metrics answers HTTP 404: calls are scheduled by count, and its "
+                "cache and load are not measured; `metrics: false` says so, `max_calls` sets how "
+                "many at a time",
+                entry,
+                url,
+            )
+        elif model.metrics and not answers(f"{url}/health"):
+            raise EngineFailed(f"{entry}.endpoint: {url}/health does not answer")
+        return self.address
+
+    def stop(self) -> None:
+        """Do nothing: tutti did not start it."""
+
+    def reset(self) -> None:
+        """Do nothing: its cache cannot be reset, so a cell may find prefixes of the previous
+        cell."""
+
+    async def watch(self) -> None:
+        """Wait forever: the gateway checks whether it answers."""
+        await asyncio.Event().wait()
+
+
+def engine_of(
+    name: str, model: Model, catalog: Catalog, trained_by: str | None = None
+) -> Engine | ExternalEndpoint:
+    """The server of a registry's model; `trained_by` is as `Engine` has it. Raises RegistryError,
+    EngineFailed."""
+    return (
+        Engine(name, model, catalog, trained_by=trained_by)
+        if model.endpoint is None
+        else ExternalEndpoint(name, model, catalog)
+    )

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from tutti.storage import Catalog, StoreFull
 from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus
 from tutti.tasks.project import IMPORTS
-from tutti.tasks.serving.engine import Engine
+from tutti.tasks.serving.engine import Engine, ExternalEndpoint
 from tutti.tasks.serving.errors import GatewayFailed, ServingError
-from tutti.tasks.serving.external_endpoint import ExternalEndpoint
 from tutti.tasks.serving.process import Child, answers, claim_port
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+    from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 
 START_TIMEOUT_S = 180.0
 ORDER_TIMEOUT_S = 60.0
@@ -95,7 +94,7 @@ def open_gateway(
     The others are not sampled: a cell's engine metrics are those of the measured model.
     """
     # imported here because they import this package
-    from tutti.tasks.serving.gateway.admin.access import ADMIN_VARIABLE, TOKENS_VARIABLE
+    from tutti.tasks.serving.gateway.calls.access import ADMIN_VARIABLE, TOKENS_VARIABLE
 
     port, model = claim_port(port), engine.model
     endpoint = _endpoint_of(engine)
@@ -130,7 +129,7 @@ def open_gateway(
 def _endpoint_of(engine: Engine | ExternalEndpoint) -> "EndpointConfig":
     """The engine as the gateway takes it, with every entry that it serves. Raises
     ValidationError."""
-    from tutti.tasks.serving.gateway.endpoint import EndpointConfig, ServedEntry
+    from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig, ServedEntry
 
     at = engine.address
     config = EndpointConfig.of_model(

@@ -15,10 +15,10 @@ from tests.conftest import NewCatalog
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.tasks.serving.gateway import app as gateway_app
-from tutti.tasks.serving.gateway.admin.access import Access
 from tutti.tasks.serving.gateway.app import Gateway
-from tutti.tasks.serving.gateway.endpoint import EndpointConfig
-from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.gateway.calls.access import Access
+from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.registry import Prices
 
 ADMIN = "the-admins-token"
@@ -80,7 +80,7 @@ async def released(gateway: Gateway) -> None:
 @asynccontextmanager
 async def running(
     catalog: storage.Catalog,
-    settings: Settings,
+    settings: GatewaySettings,
     endpoints: list[EndpointConfig],
     access: Access | None = None,
     journal: Path | None = None,
@@ -179,7 +179,7 @@ async def make_bench(catalog: storage.Catalog) -> AsyncIterator[MakeBench]:
             await stack.enter_async_context(engine.server)
             url = str(engine.server.make_url("")).rstrip("/")
             endpoint = EndpointConfig(url=url, id="engine:1", prices=PRICES)
-            chosen = replace(Settings(policy="passthrough"), **settings)
+            chosen = replace(GatewaySettings(policy="passthrough"), **settings)
             gateway, client = await stack.enter_async_context(
                 running(catalog, chosen, [endpoint], access)
             )

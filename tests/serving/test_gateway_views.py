@@ -7,30 +7,40 @@ from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import yaml
 from aiohttp.test_utils import TestServer
 
 from tests.serving.conftest import ADMIN, BOSS, until
 from tests.serving.engine_double import EngineDouble
 from tests.serving.metering.test_gpu import FakeNvml
 from tutti import storage
-from tutti.tasks.serving.gateway.admin import views
-from tutti.tasks.serving.gateway.admin.access import Access
+from tutti.tasks.serving.gateway import views
 from tutti.tasks.serving.gateway.app import Gateway
-from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig
-from tutti.tasks.serving.gateway.settings import Settings
-from tutti.tasks.serving.metering import GpuSampler, PriceBook
+from tutti.tasks.serving.gateway.calls.access import Access
+from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, EndpointConfig
+from tutti.tasks.serving.gateway.settings import GatewaySettings
+from tutti.tasks.serving.metering import GpuSampler
 from tutti.tasks.serving.registry import Prices
 
 NASTY = 'gpu "0"\\n\nrack'
 CONFIG = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1.0\n'
 PRICE = {"prompt": 1.0, "completion": 2.0, "source": "me", "from": date(2026, 1, 1)}
-BOOK = PriceBook.model_validate(
-    {"as_of": date(2026, 1, 1), "currency": "USD", "models": {"m": PRICE, "registry's": PRICE}}
-)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """A price file."""
+    models = {"m": PRICE, "registry's": PRICE}
+    path = tmp_path / "prices.yaml"
+    path.write_text(
+        yaml.safe_dump({"as_of": date(2026, 1, 1), "currency": "USD", "models": models})
+    )
+    return path
 
 
 class Front:
@@ -72,7 +82,7 @@ async def make_front(catalog: storage.Catalog) -> AsyncIterator[Any]:
             front.engine.metrics += CONFIG
             server = TestServer(front.engine.application())
             await running.enter_async_context(server)
-            chosen = Settings(**{"sample_s": 0.05} | settings)
+            chosen = GatewaySettings(**{"sample_s": 0.05} | settings)
             access = access or Access("", admin_token=ADMIN)
             front.gateway = Gateway(catalog, chosen, access)
             config = EndpointConfig(url=str(server.make_url("")), id=NASTY)
@@ -90,7 +100,7 @@ async def make_front(catalog: storage.Catalog) -> AsyncIterator[Any]:
 @pytest.fixture
 async def front(make_front: Any) -> Front:
     """One with the policy cap: a second program is held."""
-    made: Front = await make_front(policy="cap", options={"limit": 1})
+    made: Front = await make_front(policy="cap", limit=1)
     return made
 
 
@@ -290,19 +300,21 @@ async def test_counters_have_all_their_digits(front: Front) -> None:
     ],
 )
 async def test_prices_are_the_endpoints_own_or_the_books(
-    catalog: storage.Catalog, change: dict[str, Any], model: str, prompt: float | None
+    catalog: storage.Catalog, book: Path, change: dict[str, Any], model: str, prompt: float | None
 ) -> None:
     """By the call's name or the registry's; an unknown price is null, not zero."""
-    gateway = Gateway(catalog, Settings(prices=BOOK))
+    gateway = Gateway(catalog, GatewaySettings(prices=book))
     endpoint: Endpoint = gateway.pools.add(EndpointConfig(url="http://127.0.0.1:9", **change))
     found = endpoint.prices_of(model)
     await gateway.stop()
     assert (found.prompt if found else None) == prompt
 
 
-async def test_calls_are_charged_by_the_book(make_front: Any, catalog: storage.Catalog) -> None:
+async def test_calls_are_charged_by_the_book(
+    make_front: Any, catalog: storage.Catalog, book: Path
+) -> None:
     """And count in what the run has spent."""
-    front = await make_front(prices=BOOK)
+    front = await make_front(prices=book)
     assert await front.chat("p") == 200 == await front.chat("p", "unknown")
     await front.client.post("/flush", headers=BOSS)
     rows = storage.query("select model, cost_usd from calls order by model", catalog.home)

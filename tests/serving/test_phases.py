@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tutti.tasks.serving import EngineFailed, asleep, phases
-from tutti.tasks.serving.phases import fall_asleep, is_asleep, wake
+from tutti.tasks.serving import EngineFailed, asleep, control
+from tutti.tasks.serving.control import fall_asleep, is_asleep, wake
 
 
 class SleepingEngine:
@@ -99,7 +99,7 @@ async def test_each_fault_is_told(
     monkeypatch: pytest.MonkeyPatch, faults: dict[str, Any], said: str
 ) -> None:
     """An engine that answers 200 and did not do it, and one that does not answer at all."""
-    monkeypatch.setattr(phases, "PHASE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(control, "PHASE_TIMEOUT_S", 0.5)
     engine = SleepingEngine(**faults)
     async with served(engine) as url:
         with pytest.raises(EngineFailed, match=said):
@@ -133,7 +133,7 @@ async def test_one_that_does_not_sleep_is_left_awake() -> None:
 
 async def test_one_that_hangs_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long before the time that a large model may take to wake."""
-    monkeypatch.setattr(phases, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(control, "ANSWER_TIMEOUT_S", 0.2)
     engine = SleepingEngine(is_sleeping={"after_s": 5})
     async with served(engine) as url:
         with pytest.raises(EngineFailed, match=r"is_sleeping.*TimeoutError"):

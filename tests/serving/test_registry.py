@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.serving.weights.checkpoints import make_checkpoint, write_safetensors
 from tutti.tasks.serving import Dialect
 from tutti.tasks.serving.errors import RegistryError
-from tutti.tasks.serving.providers import PROVIDERS
 from tutti.tasks.serving.registry import (
+    PROVIDERS,
     Model,
     Prices,
     checkpoint_id,

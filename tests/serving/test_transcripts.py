@@ -10,8 +10,8 @@ from aiohttp import web
 from tests.serving.conftest import BOSS, Bench, MakeBench
 from tests.serving.engine_double import completion
 from tutti import storage
-from tutti.tasks.serving.gateway.recording.protocols.chat import AnswerMessage
-from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
+from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
+from tutti.tasks.serving.gateway.protocols.chat import AnswerMessage
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
 

@@ -19,8 +19,8 @@ from tutti import storage
 from tutti.storage import leases
 from tutti.tasks.agents import opening
 from tutti.tasks.serving import EngineFailed, GatewayClient
-from tutti.tasks.serving.gateway.endpoint import EndpointConfig
-from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.registry import Prices
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.enter import enter_plan
@@ -187,7 +187,7 @@ async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> As
             prices=Prices(completion=1000),
             metrics=False,
         )
-        settings = Settings(policy="passthrough")
+        settings = GatewaySettings(policy="passthrough")
         async with running(catalog, settings, [endpoint, others]) as (gateway, _):
             client = GatewayClient(f"http://127.0.0.1:{gateway.server.port}", ADMIN)
             services = Services(WatchedEngine(), client, url)  # type: ignore[arg-type]

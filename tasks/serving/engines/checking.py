@@ -14,10 +14,9 @@ from typing import Any
 
 from tutti.storage import Home, content_hash
 from tutti.storage import catalog as cat
-from tutti.tasks.serving.engines.builds import Build
-from tutti.tasks.serving.engines.commands import command_of
+from tutti.tasks.serving.engines.commands import Build, command_of
+from tutti.tasks.serving.engines.flags import CPU_BATCHED_TOKENS, CPU_SEQUENCES
 from tutti.tasks.serving.engines.launch import Launch, ServerCommand
-from tutti.tasks.serving.engines.vllm_flags import CPU_BATCHED_TOKENS, CPU_SEQUENCES
 from tutti.tasks.serving.errors import RegistryError, ServingError
 
 TIMEOUT_S = 300.0

@@ -6,57 +6,44 @@ SIGTERM or SIGINT.
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import uvloop
 
-from tutti.storage import Catalog, StoreError, open_catalog
+from tutti.storage import StoreError, open_catalog
 from tutti.tasks.serving.errors import ServingError
-from tutti.tasks.serving.gateway.admin.access import Access
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.command import (
     access_of,
     journal_path,
     read_engines,
     serve,
-    settings_of,
+    without_pandas,
 )
-from tutti.tasks.serving.gateway.endpoint import EndpointConfig
-from tutti.tasks.serving.gateway.no_pandas import without_pandas
-from tutti.tasks.serving.gateway.options import GatewayOptions
-from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.gateway.settings import GatewaySettings
 
 
 def main() -> int:
     """Parse, listen, serve."""
-    options = GatewayOptions.parse()
+    settings = GatewaySettings.parse()
     try:
         with without_pandas():
-            endpoints = read_engines(options.engine)
-            settings, access = settings_of(options), access_of(options)
+            endpoints, access = read_engines(settings.engine), access_of(settings)
             with open_catalog() as catalog:
-                uvloop.run(_serve(catalog, settings, access, options, endpoints))
+                journal = None if settings.no_journal else journal_path(catalog.home, settings.port)
+                gateway = Gateway(catalog, settings, access, journal)
+                uvloop.run(serve(gateway, endpoints, partial(_ready, settings.host)))
     except (ValueError, OSError, StoreError, ServingError) as error:
         print(f"gateway: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def _serve(
-    catalog: Catalog,
-    settings: Settings,
-    access: Access,
-    options: GatewayOptions,
-    endpoints: list[EndpointConfig],
-) -> None:
-    def ready(port: int, token: Path | None) -> None:
-        print(f"gateway on http://{options.host}:{port}", flush=True)
-        if token is not None:
-            print(f"admin token in {token}", flush=True)
-
-    journal = None if options.no_journal else journal_path(catalog.home, options.port)
-    gateway = Gateway(catalog, settings, access, journal)
-    await serve(gateway, options.host, options.port, endpoints, ready)
+def _ready(host: str, port: int, token: Path | None) -> None:
+    print(f"gateway on http://{host}:{port}", flush=True)
+    if token is not None:
+        print(f"admin token in {token}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """Shared by `tutti gateway` and ``python -m tutti.tasks.serving.gateway``.
 
-Reads the settings, tokens and engines that their options name, and serves until a signal.
+Reads the tokens and engines that the settings name, and serves until a signal.
 """
 
 import asyncio
 import gc
-import json
-import signal
+import os
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,46 +16,50 @@ from pydantic import ValidationError
 
 from tutti.storage import Home
 from tutti.tasks.config import explain
-from tutti.tasks.serving.gateway.admin.access import Access
-from tutti.tasks.serving.gateway.admin.admin_token import token_file
 from tutti.tasks.serving.gateway.app import Gateway
-from tutti.tasks.serving.gateway.endpoint import EndpointConfig
-from tutti.tasks.serving.gateway.options import GatewayOptions
-from tutti.tasks.serving.gateway.settings import Settings
-from tutti.tasks.serving.metering.prices import PRICE_BOOK, PriceBook, read_price_book
+from tutti.tasks.serving.gateway.calls.access import Access
+from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.settings import GatewaySettings
+from tutti.tasks.serving.metering.prices import read_prices
 from tutti.tasks.serving.scheduling import make_policy
-from tutti.tasks.serving.wire.limits import ServerLimits
+from tutti.tasks.serving.wire.server import stop_on_signals
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+@contextmanager
+def token_file(folder: Path, port: int, token: str | None) -> Iterator[Path | None]:
+    """Keep `token` in a file for the block's duration; without a token, do nothing.
+
+    Raises OSError if it cannot be written.
+    """
+    if token is None:
+        yield None
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"admin-{port}.token"
+    path.unlink(missing_ok=True)  # of a gateway that was killed; its mode may differ
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(token + "\n")
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
 SWITCH_S = 0.001
 """Thread switch interval: how long the loop waits for the store's writer to release the GIL; 5 ms
 by default."""
 
 
-def settings_of(options: GatewayOptions, record_tokens: bool = False) -> Settings:
-    """The gateway's settings; `record_tokens` is set if a model of the registry asks for it.
-
-    Raises ValueError for invalid policy options, PriceError.
-    """
-    return Settings(
-        name=options.name,
-        policy=options.policy,
-        options=read_policy(options.policy, options.option, options.limit),
-        hold_s=options.hold_s,
-        max_held=options.max_held,
-        record_tokens=options.record_tokens or record_tokens,
-        slots=options.slots,
-        all_events=options.all_events,
-        prices=read_prices(options.prices),
-        engine_hosts=options.allow_engine,
-        engine_keys=options.engine_key,
-        server=ServerLimits(body_bytes=options.body_mib * 2**20),
-    )
+def check_settings(settings: GatewaySettings) -> None:
+    """Raise ValueError for invalid policy options, PriceError for an invalid price file."""
+    make_policy(settings.policy, settings.policy_options)
+    read_prices(settings.prices)
 
 
-def access_of(options: GatewayOptions) -> Access:
+def access_of(settings: GatewaySettings) -> Access:
     """Tokens from the environment, and the budget. Raises AccessError."""
-    return Access.of_environment(options.budget_usd, (*options.allow_host, options.host))
+    return Access.of_environment(settings.budget_usd, (*settings.allow_host, settings.host))
 
 
 def journal_path(home: Home, port: int) -> Path:
@@ -68,33 +72,8 @@ def read_engines(given: Iterable[str]) -> list[EndpointConfig]:
     return [_engine(text, place) for place, text in enumerate(given)]
 
 
-def read_policy(name: str, given: Sequence[str], limit: int | None) -> dict[str, Any]:
-    """The options of the policy `name`, validated. Raises ValueError with option and value."""
-    options: dict[str, Any] = {}
-    for text in given:
-        option, equals, value = text.partition("=")
-        if not equals or not option:
-            raise ValueError(f"--option must be NAME=VALUE, not {text!r}")
-        options[option] = _value(value)
-    if limit is not None:
-        options["limit"] = limit
-    if name == "cap" and "limit" not in options:
-        raise ValueError("--policy cap needs --limit, the programs that may run at once")
-    make_policy(name, options)
-    return options
-
-
-def read_prices(path: Path | None) -> PriceBook | None:
-    """Read the price book at `path`, or this project's if it has one. Raises PriceError."""
-    if path is None and not PRICE_BOOK.is_file():
-        return None
-    return read_price_book(path or PRICE_BOOK)
-
-
 async def serve(
     gateway: Gateway,
-    host: str,
-    port: int,
     endpoints: list[EndpointConfig],
     ready: Callable[[int, Path | None], None],
     beside: Coroutine[Any, Any, None] | None = None,
@@ -104,21 +83,20 @@ async def serve(
 
     Raises OSError if it cannot listen, ValueError for an endpoint, and what `beside` raises.
     """
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, stopping.set)
-    waits = [asyncio.create_task(stopping.wait())]
     switch_s = sys.getswitchinterval()
+    waits: list[asyncio.Task[Any]] = []
     if beside is not None:
-        waits.append(asyncio.create_task(beside))  # type: ignore[arg-type]
+        waits.append(asyncio.create_task(beside))
     try:
-        port = await gateway.start(host, port, endpoints)
+        settings = gateway.settings
+        port = await gateway.start(settings.host, settings.port, endpoints)
         gc.freeze()
         sys.setswitchinterval(SWITCH_S)
         gc.disable()  # the gateway collects garbage itself, a little at a time
-        with token_file(gateway.folder, port, gateway.access.token_to_show) as file:
+        token = token_file(gateway.folder, port, gateway.access.token_to_show)
+        with stop_on_signals() as stopping, token as file:
             ready(port, file)
+            waits.append(asyncio.create_task(stopping.wait()))
             done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -144,8 +122,25 @@ def _engine(text: str, place: int) -> EndpointConfig:
         raise ValueError(f"--engine number {place + 1}: {explain(error)}") from None
 
 
-def _value(text: str) -> object:
+class WithoutPandas:
+    """A module finder that reports pandas as missing.
+
+    pyarrow imports pandas with the first row, although the gateway makes no data frame. The import
+    blocks all calls for half a second and takes 50 MB.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Raise ModuleNotFoundError for pandas; leave other modules to the other finders."""
+        if name == "pandas":
+            raise ModuleNotFoundError("the gateway runs without pandas", name=name)
+
+
+@contextmanager
+def without_pandas() -> Iterator[None]:
+    """Hide pandas for the block's duration."""
+    sys.meta_path.insert(0, WithoutPandas)
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
+        yield
+    finally:
+        sys.meta_path.remove(WithoutPandas)

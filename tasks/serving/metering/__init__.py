@@ -3,8 +3,16 @@
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
-from tutti.tasks.serving.metering.exposition import MetricsPage, parse_metrics, read_page
 from tutti.tasks.serving.metering.gpu import GpuSampler
+from tutti.tasks.serving.metering.metrics import (
+    EngineSample,
+    MetricsPage,
+    MetricsSampler,
+    capacity_of_sglang,
+    engine_sample,
+    parse_metrics,
+    read_page,
+)
 from tutti.tasks.serving.metering.prices import (
     PRICE_BOOK,
     DatedPrices,
@@ -13,12 +21,6 @@ from tutti.tasks.serving.metering.prices import (
     find_price,
     price_of,
     read_price_book,
-)
-from tutti.tasks.serving.metering.sampler import (
-    EngineSample,
-    MetricsSampler,
-    capacity_of_sglang,
-    engine_sample,
 )
 
 __all__ = [

@@ -3,13 +3,17 @@
 Out: `nvml:gpu_utilization{gpu="0"}` in percent, `nvml:memory_used_bytes{gpu="0"}` and
 `nvml:power_watts{gpu="0"}`. Needs the package nvidia-ml-py (``pip install 'tutti[gpu]'``) and
 NVIDIA's driver; without them there are no rows, and `absent` gives the reason. Reading a GPU takes
-milliseconds in the driver: from an event loop, call `rows` in a thread.
+milliseconds in the driver: `Gpus` reads each second of a cell, in a thread.
 """
 
+import asyncio
+import socket
 from collections.abc import Callable
 from datetime import datetime
 from importlib import import_module
 from typing import Any
+
+from tutti.storage import catalog as cat
 
 Row = dict[str, Any]
 
@@ -68,3 +72,33 @@ class GpuSampler:
         if self._open:
             self._open = False
             self._nvml.nvmlShutdown()
+
+
+Rows = list[dict[str, Any]]
+
+
+class Gpus:
+    """Rows of `server_metrics` from NVML while a cell runs; without NVML, only the reason."""
+
+    def __init__(
+        self,
+        on_rows: Callable[[Rows], None],
+        cell: Callable[[], str],
+        make: Callable[[str], GpuSampler] = GpuSampler,
+        sample_s: float = 1.0,
+    ) -> None:
+        self.on_rows, self.cell, self.make, self.sample_s = on_rows, cell, make, sample_s
+        self.absent = "not read yet"
+        """Why no GPU can be read; empty if one can."""
+
+    async def watch(self) -> None:
+        """Sample forever; returns if there is no GPU to sample."""
+        sampler = await asyncio.to_thread(self.make, f"host:{socket.gethostname()}")
+        self.absent = sampler.absent
+        try:
+            while not self.absent:
+                if cell := self.cell():
+                    self.on_rows(await asyncio.to_thread(sampler.rows, cat.now(), cell))
+                await asyncio.sleep(self.sample_s)
+        finally:
+            sampler.close()

@@ -106,6 +106,13 @@ def read_price_book(path: Path = PRICE_BOOK) -> PriceBook:
         raise PriceError(f"{path}: no such file") from None
 
 
+def read_prices(path: Path | None) -> PriceBook | None:
+    """Read the price book at `path`, or this project's if it has one. Raises PriceError."""
+    if path is None and not PRICE_BOOK.is_file():
+        return None
+    return read_price_book(path or PRICE_BOOK)
+
+
 def find_price(book: PriceBook, model: str, at: datetime) -> Prices | None:
     """The prices of `model` at `at` (with a time zone); None if the book has none."""
     assert at.tzinfo is not None, f"{at} has no time zone; give one, so that its day is known"

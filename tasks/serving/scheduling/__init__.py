@@ -21,10 +21,10 @@ from tutti.tasks.serving.scheduling.ledger import (
     EngineState,
     Ledger,
     Program,
+    Rate,
     Usage,
 )
 from tutti.tasks.serving.scheduling.policy import Policy
-from tutti.tasks.serving.scheduling.rate import Rate
 from tutti.tasks.serving.scheduling.reasons import (
     CLIENT_GONE,
     CROWDED_OUT,
@@ -34,8 +34,7 @@ from tutti.tasks.serving.scheduling.reasons import (
     ReasonCode,
 )
 from tutti.tasks.serving.scheduling.scheduler import Scheduler, SchedulerLimits
-from tutti.tasks.serving.scheduling.thunderagent import ThunderAgent
-from tutti.tasks.serving.scheduling.thunderagent_book import ThunderAgentOptions
+from tutti.tasks.serving.scheduling.thunderagent import ThunderAgent, ThunderAgentOptions
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     "passthrough": Policy,

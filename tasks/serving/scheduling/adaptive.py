@@ -4,9 +4,9 @@
 * A program is admitted to an engine if its forecast demand fits beside the demand of the current
   places at every horizon of future calls (`forecast`). Its own engine is tried first while its
   prefix is still cached there.
-* An idle program's place is kept as long as the break-even rule says (`breakeven`). If a prefix
-  is not clearly worth its space, or a cache hit saves little of a call's time, nothing is held
-  and the engine alone decides.
+* An idle program's place is kept as long as the break-even rule says (`seconds_to_keep`). If a
+  prefix is not clearly worth its space, or a cache hit saves little of a call's time, nothing is
+  held and the engine alone decides.
 * The share of the cache given out adapts: lost prefixes and preemptions lower it; a turnover of
   all places without either raises it.
 * It acts on arrivals, ends and releases, not on a tick, and never holds a call while an engine
@@ -25,8 +25,13 @@ from heapq import nlargest
 
 from tutti.tasks.serving.scheduling import reasons
 from tutti.tasks.serving.scheduling.account import Account, Place
-from tutti.tasks.serving.scheduling.breakeven import SURE, MissPrice, seconds_to_keep
-from tutti.tasks.serving.scheduling.forecast import Forecast, Quantiles
+from tutti.tasks.serving.scheduling.forecast import (
+    SURE,
+    Forecast,
+    MissPrice,
+    Quantiles,
+    seconds_to_keep,
+)
 from tutti.tasks.serving.scheduling.ledger import Call, EngineMetrics, EngineState, Program
 from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loaded
 from tutti.tasks.serving.scheduling.reasons import Reason, ReasonCode

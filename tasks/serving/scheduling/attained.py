@@ -22,10 +22,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tutti.tasks.serving.scheduling.ledger import Call, EngineState, Program
-from tutti.tasks.serving.scheduling.policy import Admission, Policy
-from tutti.tasks.serving.scheduling.ranked_calls import RankedCalls
+from tutti.tasks.serving.scheduling.policy import (
+    Admission,
+    Policy,
+    RankedCalls,
+    roomiest,
+    running_tokens,
+)
 from tutti.tasks.serving.scheduling.reasons import NO_ENGINE, Reason, ReasonCode
-from tutti.tasks.serving.scheduling.room import roomiest, running_tokens
 
 
 @dataclass(frozen=True, slots=True)

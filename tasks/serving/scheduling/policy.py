@@ -3,10 +3,12 @@
 A policy is a pure state machine without a clock; the same object runs in the gateway and in the
 simulator. It reads the ledger, which is up to date before each hook is called, and keeps its own
 data in `note` fields. To add one, write a file with a class and a line in `POLICIES` of this
-package.
+package. `RankedCalls`, `running_tokens` and `roomiest` are for policies that queue calls by rank
+and book what running calls will hold at their end.
 """
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator
 
 from tutti.tasks.serving.scheduling.ledger import Call, EngineMetrics, EngineState, Ledger, Program
 from tutti.tasks.serving.scheduling.reasons import NO_ENGINE, Reason, ReasonCode
@@ -102,3 +104,75 @@ def least_loaded(ledger: Ledger, program: Program) -> EngineState | None:
         return program.engine
     candidates = ledger.open_engines()
     return min(candidates, key=lambda engine: len(engine.running), default=None)
+
+
+def running_tokens(engine: EngineState) -> int:
+    """KV tokens, in whole blocks, that the running calls will hold at their end.
+
+    Summed from the ledger each time: there are a few hundred calls at most, and no counter can
+    drift.
+    """
+    return sum(engine.blocks(call.need_tokens) for call in engine.running.values())
+
+
+def roomiest(
+    call: Call, engines: Iterable[EngineState], free: Callable[[EngineState], float]
+) -> EngineState | None:
+    """The program's own engine if the call fits there, else the one with the most room that fits
+    it."""
+    rooms = {engine: free(engine) for engine in engines}
+    fitting = [e for e, room in rooms.items() if e.blocks(call.need_tokens) <= room]
+    if call.program.engine in fitting:
+        return call.program.engine
+    return max(fitting, key=lambda engine: rooms[engine], default=None)
+
+
+Rank = tuple[float, ...]
+"""Sort key of calls, smallest first; all ranks of one queue have the same length."""
+
+
+class RankedCalls:
+    """Calls sorted by rank; equal ranks keep their order of insertion."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[Rank, int, Call]] = []
+        self._keys: dict[str, tuple[Rank, int]] = {}
+        self._count = 0
+
+    def put(self, call: Call, rank: Rank) -> None:
+        """Add a call, or change its rank; it keeps its order among equals."""
+        known = self._keys.get(call.call_id)
+        if known is None:
+            self._count += 1
+            turn = self._count
+        else:
+            turn = known[1]
+            self.drop(call)
+        self._keys[call.call_id] = rank, turn
+        # turn numbers are unique, so calls are never compared
+        insort(self._rows, (rank, turn, call))
+
+    def drop(self, call: Call) -> bool:
+        """Remove a call; returns False if it was not in the queue."""
+        key = self._keys.pop(call.call_id, None)
+        if key is None:
+            return False
+        del self._rows[bisect_left(self._rows, key)]
+        return True
+
+    def first(self) -> Call | None:
+        """The first call."""
+        return self._rows[0][2] if self._rows else None
+
+    def rank(self, call: Call) -> Rank:
+        """The rank of a call in the queue."""
+        return self._keys[call.call_id][0]
+
+    def __iter__(self) -> Iterator[Call]:
+        return (call for _, _, call in self._rows)
+
+    def __contains__(self, call: Call) -> bool:
+        return call.call_id in self._keys
+
+    def __len__(self) -> int:
+        return len(self._rows)

@@ -15,10 +15,10 @@ from tutti.tasks.serving.scheduling.ledger import (
     EngineState,
     Ledger,
     Program,
+    Rate,
     Usage,
 )
 from tutti.tasks.serving.scheduling.policy import Log, Policy, no_log
-from tutti.tasks.serving.scheduling.rate import Rate
 from tutti.tasks.serving.scheduling.reasons import (
     LEASE_ENDED,
     RELEASED,

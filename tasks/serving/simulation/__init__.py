@@ -6,12 +6,17 @@
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
-from tutti.tasks.serving.simulation.engine_model import EngineModel
-from tutti.tasks.serving.simulation.errors import SimulationError
+from tutti.tasks.serving.simulation.engine import EngineModel
 from tutti.tasks.serving.simulation.outcome import Outcome
-from tutti.tasks.serving.simulation.settings import SimulationSettings
 from tutti.tasks.serving.simulation.simulate import simulate
-from tutti.tasks.serving.simulation.workload import Dist, ProgramPlan, Turn, Workload
+from tutti.tasks.serving.simulation.workload import (
+    Dist,
+    ProgramPlan,
+    SimulationError,
+    SimulationSettings,
+    Turn,
+    Workload,
+)
 
 __all__ = [
     "Dist",
@@ -28,13 +33,13 @@ __all__ = [
 if TYPE_CHECKING:
     from tutti.tasks.serving.simulation.calibrate import Calibration as Calibration
     from tutti.tasks.serving.simulation.calibrate import FitErrors as FitErrors
+    from tutti.tasks.serving.simulation.calibrate import Replay as Replay
+    from tutti.tasks.serving.simulation.calibrate import ReplaySizes as ReplaySizes
     from tutti.tasks.serving.simulation.calibrate import read_calibration as read_calibration
+    from tutti.tasks.serving.simulation.calibrate import replay as replay
     from tutti.tasks.serving.simulation.plan import SimulationPlan as SimulationPlan
     from tutti.tasks.serving.simulation.plan import read_plan as read_plan
     from tutti.tasks.serving.simulation.recording import load_recording as load_recording
-    from tutti.tasks.serving.simulation.replay_calls import Replay as Replay
-    from tutti.tasks.serving.simulation.replay_calls import ReplaySizes as ReplaySizes
-    from tutti.tasks.serving.simulation.replay_calls import replay as replay
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

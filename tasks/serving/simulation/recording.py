@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tutti.tasks.serving.scheduling import DEFAULT_CAP
-from tutti.tasks.serving.simulation.errors import SimulationError
 from tutti.tasks.serving.simulation.outcome import window_rate
-from tutti.tasks.serving.simulation.workload import ProgramPlan, Turn
+from tutti.tasks.serving.simulation.workload import ProgramPlan, SimulationError, Turn
 
 if TYPE_CHECKING:
     from tutti.storage import Home

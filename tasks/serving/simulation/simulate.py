@@ -23,12 +23,15 @@ from tutti.tasks.serving.scheduling import (
     Scheduler,
     Usage,
 )
-from tutti.tasks.serving.simulation.engine import SharedPrefix, SimEngine, SimRequest
-from tutti.tasks.serving.simulation.engine_model import EngineModel
-from tutti.tasks.serving.simulation.errors import SimulationError
+from tutti.tasks.serving.simulation.engine import EngineModel, SharedPrefix, SimEngine, SimRequest
 from tutti.tasks.serving.simulation.outcome import Event, Outcome, RunLog, summarise
-from tutti.tasks.serving.simulation.settings import DEFAULTS, SimulationSettings
-from tutti.tasks.serving.simulation.workload import ProgramPlan, Workload
+from tutti.tasks.serving.simulation.workload import (
+    DEFAULTS,
+    ProgramPlan,
+    SimulationError,
+    SimulationSettings,
+    Workload,
+)
 
 SAMPLE_S = 1.0
 """Interval at which engines' metrics are sampled, as in the gateway."""

@@ -1,14 +1,23 @@
-"""Workloads: programs of calls and tool runs, drawn from distributions.
+"""Workloads: programs of calls and tool runs, drawn from distributions; settings of a simulation.
 
 A `Workload` is a value; `plans` draws its programs, each from its own generator seeded by (seed,
 index), so that the programs are the same under every policy, engine and session count.
+
+SimulationError
+├── CalibrationError  an engine's constants cannot be fitted or read
+└── PlanError         a plan file is wrong
 """
 
+import inspect
+import json
 import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from tutti.errors import ExitCode, TuttiError
+from tutti.tasks.serving.scheduling import POLICIES, Policy, SchedulerLimits, make_policy
 
 KINDS: dict[str, tuple[tuple[str, ...], Callable[[random.Random, float, float], float]]] = {
     "constant": (("value",), lambda rng, value, _: value),
@@ -202,3 +211,81 @@ class Workload:
 
 def _count(dist: Dist, rng: random.Random) -> int:
     return max(1, round(dist.draw(rng)))
+
+
+HOP_S = 0.002
+"""Latency that the gateway and the network add to a call."""
+PATIENT, LIMITS = ClientBehaviour(), SchedulerLimits()
+
+Progress = Callable[[int, int], None]
+"""Called from time to time with the number of ended programs and of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationSettings:
+    """How programs are run and how their steps are counted."""
+
+    hop_s: float = HOP_S
+    """Latency that the gateway and the network add to a call."""
+    window: tuple[float, float] = (0.2, 0.8)
+    """Shares of all steps done (and of programs completed) between which steps per minute are
+    counted."""
+    clients: ClientBehaviour = PATIENT
+    """How clients behave if programs are given as plans; a `Workload` has its own."""
+    limits: SchedulerLimits = LIMITS
+    """The scheduler's limits."""
+    record_events: bool = False
+    """Whether the outcome includes every scheduler decision."""
+    progress: Progress | None = None
+    """Called from time to time while programs end."""
+
+
+DEFAULTS = SimulationSettings()
+
+
+class SimulationError(TuttiError, ValueError):
+    """The simulation cannot be run; the message names the field and shows the value."""
+
+    exit_code = ExitCode.BAD_USAGE
+
+
+class CalibrationError(SimulationError):
+    """A calibration cannot be made or read; the message names file or cell, field and value."""
+
+
+class PlanError(SimulationError):
+    """A plan file is wrong; the message names file, field and value."""
+
+
+def parse_policy(text: str) -> Policy:
+    """Create the policy that `text` names; a value without a name is for its first option.
+
+    Raises SimulationError with `text` in the message.
+    """
+    name, _, given = text.partition(":")
+    if name not in POLICIES:
+        raise SimulationError(
+            f"no policy {name!r} in {text!r}; known: {', '.join(sorted(POLICIES))}"
+        )
+    options: dict[str, Any] = {}
+    for item in filter(None, given.split(",")):
+        option, equals, value = item.rpartition("=")
+        option = option if equals else _first_option(name, text)
+        try:
+            options[option] = json.loads(value)
+        except (ValueError, RecursionError):
+            options[option] = value
+    try:
+        return make_policy(name, options)
+    except (TypeError, ValueError) as error:
+        raise SimulationError(f"policy {text!r}: {error}") from error
+
+
+def _first_option(name: str, text: str) -> str:
+    found = inspect.signature(POLICIES[name]).parameters.values()
+    named = [each.name for each in found if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    if not named:
+        raise SimulationError(
+            f"policy {text!r}: write the option's name, as in {name}:option=value"
+        )
+    return named[0]

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tutti.tasks.serving.errors import WeightsError
-from tutti.tasks.serving.weights.files import opened
-from tutti.tasks.serving.weights.tensor_files import Tensor
+from tutti.tasks.serving.weights.tensor_files import Tensor, opened
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from tutti.storage import content_hash
 from tutti.tasks.serving.errors import WeightsError
-from tutti.tasks.serving.weights.files import opened
 from tutti.tasks.serving.weights.reading import CONFIG, INDEX, SINGLE, TOKENIZERS, Weights
+from tutti.tasks.serving.weights.tensor_files import opened
 
 ID_HEX_DIGITS = len(content_hash(b""))
 WORTH_KEEPING_BYTES = 16 << 20

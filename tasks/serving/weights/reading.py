@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tutti.tasks.serving.errors import WeightsError
-from tutti.tasks.serving.weights.files import read_json, require_file
+from tutti.tasks.serving.weights.fit import text_config
 from tutti.tasks.serving.weights.gguf_files import PART, config_of, parts_of, read_gguf
-from tutti.tasks.serving.weights.kv_cache import text_config
-from tutti.tasks.serving.weights.tensor_files import Tensor, read_tensors
+from tutti.tasks.serving.weights.tensor_files import Tensor, read_json, read_tensors, require_file
 
 SINGLE, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 TOKENIZERS = (

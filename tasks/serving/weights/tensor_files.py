@@ -1,4 +1,4 @@
-"""Headers of safetensors files: which tensors they hold, without reading the tensors.
+"""Files of a checkpoint, and headers of safetensors files, without reading the tensors.
 
 In: a file. Out: the size of each tensor, once the file is proven as long as its header says. The
 format: eight bytes, little-endian, give the length of a JSON object that follows; it names each
@@ -8,13 +8,59 @@ tensor's dtype, shape and place in the rest of the file, which they fill without
 
 import json
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tutti.tasks.serving.errors import WeightsError
-from tutti.tasks.serving.weights.files import opened
+
+SMALL_BYTES = 50_000_000
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BufferedReader]:
+    """`path`, open for reading. Raises WeightsError where it is missing or cannot be read."""
+    require_file(path)
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise WeightsError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def require_file(path: Path) -> None:
+    """Raises WeightsError where there is no file, or only a link to one that is gone."""
+    if path.is_file():
+        return
+    if path.is_symlink():
+        raise WeightsError(
+            f"{path}: a link to {os.readlink(path)}, which is not there: the download did not end, "
+            "or the cache was cleaned; fetch the model again"
+        )
+    raise WeightsError(f"{path}: no such file; copy or fetch the checkpoint again")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises WeightsError where it is missing or invalid."""
+    with opened(path) as file:
+        data = file.read()
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise WeightsError(f"{path}: invalid JSON ({error}); fetch the file again") from None
+    if not isinstance(found, dict):
+        raise WeightsError(f"{path}: a JSON object is expected; fetch the file again")
+    return found
+
+
+def in_gb(size: int) -> str:
+    """A size in GB (10^9 bytes), or in MB where it is small."""
+    return f"{size / 1e9:.1f} GB" if abs(size) >= SMALL_BYTES else f"{size / 1e6:.1f} MB"
+
 
 LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 100_000_000

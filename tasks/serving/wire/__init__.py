@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.wire.answer import Answer as Answer
+    from tutti.tasks.serving.wire.client import Answer as Answer
+    from tutti.tasks.serving.wire.connection import ServerLimits as ServerLimits
     from tutti.tasks.serving.wire.exchange import Exchange as Exchange
-    from tutti.tasks.serving.wire.limits import ServerLimits as ServerLimits
     from tutti.tasks.serving.wire.messages import Headers as Headers
     from tutti.tasks.serving.wire.screen import RouteScreen as RouteScreen
     from tutti.tasks.serving.wire.screen import SiteGuard as SiteGuard

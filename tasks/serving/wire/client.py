@@ -2,7 +2,8 @@
 
 The receiver of an answer gets direct calls: `on_head`, `on_data`, then `on_end` or `on_failure`
 (exactly one, last). If the server closed a persistent connection before it answered anything, the
-request is sent once more on a new connection.
+request is sent once more on a new connection. `ask` waits for a whole answer; cancelling it closes
+the connection, so that the server stops working too.
 """
 
 import asyncio
@@ -10,14 +11,14 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
 import httptools
 
-from tutti.tasks.serving.wire.messages import Headers
-from tutti.tasks.serving.wire.outbox import outbox
-from tutti.tasks.serving.wire.paced import TURN_BYTES, PacedProtocol
+from tutti.tasks.serving.wire.messages import Headers, find
+from tutti.tasks.serving.wire.paced import TURN_BYTES, PacedProtocol, outbox
 
 CONNECT_TIMEOUT_S = 10.0
 KEEP_IDLE_S = 4.0
@@ -350,3 +351,92 @@ class Origin:
         for link in list(self._links):
             link.abort()
         self._idle.clear()
+
+
+MAX_BYTES = 64 * 2**20
+"""Largest answer that is accepted."""
+
+
+class NoAnswer(Exception):
+    """The request got no complete answer; the message gives the reason."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """A complete answer."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    sent_at: float
+    """Seconds on the monotonic clock: when the request was written to its connection."""
+    ended_at: float
+    """When the answer's last byte was read."""
+
+    def header(self, name: bytes) -> str | None:
+        """The first value of `name` (in lower case)."""
+        value = find(self.headers, name)
+        return None if value is None else value.decode("latin-1")
+
+
+class AnswerReceiver:
+    """Collects an answer; `done` is resolved at its end."""
+
+    def __init__(self) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.status = 0
+        self.headers: Headers = []
+        self.pieces: list[bytes] = []
+        self.size = 0
+        self.ended_at = 0.0
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        """The head arrived."""
+        self.status, self.headers = status, headers
+
+    def on_data(self, data: bytes) -> None:
+        """A piece of the body arrived."""
+        self.keep(data)
+
+    def keep(self, data: bytes) -> None:
+        """Append a piece, within the size limit."""
+        self.size += len(data)
+        if self.size > MAX_BYTES:
+            self.pieces.clear()
+            self.on_failure(f"the answer is larger than {MAX_BYTES} bytes")
+            return
+        self.pieces.append(data)
+
+    def on_end(self) -> None:
+        """The answer is complete."""
+        self.ended_at = time.monotonic()
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def on_failure(self, reason: str) -> None:
+        """The answer failed."""
+        if not self.done.done():
+            self.done.set_exception(NoAnswer(reason))
+
+
+async def ask(
+    origin: Origin,
+    method: bytes,
+    path: bytes,
+    headers: Headers,
+    body: bytes,
+    receiver: AnswerReceiver | None = None,
+) -> Answer:
+    """Send a request and wait for its answer. Raises NoAnswer.
+
+    Cancelling it closes the connection. A `receiver` can be given to see the pieces as they arrive.
+    """
+    reading = receiver or AnswerReceiver()
+    request = origin.send(method, path, headers, body, reading)
+    try:
+        await reading.done
+    except (asyncio.CancelledError, NoAnswer):
+        request.cancel()
+        raise
+    whole = reading.pieces[0] if len(reading.pieces) == 1 else b"".join(reading.pieces)
+    return Answer(reading.status, reading.headers, whole, request.sent_at, reading.ended_at)

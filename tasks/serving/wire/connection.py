@@ -9,16 +9,40 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import httptools
 
-from tutti.tasks.serving.wire.exchange import Exchange, ParserStopped, RequestRefused
-from tutti.tasks.serving.wire.heads import DECISIVE_NAMES, plain_refusal
-from tutti.tasks.serving.wire.limits import ServerLimits
+from tutti.tasks.serving.wire.exchange import (
+    DECISIVE_NAMES,
+    Exchange,
+    ParserStopped,
+    RequestRefused,
+    plain_refusal,
+)
 from tutti.tasks.serving.wire.messages import Headers, head, status_line
-from tutti.tasks.serving.wire.outbox import outbox
-from tutti.tasks.serving.wire.paced import TURN_BYTES, PacedProtocol
+from tutti.tasks.serving.wire.paced import TURN_BYTES, PacedProtocol, outbox
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """Limits on the resources of clients."""
+
+    body_bytes: int = 16 * 2**20
+    """Size of one request's body: text of that size is parsed in 30 ms, which nothing can
+    interrupt."""
+    buffered_bytes: int = 2**30
+    """Size of all bodies together that are arriving, waiting or being answered; beyond it, requests
+    get 503."""
+    receive_s: float = 60.0
+    """Time for a whole request to arrive."""
+    idle_s: float = 300.0
+    """Time of a connection without a request."""
+    stalled_s: float = 300.0
+    """Time of a client that reads nothing of what is sent."""
+    connections: int = 20_000
+
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_PIPELINED = 8

@@ -1,11 +1,13 @@
-"""One request and its answer, as a server's handler sees them."""
+"""One request and its answer, as a server's handler sees them; refusals of requests."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tutti.tasks.serving.wire.messages import Headers, head, status_line
+from tutti.tasks.serving.wire.messages import ByName, Headers, head, status_line
 
 LAST_CHUNK = b"0\r\n\r\n"
+LARGE_BYTES = 2**20
+"""A longer body is parsed in turns of the event loop, and its memory is given back."""
 
 
 class RequestRefused(Exception):
@@ -118,3 +120,20 @@ class Exchange:
         """Close the connection: the only way to mark an unfinished answer as failed."""
         if not self.gone:
             self._line.abort()
+
+
+DECISIVE = frozenset(
+    b"host origin content-type content-length transfer-encoding expect authorization "
+    b"x-api-key".split()
+)
+"""Headers that the server's decisions depend on: each may be given only once."""
+
+DECISIVE_NAMES = ByName[bytes | None](lambda lower: lower if lower in DECISIVE else None)
+"""A header's name in lower case if it is decisive, else None."""
+
+
+def plain_refusal(status: int) -> RequestRefused:
+    """A refusal with the text of its status."""
+    words = status_line(status).split(b" ", 2)[2].strip().lower()
+    body = b'{"error": {"message": "%b", "type": "gateway_error", "code": %d}}' % (words, status)
+    return RequestRefused(status, [(b"Content-Type", b"application/json")], body)

@@ -8,17 +8,30 @@ connection, a client that does not read its answer.
 
 import asyncio
 import contextlib
+import ctypes
 import signal
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from tutti.tasks.serving.wire import memory
-from tutti.tasks.serving.wire.connection import Connection
-from tutti.tasks.serving.wire.exchange import Exchange
-from tutti.tasks.serving.wire.limits import ServerLimits
+from tutti.tasks.serving.wire.connection import Connection, ServerLimits
+from tutti.tasks.serving.wire.exchange import LARGE_BYTES, Exchange
 
-LARGE_BYTES = 2**20
+
+@cache
+def _malloc_trim() -> Any:
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
+
+
+def trim() -> None:
+    """Return free memory to the system if the C library supports it; takes milliseconds."""
+    function = _malloc_trim()
+    if function is not None:
+        function(0)
+
+
 TRIM_BYTES = 64 * 2**20
 SWEEP_S = 1.0
 HOST = "127.0.0.1"
@@ -37,17 +50,32 @@ def call_permission(exchange: Exchange) -> None:
     exchange.permission(exchange)
 
 
+@contextlib.contextmanager
+def stop_on_signals(listen: bool = True) -> Iterator[asyncio.Event]:
+    """An event that SIGINT and SIGTERM set during the block; without `listen`, or outside the main
+    thread, nothing sets it."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    in_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if listen and in_main else ()
+    for number in numbers:
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        yield stopped
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
 async def serve(server: "Server", port: int) -> None:
     """Serve on loopback until SIGTERM or SIGINT. Raises OSError if it cannot listen."""
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await server.listen(HOST, port)
-    while not stopping.is_set():
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), SWEEP_S)
-        server.sweep()
-    await server.close(SWEEP_S)
+    with stop_on_signals() as stopping:
+        await server.listen(HOST, port)
+        while not stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), SWEEP_S)
+            server.sweep()
+        await server.close(SWEEP_S)
 
 
 class Server:
@@ -85,7 +113,7 @@ class Server:
             connection.sweep(now)
         if self._freed >= TRIM_BYTES:
             self._freed = 0
-            memory.trim()
+            trim()
 
     async def close(self, grace_s: float) -> None:
         """Stop accepting, wait at most `grace_s` for running answers, then close."""

@@ -8,7 +8,7 @@ import pytest
 from bench.scheduling.simulated import Predictor, policy_of, recording_of, slower
 from tests.serving.simulation.driving import recorded
 from tutti.tasks.serving.simulation import SimulationError
-from tutti.tasks.serving.simulation.presets import SMALL, SMALL_WORK
+from tutti.tasks.serving.simulation.plan import SMALL, SMALL_WORK
 from tutti.tasks.serving.simulation.workload import constant
 
 COLUMNS = (

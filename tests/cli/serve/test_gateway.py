@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from tests.serving.weights.checkpoints import make_checkpoint
 from tutti import storage
 from tutti.cli.main import app
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.gateway import GatewayOptions
+from tutti.tasks.serving.gateway import GatewaySettings
 from tutti.tasks.serving.scheduling import POLICIES
 
 DOUBLE = [sys.executable, "-m", "tests.serving.vllm_double"]
@@ -56,7 +56,9 @@ def test_both_entry_points_have_the_same_options() -> None:
     verb = get_command(app).get_command(context, "gateway")  # type: ignore[attr-defined]
     defaults = {each.name: each.default for each in verb.params if each.name != "help"}
     own = {"model", "models", "as_json"}
-    module = asdict(GatewayOptions.parse([]))
+    parsed = GatewaySettings.parse([])
+    flags = [each.name for each in fields(parsed) if "option" in each.metadata]
+    module = {name: getattr(parsed, name) for name in flags}
     assert defaults.keys() - own == module.keys() and own < defaults.keys()
     assert {k: v or None for k, v in defaults.items() if k not in own} == {
         k: v or None for k, v in module.items()
@@ -66,8 +68,8 @@ def test_both_entry_points_have_the_same_options() -> None:
 def test_the_module_reads_every_kind_of_option() -> None:
     """Repeated ones, numbers within their bounds, switches."""
     words = "--engine a --engine b --hold-s 1.5 --port 0 --no-journal --prices p.yaml"
-    read = GatewayOptions.parse(words.split())
-    wanted = GatewayOptions(
+    read = GatewaySettings.parse(words.split())
+    wanted = GatewaySettings(
         engine=("a", "b"), hold_s=1.5, port=0, no_journal=True, prices=Path("p.yaml")
     )
     assert read == wanted
@@ -80,7 +82,7 @@ def test_the_module_refuses_values_out_of_bounds(
     words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as refused:
-        GatewayOptions.parse(words.split())
+        GatewaySettings.parse(words.split())
     assert refused.value.code == 2 and words.split()[0] in capsys.readouterr().err
 
 

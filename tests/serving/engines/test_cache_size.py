@@ -17,8 +17,7 @@ from tutti.tasks.gpus import Gpu, Inventory
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import CacheRecord, CacheSize, Engine, Model, known_cache
 from tutti.tasks.serving.engines import estimated_cache, keep_cache, reported_cache
-from tutti.tasks.serving.engines.launch import Launch
-from tutti.tasks.serving.engines.parsers import Parsers
+from tutti.tasks.serving.engines.launch import Launch, Parsers
 from tutti.tasks.serving.engines.settings import EngineSettings
 from tutti.tasks.serving.weights import kv_need
 

@@ -23,7 +23,7 @@ from tutti.tasks.serving.engines import (
     refuse_wrong_commands,
 )
 from tutti.tasks.serving.engines.checking import OF_OTHER_DEVICE, needs_check
-from tutti.tasks.serving.engines.llama_flags import VARIABLE
+from tutti.tasks.serving.engines.flags import VARIABLE
 
 JUDGE = """
 import json, sys

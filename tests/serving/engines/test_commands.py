@@ -17,7 +17,7 @@ from tutti.tasks.serving.engines import (
     launch_of,
     require_device,
 )
-from tutti.tasks.serving.engines.llama_flags import VARIABLE
+from tutti.tasks.serving.engines.flags import VARIABLE
 
 CPU = Build(Path("/env/bin/python"), {"vllm": "0.32.0"}, "2.13.0+cpu", "cpu")
 CUDA = Build(Path("/env/bin/python"), {"vllm": "0.32.0"}, "2.13.0+cu130", "cuda")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tutti.tasks.gpus import Gpu, Inventory
 from tutti.tasks.serving import RegistryError
 from tutti.tasks.serving.engines import place
-from tutti.tasks.serving.engines.placement import WantedGpus
+from tutti.tasks.serving.engines.fitting import WantedGpus
 
 
 def machine(count: int) -> Inventory:

@@ -30,7 +30,7 @@ from tutti.tasks.serving import (
 )
 from tutti.tasks.serving import engine as engine_module
 from tutti.tasks.serving.engines import explain
-from tutti.tasks.serving.engines.llama_flags import VARIABLE
+from tutti.tasks.serving.engines.flags import VARIABLE
 from tutti.tasks.serving.process import TOKEN, claim_port, stranger_at
 
 DOUBLE = shlex.join([sys.executable, "-m", "tests.serving.vllm_double"])

@@ -14,8 +14,8 @@ import pytest
 from tutti.storage import Catalog
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import Engine, EngineFailed, EngineUse, Model, answers
+from tutti.tasks.serving.control import is_asleep
 from tutti.tasks.serving.engines import IdleSleep, is_used, warm, warm_engines
-from tutti.tasks.serving.phases import is_asleep
 
 DOUBLE = [sys.executable, "-m", "tests.serving.vllm_double"]
 

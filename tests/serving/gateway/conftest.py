@@ -11,9 +11,9 @@ import pytest
 from tests.serving.conftest import QUICK_S, Bench, running
 from tests.serving.gateway.raw_engine import RawEngine, raw_engine
 from tutti import storage
-from tutti.tasks.serving.gateway.admin.access import Access
-from tutti.tasks.serving.gateway.endpoint import Endpoint
-from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.gateway.calls.access import Access
+from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint
+from tutti.tasks.serving.gateway.settings import GatewaySettings
 
 MakeRaw = Callable[..., Awaitable[Bench]]
 
@@ -35,7 +35,7 @@ async def make_raw(
             **settings: Any,
         ) -> Bench:
             ours = list(engines) or [await stack.enter_async_context(raw_engine())]
-            chosen = replace(Settings(policy="passthrough", sample_s=QUICK_S), **settings)
+            chosen = replace(GatewaySettings(policy="passthrough", sample_s=QUICK_S), **settings)
             configs = [
                 engine.endpoint(f"engine:{number}", **(endpoint or {}))
                 for number, engine in enumerate(ours, 1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.serving.conftest import PRICES
-from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 
 CAPACITY = 4096
 USAGE = {

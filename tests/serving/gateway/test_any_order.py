@@ -100,7 +100,7 @@ async def test_whatever_happens_every_call_ends_once(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine], seed: int, monkeypatch: Any
 ) -> None:
     """Errors, hangs, cut streams, impatient clients, releases, new cells, connections lost."""
-    monkeypatch.setattr("tutti.tasks.serving.gateway.endpoint.BREAK_FIRST_S", 0.02)
+    monkeypatch.setattr("tutti.tasks.serving.gateway.endpoints.endpoint.BREAK_FIRST_S", 0.02)
     draw = random.Random(seed)
     for engine in engines:
         engine.reply = chance(draw)

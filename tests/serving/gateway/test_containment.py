@@ -17,9 +17,9 @@ from tutti.tasks.serving.gateway import app as gateway_app
 from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.calls.estimate import PromptSizes
 from tutti.tasks.serving.gateway.calls.proxied_call import ProxiedCall
-from tutti.tasks.serving.gateway.endpoint import Endpoint
+from tutti.tasks.serving.gateway.calls.record import CallRecord
+from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint
 from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
-from tutti.tasks.serving.gateway.recording.record import CallRecord
 from tutti.tasks.serving.scheduling import CapPolicy, Policy, Scheduler
 
 VICTIM = "victim"
@@ -138,7 +138,7 @@ async def test_a_fault_at_any_step_is_its_own_calls(
     stream: bool,
 ) -> None:
     """The innocent are answered, nothing stays booked, and the fault is on record."""
-    bench, hits = await make_raw(policy="cap", options={"limit": 1}), list[str]()
+    bench, hits = await make_raw(policy="cap", limit=1), list[str]()
     monkeypatch.setattr(owner, name, poisoned(getattr(owner, name), hits))
     body = streaming(delta("x", "stop")) if stream else answering(whole(COMPLETION))
 
@@ -182,7 +182,7 @@ async def test_a_policy_that_admits_nobody_any_more_keeps_nobody_waiting(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch, faults: list[BaseException]
 ) -> None:
     """Waiting calls get 500 instead of being held forever; after recovery everything works."""
-    bench = await make_raw(policy="cap", options={"limit": 1})
+    bench = await make_raw(policy="cap", limit=1)
     assert await outcome(bench, "first", False) == 200
     waiting = asyncio.create_task(outcome(bench, "second", False))
     await bench.until_held("second")

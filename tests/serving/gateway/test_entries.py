@@ -13,8 +13,8 @@ from tests.serving.conftest import BOSS, Bench, running
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.tasks.serving.gateway.calls.request import with_model
-from tutti.tasks.serving.gateway.endpoint import EndpointConfig, ServedEntry
-from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig, ServedEntry
+from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.registry import Prices
 
 
@@ -75,7 +75,7 @@ async def start(catalog: storage.Catalog) -> AsyncIterator[Start]:
                     metrics=False,
                 )
                 configs.append(config)
-            settings = Settings(policy="passthrough")
+            settings = GatewaySettings(policy="passthrough")
             gateway, client = await stack.enter_async_context(running(catalog, settings, configs))
             front = Front(gateway, client, None, catalog)
             front.engines = engines

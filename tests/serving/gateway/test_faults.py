@@ -26,10 +26,10 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
-from tutti.tasks.serving.wire.limits import ServerLimits
+from tutti.tasks.serving.wire.connection import ServerLimits
 
 POLICIES = ("passthrough", "cap", "adaptive", "thunderagent", "continuum", "least_attained_service")
-OPTIONS: dict[str, dict[str, Any]] = {"cap": {"limit": 4}}
+OPTIONS = {"cap": 4}
 
 
 async def hang(_: ReceivedRequest, wire: Wire) -> None:
@@ -65,7 +65,7 @@ async def test_whatever_the_engine_does_nothing_stays_booked(
     make_raw: MakeRaw, policy: str
 ) -> None:
     """Reference bugs 13 and 14, under every policy, with parallel calls of one program."""
-    bench = await make_raw(policy=policy, options=OPTIONS.get(policy, {}), upstream_s=0.2)
+    bench = await make_raw(policy=policy, limit=OPTIONS.get(policy), upstream_s=0.2)
     faults = {
         answering(whole({"error": "no"}, 500)): 500,
         answering(whole({"error": "no"}, 400)): 400,
@@ -229,7 +229,7 @@ async def test_an_engine_that_comes_late_is_found(make_raw: MakeRaw) -> None:
 
 async def test_the_circuit_opens_and_closes(make_raw: MakeRaw, monkeypatch: Any) -> None:
     """After three failures in a row calls wait; after a while it is tried again."""
-    monkeypatch.setattr("tutti.tasks.serving.gateway.endpoint.BREAK_FIRST_S", 0.4)
+    monkeypatch.setattr("tutti.tasks.serving.gateway.endpoints.endpoint.BREAK_FIRST_S", 0.4)
     bench = await make_raw(sample_s=60.0)
     bench.engine.reply = answering(whole({"error": "no"}, 503))
     assert [await outcome(bench) for _ in range(3)] == [503] * 3
@@ -382,7 +382,8 @@ async def test_a_slow_reader_slows_the_engine_and_is_cut(make_raw: MakeRaw) -> N
             await wire.write(chunk(delta("x" * 100_000)))
             sent += 100_000
 
-    bench = await make_raw(server=ServerLimits(stalled_s=0.6), upstream_s=0.3)
+    bench = await make_raw(upstream_s=0.3)
+    bench.gateway.server.limits = ServerLimits(stalled_s=0.6)
     bench.engine.reply = endless
     answer = await bench.chat("p", stream=True)
     answer._protocol.transport.pause_reading()

@@ -29,7 +29,7 @@ from tests.serving.gateway.raw_engine import (
     whole,
 )
 from tutti.storage import catalog as cat
-from tutti.tasks.serving.wire.limits import ServerLimits
+from tutti.tasks.serving.wire.connection import ServerLimits
 
 
 class Noticing:
@@ -64,8 +64,7 @@ async def leave(
 @pytest.mark.parametrize("policy", ["cap", "adaptive", "thunderagent", "continuum"])
 async def test_a_client_that_leaves_takes_its_call_along(make_raw: MakeRaw, policy: str) -> None:
     """Reference bug 14: before the answer and amid a stream; the engine's request is cancelled."""
-    options = {"limit": 2} if policy == "cap" else {}
-    bench = await make_raw(policy=policy, options=options)
+    bench = await make_raw(policy=policy, limit=2 if policy == "cap" else None)
     for first, stream in (((), False), ((STREAM_HEAD + chunk(delta("x")),), True)):
         reply = Noticing(*first)
         bench.engine.reply, before = reply, len(bench.engine.asked)
@@ -157,7 +156,7 @@ async def test_a_call_that_was_sent_and_not_answered_has_an_unknown_cost(
 
 async def test_a_client_that_leaves_while_held_is_never_sent(make_raw: MakeRaw) -> None:
     """Reference bug 17: a call without a client that runs later."""
-    bench = await make_raw(policy="cap", options={"limit": 1})
+    bench = await make_raw(policy="cap", limit=1)
     assert (await bench.chat("first")).status == 200
     await leave(bench, lambda: bench.held == ["leaver"])
     await until(lambda: not bench.held, "the hold is given up")
@@ -171,7 +170,7 @@ async def test_a_client_that_leaves_while_held_is_never_sent(make_raw: MakeRaw) 
 
 async def test_a_client_that_retries_after_its_timeout_is_served_once(make_raw: MakeRaw) -> None:
     """Reference bug 17: five tries of a held call are one call, when there is room."""
-    bench = await make_raw(policy="cap", options={"limit": 1})
+    bench = await make_raw(policy="cap", limit=1)
     await bench.chat("first")
     for _ in range(4):
         timeout = aiohttp.ClientTimeout(total=0.05)
@@ -189,7 +188,7 @@ async def test_a_client_that_retries_after_its_timeout_is_served_once(make_raw: 
 
 async def test_a_release_while_waiting_ends_the_wait(make_raw: MakeRaw) -> None:
     """Reference bug 18: the call must not run untracked; it gets 409."""
-    bench = await make_raw(policy="cap", options={"limit": 1})
+    bench = await make_raw(policy="cap", limit=1)
     await bench.chat("first")
     waiting = [asyncio.create_task(bench.chat("second")) for _ in range(2)]
     await bench.until_held("second", "second")
@@ -205,7 +204,7 @@ async def test_a_release_while_waiting_ends_the_wait(make_raw: MakeRaw) -> None:
 
 async def test_a_release_while_running_waits_for_the_answer(make_raw: MakeRaw) -> None:
     """The call ends as it would; then the place is free."""
-    bench = await make_raw(policy="cap", options={"limit": 1})
+    bench = await make_raw(policy="cap", limit=1)
     gate = asyncio.Event()
 
     async def later(asked: ReceivedRequest, wire: Wire) -> None:
@@ -288,7 +287,8 @@ async def test_headers_out_of_bounds(raw: Bench, headers: dict[str, str]) -> Non
 async def test_bodies_at_the_limit_and_over_it(make_raw: MakeRaw) -> None:
     """At the limit it goes on; over it 413, and the gateway keeps none of it."""
     limit = 3_000_000
-    bench = await make_raw(server=ServerLimits(body_bytes=limit))
+    bench = await make_raw()
+    bench.gateway.server.limits = ServerLimits(body_bytes=limit)
     frame = json.dumps({"model": "m", "messages": [{"role": "user", "content": ""}]})
     for size, status in ((limit, 200), (limit + 1, 413)):
         text = "x" * (size - len(frame))
@@ -302,7 +302,7 @@ async def test_bodies_at_the_limit_and_over_it(make_raw: MakeRaw) -> None:
 
 async def test_too_many_held_calls_are_turned_away(make_raw: MakeRaw) -> None:
     """503 with Retry-After at once, instead of memory without bound."""
-    bench = await make_raw(policy="cap", options={"limit": 1}, max_held=2)
+    bench = await make_raw(policy="cap", limit=1, max_held=2)
     await bench.chat("first")
     waiting = [asyncio.create_task(bench.chat(name)) for name in "ab"]
     await bench.until_held("a", "b")
@@ -317,7 +317,7 @@ async def test_too_many_held_calls_are_turned_away(make_raw: MakeRaw) -> None:
 
 async def test_held_too_long_is_503_with_a_time_to_come_again(make_raw: MakeRaw) -> None:
     """Reference bug 17: the longest hold is a setting, and its end an answer."""
-    bench = await make_raw(policy="cap", options={"limit": 1}, hold_s=0.1)
+    bench = await make_raw(policy="cap", limit=1, hold_s=0.1)
     await bench.chat("first")
     answer = await bench.chat("second")
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
@@ -332,7 +332,7 @@ async def test_held_too_long_is_503_with_a_time_to_come_again(make_raw: MakeRaw)
 
 async def test_a_held_stream_hears_that_it_is_held(make_raw: MakeRaw) -> None:
     """Comments keep the connection open; then the real answer, or an event that says why not."""
-    bench = await make_raw(policy="cap", options={"limit": 1}, comment_s=0.03, hold_s=2.0)
+    bench = await make_raw(policy="cap", limit=1, comment_s=0.03, hold_s=2.0)
     await bench.chat("first")
     bench.engine.reply = streaming(delta("x", "stop"), DONE)
     held = asyncio.create_task(bench.chat("second", stream=True))
@@ -413,7 +413,7 @@ async def test_a_clock_that_jumps_changes_no_duration(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Times of day come from the wall clock; how long anything took from the monotonic one."""
-    bench = await make_raw(policy="cap", options={"limit": 1})
+    bench = await make_raw(policy="cap", limit=1)
     await bench.chat("first")
     waiting = asyncio.create_task(bench.chat("second"))
     await bench.until_held("second")
@@ -432,7 +432,7 @@ async def test_a_clock_that_jumps_changes_no_duration(
 
 async def test_stopping_refuses_what_is_held(make_raw: MakeRaw) -> None:
     """With an answer that can be tried again, and every call recorded."""
-    bench = await make_raw(policy="cap", options={"limit": 1})
+    bench = await make_raw(policy="cap", limit=1)
     await bench.chat("first")
     waiting = asyncio.create_task(bench.chat("second"))
     await bench.until_held("second")

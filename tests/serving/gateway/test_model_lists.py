@@ -6,7 +6,7 @@ import pytest
 
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import raw_engine
-from tutti.tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
+from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, ProbeFailed
 
 
 @pytest.mark.parametrize("status", [401, 404, 405])

@@ -7,7 +7,7 @@ import pytest
 
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import ReceivedRequest, Wire, answering, raw_engine, whole
-from tutti.tasks.serving.gateway.prefill import PAIRS_MOST, lengths, seconds_a_token
+from tutti.tasks.serving.gateway.endpoints.prefill import PAIRS_MOST, lengths, seconds_a_token
 
 TOKEN_S = 2e-5
 IDLE = b"""vllm:num_requests_running 0.0

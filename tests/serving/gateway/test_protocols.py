@@ -23,9 +23,9 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
-from tutti.tasks.serving.gateway.admin.access import Access
+from tutti.tasks.serving.gateway.calls.access import Access
+from tutti.tasks.serving.gateway.calls.record import ReportedUsage
 from tutti.tasks.serving.gateway.calls.stream import StreamedAnswer
-from tutti.tasks.serving.gateway.recording.usage import ReportedUsage
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 RESPONSE = {

@@ -14,14 +14,13 @@ from tests.serving.gateway.raw_engine import COMPLETION, answering, raw_engine, 
 from tutti.tasks.agents.models.client import Client
 from tutti.tasks.agents.models.model import CallOrigin, GatewayModel, ModelCallFailed, Reply
 from tutti.tasks.agents.models.registered import sampling_of
-from tutti.tasks.serving.gateway.endpoint import (
+from tutti.tasks.serving.gateway.endpoints.endpoint import (
     SHORTEST_SECRET,
     Endpoint,
     EndpointConfig,
     PrefixedOrigin,
 )
-from tutti.tasks.serving.providers import PROVIDERS
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry import PROVIDERS, Model
 
 KEY = "sk-0123456789-never-shown"
 TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}

@@ -9,7 +9,11 @@ import pytest
 from tests.serving.conftest import released
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, ReceivedRequest, Wire, whole
-from tutti.tasks.serving.gateway.endpoint import ASK_AGAIN_S, LONGEST_PAUSE_S, retry_after_s
+from tutti.tasks.serving.gateway.endpoints.endpoint import (
+    ASK_AGAIN_S,
+    LONGEST_PAUSE_S,
+    retry_after_s,
+)
 
 
 async def test_calls_a_minute_are_kept_below_a_providers_limit(make_raw: MakeRaw) -> None:

@@ -5,8 +5,8 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.serving.gateway import recent
-from tutti.tasks.serving.gateway.recent import RecentIds
+from tutti.tasks.serving.gateway.calls import request
+from tutti.tasks.serving.gateway.calls.request import RecentIds
 
 KEPT, SLOTS = 20, 16
 
@@ -15,7 +15,7 @@ KEPT, SLOTS = 20, 16
 def test_the_ids_of_the_last_two_halves_are_known(numbers: list[int]) -> None:
     """As two sets of `KEPT` / 2 would, however the hashes fall into the slots."""
     newer, older = set[int](), set[int]()
-    with mock.patch.multiple(recent, KEPT=KEPT, SLOTS=SLOTS):
+    with mock.patch.multiple(request, IDS_KEPT=KEPT, ID_SLOTS=SLOTS):
         ids = RecentIds()
         for number in numbers:
             is_new = number not in newer | older

@@ -14,9 +14,9 @@ from aiohttp.test_utils import TestServer
 from tests.serving.conftest import running, until
 from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
-from tutti.tasks.serving.gateway.admin.access import Access
-from tutti.tasks.serving.gateway.endpoint import EndpointConfig
-from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.gateway.calls.access import Access
+from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.registry import Prices
 
 ASKED: list[tuple[str, str | None]] = [("m", None), ("m", None), ("other", "user"), ("m", "expert")]
@@ -34,7 +34,7 @@ async def test_what_a_program_spent_by_role(catalog: storage.Catalog) -> None:
             EndpointConfig(url=url, id="one", models=("m",), prices=prices),
             EndpointConfig(url=url, id="two", models=("other",), pool="other", metrics=False),
         ]
-        settings = Settings(policy="passthrough")
+        settings = GatewaySettings(policy="passthrough")
         async with running(catalog, settings, pools) as (_, client):
             for model, role in ASKED:
                 headers = {"X-Program-Id": "p"} | ({} if role is None else {"X-Tutti-Role": role})
@@ -67,7 +67,7 @@ async def test_waits_in_two_pools_at_once_count_once(catalog: storage.Catalog) -
             EndpointConfig(url=url, id=name, models=(name,), pool=name, metrics=False)
             for name in ("one", "two")
         ]
-        settings = Settings(policy="passthrough", name="mine")
+        settings = GatewaySettings(policy="passthrough", name="mine")
         async with running(catalog, settings, pools) as (gateway, client):
 
             async def told(path: str) -> dict[str, Any]:
@@ -125,7 +125,7 @@ async def test_an_unknown_cost_is_not_zero(
     async with TestServer(double.application()) as server:
         url = str(server.make_url("")).rstrip("/")
         pools = [EndpointConfig(url=url, id="one", models=("m",), prices=prices)]
-        async with running(catalog, Settings(policy="passthrough", name="mine"), pools) as (
+        async with running(catalog, GatewaySettings(policy="passthrough", name="mine"), pools) as (
             _,
             client,
         ):
@@ -157,7 +157,7 @@ async def test_an_auxiliary_call_of_unknown_cost_makes_its_programs_unknown(
             EndpointConfig(url=url, id="one", models=("m",), prices=Prices(completion=10)),
             EndpointConfig(url=url, id="two", models=("x",), pool="other", metrics=False),
         ]
-        async with running(catalog, Settings(policy="passthrough", name="mine"), pools) as (
+        async with running(catalog, GatewaySettings(policy="passthrough", name="mine"), pools) as (
             _,
             client,
         ):
@@ -187,7 +187,7 @@ async def test_a_budget_ends_where_no_usage_is_reported(
         prices = Prices(completion=1e6)
         pools = [EndpointConfig(url=url, id="one", models=("m",), prices=prices)]
         access = Access("", budget_usd=2.5 * answer_usd)
-        settings = Settings(policy="passthrough")
+        settings = GatewaySettings(policy="passthrough")
         async with running(catalog, settings, pools, access) as (_, client):
             statuses, text = [], ""
             for _ in range(6):

@@ -19,8 +19,8 @@ from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.tasks.agents.models.client import COMPLETIONS, Client
 from tutti.tasks.serving import NoAnswer
-from tutti.tasks.serving.gateway.endpoint import Endpoint, EndpointConfig, ProbeFailed
-from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, EndpointConfig, ProbeFailed
+from tutti.tasks.serving.gateway.settings import GatewaySettings
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,8 @@ async def test_calls_go_through_tls_with_an_authority_of_ones_own(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     async with behind_tls(certificate) as (double, url):
         config = EndpointConfig(url=url, models=("m",), metrics=False)
-        async with running(catalog, Settings(policy="passthrough"), [config]) as (gateway, client):
+        settings = GatewaySettings(policy="passthrough")
+        async with running(catalog, settings, [config]) as (gateway, client):
             bench = Bench(gateway, client, double, catalog)
             for _ in range(3):
                 answer = await bench.chat("p")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.serving.metering.exposition import (
+from tutti.tasks.serving.metering.metrics import (
     KEPT,
     SERIES_REMEMBERED,
     parse_metrics,

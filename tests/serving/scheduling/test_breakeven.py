@@ -5,8 +5,12 @@ from random import Random
 
 import pytest
 
-from tutti.tasks.serving.scheduling.breakeven import ENOUGH_CALLS, MissPrice, seconds_to_keep
-from tutti.tasks.serving.scheduling.forecast import Quantiles
+from tutti.tasks.serving.scheduling.forecast import (
+    ENOUGH_CALLS,
+    MissPrice,
+    Quantiles,
+    seconds_to_keep,
+)
 
 TOKEN_S = 6e-6
 

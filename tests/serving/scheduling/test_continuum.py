@@ -6,7 +6,7 @@ import pytest
 
 from tests.serving.scheduling.world import World, running
 from tutti.tasks.serving.scheduling import Call, Continuum, Usage, make_policy
-from tutti.tasks.serving.scheduling.toolgaps import ToolGaps
+from tutti.tasks.serving.scheduling.continuum import ToolGaps
 
 
 def world(*capacities: int | None, rule: str = "fixed") -> World:

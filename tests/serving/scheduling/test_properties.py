@@ -21,7 +21,7 @@ from tutti.tasks.serving.scheduling import (
     EngineState,
     Usage,
 )
-from tutti.tasks.serving.scheduling.thunderagent_book import EngineBook
+from tutti.tasks.serving.scheduling.thunderagent import EngineBook
 
 CAPACITIES = (1000, 2500, None)
 TICK_S = 5.0

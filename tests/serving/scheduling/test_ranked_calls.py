@@ -1,7 +1,7 @@
 """The queue of the policies that have an order of their own."""
 
 from tutti.tasks.serving.scheduling import Call, Program
-from tutti.tasks.serving.scheduling.ranked_calls import RankedCalls
+from tutti.tasks.serving.scheduling.policy import RankedCalls
 
 
 def test_calls_leave_once_and_keep_their_turn_among_equals() -> None:

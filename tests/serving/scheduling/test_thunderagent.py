@@ -7,7 +7,7 @@ import pytest
 
 from tests.serving.scheduling.world import World, running
 from tutti.tasks.serving.scheduling import CLIENT_GONE, ThunderAgent, make_policy
-from tutti.tasks.serving.scheduling.thunderagent_book import ThunderAgentState
+from tutti.tasks.serving.scheduling.thunderagent import ThunderAgentState
 
 
 def world(*capacities: int | None, **options: Any) -> World:

@@ -4,13 +4,15 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
-from tutti.tasks.serving.simulation.engine import SimEngine, SimRequest
-from tutti.tasks.serving.simulation.engine_model import EngineModel
-from tutti.tasks.serving.simulation.policies import parse_policy
+from tutti.tasks.serving.simulation.engine import EngineModel, SimEngine, SimRequest
 from tutti.tasks.serving.simulation.recording import RecordedCall, Recording
-from tutti.tasks.serving.simulation.settings import HOP_S, SimulationSettings
 from tutti.tasks.serving.simulation.simulate import Simulation
-from tutti.tasks.serving.simulation.workload import Workload
+from tutti.tasks.serving.simulation.workload import (
+    HOP_S,
+    SimulationSettings,
+    Workload,
+    parse_policy,
+)
 
 TINY = EngineModel(
     "tiny",

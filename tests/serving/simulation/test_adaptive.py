@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tutti.tasks.serving.scheduling import make_policy
-from tutti.tasks.serving.simulation.presets import POCKET, POCKET_WORK, SMALL, SMALL_WORK
+from tutti.tasks.serving.simulation.plan import POCKET, POCKET_WORK, SMALL, SMALL_WORK
 from tutti.tasks.serving.simulation.simulate import simulate
 
 

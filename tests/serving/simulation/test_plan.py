@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from tutti.tasks.serving.simulation.errors import PlanError, SimulationError
-from tutti.tasks.serving.simulation.plan import read_dist, read_plan
-from tutti.tasks.serving.simulation.policies import parse_policy
-from tutti.tasks.serving.simulation.presets import SMALL, SMALL_WORK
-from tutti.tasks.serving.simulation.workload import Dist, Workload, constant, lognormal
+from tutti.tasks.serving.simulation.plan import SMALL, SMALL_WORK, read_dist, read_plan
+from tutti.tasks.serving.simulation.workload import (
+    Dist,
+    PlanError,
+    SimulationError,
+    Workload,
+    constant,
+    lognormal,
+    parse_policy,
+)
 
 PLAN = """
 preset: small

@@ -14,17 +14,21 @@ from tests.serving.simulation.driving import recorded
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.simulation import EngineModel, SimulationError, Workload, simulate
-from tutti.tasks.serving.simulation.calibrate import calibrate, read_calibration, simulate_recording
-from tutti.tasks.serving.simulation.policies import parse_policy
-from tutti.tasks.serving.simulation.presets import SMALL, SMALL_WORK
+from tutti.tasks.serving.simulation.calibrate import (
+    ReplaySizes,
+    calibrate,
+    read_calibration,
+    replay,
+    simulate_recording,
+)
+from tutti.tasks.serving.simulation.plan import SMALL, SMALL_WORK
 from tutti.tasks.serving.simulation.recording import (
     RecordedCall,
     Recording,
     load_recording,
     stored_policy,
 )
-from tutti.tasks.serving.simulation.replay_calls import ReplaySizes, replay
-from tutti.tasks.serving.simulation.workload import constant, uniform
+from tutti.tasks.serving.simulation.workload import constant, parse_policy, uniform
 
 WORK = replace(SMALL_WORK, programs=24, turns=constant(6), tool_s=uniform(0.02, 0.1))
 ENGINE = EngineModel("e", kv_tokens=8_192, iteration_s=4e-3, prefill_token_s=6e-5, request_s=1e-3)

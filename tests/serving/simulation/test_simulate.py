@@ -13,8 +13,7 @@ from tutti.tasks.serving.simulation import (
     Workload,
     simulate,
 )
-from tutti.tasks.serving.simulation.policies import parse_policy
-from tutti.tasks.serving.simulation.presets import (
+from tutti.tasks.serving.simulation.plan import (
     MID,
     MID_WORK,
     POCKET,
@@ -22,7 +21,13 @@ from tutti.tasks.serving.simulation.presets import (
     SMALL,
     SMALL_WORK,
 )
-from tutti.tasks.serving.simulation.workload import constant, exponential, pareto, uniform
+from tutti.tasks.serving.simulation.workload import (
+    constant,
+    exponential,
+    pareto,
+    parse_policy,
+    uniform,
+)
 
 RECORDED = SimulationSettings(record_events=True)
 FEW = replace(SMALL_WORK, programs=24, turns=constant(4))

@@ -12,9 +12,8 @@ import pytest
 
 from tests.serving.weights.checkpoints import make_cache, make_checkpoint, split_checkpoint
 from tutti.tasks.serving import ModelsEnvironmentMissing, WeightsError
-from tutti.tasks.serving.weights import HubId, hub_fetch, read_weights, resolve_hub, weights_id
-from tutti.tasks.serving.weights.hub_cache import cache_folder
-from tutti.tasks.serving.weights.hub_fetch import HubFile, choose_files
+from tutti.tasks.serving.weights import HubId, hub, read_weights, resolve_hub, weights_id
+from tutti.tasks.serving.weights.hub import HubFile, cache_folder, choose_files
 
 DOUBLE = Path(__file__).with_name("hub_child_double.py")
 NAME = "org/model"
@@ -302,7 +301,7 @@ def test_a_child_that_dies(double: Double, tmp_path: Path) -> None:
 def test_a_hub_that_does_not_answer(
     double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_fetch, "LIST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(hub, "LIST_TIMEOUT_S", 0.5)
     double.set(hang="list")
     assert "the Hub did not answer within 0 s" in refusal(NAME, COMMIT, tmp_path / "hub")
 
@@ -311,8 +310,8 @@ def test_a_download_that_stands_still(
     double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Progress is told meanwhile, and the child ended."""
-    monkeypatch.setattr(hub_fetch, "STALL_S", 1.0)
-    monkeypatch.setattr(hub_fetch, "TELL_EVERY_S", 0.3)
+    monkeypatch.setattr(hub, "STALL_S", 1.0)
+    monkeypatch.setattr(hub, "TELL_EVERY_S", 0.3)
     double.set(hang="fetch")
     told: list[str] = []
     message = refusal(NAME, COMMIT, tmp_path / "hub", report=told.append)

@@ -12,7 +12,7 @@ from tests.serving.weights.hub_server import COMMIT, TOKEN, Hub, serving
 from tutti.tasks.project import models_python_path
 from tutti.tasks.serving import WeightsError
 from tutti.tasks.serving.weights import read_weights, resolve_hub, weights_id
-from tutti.tasks.serving.weights.hub_fetch import CHILD
+from tutti.tasks.serving.weights.hub import CHILD
 
 NAME = "org/model"
 

@@ -24,7 +24,7 @@ from tutti.tasks.serving import WeightsError
 from tutti.tasks.serving import weights_id as registry_id
 from tutti.tasks.serving.weights import HashBook, read_weights, weights_id
 from tutti.tasks.serving.weights import identity as of
-from tutti.tasks.serving.weights.files import opened
+from tutti.tasks.serving.weights.tensor_files import opened
 
 FILES = ("model.safetensors", "config.json", "tokenizer.json")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -7,8 +7,7 @@ import pytest
 
 from tests.serving.conftest import until
 from tests.serving.gateway.raw_engine import ReceivedRequest, Wire, raw_engine, whole
-from tutti.tasks.serving.wire.answer import NoAnswer, ask
-from tutti.tasks.serving.wire.client import Origin
+from tutti.tasks.serving.wire.client import NoAnswer, Origin, ask
 
 
 async def test_an_answer_has_its_times_and_headers() -> None:

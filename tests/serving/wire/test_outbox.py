@@ -6,9 +6,9 @@ import pytest
 
 from tests.serving.wire.test_client import RecordingReceiver
 from tutti.tasks.serving.wire.client import Origin
+from tutti.tasks.serving.wire.connection import ServerLimits
 from tutti.tasks.serving.wire.exchange import Exchange
-from tutti.tasks.serving.wire.limits import ServerLimits
-from tutti.tasks.serving.wire.outbox import Outbox, outbox
+from tutti.tasks.serving.wire.paced import Outbox, outbox
 from tutti.tasks.serving.wire.server import Server
 
 WAIT_S = 10.0

@@ -8,8 +8,13 @@ import pytest
 from tests.serving.conftest import until
 from tests.serving.gateway.raw_engine import LAST_CHUNK, STREAM_HEAD, answering, chunk, raw_engine
 from tests.serving.wire.test_server import HOST, MakeSite, Site, make_site, site
-from tutti.tasks.serving.wire.answer import AnswerReceiver, ask
-from tutti.tasks.serving.wire.client import ClientConnection, Origin, OutgoingRequest
+from tutti.tasks.serving.wire.client import (
+    AnswerReceiver,
+    ClientConnection,
+    Origin,
+    OutgoingRequest,
+    ask,
+)
 from tutti.tasks.serving.wire.connection import MAX_PIPELINED, TURN_PIECES, Connection
 from tutti.tasks.serving.wire.paced import TURN_BYTES, PacedProtocol
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.serving.conftest import until
 from tutti.tasks.serving.wire import connection as wire_connection
+from tutti.tasks.serving.wire.connection import ServerLimits
 from tutti.tasks.serving.wire.exchange import Exchange
-from tutti.tasks.serving.wire.limits import ServerLimits
 from tutti.tasks.serving.wire.server import Server
 
 HOST = b" HTTP/1.1\r\nHost: h\r\n"

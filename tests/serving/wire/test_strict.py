@@ -10,9 +10,8 @@ import pytest
 
 from tests.serving.conftest import until
 from tests.serving.wire.test_server import HOST, MakeSite, Site, make_site, site
-from tutti.tasks.serving.wire.connection import REFUSED_BODY_BYTES, Connection
+from tutti.tasks.serving.wire.connection import REFUSED_BODY_BYTES, Connection, ServerLimits
 from tutti.tasks.serving.wire.exchange import Exchange, RequestRefused
-from tutti.tasks.serving.wire.limits import ServerLimits
 
 __all__ = ["make_site", "site"]  # fixtures
 

@@ -8,13 +8,17 @@ import time
 from enum import Enum
 from typing import Any, Protocol
 
-from tutti.tasks.serving.gateway.admin.access import Key
+from tutti.tasks.serving.gateway.calls.access import Key
+from tutti.tasks.serving.gateway.calls.record import CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest, ask_for_usage
-from tutti.tasks.serving.gateway.calls.stream import StreamedAnswer, StreamTooLong
-from tutti.tasks.serving.gateway.calls.token_fields import ask_for_tokens, whole_without_tokens
-from tutti.tasks.serving.gateway.endpoint import Endpoint, retry_after_s
-from tutti.tasks.serving.gateway.pools import Pool
-from tutti.tasks.serving.gateway.recording.record import CallRecord
+from tutti.tasks.serving.gateway.calls.stream import (
+    StreamedAnswer,
+    StreamTooLong,
+    ask_for_tokens,
+    whole_without_tokens,
+)
+from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, retry_after_s
+from tutti.tasks.serving.gateway.endpoints.pools import Pool
 from tutti.tasks.serving.scheduling import CLIENT_GONE, Call, Reason, ReasonCode
 from tutti.tasks.serving.wire.client import OutgoingRequest
 from tutti.tasks.serving.wire.exchange import Exchange

@@ -3,22 +3,90 @@
 A program is named by the path (``/p/<program>/v1/…``), by the header ``X-Program-Id``, or in the
 body by ``program_id`` (removed from it: engines may refuse it) or ``job_id`` (kept: Continuum reads
 it). A request that names none is a program of its own.
+
+JSON bodies are read within limits, so that none blocks the event loop. The parser accepts deeper
+nesting than the writer, and a body of empty objects takes twenty times its size in memory: both are
+checked before the body is used. The parser cannot be interrupted and keeps other threads waiting;
+what bounds it is a large body's values, checked before in slices, and the size that the server
+accepts.
 """
 
+import asyncio
 import itertools
 import re
 import uuid
+from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from tutti.tasks.serving.gateway.admin.access import Key
-from tutti.tasks.serving.gateway.calls.body import read_object
+from tutti.tasks.serving.gateway.calls.access import Key
 from tutti.tasks.serving.gateway.calls.routes import BadRequest, ModelRoute
-from tutti.tasks.serving.wire.exchange import Exchange
+from tutti.tasks.serving.wire.exchange import LARGE_BYTES, Exchange
 from tutti.tasks.serving.wire.messages import HOP_BY_HOP, ByName, Headers
 from tutti.tasks.serving.wire.screen import AccessDenied
+
+SHALLOW = 200
+"""A body with fewer brackets cannot be nested too deeply."""
+MARGIN = 4  # levels that the gateway may add
+MAX_PARTS = 1_000_000
+"""Approximate number of values of a large body: a prompt of a million token ids, parsed in 20
+ms."""
+MAX_TEXTS = 100_000
+"""Approximate number of keys and texts of a large body: other keys each time, parsed in 20 ms."""
+SEPARATORS = (b",", b"{", b"{", b"[", b"[")
+"""An object or a list takes the time of two other values: the garbage collector sees it."""
+
+
+def read_object(exchange: Exchange) -> dict[str, Any]:
+    """The JSON object in a request's body. Raises BadRequest."""
+    if exchange.parsed is not None:
+        return exchange.parsed  # type: ignore[no-any-return]
+    data = exchange.body
+    body = _parse(data)
+    if data.count(b"{") + data.count(b"[") > SHALLOW:
+        _check_depth(body)
+    return body
+
+
+async def read_large(data: bytes) -> dict[str, Any]:
+    """`read_object` for a large body, in several turns of the event loop. Raises BadRequest."""
+    parts = quotes = 0
+    for start in range(0, len(data), LARGE_BYTES):
+        piece = data[start : start + LARGE_BYTES]
+        parts += sum(map(piece.count, SEPARATORS))
+        quotes += piece.count(b'"') - piece.count(b'\\"')
+        if parts > MAX_PARTS:
+            raise BadRequest(f"the body has more than {MAX_PARTS} values")
+        if quotes > 2 * MAX_TEXTS:
+            raise BadRequest(f"the body has more than {MAX_TEXTS} keys and texts")
+        await asyncio.sleep(0)
+    body = _parse(data)
+    await asyncio.sleep(0)
+    _check_depth(body)
+    await asyncio.sleep(0)
+    return body
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise BadRequest("the body must be a JSON object")
+    return body
+
+
+def _check_depth(body: Any) -> None:
+    for _ in range(MARGIN):
+        body = [body]
+    try:
+        orjson.dumps(body)
+    except orjson.JSONEncodeError as error:
+        raise BadRequest(f"the body is nested too deeply: {error}") from None
+
 
 MAX_NAME = 256  # characters of an id
 MAX_STEP_DIGITS = 9  # the width of the table's column
@@ -222,3 +290,50 @@ def ask_for_usage(request: CallRequest) -> None:
     if not given.get("include_usage"):
         request.add({"stream_options": {**given, "include_usage": True}})
         request.usage_added = True
+
+
+IDS_KEPT = 200_000
+"""Half a minute of calls at the gateway's highest rate."""
+ID_SLOTS = 2**18
+"""Of each half's table, which is then at most two fifths full: 2 MB."""
+
+
+class RecentIds:
+    """Recently used call ids: a repeated id is refused, so that no two rows share it. Beyond
+    `IDS_KEPT` ids the oldest half is forgotten.
+
+    The last ids, as hashes: two different ids collide with a probability of 10^-13.
+
+    Hashes stand in arrays and not in sets: small objects that live long, made between those of
+    calls, keep the interpreter from giving memory back.
+    """
+
+    def __init__(self) -> None:
+        self._newer, self._older = _empty(), _empty()
+        self._count = 0
+        """Of the newer ones."""
+
+    def take(self, identity: str) -> bool:
+        """Add an id; returns whether it is new."""
+        key = hash(identity) or 1  # 0 is an empty slot
+        slot = _slot(self._newer, key)
+        if self._newer[slot] or self._older[_slot(self._older, key)]:
+            return False
+        if self._count >= IDS_KEPT // 2:
+            self._older, self._newer = self._newer, _empty()
+            self._count, slot = 0, key % ID_SLOTS
+        self._newer[slot] = key
+        self._count += 1
+        return True
+
+
+def _empty() -> "array[int]":
+    return array("q", bytes(8 * ID_SLOTS))
+
+
+def _slot(table: "array[int]", key: int) -> int:
+    """Where the key stands, or the empty slot where it would."""
+    slot = key % ID_SLOTS
+    while table[slot] not in (0, key):
+        slot = (slot + 1) % ID_SLOTS
+    return slot

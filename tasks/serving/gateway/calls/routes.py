@@ -1,14 +1,20 @@
-"""The requests that are forwarded to engines: only listed methods and paths.
+"""The requests that are forwarded to engines, and the authorization of each request by its head.
 
-In: a request's method and target. Out: its route. The path is decoded once and matched as decoded,
-so that an engine, which decodes what it gets, sees the same path that was authorised. A provider's
-other paths (files, batches, stored responses) belong to its account and not to the callers.
+In: a request's method, target and decisive headers, before its body is read. Out: its route and a
+`Permission` for the handler, or `RequestRefused` with the answer. Only listed methods and paths are
+forwarded. The path is decoded once and matched as decoded, so that an engine, which decodes what it
+gets, sees the same path that was authorised. A provider's other paths (files, batches, stored
+responses) belong to its account and not to the callers.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-from tutti.tasks.serving.wire.screen import AccessDenied
+from tutti.tasks.serving.gateway.calls.access import Access, Key
+from tutti.tasks.serving.wire.exchange import RequestRefused
+from tutti.tasks.serving.wire.screen import JSON, AccessDenied, Handler, RouteScreen, refusal
 
 CALLS = frozenset(
     "chat/completions completions responses messages "
@@ -101,3 +107,40 @@ def _split(target: bytes) -> tuple[bytes, str | None]:
     if not program or not slash:
         raise BadRequest("the path must be /p/<program>/v1/…")
     return b"/" + rest, program
+
+
+ScopedHandler = tuple[str | None, Handler]
+"""The scope that a handler needs (None: no token) and the handler."""
+Routes = dict[tuple[str, str], ScopedHandler]
+"""By method and path."""
+
+
+class Permission(NamedTuple):
+    """An authorised request and its destination."""
+
+    key: Key
+    route: ModelRoute | None
+    """Set for a request to an engine."""
+    handler: Handler | None
+    """Set for a request to the gateway itself."""
+
+
+class RequestScreen(RouteScreen[ScopedHandler]):
+    """Authenticates each request by its head and finds its route."""
+
+    def __init__(self, access: Access, handlers: Routes, count: Callable[[str], None]) -> None:
+        super().__init__(access.site, handlers, count)
+        self.access = access
+
+    def permit(self, method: bytes, target: bytes, known: Mapping[bytes, bytes]) -> Permission:
+        """The request's key and destination. Raises AccessDenied, RequestRefused."""
+        access = self.access
+        if target.startswith((b"/v1/", b"/p/")):
+            try:
+                route = model_route(method, target)
+            except BadRequest as error:
+                raise RequestRefused(400, [JSON], refusal(400, str(error))) from None
+            return Permission(access.admit(known, route.scope), route, None)
+        scope, handler = self.route_of(method, target)
+        key = access.everybody if scope is None else access.admit(known, scope)
+        return Permission(key, None, handler)

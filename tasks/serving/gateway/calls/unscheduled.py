@@ -1,16 +1,17 @@
 """Requests that use no KV cache: they are forwarded to an engine without scheduling."""
 
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from functools import partial
 from urllib.parse import quote
 
 import orjson
 
-from tutti.tasks.serving.gateway.calls.body import read_object
 from tutti.tasks.serving.gateway.calls.request import (
     NOT_PASSED,
     CallRequest,
     check_ids,
     name_of,
+    read_object,
     with_model,
 )
 from tutti.tasks.serving.gateway.calls.routes import (
@@ -20,9 +21,9 @@ from tutti.tasks.serving.gateway.calls.routes import (
     BadRequest,
     ModelRoute,
 )
-from tutti.tasks.serving.gateway.endpoint import Endpoint, ProbeFailed
-from tutti.tasks.serving.gateway.pools import Pool, Pools
-from tutti.tasks.serving.wire.answer import Answer
+from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, ProbeFailed
+from tutti.tasks.serving.gateway.endpoints.pools import Pool, Pools
+from tutti.tasks.serving.wire.client import Answer
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import end_to_end
 from tutti.tasks.serving.wire.screen import AccessDenied, answer, refusal
@@ -30,28 +31,9 @@ from tutti.tasks.serving.wire.screen import AccessDenied, answer, refusal
 OK = 200
 
 
-class _Settings(Protocol):
-    @property
-    def upstream_s(self) -> float:
-        """The longest silence of an engine."""
-
-
-class ForwardingOwner(Protocol):
-    """What forwarding needs from its gateway."""
-
-    pools: Pools
-
-    @property
-    def settings(self) -> _Settings:
-        """The gateway's settings."""
-
-    def report(self, error: Exception) -> None:
-        """Report an error that only the operator can act on."""
-
-
-async def forward(owner: ForwardingOwner, exchange: Exchange, route: ModelRoute) -> None:
+async def forward(pools: Pools, exchange: Exchange, route: ModelRoute, timeout_s: float) -> None:
     """Forward a request to an engine that serves its model, and return the answer."""
-    endpoints = [e for e in owner.pools.all_endpoints() if e.reachable]
+    endpoints = [e for e in pools.all_endpoints() if e.reachable]
     if not endpoints:
         answer(exchange, 503, refusal(503, "no engine answers"))
         return
@@ -59,20 +41,21 @@ async def forward(owner: ForwardingOwner, exchange: Exchange, route: ModelRoute)
         answer(exchange, 200, _all_models(endpoints))
         return
     try:
-        target, model = _target(owner.pools, endpoints, exchange, route)
+        target, model = _target(pools, endpoints, exchange, route)
+        ask = partial(_ask, exchange, route, model, timeout_s)
         if route.kind in ADAPTERS:
-            found = await _change_adapters(owner, exchange, route, target, model)
+            found = await _change_adapters(pools, ask, target)
         else:
-            found = await _ask(owner, exchange, route, target, model)
+            found = await ask(target)
     except BadRequest as error:
         answer(exchange, 400, refusal(400, str(error)))
     except AccessDenied as denied:
         answer(exchange, denied.status, refusal(denied.status, str(denied)))
     except ProbeFailed as error:
         answer(exchange, 502, refusal(502, f"the engine did not answer: {error}"))
-    except Exception as error:  # without this the request would get no answer
-        owner.report(error)
+    except Exception:  # without this the request would get no answer
         answer(exchange, 500, refusal(500, "the gateway failed"))
+        raise
     else:
         exchange.respond(found.status, end_to_end(found.headers), found.body)
 
@@ -97,7 +80,7 @@ def _target(
 
 
 async def _ask(
-    owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint, model: str
+    exchange: Exchange, route: ModelRoute, model: str, timeout_s: float, target: Endpoint
 ) -> Answer:
     headers = [h for h in exchange.headers if h[0].lower() not in NOT_PASSED]
     path = route.path.removeprefix(b"/v1") if route.kind in AT_THE_ROOT else route.path
@@ -111,23 +94,23 @@ async def _ask(
         path,
         body,
         target.authorize(headers, exchange.permission.key.has_token, path),
-        owner.settings.upstream_s,
+        timeout_s,
     )
 
 
 async def _change_adapters(
-    owner: ForwardingOwner, exchange: Exchange, route: ModelRoute, target: Endpoint, model: str
+    pools: Pools, ask: Callable[[Endpoint], Awaitable[Answer]], target: Endpoint
 ) -> Answer:
     """Change adapters on every engine of the pool; return the first refusal, if any.
 
     Raises ProbeFailed.
     """
-    pool, _ = owner.pools.find(target.name)
+    pool, _ = pools.find(target.name)
     engines = [each for each in pool.endpoints.values() if each.reachable]
-    found = [await _ask(owner, exchange, route, engine, model) for engine in engines]
+    found = [await ask(engine) for engine in engines]
     for engine in engines:
         await engine.read_models()
-    owner.pools.forget_models()
+    pools.forget_models()
     return next((each for each in found if each.status != OK), found[0])
 
 

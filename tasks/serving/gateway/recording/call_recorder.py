@@ -10,11 +10,10 @@ import threading
 from collections import deque
 from typing import Any
 
-from tutti.storage import BufferedWriter, Catalog, Group, RowRefused, StoreError
+from tutti.storage import BufferedWriter, Group, RowRefused, StoreError
+from tutti.tasks.serving.gateway.calls.record import CallRecord
+from tutti.tasks.serving.gateway.calls.transcripts import Rows, Transcripts
 from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
-from tutti.tasks.serving.gateway.recording.record import CallRecord
-from tutti.tasks.serving.gateway.recording.transcripts import Rows, Transcripts
-from tutti.tasks.serving.gateway.settings import Settings
 from tutti.tasks.serving.scheduling import ReasonCode
 
 SOON_S = 0.005
@@ -33,13 +32,6 @@ class CallRecorder:
         self._lock = threading.Lock()
         self._ended: deque[CallRecord | tuple[str, ReasonCode]] = deque()
         """Calls, and programs with the reason of their end, in the order in which they ended."""
-
-    @classmethod
-    def of(cls, catalog: Catalog, writer: BufferedWriter, settings: Settings) -> "CallRecorder":
-        """The recorder of a gateway with these settings."""
-        transcripts = Transcripts(catalog.home)
-        programs = ProgramAttempts(catalog, writer, transcripts, settings.name, settings.policy)
-        return cls(writer, transcripts, programs)
 
     def keep_samples(self, rows: list[dict[str, Any]]) -> None:
         """Record samples of engines and GPUs."""

@@ -6,10 +6,9 @@ from typing import Any
 
 from tutti.storage import BufferedWriter
 from tutti.storage import catalog as cat
-from tutti.tasks.serving.gateway import by_count
-from tutti.tasks.serving.gateway.endpoint import Endpoint
-from tutti.tasks.serving.gateway.pools import Pools
-from tutti.tasks.serving.gateway.recording.record import CallRecord
+from tutti.tasks.serving.gateway.calls.record import CallRecord
+from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint
+from tutti.tasks.serving.gateway.endpoints.pools import Pools, warning
 from tutti.tasks.serving.scheduling import Call, Program, Reason, ReasonCode
 
 log = logging.getLogger(__name__)
@@ -55,7 +54,7 @@ class EventLog:
 
     def lacking(self, endpoint: Endpoint) -> None:
         """Record an engine whose calls are scheduled by count, and warn the operator."""
-        log.warning(text := by_count.warning(endpoint))
+        log.warning(text := warning(endpoint))
         self.trouble(Reason(ReasonCode.NO_METRICS, text))
 
     def unknown_cost(self, record: CallRecord) -> None:

@@ -11,11 +11,12 @@ import orjson
 import pytest
 
 from tests.serving.conftest import Bench, released
-from tutti.tasks.serving.gateway.calls import body as gateway_body
-from tutti.tasks.serving.gateway.calls.body import read_large
+from tutti.tasks.serving.gateway import app
+from tutti.tasks.serving.gateway.calls.record import usage_of_large
+from tutti.tasks.serving.gateway.calls.request import read_large
 from tutti.tasks.serving.gateway.calls.routes import BadRequest
-from tutti.tasks.serving.gateway.recording.usage import usage_of_large
-from tutti.tasks.serving.wire.limits import ServerLimits
+from tutti.tasks.serving.wire.connection import ServerLimits
+from tutti.tasks.serving.wire.exchange import LARGE_BYTES
 
 MIB = 2**20
 MOST = ServerLimits().body_bytes
@@ -47,7 +48,7 @@ def test_a_large_body_is_read_in_turns() -> None:
     data = orjson.dumps({"messages": [{"role": "user", "content": 'a "text" of MiB ' * MIB}]})
     steps, body = steps_of(data)
     assert body == orjson.loads(data)
-    assert len(steps) >= len(data) // gateway_body.LARGE_BYTES + 3
+    assert len(steps) >= len(data) // LARGE_BYTES + 3
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ async def test_a_client_that_leaves_while_its_body_is_read_leaves_nothing(
         async with lock:
             return await read_large(data)
 
-    monkeypatch.setattr(gateway_body, "read_large", read)
+    monkeypatch.setattr(app, "read_large", read)
     async with lock:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(post(raw, "chat/completions", chat("a" * 2 * MIB)), 0.5)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.serving.conftest import Bench, released
 from tests.serving.gateway.conftest import MakeRaw
-from tutti.tasks.serving.gateway.admin.access import Access
+from tutti.tasks.serving.gateway.calls.access import Access
 from tutti.tasks.serving.gateway.calls.routes import ADAPTERS, CALLS, SIZES, BadRequest, model_route
 from tutti.tasks.serving.wire.screen import AccessDenied
 

@@ -12,13 +12,13 @@ import pytest
 from tests.serving.conftest import Bench, released, until
 from tests.serving.gateway.raw_engine import STREAM_HEAD, ReceivedRequest, Wire, chunk
 from tutti.tasks.serving.gateway.calls import stream as gateway_stream
+from tutti.tasks.serving.gateway.calls.record import ReportedUsage
 from tutti.tasks.serving.gateway.calls.stream import (
     EventFilter,
     StreamedAnswer,
     StreamTooLong,
     end_of,
 )
-from tutti.tasks.serving.gateway.recording.usage import ReportedUsage
 
 
 def endless(piece: bytes) -> Any:

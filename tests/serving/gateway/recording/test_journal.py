@@ -23,8 +23,8 @@ from tests.serving.gateway.raw_engine import COMPLETION, ReceivedRequest, Wire, 
 from tutti import storage
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.gateway import journal_path
-from tutti.tasks.serving.gateway.recording import journal as journal_module
-from tutti.tasks.serving.gateway.recording.journal import (
+from tutti.tasks.serving.gateway.endpoints import journal as journals
+from tutti.tasks.serving.gateway.endpoints.journal import (
     Journal,
     LivingPrograms,
     ProgramState,
@@ -52,7 +52,7 @@ def test_what_was_noted_is_read_again(path: Path) -> None:
     journal.note("", program("a", 100))
     journal.note("", program("b", key="mine"))
     journal.note("other", program("a", 7))
-    journal.flush()
+    journal.write(journal.take())
     journal.note("", program("a", 200, 2))
     journal.forget("other", "a")
     journal.close()
@@ -79,17 +79,17 @@ async def test_what_is_shortened_keeps_the_living(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the file has grown far beyond them; what comes after goes behind them."""
-    monkeypatch.setattr(journal_module, "REWRITE_LINES", 100)
+    monkeypatch.setattr(journals, "REWRITE_LINES", 100)
     ledger = Ledger()
     ledger.programs = {name: program(name) for name in "abc"}
     journal = Journal(path)
     for name in "abc" * 33:
         journal.note("", program(name))
-    journal.flush()
+    journal.write(journal.take())
     await journal.shorten({"": ledger})
     assert len(path.read_bytes().splitlines()) == 99, "not yet"
     journal.note("", program("over"))
-    journal.flush()
+    journal.write(journal.take())
     journal.note("", program("a"))  # comes while the file is written
     await journal.shorten({"": ledger})
     journal.note("", program("d"))
@@ -103,12 +103,12 @@ async def test_a_journal_that_grew_before_is_shortened_too(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What earlier gateways wrote counts; a closed one is left alone."""
-    monkeypatch.setattr(journal_module, "REWRITE_LINES", 100)
+    monkeypatch.setattr(journals, "REWRITE_LINES", 100)
     for _ in range(2):
         journal = Journal(path)
         for _ in range(60):
             journal.note("", program("over"))
-        journal.flush()
+        journal.write(journal.take())
         await journal.shorten({"": Ledger()})
         journal.close()
     assert path.read_bytes() == b""
@@ -124,7 +124,7 @@ async def test_tens_of_thousands_of_programs_do_not_hold_the_loop(path: Path) ->
     journal = Journal(path)
     for each in [*ledger.programs.values()] * 5:
         journal.note("", each)
-    journal.flush()
+    journal.write(journal.take())
     began = time.thread_time()
     await journal.shorten({"": ledger})
     assert time.thread_time() - began < 0.05
@@ -142,7 +142,7 @@ def test_a_disk_that_is_full_fails_no_call(path: Path, monkeypatch: pytest.Monke
     journal.note("", program("a"))
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        journal.flush()
+        journal.write(journal.take())
     assert journal.failures == 1
     journal.close()
 
@@ -154,7 +154,7 @@ def test_a_line_that_a_full_disk_cut_off_costs_itself_only(
     journal, write = Journal(path), os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
     journal.note("m", Program("lost", 0.0))
-    journal.flush()
+    journal.write(journal.take())
     monkeypatch.setattr(os, "write", write)
     assert journal.failures == 1
     journal.note("m", Program("kept", 0.0))

@@ -16,12 +16,11 @@ from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.write import buffered
-from tutti.tasks.serving.gateway.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.endpoints.journal import Journal
 from tutti.tasks.serving.gateway.recording import programs as programs_module
-from tutti.tasks.serving.gateway.recording.gateway_run import GatewayRun
-from tutti.tasks.serving.gateway.recording.journal import Journal
-from tutti.tasks.serving.gateway.recording.programs import program_of
-from tutti.tasks.serving.gateway.settings import Settings
+from tutti.tasks.serving.gateway.recording.programs import GatewayRun, program_of
+from tutti.tasks.serving.gateway.settings import GatewaySettings
 
 ATTEMPTS = """
 select attempt_id, status, stop_reason, error_type, steps, tool_calls, prompt_tokens, answer,
@@ -239,7 +238,7 @@ async def start(catalog: storage.Catalog) -> AsyncIterator[Start]:
 
         async def made(**more: Any) -> Bench:
             config = EndpointConfig(url=url, id="engine:1", prices=PRICES)
-            settings = Settings(policy="passthrough", name="mine")
+            settings = GatewaySettings(policy="passthrough", name="mine")
             opened = running(catalog, settings, [config], **more)
             gateway, client = await stack.enter_async_context(opened)
             return Bench(gateway, client, engine, catalog)
@@ -282,7 +281,7 @@ async def test_a_program_of_the_journal_goes_on(start: Start, tmp_path: Any) -> 
     first = await start(journal=journal)
     await first.chat("open")
     await asyncio.sleep(0.02)
-    first.gateway.journal.flush()  # type: ignore[union-attr]
+    first.gateway.journal.write(first.gateway.journal.take())  # type: ignore[union-attr]
     kill(first)
     second = await start(journal=journal)
     assert await second.rows(ATTEMPTS) == []

@@ -17,11 +17,12 @@ from tests.serving.gateway.recording.test_recording import LONG, ended, said
 from tutti import storage
 from tutti.storage import BufferedWriter, Conversation
 from tutti.storage.write import batch, buffered, writer
-from tutti.tasks.serving.gateway.recording import programs, record
+from tutti.tasks.serving.gateway.calls import record
+from tutti.tasks.serving.gateway.calls.record import MANY_PIECES, CallRecord
+from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
+from tutti.tasks.serving.gateway.recording import programs
 from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
 from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
-from tutti.tasks.serving.gateway.recording.record import MANY_PIECES, CallRecord
-from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 from tutti.tasks.serving.scheduling import ReasonCode
 
 PROGRAMS, STEPS = 50, 10

@@ -14,18 +14,18 @@ import sqlalchemy as sa
 from tutti import storage
 from tutti.storage import BufferedWriter
 from tutti.storage import catalog as cat
+from tutti.tasks.serving.gateway.calls import transcripts
+from tutti.tasks.serving.gateway.calls.record import MANY_BYTES, MANY_PIECES, CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest
-from tutti.tasks.serving.gateway.recording import transcripts as transcripts_module
+from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
 from tutti.tasks.serving.gateway.recording.call_recorder import AT_ONCE, CallRecorder
 from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
-from tutti.tasks.serving.gateway.recording.record import MANY_BYTES, MANY_PIECES, CallRecord
-from tutti.tasks.serving.gateway.recording.transcripts import Transcripts
 from tutti.tasks.serving.scheduling import ReasonCode
 
 LONG = "x" * MANY_BYTES
 PANDAS = """
 import sys
-from tutti.tasks.serving.gateway.no_pandas import WithoutPandas
+from tutti.tasks.serving.gateway.command import WithoutPandas
 sys.meta_path.insert(0, WithoutPandas)
 from tutti import storage
 from tutti.storage.write.encode import to_arrow
@@ -172,7 +172,7 @@ def test_programs_beyond_the_memory_for_messages_are_stored_again_in_full(
 ) -> None:
     """Programs that never end cannot fill a gateway's memory; nothing of theirs is lost."""
     size = storage.Conversation("agent").size
-    monkeypatch.setattr(transcripts_module, "MAX_BYTES", 3 * size)
+    monkeypatch.setattr(transcripts, "MAX_BYTES", 3 * size)
     recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     recording.keep(ended(1, [said("user", "a")], "b"))
     recording.keep(ended(2, [said("user", "x")], "y", program="other"))

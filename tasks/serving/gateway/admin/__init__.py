@@ -1,1 +1,0 @@
-"""Access control, and the routes of the gateway's own API and page."""

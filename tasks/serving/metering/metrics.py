@@ -1,0 +1,432 @@
+"""Read the Prometheus text of vLLM and SGLang: rows of `server_metrics`, samples of engines.
+
+In: a /metrics page. Out: a `MetricsPage` with the series listed in `KINDS`. If one URL serves
+several ranks, counts are summed over the ranks; shares (KV usage, hit rate) are averaged. A value
+that is not a number raises ValueError. A series with a NaN or infinite value is left out with a
+reason, for all ranks: the sum of the other ranks would look like a counter reset.
+
+The gateway reads a page of about 100 kB each second. The text before a value is the same on every
+page, so what it means is parsed once and remembered.
+
+Counters and gauges are stored as they are. For a histogram, each bucket's new observations are
+stored, so that percentiles of any window are sums over its rows (the macro `server_quantile`).
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+SERIES_REMEMBERED = 1 << 15
+"""An engine has some thousand series; there are more only if lines carry a time stamp."""
+STARTED = "process_start_time_seconds"
+PREFIXES = ("vllm:", "sglang:", STARTED)
+NAME = re.compile(r"[a-zA-Z_:][\w:]*", re.ASCII)
+LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"', re.ASCII)
+LABELS = r'\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}'
+HEAD = re.compile(rf"{NAME.pattern}(?:{LABELS})?", re.ASCII)
+LINE = re.compile(
+    # A time stamp may follow the value, and an exemplar after "#".
+    rf"({NAME.pattern})(?:[ \t]*({LABELS})[ \t]*|[ \t]+)(\S+)(?:[ \t]+-?[\d.]+)?\s*(?:#.*)?",
+    re.ASCII,
+)
+
+
+class SeriesKind(Enum):
+    """How a series' lines are read, and how the values of several ranks are combined."""
+
+    COUNTER = "cumulative; ranks add up"
+    GAUGE = "as it is now; ranks add up"
+    SHARE = "as it is now; the mean of the ranks"
+    BUCKET = "cumulative count of a histogram up to `le`; ranks add up"
+    CONFIG = "facts in the labels"
+    STARTED = "when the process started"
+
+
+def _names(engine: str, names: str) -> list[str]:
+    return [f"{engine}:{name}" for name in names.split()]
+
+
+HISTOGRAMS = frozenset(
+    _names(
+        "vllm",
+        "time_to_first_token_seconds inter_token_latency_seconds e2e_request_latency_seconds "
+        "request_prefill_time_seconds request_decode_time_seconds request_queue_time_seconds "
+        "request_time_per_output_token_seconds",
+    )
+    + _names(
+        "sglang",
+        "time_to_first_token_seconds inter_token_latency_seconds e2e_request_latency_seconds "
+        "time_per_output_token_seconds queue_time_seconds",
+    )
+)
+KINDS: dict[str, SeriesKind] = {
+    STARTED: SeriesKind.STARTED,
+    **dict.fromkeys(
+        _names(
+            "vllm",
+            "prefix_cache_queries_total prefix_cache_hits_total num_preemptions_total "
+            "prompt_tokens_total prompt_tokens_cached_total generation_tokens_total "
+            "request_success_total",
+        )
+        + _names(
+            "sglang",
+            "prompt_tokens_total cached_tokens_total generation_tokens_total num_requests_total "
+            "num_aborted_requests_total num_retracted_requests_total",
+        )
+        + [f"{histogram}_{part}" for histogram in HISTOGRAMS for part in ("sum", "count")],
+        SeriesKind.COUNTER,
+    ),
+    **dict.fromkeys(
+        _names("vllm", "num_requests_running num_requests_waiting")
+        + _names("sglang", "num_running_reqs num_queue_reqs num_used_tokens max_total_num_tokens"),
+        SeriesKind.GAUGE,
+    ),
+    **dict.fromkeys(
+        _names("vllm", "kv_cache_usage_perc")
+        + _names("sglang", "token_usage cache_hit_rate page_size"),
+        SeriesKind.SHARE,
+    ),
+    **dict.fromkeys((f"{histogram}_bucket" for histogram in HISTOGRAMS), SeriesKind.BUCKET),
+    **dict.fromkeys(("vllm:cache_config_info", "sglang:cache_config_info"), SeriesKind.CONFIG),
+}
+"""All series that are kept, under the engine's own names."""
+KEPT = frozenset(
+    n
+    for n, kind in KINDS.items()
+    if kind in (SeriesKind.COUNTER, SeriesKind.GAUGE, SeriesKind.SHARE)
+)
+"""The names of `MetricsPage.values`."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """The series that a line belongs to."""
+
+    name: str
+    kind: SeriesKind
+    labels: Mapping[str, str]
+    family: str
+    """The histogram a line belongs to; else the name."""
+    rank: tuple[str, frozenset[tuple[str, str]]]
+    """The rank and the family; all lines of a rank's family are reset to 0 together."""
+    le: float = math.inf
+    bucket: str = ""
+    """A bucket's name in our rows: the engine's name with only the label `le`."""
+
+
+NOT_KEPT = Series("", SeriesKind.GAUGE, {}, "", ("", frozenset()))
+"""Marks lines of series that are not kept."""
+
+
+@dataclass(frozen=True)
+class MetricsPage:
+    """The contents of one /metrics page."""
+
+    values: Mapping[str, float]
+    """Counters and gauges by name, combined over the ranks."""
+    cumulative: Mapping[str, float]
+    """Counters and buckets, each line by the text before its value."""
+    configs: tuple[Mapping[str, str], ...]
+    """Labels of cache_config_info, once for each rank."""
+    started_at: float | None
+    """When the process started, Unix time; None where the page does not say."""
+    left_out: tuple[str, ...]
+    """Series without a finite value, each with the value it had."""
+
+
+def parse_metrics(text: str | bytes) -> dict[str, float]:
+    """Counters and gauges of a page by name. Raises ValueError for a value that is not a number."""
+    return dict(read_page(text).values)
+
+
+def read_page(text: str | bytes) -> MetricsPage:
+    """Read one page. Raises ValueError, with the line, if a series that is kept has no number."""
+    if isinstance(text, bytes):
+        text = text.decode()
+    lines: dict[str, tuple[Series, float]] = {}
+    left_out: dict[str, str] = {}
+    for line in text.split("\n"):
+        if not line.startswith(PREFIXES):
+            continue
+        head, _, number = line.rpartition(" ")
+        series = series_of(head)
+        if series is None:  # more text follows the value, or other white space separates it
+            head, number = _split(line)
+            series = series_of(head)
+        if series is None or series is NOT_KEPT:
+            continue
+        value = _number(line, number)
+        if math.isfinite(value):
+            lines[head] = series, value
+        else:
+            left_out.setdefault(series.family, f"{series.name} is {number.strip()}")
+    if left_out:
+        lines = {head: line for head, line in lines.items() if line[0].family not in left_out}
+    return _page(lines, tuple(left_out.values()))
+
+
+def _page(lines: Mapping[str, tuple[Series, float]], left_out: tuple[str, ...]) -> MetricsPage:
+    totals: dict[str, float] = {}
+    ranks: dict[str, int] = {}
+    cumulative: dict[str, float] = {}
+    configs: list[Mapping[str, str]] = []
+    started_at: float | None = None
+    for head, (series, value) in lines.items():
+        kind = series.kind
+        if kind is SeriesKind.COUNTER or kind is SeriesKind.BUCKET:
+            cumulative[head] = value
+        if kind is SeriesKind.CONFIG:
+            configs.append(series.labels)
+        elif kind is SeriesKind.STARTED:
+            started_at = value
+        elif kind is not SeriesKind.BUCKET:
+            totals[series.name] = totals.get(series.name, 0.0) + value
+            if kind is SeriesKind.SHARE:
+                ranks[series.name] = ranks.get(series.name, 0) + 1
+    values = {name: total / ranks.get(name, 1) for name, total in totals.items()}
+    return MetricsPage(values, cumulative, tuple(configs), started_at, left_out)
+
+
+@lru_cache(SERIES_REMEMBERED)
+def series_of(head: str) -> Series | None:
+    """The series that the text before a value belongs to.
+
+    `NOT_KEPT` for a series that is not kept; None if the text is not a name with labels.
+    """
+    begin = NAME.match(head)
+    if begin is None:
+        return None
+    name = begin.group()
+    kind = KINDS.get(name)
+    if kind is None:
+        return NOT_KEPT
+    if HEAD.fullmatch(head) is None:
+        return None
+    labels = dict(LABEL.findall(head))
+    if kind is SeriesKind.GAUGE and labels.get("priority"):
+        return NOT_KEPT  # SGLang reports the requests of each priority besides the total
+    family = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
+    le = labels.pop("le", "") if kind is SeriesKind.BUCKET else ""
+    rank = (family, frozenset(labels.items()))
+    if kind is not SeriesKind.BUCKET:
+        return Series(name, kind, labels, family, rank)
+    return Series(name, kind, labels, family, rank, _edge(head, le), f'{name}{{le="{le}"}}')
+
+
+def _edge(head: str, le: str) -> float:
+    try:
+        edge = float(le)
+    except ValueError:
+        edge = math.nan
+    if math.isnan(edge):
+        raise ValueError(f"{head[:200]}: a bucket whose `le` is {le!r}")
+    return edge
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Split a line that does not end with its value."""
+    found = LINE.fullmatch(line)
+    name = NAME.match(line)
+    if found is None and name is not None and name.group() in KINDS:
+        raise ValueError(f"not a line of Prometheus text: {line[:200]!r}")
+    return (found[1] + (found[2] or ""), found[3]) if found else ("", "")
+
+
+def _number(line: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number: {line[:200]!r}") from None
+
+
+Row = dict[str, Any]
+
+
+class MetricsSampler:
+    """Makes rows from an engine's successive pages."""
+
+    restarted: bool = False
+    """Whether the last page showed that the engine, or one of its ranks, had restarted."""
+
+    def __init__(self, engine_id: str) -> None:
+        self.engine_id = engine_id
+        self._cell_id: str | None = None
+        self._last: dict[str, float] = {}
+        self._started_at: float | None = None
+        self._told: set[str] = set()
+
+    def rows(self, page: MetricsPage | str | bytes, at: datetime, cell_id: str) -> list[Row]:
+        """The page as rows of `cell_id`. Raises ValueError if the page cannot be read.
+
+        A bucket has a row if it has new observations since the previous page. It also has a row
+        with 0 when it is first seen in a cell, because a percentile needs the edges of empty
+        buckets too. A cell's first page is the baseline for its counts. After a restart, counts
+        begin at 0 again.
+        """
+        page = page if isinstance(page, MetricsPage) else read_page(page)
+        baseline = cell_id != self._cell_id
+        if baseline:
+            self._cell_id, self._told = cell_id, set()
+        observed = self._observed(page, baseline)
+        values = dict(page.values)
+        values |= {name: n for name, n in observed.items() if n > 0 or name not in self._told}
+        self._told.update(observed)
+        row = {"cell_id": cell_id, "engine_id": self.engine_id, "at": at}
+        return [row | {"name": name, "value": value} for name, value in values.items()]
+
+    def _observed(self, page: MetricsPage, baseline: bool) -> dict[str, float]:
+        """New observations of each bucket alone, by its name."""
+        lines = [(head, _known(head), value) for head, value in page.cumulative.items()]
+        renewed = {s.rank for head, s, value in lines if value < self._last.get(head, value)}
+        process = None not in (self._started_at, page.started_at) and (
+            self._started_at != page.started_at
+        )
+        self.restarted = process or bool(renewed)
+        cumulative: dict[str, dict[float, tuple[str, float]]] = {}
+        for head, series, value in lines:
+            if series.kind is not SeriesKind.BUCKET:
+                continue
+            fresh = process or series.rank in renewed
+            new = 0.0 if baseline else value - (0.0 if fresh else self._last.get(head, 0.0))
+            edges = cumulative.setdefault(series.family, {})
+            edges[series.le] = series.bucket, edges.get(series.le, ("", 0.0))[1] + new
+        # Lines that a page lacks are remembered: a series left out once was not reset.
+        self._last.update(page.cumulative)
+        self._started_at = page.started_at
+        return {name: n for edges in cumulative.values() for name, n in _own(edges).items()}
+
+
+def _own(edges: Mapping[float, tuple[str, float]]) -> dict[str, float]:
+    """Convert counts up to each edge into counts between edges."""
+    own: dict[str, float] = {}
+    below = 0.0
+    for _, (name, upto) in sorted(edges.items()):
+        own[name] = max(
+            0.0, upto - below
+        )  # counts may be inconsistent if requests end while the page is made
+        below = max(below, upto)
+    return own
+
+
+def _known(head: str) -> Series:
+    series = series_of(head)
+    assert series is not None, f"{head!r} came from a page, so it was parsed before"
+    return series
+
+
+@dataclass(frozen=True)
+class EngineSample:
+    """An engine's state as scheduling needs it; None for what the page does not report."""
+
+    at: float
+    """Seconds on a monotonic clock."""
+    kv_usage: float | None
+    """Share of the KV cache in use, 0 to 1."""
+    running: float | None
+    """Running requests."""
+    waiting: float | None
+    """Requests in the engine's own queue."""
+    preemptions_total: float | None
+    """Requests whose KV cache was taken for other requests."""
+    prefix_queries_total: float | None
+    """Prompt tokens looked up in the prefix cache, ever."""
+    prefix_hits_total: float | None
+    """Prompt tokens found there."""
+    prompt_tokens_total: float | None
+    """Prompt tokens, cached or computed."""
+    generation_tokens_total: float | None
+    """Tokens generated."""
+    capacity_tokens: int | None
+    """Tokens that fit the KV cache of all ranks."""
+    block_tokens: int | None
+    """Tokens in one block of the KV cache."""
+
+
+def engine_sample(page: MetricsPage, at: float) -> EngineSample:
+    """Read a sample from a `page` of vLLM or SGLang, fetched at `at` on a monotonic clock."""
+
+    def value(vllm: str, sglang: str) -> float | None:
+        found = page.values.get(f"vllm:{vllm}")
+        return found if found is not None else page.values.get(f"sglang:{sglang}")
+
+    return EngineSample(
+        at=at,
+        kv_usage=value("kv_cache_usage_perc", "token_usage"),
+        running=value("num_requests_running", "num_running_reqs"),
+        waiting=value("num_requests_waiting", "num_queue_reqs"),
+        preemptions_total=value("num_preemptions_total", "num_retracted_requests_total"),
+        # SGLang looks up every prompt token and has no separate counter for that.
+        prefix_queries_total=value("prefix_cache_queries_total", "prompt_tokens_total"),
+        prefix_hits_total=value("prefix_cache_hits_total", "cached_tokens_total"),
+        prompt_tokens_total=value("prompt_tokens_total", "prompt_tokens_total"),
+        generation_tokens_total=value("generation_tokens_total", "generation_tokens_total"),
+        capacity_tokens=_capacity_tokens(page),
+        block_tokens=_block_tokens(page),
+    )
+
+
+def capacity_of_sglang(server_info: Any) -> int | None:
+    """Tokens that fit SGLang's KV cache, from the JSON of its /get_server_info; None if not
+    reported.
+
+    Each data-parallel rank reports a state with its own capacity. Versions without these states
+    report one rank's `max_total_num_tokens`, at the top level or under `server_info`.
+    """
+    if not isinstance(server_info, Mapping):
+        return None
+    inner = server_info.get("server_info")
+    places = [place for place in (server_info, inner) if isinstance(place, Mapping)]
+    for place in places:
+        states = place.get("internal_states")
+        found = [_state_capacity(s) for s in states] if isinstance(states, list) else []
+        ranks = [n for n in found if n is not None]
+        if ranks and len(ranks) == len(found):
+            return sum(ranks)
+    for place in places:
+        if (one := _count(place.get("max_total_num_tokens"))) is not None:
+            return one * (_count(place.get("dp_size")) or 1)
+    return None
+
+
+def _state_capacity(state: Any) -> int | None:
+    memory = state.get("memory_usage") if isinstance(state, Mapping) else None
+    return _count(memory.get("token_capacity")) if isinstance(memory, Mapping) else None
+
+
+def _capacity_tokens(page: MetricsPage) -> int | None:
+    """vLLM's capacity: `kv_cache_size_tokens` is per rank, `num_gpu_blocks` is for all ranks.
+
+    The former accounts for layers that share blocks unevenly and is preferred.
+    """
+    sizes = [_count(labels.get("kv_cache_size_tokens")) for labels in page.configs]
+    own = [size for size in sizes if size is not None]
+    if own and len(own) == len(sizes):
+        return sum(own)
+    if (pool := _count(page.values.get("sglang:max_total_num_tokens"))) is not None:
+        return pool
+    blocks = [_count(labels.get("num_gpu_blocks")) for labels in page.configs]
+    block_tokens = _block_tokens(page)
+    most = max((n for n in blocks if n is not None), default=None)
+    return None if most is None or block_tokens is None else most * block_tokens
+
+
+def _block_tokens(page: MetricsPage) -> int | None:
+    if (size := _count(page.values.get("sglang:page_size"))) is not None:
+        return size
+    names = ("block_size", "page_size")
+    sizes = (_count(labels.get(name)) for labels in page.configs for name in names)
+    return next((size for size in sizes if size is not None), None)
+
+
+def _count(value: Any) -> int | None:
+    """A positive whole number, also if given as text; None for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return int(number) if number > 0 and number.is_integer() else None

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,7 +112,7 @@ def engine_line(name: str, model: Model, catalog: Catalog) -> str:
     """
     build = build_of(models_python_path())
     launch = launch_of(name, model, source_of(model), build, catalog.home)
-    return _line(identify(model, launch).engine_id, launch, build, catalog)
+    return _line(identify(model, launch)[0], launch, build, catalog)
 
 
 def engine_lines(engines: Iterable["Engine"]) -> dict[str, str]:
@@ -165,23 +165,17 @@ def source_of(model: Model) -> Source:
     return Source(served, name, weights.config, weights.loaded_bytes)
 
 
-@dataclass(frozen=True)
-class EngineIdentity:
-    """An engine's id, and what it is made from."""
-
-    engine_id: str
-    content: Mapping[str, Any]
-    checkpoint: str
-
-
-def identify(model: Model, launch: Launch, trained_by: str | None = None) -> EngineIdentity:
-    """The engine that serves an entry: its weights, settings and context. Raises WeightsError."""
+def identify(
+    model: Model, launch: Launch, trained_by: str | None = None
+) -> tuple[str, dict[str, Any], str]:
+    """The id of the engine that serves an entry, its content (weights, settings and context), and
+    the id of its checkpoint. Raises WeightsError."""
     settings = launch.settings.identity(launch.device)
     content: dict[str, Any] = {"server": launch.settings.server, "settings": settings}
     content |= {"context": model.context_tokens}
     content |= {} if trained_by is None else {"trained_by": trained_by}
     checkpoint = checkpoint_id(model)
-    return EngineIdentity(artifact_id("engine", content, [checkpoint]), content, checkpoint)
+    return artifact_id("engine", content, [checkpoint]), content, checkpoint
 
 
 @dataclass(frozen=True)
@@ -219,10 +213,9 @@ class Engine:
         self._is_port_asked = port is not None
         self.build = build_of(models_python_path())
         self.launch = launch_of(name, model, source_of(model), self.build, catalog.home)
-        made = identify(model, self.launch, trained_by)
-        self.engine_id = made.engine_id
-        catalog.enter_artifact(made.checkpoint, {"folder": str(weights_folder(model))})
-        catalog.enter_artifact(self.engine_id, dict(made.content), [made.checkpoint])
+        self.engine_id, content, checkpoint = identify(model, self.launch, trained_by)
+        catalog.enter_artifact(checkpoint, {"folder": str(weights_folder(model))})
+        catalog.enter_artifact(self.engine_id, content, [checkpoint])
         self.kept = False
         """Whether other runs may find and use it once it runs (`tutti serve --keep`)."""
         self.warm: WarmEngine | None = None

@@ -24,7 +24,7 @@ from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.calls.access import Access
 from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, EndpointConfig
 from tutti.tasks.serving.gateway.settings import GatewaySettings
-from tutti.tasks.serving.metering import GpuSampler
+from tutti.tasks.serving.metering.gpu import GpuSampler
 from tutti.tasks.serving.registry import Prices
 
 NASTY = 'gpu "0"\\n\nrack'

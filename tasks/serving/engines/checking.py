@@ -20,7 +20,7 @@ from tutti.tasks.serving.engines.launch import Launch, ServerCommand
 from tutti.tasks.serving.errors import RegistryError, ServingError
 
 TIMEOUT_S = 300.0
-SCRIPTS = {"vllm": "check_vllm.py", "sglang": "check_sglang.py"}
+SCRIPT = Path(__file__).with_name("check_child.py")
 REFUSED_BY_CPU_BUILD = ("--enable-sleep-mode",)
 """Flags that vLLM's CPU build refuses whatever the machine that is meant."""
 OF_OTHER_DEVICE = "GPU count, memory, and kernels for the dtype, quantization and KV cache"
@@ -131,10 +131,9 @@ def _key(launch: Launch, command: ServerCommand, build: Build) -> str:
 
 def _ask(server: str, orders: list[dict[str, Any]], build: Build) -> Mapping[str, str | None]:
     """What the server's code says of each command. Raises ServingError where it did not say."""
-    script = Path(__file__).with_name(SCRIPTS[server])
     try:
         done = subprocess.run(
-            [str(build.python), "-I", str(script)],
+            [str(build.python), "-I", str(SCRIPT), server],
             input=json.dumps(orders),
             capture_output=True,
             text=True,

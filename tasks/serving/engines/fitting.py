@@ -27,7 +27,7 @@ from tutti.tasks.serving.engines.flags import CPU_CACHE_GIB, CPU_CACHE_VARIABLE
 from tutti.tasks.serving.engines.launch import Launch
 from tutti.tasks.serving.engines.settings import BLOCK_TOKENS, EngineSettings
 from tutti.tasks.serving.errors import RegistryError, WeightsError
-from tutti.tasks.serving.metering import engine_sample, read_page
+from tutti.tasks.serving.metering.metrics import engine_sample, read_page
 from tutti.tasks.serving.weights import Fit, kv_need
 from tutti.tasks.serving.weights.fit import BLOCK_TOKENS as GPU_BLOCK_TOKENS
 from tutti.tasks.serving.weights.fit import MEMORY_SHARE

@@ -5,7 +5,6 @@ the cause in the middle of long tracebacks, and end with a general error.
 """
 
 import re
-from dataclasses import dataclass
 
 KILLED = 137
 """The exit code of a process that SIGKILL has ended, as shells give it."""
@@ -23,38 +22,30 @@ _PORT = re.compile(PORT, re.IGNORECASE)
 _ERROR_LINE = re.compile(r"\b[A-Z]\w*(Error|Exception)\b: \S")
 
 
-@dataclass(frozen=True)
-class StartFailure:
-    """A cause that is known by what servers write."""
-
-    pattern: re.Pattern[str]
-    happened: str
-    fix: str
-
-
-KNOWN = (
-    StartFailure(
+KNOWN: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (
         re.compile(GPU_MEMORY),
         "out of memory",
-        "`tutti gpus` shows who else has the card; lower context_tokens, engine.max_sequences or "
+        "`tutti gpus` shows who else has the GPU; lower context_tokens, engine.max_sequences or "
         "engine.memory_share, or spread the model by engine.tensor_parallel",
     ),
-    StartFailure(
+    (
         re.compile(r"No space left on device"),
         "the disk is full",
         "make room in TMPDIR and TUTTI_HOME, and run it again",
     ),
-    StartFailure(
+    (
         re.compile(r"^cannot start /\S+: ", re.MULTILINE),
         "its program cannot be run",
         "see that the file is there, is for this machine, and may be executed",
     ),
-    StartFailure(
+    (
         re.compile(r"CUDA driver version is insufficient|Found no NVIDIA driver|no CUDA-capable"),
         "the NVIDIA driver does not serve this build",
         "`nvidia-smi` shows the driver; `MODELS=cpu make setup` makes an environment without it",
     ),
 )
+"""Causes that are known by what servers write: the pattern, what happened, and what to do."""
 
 
 def is_port_taken(log: str) -> bool:
@@ -68,10 +59,9 @@ def explain(role: str, code: int | None, log: str) -> str:
     `code`: its exit code; None where it was still running when its time was over.
     """
     ended = f"{role} exited with code {code}" if code is not None else f"{role} was not ready"
-    for known in KNOWN:
-        if known.pattern.search(log):
-            said = _line_with(known.pattern, log)
-            return f"{ended}: {known.happened} ({said}); {known.fix}"
+    for pattern, happened, fix in KNOWN:
+        if pattern.search(log):
+            return f"{ended}: {happened} ({_line_with(pattern, log)}); {fix}"
     if code is None:
         return f"{ended} in time; engine.start_timeout_s gives it longer"
     if code == KILLED:

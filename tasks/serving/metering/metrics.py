@@ -21,6 +21,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from tutti.tasks.serving.scheduling.ledger import EngineMetrics
+
 SERIES_REMEMBERED = 1 << 15
 """An engine has some thousand series; there are more only if lines carry a time stamp."""
 STARTED = "process_start_time_seconds"
@@ -139,11 +141,6 @@ class MetricsPage:
     """Series without a finite value, each with the value it had."""
 
 
-def parse_metrics(text: str | bytes) -> dict[str, float]:
-    """Counters and gauges of a page by name. Raises ValueError for a value that is not a number."""
-    return dict(read_page(text).values)
-
-
 def read_page(text: str | bytes) -> MetricsPage:
     """Read one page. Raises ValueError, with the line, if a series that is kept has no number."""
     if isinstance(text, bytes):
@@ -260,15 +257,14 @@ class MetricsSampler:
         self._started_at: float | None = None
         self._told: set[str] = set()
 
-    def rows(self, page: MetricsPage | str | bytes, at: datetime, cell_id: str) -> list[Row]:
-        """The page as rows of `cell_id`. Raises ValueError if the page cannot be read.
+    def rows(self, page: MetricsPage, at: datetime, cell_id: str) -> list[Row]:
+        """The page as rows of `cell_id`.
 
         A bucket has a row if it has new observations since the previous page. It also has a row
         with 0 when it is first seen in a cell, because a percentile needs the edges of empty
         buckets too. A cell's first page is the baseline for its counts. After a restart, counts
         begin at 0 again.
         """
-        page = page if isinstance(page, MetricsPage) else read_page(page)
         baseline = cell_id != self._cell_id
         if baseline:
             self._cell_id, self._told = cell_id, set()
@@ -319,42 +315,14 @@ def _known(head: str) -> Series:
     return series
 
 
-@dataclass(frozen=True)
-class EngineSample:
-    """An engine's state as scheduling needs it; None for what the page does not report."""
-
-    at: float
-    """Seconds on a monotonic clock."""
-    kv_usage: float | None
-    """Share of the KV cache in use, 0 to 1."""
-    running: float | None
-    """Running requests."""
-    waiting: float | None
-    """Requests in the engine's own queue."""
-    preemptions_total: float | None
-    """Requests whose KV cache was taken for other requests."""
-    prefix_queries_total: float | None
-    """Prompt tokens looked up in the prefix cache, ever."""
-    prefix_hits_total: float | None
-    """Prompt tokens found there."""
-    prompt_tokens_total: float | None
-    """Prompt tokens, cached or computed."""
-    generation_tokens_total: float | None
-    """Tokens generated."""
-    capacity_tokens: int | None
-    """Tokens that fit the KV cache of all ranks."""
-    block_tokens: int | None
-    """Tokens in one block of the KV cache."""
-
-
-def engine_sample(page: MetricsPage, at: float) -> EngineSample:
+def engine_sample(page: MetricsPage, at: float) -> EngineMetrics:
     """Read a sample from a `page` of vLLM or SGLang, fetched at `at` on a monotonic clock."""
 
     def value(vllm: str, sglang: str) -> float | None:
         found = page.values.get(f"vllm:{vllm}")
         return found if found is not None else page.values.get(f"sglang:{sglang}")
 
-    return EngineSample(
+    return EngineMetrics(
         at=at,
         kv_usage=value("kv_cache_usage_perc", "token_usage"),
         running=value("num_requests_running", "num_running_reqs"),
@@ -363,8 +331,6 @@ def engine_sample(page: MetricsPage, at: float) -> EngineSample:
         # SGLang looks up every prompt token and has no separate counter for that.
         prefix_queries_total=value("prefix_cache_queries_total", "prompt_tokens_total"),
         prefix_hits_total=value("prefix_cache_hits_total", "cached_tokens_total"),
-        prompt_tokens_total=value("prompt_tokens_total", "prompt_tokens_total"),
-        generation_tokens_total=value("generation_tokens_total", "generation_tokens_total"),
         capacity_tokens=_capacity_tokens(page),
         block_tokens=_block_tokens(page),
     )

@@ -121,21 +121,6 @@ def find_price(book: PriceBook, model: str, at: datetime) -> Prices | None:
     return valid[-1].prices if valid else None
 
 
-def price_of(book: PriceBook, model: str, at: datetime) -> Prices:
-    """The prices of `model` at `at`. Raises PriceError, listing what is known, if the book has
-    none.
-
-    Use `find_price` where an unknown price is not an error.
-    """
-    prices = find_price(book, model, at)
-    if prices is not None:
-        return prices
-    if model in book.models:
-        first = book.models[model][0].since
-        raise PriceError(f"{model} has no price on {at.date()}: its first is from {first}")
-    raise PriceError(f"no price of {model!r}; known: {', '.join(sorted(book.models))}")
-
-
 class PriceList:
     """The book's current prices, for lookups at every call; the book is searched once a day.
 

@@ -12,29 +12,25 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from tutti.tasks.identity import plain_numbers
 from tutti.tasks.serving.scheduling.adaptive import Adaptive
-from tutti.tasks.serving.scheduling.attained import LeastAttainedService
-from tutti.tasks.serving.scheduling.cap import DEFAULT_CAP, CapPolicy
-from tutti.tasks.serving.scheduling.continuum import Continuum
-from tutti.tasks.serving.scheduling.ledger import (
-    Call,
-    EngineMetrics,
-    EngineState,
-    Ledger,
-    Program,
-    Rate,
-    Usage,
-)
-from tutti.tasks.serving.scheduling.policy import Policy
-from tutti.tasks.serving.scheduling.reasons import (
-    CLIENT_GONE,
-    CROWDED_OUT,
-    LEASE_ENDED,
-    RELEASED,
-    Reason,
-    ReasonCode,
-)
-from tutti.tasks.serving.scheduling.scheduler import Scheduler, SchedulerLimits
-from tutti.tasks.serving.scheduling.thunderagent import ThunderAgent, ThunderAgentOptions
+from tutti.tasks.serving.scheduling.attained import LeastAttainedService as LeastAttainedService
+from tutti.tasks.serving.scheduling.cap import DEFAULT_CAP as DEFAULT_CAP
+from tutti.tasks.serving.scheduling.cap import CapPolicy as CapPolicy
+from tutti.tasks.serving.scheduling.continuum import Continuum as Continuum
+from tutti.tasks.serving.scheduling.ledger import Call as Call
+from tutti.tasks.serving.scheduling.ledger import EngineMetrics as EngineMetrics
+from tutti.tasks.serving.scheduling.ledger import EngineState as EngineState
+from tutti.tasks.serving.scheduling.ledger import Ledger as Ledger
+from tutti.tasks.serving.scheduling.ledger import Program as Program
+from tutti.tasks.serving.scheduling.ledger import Rate as Rate
+from tutti.tasks.serving.scheduling.ledger import Usage as Usage
+from tutti.tasks.serving.scheduling.policy import Policy as Policy
+from tutti.tasks.serving.scheduling.reasons import CLIENT_GONE as CLIENT_GONE
+from tutti.tasks.serving.scheduling.reasons import Reason as Reason
+from tutti.tasks.serving.scheduling.reasons import ReasonCode as ReasonCode
+from tutti.tasks.serving.scheduling.scheduler import Scheduler as Scheduler
+from tutti.tasks.serving.scheduling.scheduler import SchedulerLimits as SchedulerLimits
+from tutti.tasks.serving.scheduling.thunderagent import ThunderAgent as ThunderAgent
+from tutti.tasks.serving.scheduling.thunderagent import ThunderAgentOptions
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     "passthrough": Policy,
@@ -88,32 +84,3 @@ def _options_model(name: str) -> type[BaseModel]:
     }
     strict = ConfigDict(extra="forbid", allow_inf_nan=False)
     return create_model(name, __config__=strict, **fields)
-
-
-__all__ = [
-    "CLIENT_GONE",
-    "CROWDED_OUT",
-    "DEFAULT_CAP",
-    "LEASE_ENDED",
-    "POLICIES",
-    "RELEASED",
-    "Adaptive",
-    "Call",
-    "CapPolicy",
-    "Continuum",
-    "EngineMetrics",
-    "EngineState",
-    "LeastAttainedService",
-    "Ledger",
-    "Policy",
-    "Program",
-    "Rate",
-    "Reason",
-    "ReasonCode",
-    "Scheduler",
-    "SchedulerLimits",
-    "ThunderAgent",
-    "Usage",
-    "make_policy",
-    "policy_options",
-]

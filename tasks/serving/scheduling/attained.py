@@ -19,7 +19,6 @@ engine by call length; multi-step hints from agents. The level widths and the ra
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tutti.tasks.serving.scheduling.ledger import Call, EngineState, Program
 from tutti.tasks.serving.scheduling.policy import (
@@ -30,14 +29,6 @@ from tutti.tasks.serving.scheduling.policy import (
     running_tokens,
 )
 from tutti.tasks.serving.scheduling.reasons import NO_ENGINE, Reason, ReasonCode
-
-
-@dataclass(frozen=True, slots=True)
-class _Renewal:
-    """A program's service and wait when it was last counted as new."""
-
-    held_s: float
-    attained_s: float
 
 
 class LeastAttainedService(Policy):
@@ -119,14 +110,14 @@ class LeastAttainedService(Policy):
 
     def _since_renewal(self, program: Program) -> tuple[float, float]:
         """Seconds waited and served since the program last counted as new."""
-        renewal = program.note or _Renewal(0.0, 0.0)
-        return program.held_s - renewal.held_s, program.attained_s - renewal.attained_s
+        held_s, attained_s = program.note or (0.0, 0.0)  # when it was last counted as new
+        return program.held_s - held_s, program.attained_s - attained_s
 
     def _renew_starved(self, now: float) -> None:
         while (call := self._patience.first()) and self._patience.rank(call)[0] <= now:
             self._patience.drop(call)
             program = call.program
-            program.note = _Renewal(program.held_s + now - call.arrived, program.attained_s)
+            program.note = program.held_s + now - call.arrived, program.attained_s
             self._queue.put(call, (0, call.arrived))
 
     def _leave(self, call: Call) -> None:

@@ -253,12 +253,19 @@ class EngineMetrics:
     """An engine's own metrics at one time; None is unknown."""
 
     at: float
+    """Seconds on a monotonic clock."""
     kv_usage: float | None = None
+    """Share of the KV cache in use, 0 to 1."""
     running: float | None = None
     waiting: float | None = None
+    """Requests in the engine's own queue."""
     preemptions_total: float | None = None
     prefix_queries_total: float | None = None
+    """Prompt tokens looked up in the prefix cache, ever."""
     prefix_hits_total: float | None = None
+    capacity_tokens: int | None = None
+    """Tokens that fit the KV cache of all ranks."""
+    block_tokens: int | None = None
 
 
 @dataclass(slots=True)

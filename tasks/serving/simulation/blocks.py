@@ -9,19 +9,19 @@ a thousand blocks costs no more than one of ten.
 
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 
+@dataclass(slots=True, eq=False)
 class FreedBlocks:
     """Unreferenced blocks that were freed together."""
 
-    __slots__ = ("empty", "full", "key", "turn")
-
-    def __init__(self, key: Hashable, turn: int, full: int, empty: int) -> None:
-        self.key, self.turn = key, turn
-        self.full = full
-        """Blocks that a prompt can match, index 0 up."""
-        self.empty = empty
-        """Blocks with nothing to match; reused before the full ones."""
+    key: Hashable
+    turn: int
+    full: int
+    """Blocks that a prompt can match, index 0 up."""
+    empty: int
+    """Blocks with nothing to match; reused before the full ones."""
 
 
 class BlockCache:

@@ -370,11 +370,6 @@ class _Load:
         return np.stack(columns, axis=1)[kept], busy[kept]
 
 
-def describe(calibration: Calibration) -> dict[str, Any]:
-    """The calibration as plain values, for JSON."""
-    return asdict(calibration)
-
-
 @dataclass(frozen=True, slots=True)
 class ReplayedCall:
     """The recorded programs simulated under one policy."""

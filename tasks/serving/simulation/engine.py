@@ -54,68 +54,34 @@ class EngineModel:
         return self.blocks * self.block_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class SharedPrefix:
-    """Leading tokens that the prompts of a group have in common."""
-
-    tokens: int = 0
-    group: Hashable = None
-
-
-NOT_SHARED = SharedPrefix()
-
-
+@dataclass(slots=True, eq=False)
 class SimRequest:
     """One call as the engine sees it."""
 
-    __slots__ = (
-        "aborted",
-        "blocks",
-        "cached",
-        "call",
-        "computed",
-        "decoding",
-        "end_it",
-        "group",
-        "kept",
-        "key",
-        "output",
-        "produced",
-        "prompt",
-        "ran",
-        "shared",
-        "start_it",
-        "target",
-        "turn",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        key: Hashable,
-        turn: int,
-        prompt: int,
-        output: int,
-        kept: int = 0,
-        shared: SharedPrefix = NOT_SHARED,
-    ) -> None:
-        self.key, self.turn = key, turn
-        self.prompt, self.output = prompt, output
-        self.kept = kept
-        """Leading prompt tokens shared with the program's previous context."""
-        self.shared, self.group = shared.tokens, shared.group
-        """Leading tokens common to the group."""
-        self.call: object = None
-        """The caller's own data."""
-        self.cached = -1
-        """Prompt tokens matched when first admitted."""
-        self.computed = 0
-        """Tokens whose keys and values are computed; once it decodes, as of `start_it`."""
-        self.target = 0
-        self.produced = 0
-        self.blocks = 0
-        """Its own blocks, without the shared ones."""
-        self.start_it = self.end_it = 0
-        self.decoding = self.ran = self.aborted = False
+    key: Hashable
+    turn: int
+    prompt: int
+    output: int
+    kept: int = 0
+    """Leading prompt tokens shared with the program's previous context."""
+    shared: int = 0
+    """Leading tokens common to the prompts of its group."""
+    group: Hashable = None
+    call: object = None
+    """The caller's own data."""
+    cached: int = -1
+    """Prompt tokens matched when first admitted."""
+    computed: int = 0
+    """Tokens whose keys and values are computed; once it decodes, as of `start_it`."""
+    target: int = 0
+    produced: int = 0
+    blocks: int = 0
+    """Its own blocks, without the shared ones."""
+    start_it: int = 0
+    end_it: int = 0
+    decoding: bool = False
+    ran: bool = False
+    aborted: bool = False
 
 
 class SimEngine:

@@ -11,9 +11,9 @@ the lengths of tool results) was chosen to be plausible.
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from tutti.tasks.config import read_document
 from tutti.tasks.serving.simulation.calibrate import read_calibration
@@ -22,8 +22,6 @@ from tutti.tasks.serving.simulation.outcome import Outcome
 from tutti.tasks.serving.simulation.simulate import simulate
 from tutti.tasks.serving.simulation.workload import (
     HOP_S,
-    KINDS,
-    Dist,
     PlanError,
     Progress,
     SimulationSettings,
@@ -79,43 +77,12 @@ PRESETS: Mapping[str, tuple[EngineModel, Workload]] = {
 STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
-class WorkloadPlan(BaseModel):
-    """Changes to the preset workload; the keys are those of `Workload`."""
-
-    model_config = STRICT
-
-    programs: int | None = Field(None, ge=1, description="how many in all")
-    turns: Dist | None = Field(None, description="calls of a program")
-    first_tokens: Dist | None = Field(None, description="first prompt, without shared tokens")
-    growth_tokens: Dist | None = Field(None, description="what a tool adds to the next prompt")
-    output_tokens: Dist | None = Field(None, description="tokens of an answer")
-    tool_s: Dist | None = Field(None, description="seconds of a tool run")
-    shape: Literal["append", "rebuilt"] | None = Field(None, description="how prompts grow")
-    kept_tokens: int | None = Field(None, ge=0, description="what rebuilt prompts share")
-    shared_tokens: int | None = Field(None, ge=0, description="a beginning common to all")
-    max_context: int | None = Field(None, ge=2, description="a program ends before more")
-    max_tokens: int | None = Field(None, ge=1, description="what calls say they may produce")
-    streams: bool | None = Field(None, description="whether answers are streamed")
-    released: bool | None = Field(None, description="whether programs say that they are over")
-    timeout_s: float | None = Field(None, gt=0, description="a client waits for so long")
-    retries: int | None = Field(None, ge=0, description="and asks again so often")
-    retry_wait_s: float | None = Field(None, ge=0, description="after so long")
-    disconnect_p: float | None = Field(None, ge=0, le=1, description="chance, by call")
-    disconnect_after_s: Dist | None = Field(None, description="since sending")
-    arrivals_per_s: float | None = Field(None, gt=0, description="open loop: programs a second")
-
-    @field_validator(
-        "turns",
-        "first_tokens",
-        "growth_tokens",
-        "output_tokens",
-        "tool_s",
-        "disconnect_after_s",
-        mode="before",
-    )
-    @classmethod
-    def _distribution(cls, value: Any) -> Any:
-        return value if value is None or isinstance(value, Dist) else read_dist(value)
+WORKLOAD_FIELDS: dict[str, Any] = {
+    name: (hint | None, None)
+    for name, hint in get_type_hints(Workload, include_extras=True).items()
+}
+WorkloadPlan = create_model("WorkloadPlan", __config__=STRICT, **WORKLOAD_FIELDS)
+"""Changes to the preset workload; the keys are those of `Workload`."""
 
 
 class SimulationPlan(BaseModel):
@@ -183,24 +150,6 @@ class SimulationPlan(BaseModel):
             self.seed,
             SimulationSettings(self.hop_s, progress=progress),
         )
-
-
-def read_dist(value: Any) -> Dist:
-    """A number, or ``{kind: {parameter: number}}``. Raises ValueError."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return constant(float(value))
-    if not isinstance(value, Mapping) or len(value) != 1:
-        raise ValueError(f"must be a number or one of {', '.join(KINDS)} with its parameters")
-    ((kind, given),) = value.items()
-    if kind not in KINDS:
-        raise ValueError(f"no distribution {kind!r}; known: {', '.join(KINDS)}")
-    names = KINDS[kind][0]
-    if not isinstance(given, Mapping) or set(given) != set(names):
-        raise ValueError(f"{kind} takes {' and '.join(names)}, not {given!r}")
-    numbers = [given[name] for name in names]
-    if not all(isinstance(number, int | float) for number in numbers):
-        raise ValueError(f"{kind}: {given!r} has something that is no number")
-    return Dist(str(kind), *(float(number) for number in numbers))
 
 
 def read_plan(path: Path) -> SimulationPlan:

@@ -23,7 +23,7 @@ from tutti.tasks.serving.scheduling import (
     Scheduler,
     Usage,
 )
-from tutti.tasks.serving.simulation.engine import EngineModel, SharedPrefix, SimEngine, SimRequest
+from tutti.tasks.serving.simulation.engine import EngineModel, SimEngine, SimRequest
 from tutti.tasks.serving.simulation.outcome import Event, Outcome, RunLog, summarise
 from tutti.tasks.serving.simulation.workload import (
     DEFAULTS,
@@ -125,7 +125,7 @@ class Simulation:
         self.wake = inf
         self.wakes = type(policy).wake_at is not Policy.wake_at
         shared_tokens = self.clients.shared_tokens
-        self.shared = SharedPrefix(shared_tokens, "shared" if shared_tokens else None)
+        self.shared = shared_tokens, "shared" if shared_tokens else None
         self._check_sizes(plans, models)
 
     def _check_sizes(self, plans: list[ProgramPlan], models: Sequence[EngineModel]) -> None:
@@ -257,10 +257,8 @@ class Simulation:
             index = self.index_of[call.engine.engine_id]
             session = self.by_call[call.call_id]
             turn = session.plan.turns[session.turn]
-            request = SimRequest(
-                session.plan.name, session.turn, turn.prompt, turn.output, turn.kept,
-                self.shared,
-            )  # fmt: skip
+            sizes = turn.prompt, turn.output, turn.kept
+            request = SimRequest(session.plan.name, session.turn, *sizes, *self.shared)
             request.call, session.request, session.call = call, request, call
             sim = self.sims[index]
             before = sim.next_at

@@ -12,9 +12,11 @@ import inspect
 import json
 import math
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
 
 from tutti.errors import ExitCode, TuttiError
 from tutti.tasks.serving.scheduling import POLICIES, Policy, SchedulerLimits, make_policy
@@ -78,6 +80,30 @@ def pareto(minimum: float, alpha: float) -> Dist:
     return Dist("pareto", minimum, alpha)
 
 
+def read_dist(value: Any) -> Dist:
+    """A number, or ``{kind: {parameter: number}}``. Raises ValueError."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return constant(float(value))
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise ValueError(f"must be a number or one of {', '.join(KINDS)} with its parameters")
+    ((kind, given),) = value.items()
+    if kind not in KINDS:
+        raise ValueError(f"no distribution {kind!r}; known: {', '.join(KINDS)}")
+    names = KINDS[kind][0]
+    if not isinstance(given, Mapping) or set(given) != set(names):
+        raise ValueError(f"{kind} takes {' and '.join(names)}, not {given!r}")
+    numbers = [given[name] for name in names]
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError(f"{kind}: {given!r} has something that is no number")
+    return Dist(str(kind), *(float(number) for number in numbers))
+
+
+Distribution = Annotated[
+    Dist, BeforeValidator(lambda value: value if isinstance(value, Dist) else read_dist(value))
+]
+"""In a plan file a number, or a kind with its parameters."""
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One call and the tool run after it."""
@@ -119,40 +145,40 @@ class ClientBehaviour:
 class Workload:
     """Programs described by distributions."""
 
-    programs: int
+    programs: Annotated[int, Field(ge=1)]
     """Number of programs."""
-    turns: Dist
+    turns: Distribution
     """Calls per program."""
-    first_tokens: Dist
+    first_tokens: Distribution
     """Tokens of the first prompt, without the shared tokens."""
-    growth_tokens: Dist
+    growth_tokens: Distribution
     """Tokens that a tool result adds to the next prompt, besides the answer."""
-    output_tokens: Dist
-    tool_s: Dist
+    output_tokens: Distribution
+    tool_s: Distribution
     shape: Literal["append", "rebuilt"] = "append"
     """`append`: a prompt continues the previous context. `rebuilt`: each turn has a new prompt of
     the same size that shares only its first `kept_tokens` with the previous one."""
-    kept_tokens: int = 0
+    kept_tokens: Annotated[int, Field(ge=0)] = 0
     """For `rebuilt`, in addition to the shared tokens."""
-    shared_tokens: int = 0
+    shared_tokens: Annotated[int, Field(ge=0)] = 0
     """Length of a system prompt common to all programs."""
-    max_context: int | None = None
+    max_context: Annotated[int | None, Field(ge=2)] = None
     """A program ends before a call that would exceed it."""
-    max_tokens: int | None = None
+    max_tokens: Annotated[int | None, Field(ge=1)] = None
     """The `max_tokens` that calls declare; unset: exactly their output."""
     streams: bool = True
     """Whether answers are streamed; otherwise the scheduler sees no first token."""
     released: bool = True
     """Whether the agent releases its program at the end."""
-    timeout_s: float | None = None
+    timeout_s: Annotated[float | None, Field(gt=0)] = None
     """A client gives up a call, held or running, after this time."""
-    retries: int = 0
+    retries: Annotated[int, Field(ge=0)] = 0
     """Retries after a timeout before the program ends."""
-    retry_wait_s: float = 1.0
-    disconnect_p: float = 0.0
+    retry_wait_s: Annotated[float, Field(ge=0)] = 1.0
+    disconnect_p: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Probability, per call, that the client disconnects for good without releasing the program."""
-    disconnect_after_s: Dist = Dist("exponential", 1.0)
-    arrivals_per_s: float | None = None
+    disconnect_after_s: Distribution = Dist("exponential", 1.0)
+    arrivals_per_s: Annotated[float | None, Field(gt=0)] = None
     """Open loop: Poisson arrivals of programs at this rate, independent of sessions."""
 
     def __post_init__(self) -> None:
@@ -168,14 +194,7 @@ class Workload:
     @property
     def clients(self) -> ClientBehaviour:
         """The clients' behaviour, which the plans do not include."""
-        return ClientBehaviour(
-            self.shared_tokens,
-            self.streams,
-            self.released,
-            self.timeout_s,
-            self.retries,
-            self.retry_wait_s,
-        )
+        return ClientBehaviour(*(getattr(self, each.name) for each in fields(ClientBehaviour)))
 
     def plans(self, seed: int) -> list[ProgramPlan]:
         """Draw the programs for a seed."""

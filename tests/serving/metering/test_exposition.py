@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tutti.tasks.serving.metering.metrics import (
     KEPT,
     SERIES_REMEMBERED,
-    parse_metrics,
     read_page,
     series_of,
 )
@@ -25,11 +24,16 @@ REAL = (Path(__file__).parent / "vllm-0.32.prom").read_text()
 """What vLLM 0.32 said after 46 requests."""
 
 
+def values_of(text: str | bytes) -> dict[str, float]:
+    """Counters and gauges of a page by name."""
+    return dict(read_page(text).values)
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_value_comes_back_as_it_was_written(value: float) -> None:
     """In all the forms that Python writes a number in."""
-    assert parse_metrics(f'{HITS}{{engine="0"}} {value!r}\n') == {HITS: value}
-    assert parse_metrics(f"{HITS} {value!r}\n".encode()) == {HITS: value}
+    assert values_of(f'{HITS}{{engine="0"}} {value!r}\n') == {HITS: value}
+    assert values_of(f"{HITS} {value!r}\n".encode()) == {HITS: value}
 
 
 @pytest.mark.parametrize(("text", "value"), [("1e-05", 1e-05), ("1.5e+06", 1.5e6), ("2E3", 2e3)])
@@ -38,7 +42,7 @@ def test_exponents_are_read(text: str, value: float) -> None:
     line = f'{KV}{{engine="0"}} {text}'
     reference = re.search(r"vllm:kv_cache_usage_perc\{[^}]*\}\s+([\d.]+)", line)
     assert reference is not None and float(reference.group(1)) != value
-    assert parse_metrics(line) == {KV: value}
+    assert values_of(line) == {KV: value}
 
 
 def test_every_rank_counts() -> None:
@@ -48,7 +52,7 @@ def test_every_rank_counts() -> None:
     lines += [f'{KV}{{engine="{rank}"}} {share}' for rank, share in enumerate((0.2, 0.4))]
     lines += [f'sglang:token_usage{{dp_rank="{rank}"}} {rank / 2}' for rank in range(2)]
     expected = {HITS: 60.0, "vllm:num_requests_running": 3.0, KV: 0.3, "sglang:token_usage": 0.25}
-    assert parse_metrics("\n".join(lines)) == pytest.approx(expected)
+    assert values_of("\n".join(lines)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +73,9 @@ def test_every_rank_counts() -> None:
 )
 def test_nothing_around_the_value_is_taken_for_it(labels: str, value: str) -> None:
     """Labels hold anything; blanks, a time stamp and an exemplar may stand around the value."""
-    assert parse_metrics(f"{HITS}{{{labels}}} {value}") == {HITS: 7.0}
-    assert parse_metrics(f"{HITS} {value}") == {HITS: 7.0}
-    assert parse_metrics(f"{HITS}{{{labels}}}{value}") == {HITS: 7.0}
+    assert values_of(f"{HITS}{{{labels}}} {value}") == {HITS: 7.0}
+    assert values_of(f"{HITS} {value}") == {HITS: 7.0}
+    assert values_of(f"{HITS}{{{labels}}}{value}") == {HITS: 7.0}
 
 
 def test_only_known_series_are_kept() -> None:
@@ -90,7 +94,7 @@ vllm:anything but a line
     assert page.values == {HITS: 4.0, f"{TTFT}_sum": 0.5}
     bucket, total = f'{TTFT}_bucket{{le="0.1"}}', f'{TTFT}_sum{{engine="0"}}'
     assert page.cumulative == {bucket: 3.0, total: 0.5, f'{HITS}{{engine="0"}}': 4.0}
-    assert parse_metrics("") == {}
+    assert values_of("") == {}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_a_number_that_means_nothing_is_left_out_with_a_reason(value: str) -> No
 def test_the_requests_of_a_priority_are_not_added_to_those_of_all() -> None:
     """SGLang gives both, all under an empty label."""
     text = 'sglang:num_queue_reqs{priority=""} 5\nsglang:num_queue_reqs{priority="1"} 3\n'
-    assert parse_metrics(text) == {"sglang:num_queue_reqs": 5.0}
+    assert values_of(text) == {"sglang:num_queue_reqs": 5.0}
 
 
 def test_a_real_page_of_vllm() -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tutti import storage
-from tutti.tasks.serving.metering import GpuSampler
+from tutti.tasks.serving.metering.gpu import GpuSampler
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 

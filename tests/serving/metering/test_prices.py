@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tutti.tasks.serving.errors import PriceError
-from tutti.tasks.serving.metering import PRICE_BOOK, find_price, price_of, read_price_book
+from tutti.tasks.serving.metering.prices import PRICE_BOOK, find_price, read_price_book
 from tutti.tasks.serving.registry import Prices, read_registry
 
 GOOD = """
@@ -31,36 +31,25 @@ def test_the_price_is_the_one_valid_that_day(tmp_path: Path) -> None:
     """In any order in the file; a day begins at midnight UTC."""
     book = read_price_book(book_at(tmp_path, GOOD))
     june = datetime(2026, 6, 1, tzinfo=UTC)
-    assert price_of(book, "twice", june) == Prices(prompt=1.0, cached=0.1, completion=2.0)
+    assert find_price(book, "twice", june) == Prices(prompt=1.0, cached=0.1, completion=2.0)
     before = june - timedelta(microseconds=1)
-    assert price_of(book, "twice", before) == Prices(prompt=2.0, cached=0.2, completion=4.0)
+    assert find_price(book, "twice", before) == Prices(prompt=2.0, cached=0.2, completion=4.0)
     evening = datetime(2026, 5, 31, 20, tzinfo=timezone(timedelta(hours=-4)))
-    assert price_of(book, "twice", evening).prompt == 1.0
+    assert find_price(book, "twice", evening) == Prices(prompt=1.0, cached=0.1, completion=2.0)
 
 
 def test_without_a_discount_cached_tokens_cost_what_others_do(tmp_path: Path) -> None:
     """They are not free."""
     book = read_price_book(book_at(tmp_path, GOOD))
-    prices = price_of(book, "once", datetime(2026, 2, 1, tzinfo=UTC))
+    prices = find_price(book, "once", datetime(2026, 2, 1, tzinfo=UTC))
     assert prices == Prices(prompt=1.0, cached=1.0, completion=4.0)
 
 
-def test_an_unknown_model_is_an_error_that_lists_the_known(tmp_path: Path) -> None:
-    """An unlisted model is not free of charge; callers that accept that use `find_price`."""
+def test_what_the_book_does_not_list_has_no_price(tmp_path: Path) -> None:
+    """Neither an unknown model, nor a day before the first price: it is not free of charge."""
     book = read_price_book(book_at(tmp_path, GOOD))
-    now = datetime(2026, 11, 21, tzinfo=UTC)
-    with pytest.raises(PriceError, match="'other'; known: once, twice"):
-        price_of(book, "other", now)
-    assert find_price(book, "other", now) is None
-
-
-def test_a_day_before_the_first_price_has_none(tmp_path: Path) -> None:
-    """A later price is not taken for it."""
-    book = read_price_book(book_at(tmp_path, GOOD))
-    early = datetime(2025, 12, 31, tzinfo=UTC)
-    with pytest.raises(PriceError, match=r"once has no price on 2025-12-31.*2026-01-01"):
-        price_of(book, "once", early)
-    assert find_price(book, "once", early) is None
+    assert find_price(book, "other", datetime(2026, 11, 21, tzinfo=UTC)) is None
+    assert find_price(book, "once", datetime(2025, 12, 31, tzinfo=UTC)) is None
 
 
 @pytest.mark.parametrize(
@@ -112,7 +101,7 @@ def test_the_book_of_this_project_has_the_registrys_models() -> None:
     book = read_price_book()
     known = read_registry(PRICE_BOOK.with_name("models.yaml"))
     now = datetime(2026, 11, 21, tzinfo=UTC)
-    assert {name: price_of(book, name, now) for name in known} == {
+    assert {name: find_price(book, name, now) for name in known} == {
         name: model.prices for name, model in known.items()
     }
     sources = [entry.source for name, h in book.models.items() if name not in known for entry in h]

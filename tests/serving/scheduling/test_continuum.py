@@ -191,7 +191,7 @@ def test_durations_and_names_are_bounded() -> None:
         gaps.add("one", float(number))
     assert len(gaps._tools) <= 1025
     assert gaps.fixed_s("tool 2999") == 2.0  # never seen, by its name
-    assert gaps._tools["one"].ordered == [float(number) for number in range(2488, 3000)]
+    assert gaps._tools["one"].sorted == [float(number) for number in range(2488, 3000)]
 
 
 def test_the_gain_is_measured() -> None:

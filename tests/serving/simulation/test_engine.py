@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.serving.simulation.driving import TINY, drive
-from tutti.tasks.serving.simulation.engine import SharedPrefix, SimEngine, SimRequest
+from tutti.tasks.serving.simulation.engine import SimEngine, SimRequest
 
 
 def test_one_request_takes_its_prompt_and_its_tokens() -> None:
@@ -72,7 +72,7 @@ def test_the_least_recently_freed_prefix_goes_first_and_from_its_tail() -> None:
 def test_a_shared_prefix_is_there_once_for_all() -> None:
     """Two blocks of it, found by later requests, held while any request runs."""
     engine = SimEngine(TINY)
-    calls = [SimRequest(name, 0, 12, 2, shared=SharedPrefix(8, "g")) for name in "abc"]
+    calls = [SimRequest(name, 0, 12, 2, shared=8, group="g") for name in "abc"]
     drive(engine, [(0.0, calls[0]), (0.5, calls[1]), (20.0, calls[2])])
     assert [call.cached for call in calls] == [0, 8, 8]
     taken = engine.cache.total - engine.cache.free
@@ -132,9 +132,7 @@ def requests() -> st.SearchStrategy[list[tuple[float, SimRequest]]]:
     one = st.builds(
         lambda at, key, prompt, output, kept, shared: (
             at,
-            SimRequest(
-                key, int(at * 10), prompt, output, min(kept, prompt), SharedPrefix(shared, "g")
-            ),
+            SimRequest(key, int(at * 10), prompt, output, min(kept, prompt), shared, "g"),
         ),
         st.floats(0, 30),
         st.sampled_from("abcd"),
@@ -184,5 +182,4 @@ def test_any_load_ends_within_capacity(
 
 def _copy(request: SimRequest) -> SimRequest:
     sizes = (request.prompt, request.output, request.kept)
-    shared = SharedPrefix(request.shared, request.group)
-    return SimRequest(request.key, request.turn, *sizes, shared)
+    return SimRequest(request.key, request.turn, *sizes, request.shared, request.group)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.tasks.serving.simulation.plan import SMALL, SMALL_WORK, read_dist, read_plan
+from tutti.tasks.serving.simulation.plan import SMALL, SMALL_WORK, read_plan
 from tutti.tasks.serving.simulation.workload import (
     Dist,
     PlanError,
@@ -13,6 +13,7 @@ from tutti.tasks.serving.simulation.workload import (
     constant,
     lognormal,
     parse_policy,
+    read_dist,
 )
 
 PLAN = """

@@ -13,7 +13,7 @@ import pytest
 from tests.serving.simulation.driving import recorded
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.tasks.serving.simulation import EngineModel, SimulationError, Workload, simulate
+from tutti.tasks.serving.simulation import EngineModel, SimulationError, Workload
 from tutti.tasks.serving.simulation.calibrate import (
     ReplaySizes,
     calibrate,
@@ -28,6 +28,7 @@ from tutti.tasks.serving.simulation.recording import (
     load_recording,
     stored_policy,
 )
+from tutti.tasks.serving.simulation.simulate import simulate
 from tutti.tasks.serving.simulation.workload import constant, parse_policy, uniform
 
 WORK = replace(SMALL_WORK, programs=24, turns=constant(6), tool_s=uniform(0.02, 0.1))

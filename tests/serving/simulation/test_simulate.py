@@ -7,12 +7,10 @@ import pytest
 from tutti.tasks.serving.scheduling import Call, EngineMetrics, Policy, make_policy
 from tutti.tasks.serving.simulation import (
     EngineModel,
-    Outcome,
     SimulationError,
-    SimulationSettings,
     Workload,
-    simulate,
 )
+from tutti.tasks.serving.simulation.outcome import Outcome
 from tutti.tasks.serving.simulation.plan import (
     MID,
     MID_WORK,
@@ -21,7 +19,9 @@ from tutti.tasks.serving.simulation.plan import (
     SMALL,
     SMALL_WORK,
 )
+from tutti.tasks.serving.simulation.simulate import simulate
 from tutti.tasks.serving.simulation.workload import (
+    SimulationSettings,
     constant,
     exponential,
     pareto,

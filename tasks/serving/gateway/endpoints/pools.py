@@ -25,7 +25,6 @@ from tutti.tasks.serving.gateway.endpoints.endpoint import (
 )
 from tutti.tasks.serving.gateway.endpoints.journal import LivingPrograms, restore
 from tutti.tasks.serving.metering.metrics import (
-    EngineSample,
     MetricsPage,
     capacity_of_sglang,
     engine_sample,
@@ -75,7 +74,7 @@ async def lacks_metrics(endpoint: Endpoint, error: Exception) -> bool:
     return True
 
 
-def is_foreign(sample: EngineSample, capacity_tokens: int | None) -> bool:
+def is_foreign(sample: EngineMetrics, capacity_tokens: int | None) -> bool:
     """Whether a page of metrics says nothing of the engine's load or cache."""
     return (sample.running, sample.kv_usage, capacity_tokens) == (None, None, None)
 
@@ -440,7 +439,7 @@ class Pools:
             pool.scheduler.change_engine(
                 endpoint.engine, now, capacity_tokens=capacity, restarted=True
             )
-        sample = _for_scheduling(engine_sample(page, now))
+        sample = engine_sample(page, now)
         endpoint.kv_usage = sample.kv_usage
         self.admitted(pool, pool.scheduler.observe(endpoint.engine, sample, now))
 
@@ -452,15 +451,3 @@ def _only(pools: list[Pool], model: str) -> Pool | None:
         names = ", ".join(str(pool.entry_of(model)) for pool in pools)
         raise LookupError(f"several models are served as {model!r:.200}; name one of: {names}")
     return default or next(iter(pools), None)
-
-
-def _for_scheduling(sample: EngineSample) -> EngineMetrics:
-    return EngineMetrics(
-        sample.at,
-        sample.kv_usage,
-        sample.running,
-        sample.waiting,
-        sample.preemptions_total,
-        sample.prefix_queries_total,
-        sample.prefix_hits_total,
-    )

@@ -1,12 +1,16 @@
-"""Check vLLM's commands with vLLM's own parser and configuration, in the models environment.
+"""Check commands with the server's own parser and configuration, in the models environment.
 
-In: on stdin a JSON list of ``{"name", "arguments", "dropped"}``. Out: on stdout one JSON line of
-``{"name", "stage", "error"}`` each, as they are done; `error` is null where all stages passed.
-Nothing is loaded and no device is touched. It imports nothing of tutti, so that any environment
-with vLLM runs it. `dropped` are flags that this build refuses whatever their values; they pass the
-parser and are left out of the configuration.
+In: the server's name as argument, on stdin a JSON list of ``{"name", "arguments", "dropped"}``.
+Out: on stdout one JSON line of ``{"name", "stage", "error"}`` each, as they are done; `error` is
+null where all stages passed. Nothing is loaded and no device is touched. It imports nothing of
+tutti, so that any environment with the server runs it.
+
+vLLM: `dropped` are flags that this build refuses whatever their values; they pass the parser and
+are left out of the configuration. SGLang checks flags and choices only; it says at its start
+whether sizes contradict each other.
 """
 
+import argparse
 import json
 import os
 import sys
@@ -15,44 +19,62 @@ from typing import Any
 
 
 class Refused(Exception):
-    """vLLM's parser does not take the arguments."""
+    """The server's parser does not take the arguments."""
+
+
+class _Raising:
+    """For parsers: raise instead of ending the process."""
+
+    def error(self, message: str) -> Any:
+        raise Refused(message)
 
 
 def main() -> None:
     """Check each command of stdin."""
     orders = json.load(sys.stdin)
-    # vLLM's own log goes to stdout too: what we say has a descriptor of its own.
+    # The server's own log goes to stdout too: what is said here has a descriptor of its own.
     said = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    from vllm.utils.argparse_utils import FlexibleArgumentParser
-
-    class Parser(FlexibleArgumentParser):  # type: ignore[misc]
-        def error(self, message: str) -> Any:
-            raise Refused(message)
-
+    stages = _of_vllm if sys.argv[1] == "vllm" else _of_sglang
     for order in orders:
-        stage, error = _check(order["arguments"], order["dropped"], Parser)
+        stage, error = _check(stages(order["arguments"], order["dropped"]))
         print(json.dumps({"name": order["name"], "stage": stage, "error": error}), file=said)
         said.flush()
 
 
-def _check(arguments: list[str], dropped: list[str], parser: Any) -> tuple[str, str | None]:
-    for stage, work in _stages(arguments, dropped, parser):
+def _check(stages: Iterator[tuple[str, Any]]) -> tuple[str, str | None]:
+    stage = ""
+    for stage, work in stages:
         try:
             work()
-        except (Exception, SystemExit) as error:  # any refusal of vLLM's is the answer
+        except (Exception, SystemExit) as error:  # any refusal of the server's is the answer
             return stage, _text(error)
-    return "configuration", None
+    return stage, None
 
 
-def _stages(arguments: list[str], dropped: list[str], parser: Any) -> Iterator[tuple[str, Any]]:
+def _of_sglang(arguments: list[str], dropped: list[str]) -> Iterator[tuple[str, Any]]:
+    from sglang.srt.server_args import ServerArgs
+
+    class Parser(_Raising, argparse.ArgumentParser):
+        pass
+
+    parser = Parser(prog="sglang", allow_abbrev=False)
+    ServerArgs.add_cli_args(parser)
+    yield "flags", lambda: parser.parse_args(arguments)
+
+
+def _of_vllm(arguments: list[str], dropped: list[str]) -> Iterator[tuple[str, Any]]:
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.entrypoints.cli.serve import make_arg_parser
     from vllm.entrypoints.launchers.cli_args import validate_parsed_serve_args
     from vllm.entrypoints.launchers.launcher import validate_api_server_args
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    class Parser(_Raising, FlexibleArgumentParser):  # type: ignore[misc]
+        pass
 
     # vLLM resolves abbreviations, which the next version may read as another flag.
-    made = make_arg_parser(parser(prog="vllm", allow_abbrev=False))
+    made = make_arg_parser(Parser(prog="vllm", allow_abbrev=False))
     parsed: list[Any] = []
     yield "flags", lambda: parsed.append(made.parse_args(arguments))
     yield "flags", lambda: validate_parsed_serve_args(parsed[0])
@@ -83,7 +105,7 @@ def _with_plugins(parsed: Any, validate: Any) -> None:
 
 
 def _text(error: BaseException) -> str:
-    """What vLLM said, in one line: pydantic's reports have the reason in their third."""
+    """What the server said, in one line: pydantic's reports have the reason in their third."""
     errors = getattr(error, "errors", None)
     if callable(errors):
         return "; ".join(str(each.get("msg", each)) for each in errors())

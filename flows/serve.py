@@ -16,20 +16,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from tutti.tasks.progress import StageProgress, in_flow_run, leave_page, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.runs import open_run
-from tutti.tasks.serving import (
-    Engine,
+from tutti.tasks.serving import pick_models
+from tutti.tasks.serving.engines import Engine, ExternalEndpoint, require_engines
+from tutti.tasks.serving.served import (
     EngineUse,
-    ExternalEndpoint,
     FirstAnswer,
     announce_served,
     call_once,
-    pick_models,
-    require_engines,
     serve_for,
     served_page,
     show_engines,
-    stop_on_signals,
 )
+from tutti.tasks.serving.wire import stop_on_signals
 from tutti.tasks.sweeps.plan import open_library
 from tutti.tasks.sweeps.run import open_bench
 

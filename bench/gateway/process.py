@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from bench.gateway.cost import pinned
-from tutti.tasks.serving.process import SUPERVISOR, answers, claim_port, end_supervised
+from tutti.tasks.serving.processes.process import SUPERVISOR, answers, claim_port, end_supervised
 
 READY_TIMEOUT_S = 60.0
 READY_POLL_S = 0.05

@@ -32,10 +32,10 @@ from tutti.storage import catalog as cat
 from tutti.tasks.agents.prompts import opening
 from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.engine import ExternalEndpoint
-from tutti.tasks.serving.process import Child, answers, claim_port
+from tutti.tasks.serving.engines.engine import ExternalEndpoint
+from tutti.tasks.serving.processes.process import Child, answers, claim_port
 from tutti.tasks.serving.registry import Model
-from tutti.tasks.serving.services import open_gateway
+from tutti.tasks.serving.served.services import open_gateway
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import plan_of

@@ -15,7 +15,7 @@ from bench.scheduling.client import ArmEndpoint
 from bench.scheduling.peers import PeerCommand, Peers
 from tutti.storage import Catalog
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.process import Child, answers, claim_port
+from tutti.tasks.serving.processes.process import Child, answers, claim_port
 
 START_TIMEOUT_S = 60.0
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from bench.scheduling.work import Sizes
 from tutti.storage import Catalog
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.control import reset_prefix_cache
-from tutti.tasks.serving.engine import models_python
-from tutti.tasks.serving.engines import BLOCK_TOKENS
+from tutti.tasks.serving.engines.control import reset_prefix_cache
+from tutti.tasks.serving.engines.engine import models_python
 from tutti.tasks.serving.engines.flags import EVERYWHERE, EXECUTOR, ON_CPU, VLLM_MODULE
-from tutti.tasks.serving.process import Child, answers, claim_port
+from tutti.tasks.serving.engines.settings import BLOCK_TOKENS
+from tutti.tasks.serving.processes.process import Child, answers, claim_port
 
 SERVED_NAME = "bench"
 CONTEXT_TOKENS = 4096

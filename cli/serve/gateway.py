@@ -20,7 +20,9 @@ from tutti.cli.failures import UsageError, message_of
 from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.verbs import verb
 from tutti.tasks import serving
+from tutti.tasks.serving import engines as own_engines
 from tutti.tasks.serving import gateway as gateways
+from tutti.tasks.serving import processes
 from tutti.tasks.serving.gateway import GatewaySettings
 
 GUIDE = """\
@@ -51,7 +53,7 @@ class GatewaySetup:
     settings: GatewaySettings
     access: "gateways.Access"
     endpoints: list["gateways.EndpointConfig"]
-    engines: list[tuple["serving.Engine", "gateways.EndpointConfig"]]
+    engines: list[tuple["own_engines.Engine", "gateways.EndpointConfig"]]
     """To be started, with their endpoints."""
     journal: Path | None
 
@@ -151,13 +153,13 @@ def _set_up(
 
     Raises UsageError, PortTaken, RegistryError.
     """
-    port = serving.claim_port(settings.port or None, "`--port 0` takes a free one")
+    port = processes.claim_port(settings.port or None, "`--port 0` takes a free one")
     tokens = settings.record_tokens or chosen.record_tokens
     name = settings.name or f"gateway-{port}"
     settings = replace(settings, port=port, name=name, record_tokens=tokens)
     engines = []
     for name, model in chosen.checkpoints.items():
-        engine = serving.Engine(name, model, catalog)
+        engine = own_engines.Engine(name, model, catalog)
         endpoint = _endpoint(name, model, engine.address.url, engine.engine_id)
         engines.append((engine, endpoint))
     journal = None if settings.no_journal else gateways.journal_path(catalog.home, port)
@@ -221,10 +223,10 @@ def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool
     )
 
 
-async def _watch(engines: list["serving.Engine"], gateway: "gateways.Gateway") -> None:
+async def _watch(engines: list["own_engines.Engine"], gateway: "gateways.Gateway") -> None:
     """Say which engine died; return never while another can answer. Raises EngineFailed."""
 
-    async def watch(engine: "serving.Engine") -> None:
+    async def watch(engine: "own_engines.Engine") -> None:
         try:
             await engine.watch()
         except serving.EngineFailed as error:

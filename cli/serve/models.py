@@ -18,7 +18,7 @@ from tutti.cli.failures import ExitCode, message_of
 from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.verbs import verb
 from tutti.tasks import progress, serving
-from tutti.tasks.serving import gateway, wire
+from tutti.tasks.serving import engines, gateway, wire
 from tutti.tasks.sweeps import run
 
 
@@ -129,7 +129,7 @@ async def _check(entry: Entry, model: "serving.Model") -> Entry:
 def _engine_found(name: str, model: "serving.Model") -> str:
     """What serves an entry of weights. Raises ServingError."""
     with storage.open_catalog() as catalog:
-        return f"the weights are there; {serving.engine_line(name, model, catalog)}"
+        return f"the weights are there; {engines.engine_line(name, model, catalog)}"
 
 
 async def _called(entry: Entry, model: "serving.Model") -> Entry:

@@ -23,6 +23,7 @@ from tutti.cli.setup.fixes import FIXES
 from tutti.errors import ExitCode
 from tutti.tasks import agents, gpus, serving
 from tutti.tasks.project import IS_SOURCE
+from tutti.tasks.serving import weights as weights_stage
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -239,7 +240,7 @@ def look_checkpoint(place: Place) -> Finding:
     folder, fix = place.project / "assets" / "pocket", FIXES.checkpoint
     weights = folder / "model.safetensors"
     try:
-        serving.read_tensors(weights)
+        weights_stage.read_tensors(weights)
     except serving.WeightsError as error:
         return Finding("missing", str(error), fix)
     if not (cards := sorted(folder.glob("card.*")) or sorted(folder.glob("README.md"))):

@@ -23,8 +23,9 @@ from tutti.cli.store import outputs, parquet, summaries, swe_bench, training_set
 from tutti.cli.store.outputs import Exported
 from tutti.cli.sweep.status import find_sweep
 from tutti.cli.verbs import verb
-from tutti.tasks import exchange, serving
+from tutti.tasks import exchange
 from tutti.tasks.exchange import inspect
+from tutti.tasks.serving import processes
 from tutti.terminal import shown
 
 LISTED = 20  # problems printed as text; --json has all that the loader keeps
@@ -158,7 +159,7 @@ def view(
 ) -> None:
     """Show trajectories in `inspect view` until Ctrl-C."""
     inspect.require_inspect()
-    serving.claim_port(port, f"`--port {port + 1}`, for example")
+    processes.claim_port(port, f"`--port {port + 1}`, for example")
     with storage.open_catalog() as catalog:
         chosen = sweep if sweep or cell or where else _newest_sweep(catalog)
         key = storage.content_hash([str(chosen), cell or [], where])

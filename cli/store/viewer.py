@@ -20,7 +20,7 @@ def clear(folder: Path) -> None:
 
 def serve(catalog: "Catalog", folder: Path, host: str, port: int, words: str) -> None:
     """Run `inspect view` until a signal. Raises ServingError if it ends by itself."""
-    from tutti.tasks.serving import Child, answers
+    from tutti.tasks.serving.processes import Child, answers
 
     command = [sys.executable, "-m", "inspect_ai", "view", "start", "--log-dir", str(folder)]
     # Otherwise it would write files to the user's home.

@@ -43,7 +43,8 @@ from tutti.tasks.agents.models.model import ModelCallFailed
 from tutti.tasks.agents.models.retry import CONNECTION, RETRY
 from tutti.tasks.agents.score import Score
 from tutti.tasks.agents.shipped import SHIPPED
-from tutti.tasks.serving import TOKEN, NoAnswer, end_marked
+from tutti.tasks.serving.processes import TOKEN, end_marked
+from tutti.tasks.serving.wire import NoAnswer
 
 OUTPUT_BYTES = 1 << 20  # of each stream; the rest is read and discarded
 ENDING_S = 5.0

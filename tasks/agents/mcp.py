@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from tutti.storage import now
 from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
-from tutti.tasks.serving import TOKEN, end_marked
+from tutti.tasks.serving.processes import TOKEN, end_marked
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -34,7 +34,7 @@ from tutti.tasks.reporting.focus import MACROS_USED
 from tutti.tasks.reporting.html import PageReport
 from tutti.tasks.reporting.task_sets.page import build_task_set_report
 from tutti.tasks.runs import code_version, describe_machine
-from tutti.tasks.serving import known_cache
+from tutti.tasks.serving.engines import known_cache
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -23,13 +23,12 @@ from pydantic import (
     model_validator,
 )
 
-from tutti.storage import content_hash, current_home
+from tutti.storage import content_hash
 from tutti.tasks.config import PASSWORD, read_document
 from tutti.tasks.identity import NOT_IN_ID, NotInId, identity_of, plain_numbers
 from tutti.tasks.serving.engines.settings import EngineSettings
-from tutti.tasks.serving.errors import RegistryError, WeightsError
-from tutti.tasks.serving.weights import HashBook, HubId, read_weights, resolve_hub
-from tutti.tasks.serving.weights import weights_id as id_of_weights
+from tutti.tasks.serving.errors import RegistryError
+from tutti.tasks.serving.weights import HubId, hub_weights_here, resolve_hub, weights_id
 
 
 @dataclass(frozen=True)
@@ -330,14 +329,6 @@ def checkpoint_id(model: Model) -> str:
     return weights_id(weights_folder(model))
 
 
-def weights_id(folder: Path) -> str:
-    """The content id of a checkpoint's folder; hashes of large files are kept in the store's home.
-
-    Raises WeightsError where the weights are missing or not whole.
-    """
-    return id_of_weights(read_weights(folder), HashBook(current_home().root))
-
-
 def weights_folder(model: Model) -> Path:
     """The folder of an entry's weights, or its GGUF file; those of a hub id are fetched if they are
     not in the cache, after their size was told on stderr.
@@ -352,38 +343,6 @@ def weights_here(model: Model) -> Path | None:
     """As `weights_folder`, and nothing is fetched: None for a hub id that the cache does not have
     whole."""
     return model.checkpoint if model.hub_id is None else hub_weights_here(model.hub_id)
-
-
-def hub_weights_here(hub_id: str) -> Path | None:
-    """The folder of a model that the Hub's cache has whole, else None; nothing is fetched."""
-    try:
-        return resolve_hub(hub_id, offline=True, report=lambda line: None)
-    except WeightsError:
-        return None
-
-
-def is_hub_name(text: str) -> bool:
-    """Whether a text names a model of the Hub with its revision, as ``Qwen/Qwen3-8B@main``, and no
-    folder or entry."""
-    name, at, revision = text.partition("@")
-    return bool(at and revision) and name.count("/") == 1 and not Path(name).is_absolute()
-
-
-def require_weights(folder: Path) -> None:
-    """See that a checkpoint's files are all there and whole. Raises WeightsError."""
-    read_weights(folder)
-
-
-def require_trainable(folder: Path) -> None:
-    """See that a folder has whole weights in safetensors, one file or shards.
-
-    Raises WeightsError with what to do.
-    """
-    if read_weights(folder).form == "gguf":
-        raise WeightsError(
-            f"{folder}: weights in GGUF form can be served, not trained; name the model that they "
-            "were converted from"
-        )
 
 
 def _resolved(name: str, model: Model, root: Path) -> Model:

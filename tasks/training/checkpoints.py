@@ -16,15 +16,8 @@ from tutti.storage import Catalog, artifact_id, held
 from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim
 from tutti.tasks.reporting import steps_recorded
 from tutti.tasks.runs import Run, code_version, describe_machine
-from tutti.tasks.serving import (
-    checkpoint_id,
-    is_hub_name,
-    pick_model,
-    require_trainable,
-    resolve_hub,
-    weights_folder,
-    weights_id,
-)
+from tutti.tasks.serving import checkpoint_id, pick_model, weights_folder
+from tutti.tasks.serving.weights import is_hub_name, require_trainable, resolve_hub, weights_id
 from tutti.tasks.training.backends.run import run_backend
 from tutti.tasks.training.job import MACHINE_FIELDS, JobError, TrainJob
 from tutti.tasks.training.sets.build import build_set, conversation_set

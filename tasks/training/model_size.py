@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.serving import parameters_in, read_json
+from tutti.tasks.serving.weights import parameters_in, read_json
 from tutti.tasks.training.settings import CHUNK_ELEMENTS, LoraSettings
 
 Config = Mapping[str, Any]

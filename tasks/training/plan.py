@@ -14,12 +14,8 @@ from pathlib import Path
 from tutti.storage import Catalog, Home, open_catalog
 from tutti.tasks.config import read_document
 from tutti.tasks.gpus import GpuClaim, GpuError, candidates, read_inventory
-from tutti.tasks.serving import (
-    Model,
-    ModelsEnvironmentMissing,
-    models_python,
-    read_registry,
-)
+from tutti.tasks.serving import Model, ModelsEnvironmentMissing, read_registry
+from tutti.tasks.serving.engines import models_python
 from tutti.tasks.serving.metering import find_price, read_price_book
 from tutti.tasks.training.job import JobError, TrainJob, read_job
 from tutti.tasks.training.plan_base import (

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.tasks.gpus import Gpu
-from tutti.tasks.serving import (
-    Model,
-    WeightsError,
+from tutti.tasks.serving import Model, WeightsError, weights_here
+from tutti.tasks.serving.weights import (
     hub_weights_here,
     is_hub_name,
+    read_weights,
     require_trainable,
-    require_weights,
-    weights_here,
 )
 from tutti.tasks.training.job import TrainJob
 from tutti.tasks.training.model_size import (
@@ -106,7 +104,7 @@ def check_served(name: str, entry: Model, plan: JobPlan) -> None:
     if folder is None:
         return _not_fetched(entry.hub_id or name, plan)
     try:
-        require_weights(folder)
+        read_weights(folder)
     except WeightsError as error:
         what, _, todo = str(error).rpartition("; ")
         plan.lacks(f"no checkpoint of {name}: {what or todo}", todo)

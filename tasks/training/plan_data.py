@@ -18,7 +18,8 @@ import sqlalchemy as sa
 from tutti.storage import Catalog, Home
 from tutti.storage import catalog as cat
 from tutti.tasks.benchmarks import SourceMissing, parse_benchmark
-from tutti.tasks.serving import Model, weights_id
+from tutti.tasks.serving import Model
+from tutti.tasks.serving.weights import weights_id
 from tutti.tasks.sweeps.plan import TaskSet, made_tasks, read_set
 from tutti.tasks.sweeps.spec import STDLIB, Suite, open_named, reply_tokens
 from tutti.tasks.synthesis import find_made

@@ -19,7 +19,9 @@ from tutti.storage import COLUMNS, Catalog, commit
 from tutti.storage import catalog as cat
 from tutti.tasks.gpus import DEFAULT_CLAIM, GpuClaim, lease_gpus
 from tutti.tasks.project import PACKAGE
-from tutti.tasks.serving import Child, ServingError, models_python
+from tutti.tasks.serving import ServingError
+from tutti.tasks.serving.engines import models_python
+from tutti.tasks.serving.processes import Child
 
 POLL_S = 0.5
 TRAINER = "tutti.tasks.training.trainer"

@@ -16,7 +16,8 @@ import pytest
 
 from tutti.storage import Home, open_catalog
 from tutti.tasks.project import POCKET, PROJECT, models_python_path
-from tutti.tasks.serving import Engine, Model, load_adapter, swap_weights
+from tutti.tasks.serving import Model
+from tutti.tasks.serving.engines import Engine, load_adapter, swap_weights
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 PROMPTS = [

@@ -26,7 +26,7 @@ from tutti.storage import Home, open_catalog
 from tutti.storage.maintenance import verify
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import pick_models
-from tutti.tasks.serving.engine import Engine
+from tutti.tasks.serving.engines.engine import Engine
 
 KILLS = int(os.environ.get("TUTTI_SWEEP_KILLS", "8"))
 SEED = int(os.environ.get("TUTTI_SWEEP_KILLS_SEED", "1"))

@@ -24,7 +24,8 @@ from tutti import storage
 from tutti.cli.main import app
 from tutti.flows.serve import ServeParameters, serve_models
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import EngineFailed, RegistryError, ServingError, serve_for, served_page
+from tutti.tasks.serving import EngineFailed, RegistryError, ServingError
+from tutti.tasks.serving.served import serve_for, served_page
 
 TWO = ("mine", "grader")
 
@@ -135,7 +136,7 @@ async def test_the_fit_is_said_before_an_engine_starts(
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("tutti.tasks.serving.engine.refuse_wrong_commands", lambda *_: [])
+    monkeypatch.setattr("tutti.tasks.serving.engines.engine.refuse_wrong_commands", lambda *_: [])
     weights = make_checkpoint(tmp_path / "weights")
     entry = {"provider": "vllm", "checkpoint": str(weights), "context_tokens": 512}
     entries = {"policy": {**entry, "engine": {"gpus": 1, "kv_tokens": 4096}}}

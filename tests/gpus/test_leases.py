@@ -25,7 +25,7 @@ from tutti.tasks.gpus import (
     read_inventory,
 )
 from tutti.tasks.gpus.locks import take_lock
-from tutti.tasks.serving import Child
+from tutti.tasks.serving.processes import Child
 
 
 def of(wanted: int | tuple[int | str, ...] | None, wait_s: float = 0.0) -> GpuClaim:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tutti.storage import Home, open_catalog
 from tutti.tasks.gpus import GpuClaim, GpuLost, lease_gpus
-from tutti.tasks.serving import Child
+from tutti.tasks.serving.processes import Child
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.reporting.publish import _measured
-from tutti.tasks.serving import CacheRecord, CacheSize, keep_cache
+from tutti.tasks.serving.engines.fitting import CacheRecord, CacheSize, keep_cache
 
 ENGINES = {"small": "engine:1", "large": "engine:2", "outside": "endpoint:3"}
 

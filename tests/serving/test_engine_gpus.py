@@ -9,7 +9,8 @@ import pytest
 from tutti.storage import Catalog
 from tutti.tasks.gpus import list_gpus, read_inventory
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import Engine, Model
+from tutti.tasks.serving import Model
+from tutti.tasks.serving.engines import Engine
 
 DOUBLE = [sys.executable, "-m", "tests.serving.vllm_double"]
 

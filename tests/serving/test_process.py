@@ -19,7 +19,7 @@ from tutti.storage import catalog as cat
 from tutti.storage.leases import start_ticks
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.errors import PortTaken, ServingError
-from tutti.tasks.serving.process import TOKEN, Child, claim_port, reap_stale
+from tutti.tasks.serving.processes.process import TOKEN, Child, claim_port, reap_stale
 
 # A shell with a grandchild that ignores SIGTERM; both write their pid first.
 FAMILY = """
@@ -32,7 +32,7 @@ OWNER = """
 import sys, time
 from pathlib import Path
 from tutti import storage
-from tutti.tasks.serving.process import Child
+from tutti.tasks.serving.processes.process import Child
 with storage.open_catalog(storage.Home(Path(sys.argv[1]))) as catalog:
     child = Child("family", ["sh", "-c", sys.argv[2], sys.argv[3]], {}, catalog)
     time.sleep(1000)

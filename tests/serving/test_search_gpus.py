@@ -8,9 +8,9 @@ from tests.retrieval.vectors import passages
 from tutti.storage import Catalog
 from tutti.tasks.gpus import NoSuchGpu, list_gpus, read_inventory
 from tutti.tasks.retrieval.index import build_index
-from tutti.tasks.serving import GatewayFailed, ServingError, retrieval_service
-from tutti.tasks.serving import services as module
-from tutti.tasks.serving.process import Child
+from tutti.tasks.serving import GatewayFailed, ServingError
+from tutti.tasks.serving.processes.process import Child
+from tutti.tasks.serving.served import retrieval_service, services
 
 GPUS = "TUTTI_SEARCH_GPUS"
 
@@ -34,7 +34,7 @@ def test_its_card_is_held_and_the_only_one_that_it_sees(
 ) -> None:
     """Without the variable it holds none; an engine has them all."""
     seen: list[tuple[str | None, list[str], int]] = []
-    monkeypatch.setattr(module, "answers", lambda url: True)
+    monkeypatch.setattr(services, "answers", lambda url: True)
     monkeypatch.setattr(Child, "wait_ready", lambda child, probe, timeout_s: None)
     for asked in (None, "1"):
         if asked is not None:

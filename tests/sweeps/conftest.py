@@ -18,10 +18,11 @@ from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
 from tutti.storage import leases
 from tutti.tasks.agents import opening
-from tutti.tasks.serving import EngineFailed, GatewayClient
+from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.served import GatewayClient
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import Cell, Plan

@@ -22,7 +22,8 @@ from tutti.storage import Catalog, Home, StoreBusy, held, query
 from tutti.storage.lineage_graph import walk
 from tutti.tasks.progress import StageLog
 from tutti.tasks.runs import Run
-from tutti.tasks.serving import WeightsError, weights_id
+from tutti.tasks.serving import WeightsError
+from tutti.tasks.serving.weights import weights_id
 from tutti.tasks.training import (
     Checkpoint,
     JobError,

@@ -15,7 +15,7 @@ from tests.conftest import NewCatalog
 from tests.serving.weights.checkpoints import make_cache, split_checkpoint
 from tutti.storage import Home, commit
 from tutti.tasks.project import POCKET
-from tutti.tasks.serving import weights_id
+from tutti.tasks.serving.weights import weights_id
 from tutti.tasks.training import JobError, JobPlan, plan_job, read_any_job
 from tutti.tasks.training.checkpoints import settings_of
 from tutti.tasks.training.job import TrainJob

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from tutti.tasks.serving import Answer, AnswerReceiver, Headers, Origin, ask
+from tutti.tasks.serving.wire import Answer, AnswerReceiver, Headers, Origin, ask
 
 SWEEP_S = 1.0
 COMPLETIONS = b"/v1/chat/completions"

@@ -24,7 +24,8 @@ from tutti.tasks.agents.models.described import as_text
 from tutti.tasks.agents.models.reasoning import AUTO, separated
 from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry, asked_pause_s
 from tutti.tasks.agents.tools import ToolResult
-from tutti.tasks.serving import Answer, Dialect, NoAnswer
+from tutti.tasks.serving import Dialect
+from tutti.tasks.serving.wire import Answer, NoAnswer
 from tutti.terminal import shown
 
 Message = dict[str, Any]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.serving.control import ADAPTER_RANK, MOST_ADAPTERS
+from tutti.tasks.serving.engines.control import ADAPTER_RANK, MOST_ADAPTERS
 from tutti.tasks.serving.engines.launch import Flags, Launch, ServerCommand, merged
 from tutti.tasks.serving.engines.settings import BLOCK_TOKENS, EngineSettings
 from tutti.tasks.serving.errors import ModelsEnvironmentMissing, RegistryError

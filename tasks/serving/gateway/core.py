@@ -19,9 +19,8 @@ from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint
 from tutti.tasks.serving.gateway.endpoints.journal import Journal, read_journal
 from tutti.tasks.serving.gateway.endpoints.pools import Pool, Pools
 from tutti.tasks.serving.gateway.pulse import Pulse
-from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
-from tutti.tasks.serving.gateway.recording.events import EventLog
 from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
+from tutti.tasks.serving.gateway.recording.recorder import CallRecorder, EventLog
 from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.metering.gpu import Gpus
 from tutti.tasks.serving.metering.prices import PriceList, read_prices

@@ -409,3 +409,18 @@ def _by_hand(hub_id: HubId, cache: Path) -> str:
 
 def _print(line: str) -> None:
     print(f"tutti: {line}", file=sys.stderr, flush=True)
+
+
+def hub_weights_here(hub_id: str) -> Path | None:
+    """The folder of a model that the Hub's cache has whole, else None; nothing is fetched."""
+    try:
+        return resolve_hub(hub_id, offline=True, report=lambda line: None)
+    except WeightsError:
+        return None
+
+
+def is_hub_name(text: str) -> bool:
+    """Whether a text names a model of the Hub with its revision, as ``Qwen/Qwen3-8B@main``, and no
+    folder or entry."""
+    name, at, revision = text.partition("@")
+    return bool(at and revision) and name.count("/") == 1 and not Path(name).is_absolute()

@@ -17,9 +17,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.storage import content_hash
+from tutti.storage import content_hash, current_home
 from tutti.tasks.serving.errors import WeightsError
-from tutti.tasks.serving.weights.reading import CONFIG, INDEX, SINGLE, TOKENIZERS, Weights
+from tutti.tasks.serving.weights.reading import (
+    CONFIG,
+    INDEX,
+    SINGLE,
+    TOKENIZERS,
+    Weights,
+    read_weights,
+)
 from tutti.tasks.serving.weights.tensor_files import opened
 
 ID_HEX_DIGITS = len(content_hash(b""))
@@ -82,7 +89,15 @@ class HashBook:
         return self.folder / f"hashes-{name}.json"
 
 
-def weights_id(weights: Weights, book: HashBook | None = None) -> str:
+def weights_id(folder: Path) -> str:
+    """The content id of a checkpoint's folder; hashes of large files are kept in the store's home.
+
+    Raises WeightsError where the weights are missing or not whole.
+    """
+    return id_of(read_weights(folder), HashBook(current_home().root))
+
+
+def id_of(weights: Weights, book: HashBook | None = None) -> str:
     """The content id of a checkpoint.
 
     Over `model.safetensors`, config.json, tokenizer.json and chat_template.jinja; with several

@@ -56,6 +56,18 @@ def read_weights(folder: Path) -> Weights:
         ) from None
 
 
+def require_trainable(folder: Path) -> None:
+    """See that a folder has whole weights in safetensors, one file or shards.
+
+    Raises WeightsError with what to do.
+    """
+    if read_weights(folder).form == "gguf":
+        raise WeightsError(
+            f"{folder}: weights in GGUF form can be served, not trained; name the model that they "
+            "were converted from"
+        )
+
+
 def _read(folder: Path) -> Weights:
     if folder.suffix == ".gguf" and not folder.is_dir():
         return _gguf(folder.parent, parts_of(folder))

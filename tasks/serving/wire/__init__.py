@@ -12,6 +12,10 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.serving.wire.client import Answer as Answer
+    from tutti.tasks.serving.wire.client import AnswerReceiver as AnswerReceiver
+    from tutti.tasks.serving.wire.client import NoAnswer as NoAnswer
+    from tutti.tasks.serving.wire.client import Origin as Origin
+    from tutti.tasks.serving.wire.client import ask as ask
     from tutti.tasks.serving.wire.connection import ServerLimits as ServerLimits
     from tutti.tasks.serving.wire.exchange import Exchange as Exchange
     from tutti.tasks.serving.wire.messages import Headers as Headers
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.wire.server import Server as Server
     from tutti.tasks.serving.wire.server import call_permission as call_permission
     from tutti.tasks.serving.wire.server import serve as serve
+    from tutti.tasks.serving.wire.server import stop_on_signals as stop_on_signals
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -9,14 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tutti.storage import Catalog, content_hash
-from tutti.tasks.serving import (
-    Engine,
-    ExternalEndpoint,
-    Model,
-    RegistryError,
-    checkpoint_id,
-    engine_of,
-)
+from tutti.tasks.serving import Model, RegistryError, checkpoint_id
+from tutti.tasks.serving.engines import Engine, ExternalEndpoint, engine_of
 from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles, ServedModel, roles_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec import Suite

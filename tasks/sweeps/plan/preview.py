@@ -4,7 +4,8 @@ from pathlib import Path
 
 from tutti.storage import Catalog, open_catalog
 from tutti.tasks.retrieval import read_manifest
-from tutti.tasks.serving import engine_lines, pick_models
+from tutti.tasks.serving import pick_models
+from tutti.tasks.serving.engines import engine_lines
 from tutti.tasks.sweeps.plan.config import check_models, serving_of
 from tutti.tasks.sweeps.plan.estimate import PlanEstimate, outlook_of
 from tutti.tasks.sweeps.plan.library import find_index, named_index

@@ -12,16 +12,10 @@ from functools import partial
 
 from tutti.storage import Catalog
 from tutti.tasks.progress import StageLog, StageProgress, stage
-from tutti.tasks.serving import (
-    Engine,
-    ExternalEndpoint,
-    GatewayClient,
-    Model,
-    check_engines,
-    claim_port,
-    open_gateway,
-    place_engines,
-)
+from tutti.tasks.serving import Model
+from tutti.tasks.serving.engines import Engine, ExternalEndpoint, check_engines, place_engines
+from tutti.tasks.serving.processes import claim_port
+from tutti.tasks.serving.served import GatewayClient, open_gateway
 from tutti.tasks.sweeps.plan import (
     Adapter,
     CellConfig,

@@ -19,7 +19,8 @@ from tutti.tasks.agents import (
     sampling_of,
 )
 from tutti.tasks.progress import StageProgress, stage
-from tutti.tasks.serving import EngineFailed, ExternalEndpoint, not_listed
+from tutti.tasks.serving import EngineFailed, not_listed
+from tutti.tasks.serving.engines import ExternalEndpoint
 from tutti.tasks.sweeps.plan import WARM, Serving
 from tutti.tasks.sweeps.spec import Suite
 

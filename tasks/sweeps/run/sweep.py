@@ -18,13 +18,12 @@ from tutti.storage import Lease, commit, held
 from tutti.storage import catalog as cat
 from tutti.tasks.progress import StageProgress, SweepProgress, stage
 from tutti.tasks.runs import Run
-from tutti.tasks.serving import (
+from tutti.tasks.serving import EngineFailed, pick_models
+from tutti.tasks.serving.engines import (
     Engine,
-    EngineFailed,
     check_engines,
     load_adapter,
     needs_check,
-    pick_models,
     place_engines,
 )
 from tutti.tasks.sweeps.plan import (

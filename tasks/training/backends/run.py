@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import Catalog
-from tutti.tasks.serving import Child, ServingError, parameters_in
+from tutti.tasks.serving import ServingError
+from tutti.tasks.serving.processes import Child
+from tutti.tasks.serving.weights import parameters_in
 from tutti.tasks.training.backends import backend_of
 from tutti.tasks.training.backends.base import (
     OUTPUT,

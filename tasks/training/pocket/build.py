@@ -13,7 +13,8 @@ from tutti.errors import UsageError
 from tutti.storage import Catalog, content_hash
 from tutti.tasks.project import IS_SOURCE, PACKAGE
 from tutti.tasks.retrieval import load_stdlib_corpus
-from tutti.tasks.serving import Model, RegistryError, models_python, pick_model
+from tutti.tasks.serving import Model, RegistryError, pick_model
+from tutti.tasks.serving.engines import models_python
 from tutti.tasks.synthesis import POCKET_FAMILIES, TaskRequest, read_conversations
 from tutti.tasks.training.stage import Report, run_job, write_jsonl
 

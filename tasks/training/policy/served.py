@@ -10,7 +10,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.tasks.serving import Model, asleep, load_adapter, swap_weights
+from tutti.tasks.serving import Model
+from tutti.tasks.serving.engines import asleep, load_adapter, swap_weights
 from tutti.tasks.sweeps.plan import Adapter
 from tutti.tasks.sweeps.run import Services
 from tutti.tasks.training.policy.job import PolicyJob

@@ -12,7 +12,8 @@ from typing import Any
 
 from tutti.storage import Catalog
 from tutti.tasks.gpus import GpuLease
-from tutti.tasks.serving import Child, ServingError
+from tutti.tasks.serving import ServingError
+from tutti.tasks.serving.processes import Child
 from tutti.tasks.training.policy.batch import StepBatch, write_batch
 from tutti.tasks.training.policy.collapse import collapse
 from tutti.tasks.training.settings import TrainerSettings

@@ -15,8 +15,15 @@ import pytest
 from tutti.storage import Catalog
 from tutti.tasks.gpus import Gpu, Inventory
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import CacheRecord, CacheSize, Engine, Model, known_cache
-from tutti.tasks.serving.engines import estimated_cache, keep_cache, reported_cache
+from tutti.tasks.serving import Model
+from tutti.tasks.serving.engines import Engine, known_cache
+from tutti.tasks.serving.engines.fitting import (
+    CacheRecord,
+    CacheSize,
+    estimated_cache,
+    keep_cache,
+    reported_cache,
+)
 from tutti.tasks.serving.engines.launch import Launch, Parsers
 from tutti.tasks.serving.engines.settings import EngineSettings
 from tutti.tasks.serving.weights import kv_need

@@ -13,17 +13,15 @@ from tests.serving.engines.test_commands import model
 from tutti.storage import Home
 from tutti.tasks.project import POCKET, models_python_path
 from tutti.tasks.serving import Model, RegistryError, ServingError
-from tutti.tasks.serving.engines import (
-    Build,
-    Launch,
-    Source,
-    build_of,
+from tutti.tasks.serving.engines.checking import (
+    OF_OTHER_DEVICE,
     check_launches,
-    launch_of,
+    needs_check,
     refuse_wrong_commands,
 )
-from tutti.tasks.serving.engines.checking import OF_OTHER_DEVICE, needs_check
+from tutti.tasks.serving.engines.commands import Build, Source, build_of, launch_of
 from tutti.tasks.serving.engines.flags import VARIABLE
+from tutti.tasks.serving.engines.launch import Launch
 
 JUDGE = """
 import json, sys

@@ -9,7 +9,7 @@ import pytest
 
 from tutti.storage import Home
 from tutti.tasks.serving import Model, ModelsEnvironmentMissing, RegistryError
-from tutti.tasks.serving.engines import (
+from tutti.tasks.serving.engines.commands import (
     Build,
     Source,
     build_of,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.engines import EngineSettings
 from tutti.tasks.serving.engines.launch import parsers_of
+from tutti.tasks.serving.engines.settings import EngineSettings
 
 DATA = Path(os.environ.get("TUTTI_TEST_DATA", PROJECT.parent / "shared" / "data"))
 PLUGINS = {"nano_v3", "nemotron_json"}

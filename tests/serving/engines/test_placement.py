@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tutti.tasks.gpus import Gpu, Inventory
 from tutti.tasks.serving import RegistryError
-from tutti.tasks.serving.engines import place
-from tutti.tasks.serving.engines.fitting import WantedGpus
+from tutti.tasks.serving.engines.fitting import WantedGpus, place
 
 
 def machine(count: int) -> Inventory:

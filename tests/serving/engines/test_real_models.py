@@ -16,17 +16,10 @@ from tutti.storage import Home
 from tutti.tasks.gpus import Gpu, Inventory
 from tutti.tasks.project import POCKET, models_python_path
 from tutti.tasks.serving import Model, RegistryError
-from tutti.tasks.serving.engines import (
-    Build,
-    Launch,
-    Source,
-    build_of,
-    check_launches,
-    fit_of,
-    launch_of,
-    refuse_what_does_not_fit,
-)
-from tutti.tasks.serving.engines.checking import OF_OTHER_DEVICE
+from tutti.tasks.serving.engines.checking import OF_OTHER_DEVICE, check_launches
+from tutti.tasks.serving.engines.commands import Build, Source, build_of, launch_of
+from tutti.tasks.serving.engines.fitting import fit_of, refuse_what_does_not_fit
+from tutti.tasks.serving.engines.launch import Launch
 
 CONFIGS = Path(__file__).parents[1] / "weights" / "configs"
 FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}

@@ -21,17 +21,12 @@ from tutti.storage import catalog as cat
 from tutti.tasks.gpus import GpuLost, GpusBusy, lease_gpus, list_gpus, read_inventory
 from tutti.tasks.gpus.claim import GpuClaim
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import (
-    Engine,
-    EngineFailed,
-    Model,
-    ModelsEnvironmentMissing,
-    require_engines,
-)
-from tutti.tasks.serving import engine as engine_module
-from tutti.tasks.serving.engines import explain
+from tutti.tasks.serving import EngineFailed, Model, ModelsEnvironmentMissing
+from tutti.tasks.serving.engines import Engine, require_engines
+from tutti.tasks.serving.engines import engine as module
 from tutti.tasks.serving.engines.flags import VARIABLE
-from tutti.tasks.serving.process import TOKEN, claim_port, stranger_at
+from tutti.tasks.serving.engines.start_failures import explain
+from tutti.tasks.serving.processes.process import TOKEN, claim_port, stranger_at
 
 DOUBLE = shlex.join([sys.executable, "-m", "tests.serving.vllm_double"])
 OUT_OF_MEMORY = """\
@@ -237,18 +232,18 @@ def test_a_stolen_port_is_never_taken_for_the_engine(
     """Who listens there answers as a healthy engine does. One that may have any port takes another;
     one whose port was asked for says who has it."""
     ports = iter([thief, 0])
-    monkeypatch.setattr(engine_module, "claim_port", lambda port: next(ports) or claim_port(None))
+    monkeypatch.setattr(module, "claim_port", lambda port: next(ports) or claim_port(None))
     started = engine(catalog)
     assert started.port == thief
     with started as address:
         assert address.url != f"http://127.0.0.1:{thief}"
         assert stranger_at(started.port, os.getpid()) is None
-    monkeypatch.setattr(engine_module, "claim_port", lambda port: port)
+    monkeypatch.setattr(module, "claim_port", lambda port: port)
     with pytest.raises(EngineFailed) as error:
         engine(catalog, port=thief).start()
     assert f"models.pocket: port {thief} was taken by" in str(error.value)
     assert "\n" not in str(error.value)
-    monkeypatch.setattr(engine_module, "claim_port", claim_port)
+    monkeypatch.setattr(module, "claim_port", claim_port)
     assert_next_start_works(catalog, server)
 
 
@@ -258,7 +253,7 @@ def test_a_port_that_is_always_stolen_is_given_up(
     """After three starts, each at another port."""
     server.prints("OSError: [Errno 98] Address already in use\n")
     assert "was taken by another process while the engine started" in failure(catalog)[0]
-    assert len(list(catalog.home.logs.glob("vllm-*.log"))) == engine_module.PORT_TRIES
+    assert len(list(catalog.home.logs.glob("vllm-*.log"))) == module.PORT_TRIES
     assert_next_start_works(catalog, server)
 
 
@@ -276,7 +271,7 @@ async def test_a_gpu_that_is_taken_away_ends_the_engine(catalog: Catalog, server
     """Another run has the card: what runs on it is ended, and the sweep is told which card."""
     started = engine(catalog)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "GpuClaim", _short_claim)
+        patch.setattr(module, "GpuClaim", _short_claim)
         started.start()
     take_over(catalog)
     with pytest.raises(GpuLost, match=r"gpu 0 was taken over by another run.*Run the same command"):

@@ -13,9 +13,12 @@ import pytest
 
 from tutti.storage import Catalog
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving import Engine, EngineFailed, EngineUse, Model, answers
-from tutti.tasks.serving.control import is_asleep
-from tutti.tasks.serving.engines import IdleSleep, is_used, warm, warm_engines
+from tutti.tasks.serving import EngineFailed, Model
+from tutti.tasks.serving.engines import Engine, warm
+from tutti.tasks.serving.engines.control import is_asleep
+from tutti.tasks.serving.engines.warm import IdleSleep, is_used, warm_engines
+from tutti.tasks.serving.processes import answers
+from tutti.tasks.serving.served import EngineUse
 
 DOUBLE = [sys.executable, "-m", "tests.serving.vllm_double"]
 
@@ -94,7 +97,7 @@ def test_one_that_does_not_answer_is_not_used(
     """A server that hangs; the run starts its own."""
     with kept(catalog) as keeper:
         hung = f"{keeper.address.url}/health"
-        patched = "tutti.tasks.serving.engine.answers"
+        patched = "tutti.tasks.serving.engines.engine.answers"
         monkeypatch.setattr(patched, lambda url: url != hung and answers(url))
         with engine(catalog) as own:
             assert own.url != keeper.address.url

@@ -19,7 +19,7 @@ from tutti.tasks.serving.gateway.calls.estimate import PromptSizes
 from tutti.tasks.serving.gateway.calls.proxied_call import ProxiedCall
 from tutti.tasks.serving.gateway.calls.record import CallRecord
 from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint
-from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
+from tutti.tasks.serving.gateway.recording.recorder import CallRecorder
 from tutti.tasks.serving.scheduling import CapPolicy, Policy, Scheduler
 
 VICTIM = "victim"

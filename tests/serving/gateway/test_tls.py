@@ -18,9 +18,9 @@ from tests.serving.conftest import Bench, running
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.tasks.agents.models.client import COMPLETIONS, Client
-from tutti.tasks.serving import NoAnswer
 from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, EndpointConfig, ProbeFailed
 from tutti.tasks.serving.gateway.settings import GatewaySettings
+from tutti.tasks.serving.wire import NoAnswer
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ import pytest
 
 from tests.serving.weights.checkpoints import gguf_bytes, gguf_text
 from tutti.tasks.serving import WeightsError
-from tutti.tasks.serving.weights import read_weights, weights_id
+from tutti.tasks.serving.weights import read_weights
+from tutti.tasks.serving.weights.identity import id_of
 
 METADATA = {
     "general.architecture": "qwen3",
@@ -43,7 +44,7 @@ def test_a_file_and_its_folder_are_the_same(file: Path) -> None:
     assert weights == read_weights(file.parent)
     assert weights.form == "gguf"
     assert weights.loaded_bytes == 8 * 144 + 128
-    assert weights_id(weights) == weights_id(read_weights(file.parent))
+    assert id_of(weights) == id_of(read_weights(file.parent))
 
 
 def test_the_configuration_is_in_the_metadata(file: Path) -> None:

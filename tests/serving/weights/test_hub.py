@@ -12,8 +12,9 @@ import pytest
 
 from tests.serving.weights.checkpoints import make_cache, make_checkpoint, split_checkpoint
 from tutti.tasks.serving import ModelsEnvironmentMissing, WeightsError
-from tutti.tasks.serving.weights import HubId, hub, read_weights, resolve_hub, weights_id
+from tutti.tasks.serving.weights import HubId, hub, read_weights, resolve_hub
 from tutti.tasks.serving.weights.hub import HubFile, cache_folder, choose_files
+from tutti.tasks.serving.weights.identity import id_of
 
 DOUBLE = Path(__file__).with_name("hub_child_double.py")
 NAME = "org/model"
@@ -240,7 +241,7 @@ def test_a_model_is_fetched_once(double: Double, tmp_path: Path, folder: Path) -
     assert told[0].startswith(f"fetching org/model@{COMMIT}: 0.0 MB in 5 files to {cache}; free")
     assert len(told) == 1
     assert [order["do"] for order in double.orders] == ["list", "fetch"]
-    assert weights_id(read_weights(found)) == weights_id(read_weights(folder))
+    assert id_of(read_weights(found)) == id_of(read_weights(folder))
     assert resolve(NAME, None, cache, offline=True, report=told.append) == found
     assert told[1:] == [f"org/model@main is commit {COMMIT} in {cache}"]
     assert len(double.orders) == 2

@@ -11,8 +11,9 @@ from tests.serving.weights.checkpoints import make_checkpoint, split_checkpoint
 from tests.serving.weights.hub_server import COMMIT, TOKEN, Hub, serving
 from tutti.tasks.project import models_python_path
 from tutti.tasks.serving import WeightsError
-from tutti.tasks.serving.weights import read_weights, resolve_hub, weights_id
+from tutti.tasks.serving.weights import read_weights, resolve_hub
 from tutti.tasks.serving.weights.hub import CHILD
+from tutti.tasks.serving.weights.identity import id_of
 
 NAME = "org/model"
 
@@ -64,7 +65,7 @@ def test_a_model_is_fetched_whole(
         assert resolve_hub(f"{NAME}@main", report=told.append) == found
         assert len(hub.requests) == asked
     assert found == tmp_path / "home" / "hub" / "models--org--model" / "snapshots" / COMMIT
-    assert weights_id(read_weights(found)) == weights_id(read_weights(folder))
+    assert id_of(read_weights(found)) == id_of(read_weights(folder))
     assert {each.name for each in found.iterdir()} == {each.name for each in folder.iterdir()}
     assert not any("consolidated" in request or "README" in request for request in hub.requests)
     assert f"fetching org/model@{COMMIT}: 0.0 MB in 5 files" in told[0]

@@ -21,9 +21,9 @@ from tests.serving.weights.checkpoints import (
 from tutti.storage import content_hash
 from tutti.tasks.project import POCKET
 from tutti.tasks.serving import WeightsError
-from tutti.tasks.serving import weights_id as registry_id
-from tutti.tasks.serving.weights import HashBook, read_weights, weights_id
 from tutti.tasks.serving.weights import identity as of
+from tutti.tasks.serving.weights import read_weights, weights_id
+from tutti.tasks.serving.weights.identity import HashBook, id_of
 from tutti.tasks.serving.weights.tensor_files import opened
 
 FILES = ("model.safetensors", "config.json", "tokenizer.json")
@@ -68,13 +68,13 @@ def scheme(folder: Path, *names: str) -> str:
 
 def test_a_single_file_has_the_id_that_stores_know(checkpoint: Path) -> None:
     """Also with a chat template, and without a tokenizer.json."""
-    assert weights_id(read_weights(checkpoint)) == scheme(checkpoint, *FILES)
+    assert id_of(read_weights(checkpoint)) == scheme(checkpoint, *FILES)
     (checkpoint / "chat_template.jinja").write_text("{{ messages }}")
     four = (*FILES, "chat_template.jinja")
-    assert weights_id(read_weights(checkpoint)) == scheme(checkpoint, *four)
+    assert id_of(read_weights(checkpoint)) == scheme(checkpoint, *four)
     (checkpoint / "tokenizer.json").rename(checkpoint / "tokenizer.model")
-    assert weights_id(read_weights(checkpoint)) == scheme(checkpoint, *four[:2], four[3])
-    assert weights_id(read_weights(POCKET)) == registry_id(POCKET)
+    assert id_of(read_weights(checkpoint)) == scheme(checkpoint, *four[:2], four[3])
+    assert id_of(read_weights(POCKET)) == weights_id(POCKET)
 
 
 def test_the_scheme_over_shards(tmp_path: Path, checkpoint: Path) -> None:
@@ -82,10 +82,10 @@ def test_the_scheme_over_shards(tmp_path: Path, checkpoint: Path) -> None:
     folder = split_checkpoint(checkpoint, tmp_path / "two", 2)
     shards = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
     files = (*shards, "model.safetensors.index.json", "config.json")
-    assert weights_id(read_weights(folder)) == scheme(folder, *files, "tokenizer.json")
+    assert id_of(read_weights(folder)) == scheme(folder, *files, "tokenizer.json")
     (folder / "tokenizer.json").rename(folder / "vocab.json")
     (folder / "merges.txt").write_text("a b")
-    assert weights_id(read_weights(folder)) == scheme(folder, *files, "vocab.json", "merges.txt")
+    assert id_of(read_weights(folder)) == scheme(folder, *files, "vocab.json", "merges.txt")
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -96,11 +96,11 @@ def test_a_cache_of_the_hub_and_a_folder_are_equal(
     if shards > 1:
         checkpoint = split_checkpoint(checkpoint, tmp_path / "split", shards)
     snapshot = make_cache(tmp_path / "hub", "org/model", COMMIT, checkpoint)
-    cached = weights_id(read_weights(snapshot))
+    cached = id_of(read_weights(snapshot))
     small = [*(["model.safetensors.index.json"] if shards > 1 else []), "config.json"]
     blobs = [(snapshot / name).resolve().name for name in (*small, "tokenizer.json")]
     assert read_files == blobs
-    assert cached == weights_id(read_weights(checkpoint))
+    assert cached == id_of(read_weights(checkpoint))
 
 
 def test_a_link_elsewhere_is_no_blob(tmp_path: Path, checkpoint: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_link_elsewhere_is_no_blob(tmp_path: Path, checkpoint: Path) -> None:
     real.parent.mkdir()
     (checkpoint / "model.safetensors").rename(real)
     (checkpoint / "model.safetensors").symlink_to(real)
-    assert weights_id(read_weights(checkpoint)) == scheme(checkpoint, *FILES)
+    assert id_of(read_weights(checkpoint)) == scheme(checkpoint, *FILES)
 
 
 @given(st.integers(0, 2**31), st.sampled_from(["model.safetensors", "config.json"]))
@@ -117,21 +117,21 @@ def test_times_do_not_matter(
     tmp_path_factory: pytest.TempPathFactory, mtime: int, name: str
 ) -> None:
     folder = make_checkpoint(tmp_path_factory.mktemp("times") / "model")
-    before = weights_id(read_weights(folder))
+    before = id_of(read_weights(folder))
     os.utime(folder / name, (mtime, mtime))
-    assert weights_id(read_weights(folder)) == before
+    assert id_of(read_weights(folder)) == before
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
 def test_each_file_matters(checkpoint: Path, name: str) -> None:
-    before = weights_id(read_weights(checkpoint))
+    before = id_of(read_weights(checkpoint))
     if name == "model.safetensors":
         data = bytearray((checkpoint / name).read_bytes())
         data[-1] ^= 1
         (checkpoint / name).write_bytes(bytes(data))
     else:
         (checkpoint / name).write_text(json.dumps({**CONFIG, "changed": 1}))
-    assert weights_id(read_weights(checkpoint)) != before
+    assert id_of(read_weights(checkpoint)) != before
 
 
 def test_a_book_saves_reading_until_a_file_changes(
@@ -140,17 +140,17 @@ def test_a_book_saves_reading_until_a_file_changes(
     """Also when size and modification time are as before: the time of the change itself is not."""
     settle(monkeypatch)
     book = HashBook(tmp_path / "home")
-    first = weights_id(read_weights(checkpoint), book)
+    first = id_of(read_weights(checkpoint), book)
     read_files.clear()
-    assert weights_id(read_weights(checkpoint), book) == first
+    assert id_of(read_weights(checkpoint), book) == first
     assert not read_files
     file = checkpoint / "model.safetensors"
     state, data = file.stat(), bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(bytes(data))
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert weights_id(read_weights(checkpoint), book) == weights_id(read_weights(checkpoint))
-    assert weights_id(read_weights(checkpoint), book) != first
+    assert id_of(read_weights(checkpoint), book) == id_of(read_weights(checkpoint))
+    assert id_of(read_weights(checkpoint), book) != first
 
 
 def test_a_file_that_was_just_written_is_not_trusted(
@@ -158,9 +158,9 @@ def test_a_file_that_was_just_written_is_not_trusted(
 ) -> None:
     """A second change within the same tick would leave its times as they are."""
     book = HashBook(tmp_path / "home")
-    weights_id(read_weights(checkpoint), book)
+    id_of(read_weights(checkpoint), book)
     read_files.clear()
-    weights_id(read_weights(checkpoint), book)
+    id_of(read_weights(checkpoint), book)
     assert "model.safetensors" in read_files
 
 
@@ -170,10 +170,10 @@ def test_a_damaged_book_is_written_anew(
 ) -> None:
     settle(monkeypatch)
     book = HashBook(tmp_path / "home")
-    first = weights_id(read_weights(checkpoint), book)
+    first = id_of(read_weights(checkpoint), book)
     (page,) = book.folder.iterdir()
     page.write_text(content)
-    assert weights_id(read_weights(checkpoint), book) == first
+    assert id_of(read_weights(checkpoint), book) == first
     assert len(json.loads(page.read_text())) == 3
 
 
@@ -190,4 +190,4 @@ def test_a_file_that_changes_meanwhile_is_refused(
 
     monkeypatch.setattr(of, "opened", open_and_grow)
     with pytest.raises(WeightsError, match="changed while it was read"):
-        weights_id(read_weights(checkpoint))
+        id_of(read_weights(checkpoint))

@@ -58,7 +58,7 @@ def test_each_engine_with_its_cards_and_its_arithmetic(
 ) -> None:
     """The lowest cards first; commands are not asked of the server here."""
     machine(tmp_path, 4, 80 * GB)
-    monkeypatch.setattr("tutti.tasks.serving.engine.refuse_wrong_commands", lambda *_: [])
+    monkeypatch.setattr("tutti.tasks.serving.engines.engine.refuse_wrong_commands", lambda *_: [])
     found = engines_of(suite(tmp_path), models)
     assert found["policy"].startswith("vllm on cuda; tools by hermes; weights")
     assert "4,090 tokens" in found["policy"]

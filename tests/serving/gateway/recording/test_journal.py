@@ -31,7 +31,7 @@ from tutti.tasks.serving.gateway.endpoints.journal import (
     read_journal,
     restore,
 )
-from tutti.tasks.serving.process import claim_port
+from tutti.tasks.serving.processes.process import claim_port
 from tutti.tasks.serving.scheduling import EngineState, Ledger, Program
 
 

@@ -21,8 +21,8 @@ from tutti.tasks.serving.gateway.calls import record
 from tutti.tasks.serving.gateway.calls.record import MANY_PIECES, CallRecord
 from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
 from tutti.tasks.serving.gateway.recording import programs
-from tutti.tasks.serving.gateway.recording.call_recorder import CallRecorder
 from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
+from tutti.tasks.serving.gateway.recording.recorder import CallRecorder
 from tutti.tasks.serving.scheduling import ReasonCode
 
 PROGRAMS, STEPS = 50, 10

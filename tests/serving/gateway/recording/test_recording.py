@@ -18,8 +18,8 @@ from tutti.tasks.serving.gateway.calls import transcripts
 from tutti.tasks.serving.gateway.calls.record import MANY_BYTES, MANY_PIECES, CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest
 from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
-from tutti.tasks.serving.gateway.recording.call_recorder import AT_ONCE, CallRecorder
 from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
+from tutti.tasks.serving.gateway.recording.recorder import AT_ONCE, CallRecorder
 from tutti.tasks.serving.scheduling import ReasonCode
 
 LONG = "x" * MANY_BYTES

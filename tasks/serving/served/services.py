@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from tutti.storage import Catalog, StoreFull
 from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus
 from tutti.tasks.project import IMPORTS
-from tutti.tasks.serving.engine import Engine, ExternalEndpoint
+from tutti.tasks.serving.engines.engine import Engine, ExternalEndpoint
 from tutti.tasks.serving.errors import GatewayFailed, ServingError
-from tutti.tasks.serving.process import Child, answers, claim_port
+from tutti.tasks.serving.processes.process import Child, answers, claim_port
 
 if TYPE_CHECKING:
     from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig

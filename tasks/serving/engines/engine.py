@@ -18,33 +18,29 @@ from typing import Any
 from tutti.storage import Catalog, artifact_id
 from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus, read_inventory
 from tutti.tasks.project import IS_SOURCE, models_python_path
-from tutti.tasks.serving.control import reset_prefix_cache
-from tutti.tasks.serving.engines import (
+from tutti.tasks.serving.engines.checking import Verdict, refuse_wrong_commands
+from tutti.tasks.serving.engines.commands import (
     Build,
-    CacheRecord,
-    Launch,
-    Place,
     Source,
-    Verdict,
-    WarmEngine,
-    announce,
     build_of,
     command_of,
+    launch_of,
+    require_device,
+)
+from tutti.tasks.serving.engines.control import reset_prefix_cache
+from tutti.tasks.serving.engines.fitting import (
+    CacheRecord,
+    Place,
     estimated_cache,
-    explain,
-    is_port_taken,
-    is_ready,
     keep_cache,
     known_cache,
-    launch_of,
     place,
     refuse_what_does_not_fit,
-    refuse_wrong_commands,
     reported_cache,
-    require_device,
-    used,
-    warm_engines,
 )
+from tutti.tasks.serving.engines.launch import Launch
+from tutti.tasks.serving.engines.start_failures import explain, is_port_taken
+from tutti.tasks.serving.engines.warm import WarmEngine, announce, is_ready, used, warm_engines
 from tutti.tasks.serving.errors import (
     EngineFailed,
     EngineLost,
@@ -52,7 +48,13 @@ from tutti.tasks.serving.errors import (
     PortTaken,
     ServingError,
 )
-from tutti.tasks.serving.process import Child, answers, claim_port, is_missing, stranger_at
+from tutti.tasks.serving.processes.process import (
+    Child,
+    answers,
+    claim_port,
+    is_missing,
+    stranger_at,
+)
 from tutti.tasks.serving.registry import Model, checkpoint_id, weights_folder
 from tutti.tasks.serving.weights import read_weights
 

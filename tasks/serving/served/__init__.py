@@ -1,0 +1,20 @@
+"""Models that are served: the gateway and its client, search, and how long they run."""
+
+from typing import TYPE_CHECKING
+
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.serving.served.serve import EngineUse as EngineUse
+    from tutti.tasks.serving.served.serve import FirstAnswer as FirstAnswer
+    from tutti.tasks.serving.served.serve import announce_served as announce_served
+    from tutti.tasks.serving.served.serve import call_once as call_once
+    from tutti.tasks.serving.served.serve import serve_for as serve_for
+    from tutti.tasks.serving.served.serve import served_page as served_page
+    from tutti.tasks.serving.served.serve import show_engines as show_engines
+    from tutti.tasks.serving.served.services import GatewayClient as GatewayClient
+    from tutti.tasks.serving.served.services import open_gateway as open_gateway
+    from tutti.tasks.serving.served.services import retrieval_service as retrieval_service
+
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
+    __getattr__ = lazy(__name__, __file__)

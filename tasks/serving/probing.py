@@ -23,7 +23,7 @@ EVENT = re.compile(r"data:(?!\s*\[DONE\])")
 
 @dataclass(frozen=True)
 class ProbeResponse:
-    """What came back."""
+    """The model's response to a probe."""
 
     status: int
     """0 where nothing did."""
@@ -58,45 +58,42 @@ class Asker:
 
     async def ask(self, messages: list[dict[str, Any]], **fields: Any) -> ProbeResponse:
         """One call. No exception: a failure is an answer, too."""
-        body = {"model": self._model, "messages": messages, "max_tokens": 64, **fields}
-        try:
-            async with self._session.post(self._url, json=body) as response:
-                text = await response.text()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            return ProbeResponse(0, failure=f"{type(error).__name__}: {error}")
+        text, failed = await self._post({"messages": messages, "max_tokens": 64, **fields})
+        if failed is not None:
+            return failed
         try:
             decoded = json.loads(text)
         except ValueError:
-            return ProbeResponse(response.status, failure=f"no JSON: {text[:MOST_SAID]}")
-        if response.status != 200 or not isinstance(decoded, dict):
-            return ProbeResponse(
-                response.status, failure=f"HTTP {response.status}: {_reason(text)}"
-            )
-        return ProbeResponse(response.status, decoded)
+            return ProbeResponse(200, failure=f"no JSON: {text[:MOST_SAID]}")
+        if not isinstance(decoded, dict):
+            return ProbeResponse(200, failure=f"HTTP 200: {_reason(text)}")
+        return ProbeResponse(200, decoded)
 
     async def stream(self, messages: list[dict[str, Any]]) -> tuple[int, ProbeResponse]:
         """One streamed call: how many pieces came, and its last usage."""
-        body = {"model": self._model, "messages": messages, "max_tokens": 16, "stream": True}
-        body["stream_options"] = {"include_usage": True}
-        try:
-            async with self._session.post(self._url, json=body) as response:
-                text = await response.text()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            return 0, ProbeResponse(0, failure=f"{type(error).__name__}: {error}")
-        if response.status != 200:
-            return 0, ProbeResponse(
-                response.status, failure=f"HTTP {response.status}: {_reason(text)}"
-            )
+        streamed = {"stream": True, "stream_options": {"include_usage": True}}
+        text, failed = await self._post({"messages": messages, "max_tokens": 16, **streamed})
+        if failed is not None:
+            return 0, failed
         try:
             events = [json.loads(line[5:]) for line in text.splitlines() if EVENT.match(line)]
         except ValueError as error:
             return 0, ProbeResponse(200, failure=f"an event that is no JSON: {error}")
-        usage: dict[str, Any] = next(
-            (each["usage"] for each in reversed(events) if each.get("usage")), {}
-        )
-        return sum(bool(each.get("choices")) for each in events), ProbeResponse(
-            200, {"usage": usage}
-        )
+        usage: Any = next((each["usage"] for each in reversed(events) if each.get("usage")), {})
+        pieces = sum(bool(each.get("choices")) for each in events)
+        return pieces, ProbeResponse(200, {"usage": usage})
+
+    async def _post(self, body: dict[str, Any]) -> tuple[str, ProbeResponse | None]:
+        """The text of an answer; with the response of a call that failed."""
+        try:
+            async with self._session.post(self._url, json={"model": self._model, **body}) as answer:
+                text = await answer.text()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return "", ProbeResponse(0, failure=f"{type(error).__name__}: {error}")
+        if answer.status != 200:
+            failure = f"HTTP {answer.status}: {_reason(text)}"
+            return text, ProbeResponse(answer.status, failure=failure)
+        return text, None
 
 
 def _reason(text: str) -> str:

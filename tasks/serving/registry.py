@@ -15,9 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
@@ -26,27 +24,21 @@ from pydantic import (
 from tutti.storage import content_hash
 from tutti.tasks.config import PASSWORD, read_document
 from tutti.tasks.identity import NOT_IN_ID, NotInId, identity_of, plain_numbers
-from tutti.tasks.serving.engines.settings import EngineSettings
+from tutti.tasks.serving.engines.settings import EngineSettings, Strict
 from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.serving.weights import HubId, hub_weights_here, resolve_hub, weights_id
 
-
-@dataclass(frozen=True)
-class ThinkingSwitch:
-    """The request fields that turn thinking on and off."""
-
-    on: Mapping[str, Any]
-    off: Mapping[str, Any]
-
+ThinkingSwitch = tuple[dict[str, Any], dict[str, Any]]
+"""The request fields that turn thinking on, and those that turn it off."""
 
 # Qwen's switch, used by most chat templates: the engine passes it to the template.
-TEMPLATE = ThinkingSwitch(
+TEMPLATE = (
     {"chat_template_kwargs": {"enable_thinking": True}},
     {"chat_template_kwargs": {"enable_thinking": False}},
 )
-EFFORT = ThinkingSwitch({"reasoning_effort": "medium"}, {"reasoning_effort": "none"})
-CLAUDE = ThinkingSwitch({"thinking": {"type": "adaptive"}}, {"thinking": {"type": "disabled"}})
-REASONING = ThinkingSwitch({"reasoning": {"enabled": True}}, {"reasoning": {"enabled": False}})
+EFFORT = ({"reasoning_effort": "medium"}, {"reasoning_effort": "none"})
+CLAUDE = ({"thinking": {"type": "adaptive"}}, {"thinking": {"type": "disabled"}})
+REASONING = ({"reasoning": {"enabled": True}}, {"reasoning": {"enabled": False}})
 
 
 @dataclass(frozen=True)
@@ -102,11 +94,7 @@ RESERVED = frozenset(("model", "messages", "tools", "stream"))
 """Request fields that an entry may not set."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Prices(_Strict):
+class Prices(Strict):
     """USD per million tokens."""
 
     prompt: float = Field(0.0, ge=0)
@@ -139,7 +127,7 @@ def _as_written(value: Any) -> Any:
     return str(value) if isinstance(value, date | int | float) else value
 
 
-class Model(_Strict):
+class Model(Strict):
     """One registry entry, completed with the provider's defaults."""
 
     provider: Annotated[str, AfterValidator(_known_provider), VIA_FIELDS]
@@ -271,7 +259,7 @@ class Model(_Strict):
         if self.thinking is None:
             return {}
         switch = PROVIDERS[self.provider].thinking
-        return switch.on if self.thinking else switch.off
+        return switch[0] if self.thinking else switch[1]
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -284,7 +272,7 @@ class Model(_Strict):
         return identity_of(self) | {"fields": plain_numbers(self.fields)}
 
 
-class _Registry(_Strict):
+class _Registry(Strict):
     models: dict[str, Model]
 
 

@@ -141,7 +141,7 @@ async def asleep(engine_url: str, level: Literal[1, 2] = 1) -> AsyncIterator[Non
     """
     async with control_session(PHASE_TIMEOUT_S) as session:
         if await _sleeps(session, engine_url):
-            raise EngineFailed(f"{engine_url}: sleeps already: another run has its card")
+            raise EngineFailed(f"{engine_url}: sleeps already: another run has its GPU")
         try:
             await _fall_asleep(session, engine_url, level)
             yield
@@ -218,18 +218,19 @@ def reset_prefix_cache(url: str, server: ServerKind = "vllm") -> None:
     Raises EngineFailed if it does not answer, or is busy for more than a minute.
     """
     deadline = time.monotonic() + IDLE_TIMEOUT_S
-    while any(float(count) for count in BUSY[server].findall(_ask(f"{url}/metrics", "GET"))):
+    while any(float(count) for count in BUSY[server].findall(fetch(f"{url}/metrics"))):
         if time.monotonic() > deadline:
             raise EngineFailed(f"{url} is still busy after {IDLE_TIMEOUT_S:.0f} s")
         time.sleep(POLL_S)
     if server == "llama.cpp":
-        for slot in json.loads(_ask(f"{url}/slots", "GET")):
-            _ask(f"{url}/slots/{slot['id']}?action=erase", "POST")
+        for slot in json.loads(fetch(f"{url}/slots")):
+            fetch(f"{url}/slots/{slot['id']}?action=erase", "POST")
     else:
-        _ask(f"{url}/{'flush_cache' if server == 'sglang' else 'reset_prefix_cache'}", "POST")
+        fetch(f"{url}/{'flush_cache' if server == 'sglang' else 'reset_prefix_cache'}", "POST")
 
 
-def _ask(url: str, method: str) -> str:
+def fetch(url: str, method: str = "GET") -> str:
+    """The text of an engine's answer; blocks. Raises EngineFailed."""
     request = urllib.request.Request(url, method=method)
     try:
         with urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S) as answer:

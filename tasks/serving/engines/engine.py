@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ from tutti.tasks.serving.processes.process import (
     Child,
     answers,
     claim_port,
-    is_missing,
+    status_of,
     stranger_at,
 )
 from tutti.tasks.serving.registry import Model, checkpoint_id, weights_folder
@@ -126,8 +127,8 @@ def engine_lines(engines: Iterable["Engine"]) -> dict[str, str]:
     lines: dict[str, str] = {}
     for engine, each in zip(every, place_engines(every), strict=True):
         line = _line(engine.engine_id, engine.launch, engine.build, engine.catalog)
-        cards = f"; GPU {', '.join(str(gpu.index) for gpu in each.gpus)}" * bool(each.gpus)
-        lines[each.name] = line + cards
+        gpus = f"; GPU {', '.join(str(gpu.index) for gpu in each.gpus)}" * bool(each.gpus)
+        lines[each.name] = line + gpus
     return lines
 
 
@@ -225,9 +226,9 @@ class Engine:
         self._child: Child | None = None
         self._leased = ExitStack()
         self.gpus: GpuLease | None = None
-        """The cards that it holds while it runs, where its entry names any."""
+        """The GPUs that it holds while it runs, where its entry names any."""
         self.on_wait: Callable[[str], None] = lambda text: None
-        """Told who has its cards while it waits for them."""
+        """Called with who has its GPUs while it waits for them."""
         self._stopped = threading.Event()
 
     @property
@@ -340,7 +341,7 @@ class Engine:
         )
 
     def stop(self) -> None:
-        """Stop the engine if it runs or is being started by another thread, and give its cards
+        """Stop the engine if it runs or is being started by another thread, and give its GPUs
         back; leave a kept one to its keeper."""
         self._stopped.set()
         self._release()
@@ -425,7 +426,7 @@ class ExternalEndpoint:
         if model.api_key_env is not None and not os.environ.get(model.api_key_env, "").strip():
             raise EngineFailed(f"{entry}.api_key_env: {model.api_key_env} is not set")
         url = (model.endpoint or "").rstrip("/").removesuffix(model.api_path)
-        if model.metrics and is_missing(f"{url}/metrics"):
+        if model.metrics and status_of(f"{url}/metrics") == HTTPStatus.NOT_FOUND:
             log.warning(
                 "%s.metrics: %s/metrics answers HTTP 404: calls are scheduled by count, and its "
                 "cache and load are not measured; `metrics: false` says so, `max_calls` sets how "

@@ -11,8 +11,6 @@ sequences of the whole context, which for hybrids change with the context.
 """
 
 import json
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,10 +21,11 @@ import sqlalchemy as sa
 from tutti.storage import Catalog, this_host
 from tutti.storage import catalog as cat
 from tutti.tasks.gpus import Gpu, Inventory
+from tutti.tasks.serving.engines.control import fetch
 from tutti.tasks.serving.engines.flags import CPU_CACHE_GIB, CPU_CACHE_VARIABLE
 from tutti.tasks.serving.engines.launch import Launch
 from tutti.tasks.serving.engines.settings import BLOCK_TOKENS, EngineSettings
-from tutti.tasks.serving.errors import RegistryError, WeightsError
+from tutti.tasks.serving.errors import EngineFailed, RegistryError, WeightsError
 from tutti.tasks.serving.metering.metrics import engine_sample, read_page
 from tutti.tasks.serving.weights import Fit, kv_need
 from tutti.tasks.serving.weights.fit import BLOCK_TOKENS as GPU_BLOCK_TOKENS
@@ -77,7 +76,6 @@ def refuse_what_does_not_fit(launches: Iterable[Launch], inventory: Inventory) -
 
 KEPT_AS = "cache"
 """In the detail of an engine's artifact."""
-TIMEOUT_S = 10.0
 REMARKABLE = 0.1
 """Of the estimate. What the engine's own work takes of a GPU is known only once it runs; a larger
 difference has another reason, such as a foreign process or a wrong estimate."""
@@ -148,7 +146,7 @@ def estimated_cache(launch: Launch, inventory: Inventory) -> CacheSize | None:
 
 
 def _on_gpu(launch: Launch, inventory: Inventory) -> CacheSize | None:
-    """What remains of this machine's smallest card."""
+    """What remains of this machine's smallest GPU."""
     fit = fit_of(launch, inventory)
     if fit is None or fit.need.is_upper_bound or not fit.tokens:
         return None
@@ -186,9 +184,9 @@ def reported_cache(url: str) -> CacheSize | None:
     """What the engine at `url` (without /v1) says of its cache: vLLM and SGLang do on /metrics, and
     name the context beside the model. None for other servers, and where it does not answer."""
     try:
-        page = read_page(_get(f"{url}/metrics"))
-        listed = json.loads(_get(f"{url}/v1/models"))
-    except (urllib.error.URLError, OSError, ValueError):
+        page = read_page(fetch(f"{url}/metrics"))
+        listed = json.loads(fetch(f"{url}/v1/models"))
+    except (EngineFailed, ValueError):
         return None
     sample = engine_sample(page, 0.0)
     if sample.capacity_tokens is None:
@@ -206,12 +204,6 @@ def reported_cache(url: str) -> CacheSize | None:
         sample.block_tokens,
         sequences=sequences,
     )
-
-
-def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
-        text: str = answer.read().decode()
-        return text
 
 
 def _context_of(listed: Any) -> int | None:
@@ -254,7 +246,7 @@ WantedGpus = int | tuple[int | str, ...] | None
 
 @dataclass(frozen=True)
 class Place:
-    """The cards of one engine; none where its entry asks for none, or on the CPU."""
+    """The GPUs of one engine; none where its entry asks for none, or on the CPU."""
 
     name: str
     gpus: tuple[Gpu, ...]
@@ -267,7 +259,7 @@ class Place:
 
 
 def place(engines: Sequence[tuple[str, WantedGpus]], inventory: Inventory) -> list[Place]:
-    """Cards for each engine, all at the same time: named ones first, then the lowest that are left.
+    """GPUs for each engine, all at the same time: named ones first, then the lowest that are left.
 
     It says that they fit, and which they take where no other run holds one; the lease decides.
     Raises RegistryError with what each asks for, and what to do, where they do not fit.

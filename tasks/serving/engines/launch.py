@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, model_validator
 
 from tutti.tasks.config import read_document
-from tutti.tasks.serving.engines.settings import Device, EngineSettings, ServerKind
+from tutti.tasks.serving.engines.settings import Device, EngineSettings, ServerKind, Strict
 from tutti.tasks.serving.errors import RegistryError
 
 TABLE = Path(__file__).with_name("parsers.yaml")
@@ -37,9 +37,7 @@ class Parsers:
     """Where they come from: the entry, or the row of the table."""
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Row(Strict):
     name: str | None = None
     type: str | None = None
     vllm: Pair

@@ -38,16 +38,20 @@ def _variable(name: str) -> str:
     if not VARIABLE.fullmatch(name):
         raise ValueError(f"{name!r} is no name of an environment variable")
     if OURS.match(name):
-        raise ValueError(f"{name} is set by tutti; `gpus` says which cards the engine may use")
+        raise ValueError(f"{name} is set by tutti; `gpus` says which GPUs the engine may use")
     if SECRET.search(name):
         raise ValueError(f"{name}: a secret stands in no file; set it where tutti runs")
     return name
 
 
-class EngineSettings(BaseModel):
-    """How tutti starts a server for a model. Tables and ids hold what `identity` gives."""
+class Strict(BaseModel):
+    """Base of what serving reads from files: an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EngineSettings(Strict):
+    """How tutti starts a server for a model. Tables and ids hold what `identity` gives."""
 
     server: Annotated[ServerKind, RESOLVED] = Field(
         "vllm", description="the server that is started"
@@ -113,26 +117,26 @@ class EngineSettings(BaseModel):
             raise ValueError("gpus: an engine with `device: cpu` uses none")
         if self.device == "cpu" and self.parallel > 1:
             raise ValueError("tensor_parallel, pipeline_parallel: are for GPUs")
-        self._cards_suffice()
+        self._gpus_suffice()
         return self
 
-    def _cards_suffice(self) -> None:
-        if (cards := self.cards) is None:
+    def _gpus_suffice(self) -> None:
+        if (count := self.gpu_count) is None:
             return
-        if self.tensor_parallel is None and cards % self.pipeline_parallel:
+        if self.tensor_parallel is None and count % self.pipeline_parallel:
             raise ValueError(
-                f"gpus: {cards} cannot be divided into {self.pipeline_parallel} pipeline stages"
+                f"gpus: {count} cannot be divided into {self.pipeline_parallel} pipeline stages"
             )
-        if cards != self.parallel:
+        if count != self.parallel:
             raise ValueError(
-                f"gpus: {cards}, but tensor_parallel x pipeline_parallel is {self.parallel}; "
+                f"gpus: {count}, but tensor_parallel x pipeline_parallel is {self.parallel}; "
                 "leave tensor_parallel out to use them all"
             )
         if self.replicas > 1 and not isinstance(self.gpus, int):
             raise ValueError("gpus: replicas need a number of GPUs each, not names")
 
     @property
-    def cards(self) -> int | None:
+    def gpu_count(self) -> int | None:
         """How many GPUs one engine takes; None where the entry does not say."""
         return self.gpus if self.gpus is None or isinstance(self.gpus, int) else len(self.gpus)
 
@@ -141,7 +145,7 @@ class EngineSettings(BaseModel):
         """GPUs that share each layer."""
         if self.tensor_parallel is not None:
             return self.tensor_parallel
-        return max(1, (self.cards or 1) // self.pipeline_parallel)
+        return max(1, (self.gpu_count or 1) // self.pipeline_parallel)
 
     @property
     def parallel(self) -> int:

@@ -39,13 +39,13 @@ class AdminApi:
     def routes(self) -> Routes:
         """Handlers by method and path, with the scope that each needs."""
         return {
-            ("GET", "/health"): (None, self.health),  # load balancers have no token
+            ("GET", "/health"): (None, self._shown(views.health)),  # load balancers have no token
             ("GET", "/ui"): (None, self.page),
-            ("GET", "/programs"): ("read", self.programs),
+            ("GET", "/programs"): ("read", self._shown(views.programs)),
             ("GET", "/profiles"): ("read", self.profiles),
             ("GET", "/profiles/"): ("read", self.profiles),
-            ("GET", "/engines"): ("read", self.engines),
-            ("GET", "/state"): ("read", self.state),
+            ("GET", "/engines"): ("read", self._shown(views.engines)),
+            ("GET", "/state"): ("read", self._shown(views.state)),
             ("GET", "/metrics"): ("read", self.metrics),
             ("POST", "/programs/release"): ("call", self.release),
             ("POST", "/programs/clock"): ("call", self.clock),
@@ -140,10 +140,6 @@ class AdminApi:
             exchange.permission.key.check_owner(program)
         return name, known
 
-    def programs(self, exchange: Exchange) -> None:
-        """List all programs."""
-        answer(exchange, 200, orjson.dumps(views.programs(self.gateway)))
-
     def profiles(self, exchange: Exchange) -> None:
         """Show the times of all programs, or of the one in the path."""
         name = unquote(exchange.target.decode("latin-1").partition("?")[0][len("/profiles/") :])
@@ -153,10 +149,6 @@ class AdminApi:
         answer(exchange, 200, orjson.dumps(found[name] if name else found))
 
     # Engines
-
-    def engines(self, exchange: Exchange) -> None:
-        """List all engines."""
-        answer(exchange, 200, orjson.dumps(views.engines(self.gateway)))
 
     def add_engine(self, exchange: Exchange) -> None:
         """Add an engine to the running gateway."""
@@ -196,14 +188,6 @@ class AdminApi:
 
     # Views
 
-    def health(self, exchange: Exchange) -> None:
-        """Show the gateway's health, and rows that were not recorded."""
-        answer(exchange, 200, orjson.dumps(views.health(self.gateway)))
-
-    def state(self, exchange: Exchange) -> None:
-        """Show the data of the live page."""
-        answer(exchange, 200, orjson.dumps(views.state(self.gateway)))
-
     def metrics(self, exchange: Exchange) -> None:
         """Show the metrics in Prometheus' text format."""
         text = views.prometheus(self.gateway)
@@ -218,6 +202,9 @@ class AdminApi:
         """Reset the measured decision times and stalls."""
         self.gateway.pulse.reset()
         answer(exchange, 200, b"{}")
+
+    def _shown(self, view: Callable[[GatewayCore], object]) -> Handler:
+        return lambda exchange: answer(exchange, 200, orjson.dumps(view(self.gateway)))
 
     def _later(self, work: Callable[[Exchange], Awaitable[None]]) -> Handler:
         async def run(exchange: Exchange) -> None:

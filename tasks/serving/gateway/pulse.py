@@ -52,10 +52,6 @@ class Pulse:
             gc.collect()
             self._collected, self._blocks = now, sys.getallocatedblocks()
 
-    def now(self) -> float:
-        """The clock used to time calls."""
-        return time.monotonic()
-
     def reset(self) -> None:
         """Reset all measured times."""
         self._decisions.clear()

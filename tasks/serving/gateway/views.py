@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import time
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -65,7 +66,7 @@ def health(gateway: GatewayCore) -> dict[str, Any]:
 def programs(gateway: GatewayCore) -> dict[str, Any]:
     """Every program by its id."""
     return {
-        name: describe(program, gateway.pulse.now())
+        name: describe(program, time.monotonic())
         for pool in gateway.pools.by_name.values()
         for name, program in pool.scheduler.ledger.programs.items()
     }
@@ -76,7 +77,7 @@ def clock(gateway: GatewayCore, programs: Sequence[Program]) -> dict[str, float]
     of its partner, and for how long every call has failed."""
     if not programs:
         return {"held_s": 0.0, "partner_s": 0.0, "failing_s": 0.0}
-    now, clock = gateway.pulse.now(), programs[0].clock
+    now, clock = time.monotonic(), programs[0].clock
     since, so_far = clock.failing_since, copy.deepcopy(clock)
     for proxied in gateway.in_flight.values():
         if proxied.call is not None and proxied.call.program.clock is clock:
@@ -138,7 +139,7 @@ def _booked(pool: Pool, name: str) -> int:
 
 def state(gateway: GatewayCore) -> dict[str, Any]:
     """The data of the live page."""
-    now = gateway.pulse.now()
+    now = time.monotonic()
     held = [
         {
             "program": call.program.program_id,

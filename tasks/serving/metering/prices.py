@@ -12,15 +12,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     model_validator,
 )
 
 from tutti.tasks.config import read_document
 from tutti.tasks.project import DEPLOYMENTS
+from tutti.tasks.serving.engines.settings import Strict
 from tutti.tasks.serving.errors import PriceError
 from tutti.tasks.serving.registry import Prices
 
@@ -40,10 +39,8 @@ def _plausible(price: float) -> float:
 Usd = Annotated[float, AfterValidator(_plausible)]
 
 
-class DatedPrices(BaseModel):
+class DatedPrices(Strict, strict=True):
     """Prices of a model from a day on, in USD per million tokens."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     prompt: Usd
     """Prompt tokens that are computed (cache misses)."""
@@ -86,10 +83,8 @@ History = Annotated[
 ]
 
 
-class PriceBook(BaseModel):
+class PriceBook(Strict, strict=True):
     """Prices of all models."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     as_of: date
     """When the book was last checked against the providers' price lists."""

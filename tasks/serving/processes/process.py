@@ -53,7 +53,7 @@ class Child:
     ) -> None:
         """Start `command` with `environment` added to this process's. Raises StoreError.
 
-        With `gpus` it sees these cards only, inherits their locks, and is ended when a lease on one
+        With `gpus` it sees these GPUs only, inherits their locks, and is ended when a lease on one
         of them is lost or not renewed.
         """
         self.role = role
@@ -220,22 +220,18 @@ def _environment(pid: int) -> list[bytes]:
 
 def answers(url: str) -> bool:
     """Whether a GET of `url` returns 200 within two seconds."""
+    return status_of(url) == HTTPStatus.OK
+
+
+def status_of(url: str) -> int | None:
+    """The status that a GET of `url` returns within two seconds; None without an answer."""
     try:
         with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
-
-
-def is_missing(url: str) -> bool:
-    """Whether a GET of `url` returns 404 within two seconds."""
-    try:
-        with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S):
-            return False
+            return int(response.status)
     except urllib.error.HTTPError as error:
-        return error.code == HTTPStatus.NOT_FOUND
+        return error.code
     except (urllib.error.URLError, OSError):
-        return False
+        return None
 
 
 def stranger_at(port: int, root: int) -> int | None:

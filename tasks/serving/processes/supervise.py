@@ -5,7 +5,7 @@ pipe's other end; when the owner ends for any reason, including kill -9, the pip
 the child's whole process tree is ended. SIGTERM does the same. Exit code: the child's.
 
 With TUTTI_SILENCE_S, the owner must write a byte at least as often: it does so each time that it
-has renewed its leases on GPUs, and after a longer silence others may take the cards.
+has renewed its leases on GPUs, and after a longer silence others may take the GPUs.
 """
 
 import contextlib

@@ -19,14 +19,11 @@ from tutti.storage import Catalog
 from tutti.tasks.serving.engines.engine import Engine, ExternalEndpoint, engine_lines
 from tutti.tasks.serving.engines.warm import IdleSleep, is_used
 from tutti.tasks.serving.errors import ServingError
+from tutti.tasks.serving.probing import QUESTION, TIMEOUT_S, Asker
 from tutti.tasks.serving.served.services import GatewayClient
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-TIMEOUT_S = 120.0
-"""Time limit: the first call of an engine on a CPU compiles kernels."""
-QUESTION = {"role": "user", "content": "Say hello."}
 
 
 @dataclass(frozen=True)
@@ -41,25 +38,14 @@ class FirstAnswer:
 async def call_once(gateway_url: str, model: str) -> FirstAnswer:
     """Ask `model` for a few tokens through the gateway. Raises ServingError if it refuses, does not
     answer, or answers without a choice."""
-    body = {"model": model, "messages": [QUESTION], "max_tokens": 16}
-    url = f"{gateway_url}/v1/chat/completions"
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     started = time.monotonic()
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as session,
-            session.post(url, json=body) as response,
-        ):
-            if response.status != 200:
-                said = (await response.text())[:300]
-                raise ServingError(f"{model} refused a call: HTTP {response.status}: {said}")
-            message = (await response.json())["choices"][0]["message"]
-    except (aiohttp.ClientError, TimeoutError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ServingError(f"{model} did not answer a call at {url}: {reason}") from error
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise ServingError(f"{model} answered without a choice: {error!r}") from error
-    return FirstAnswer(model, message.get("content") or "", time.monotonic() - started)
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
+        response = await Asker(session, gateway_url, model).ask(QUESTION, max_tokens=16)
+    if response.failure or not response.body.get("choices"):
+        why = response.failure or "an answer without a choice"
+        raise ServingError(f"{model} did not answer a call at {gateway_url}: {why}")
+    text = response.message.get("content") or ""
+    return FirstAnswer(model, text, time.monotonic() - started)
 
 
 def served_page(
@@ -76,7 +62,7 @@ def served_page(
         for name, served in names.items()
     ]
     called = next(iter(names))
-    body = json.dumps({"model": called, "messages": [QUESTION]})
+    body = json.dumps({"model": called, "messages": QUESTION})
     lines = [
         f"Base URL of OpenAI-compatible clients: `{url}`, on the machine that runs this flow.",
         "",

@@ -9,7 +9,6 @@ peer, nothing is delayed.
 
 import asyncio
 from collections import deque
-from typing import Protocol
 from weakref import WeakKeyDictionary
 
 TURN_BYTES = 64 * 1024
@@ -26,6 +25,10 @@ class PacedProtocol(asyncio.Protocol):
 
     def take(self, data: bytes) -> int:
         """Take input; returns how many bytes, at least one unless it is held."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Write what `Outbox.add` was called for, if the connection is still open."""
         raise NotImplementedError
 
     def data_received(self, data: bytes) -> None:
@@ -63,23 +66,16 @@ class PacedProtocol(asyncio.Protocol):
             self.hold(self._is_held)
 
 
-class Sender(Protocol):
-    """A connection with bytes to send."""
-
-    def flush(self) -> None:
-        """Write them now, if the connection is still open."""
-
-
 class Outbox:
     """The connections of one event loop that have something to send."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._call_soon = loop.call_soon
-        self._due: deque[Sender] = deque()
+        self._due: deque[PacedProtocol] = deque()
         self._sent_one = False
         """Whether one was flushed immediately in this turn."""
 
-    def add(self, sender: Sender) -> None:
+    def add(self, sender: PacedProtocol) -> None:
         """Flush the connection now, or at the end of the loop's turn."""
         if self._sent_one:
             self._due.append(sender)

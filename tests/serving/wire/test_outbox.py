@@ -8,17 +8,18 @@ from tests.serving.wire.test_client import RecordingReceiver
 from tutti.tasks.serving.wire.client import Origin
 from tutti.tasks.serving.wire.connection import ServerLimits
 from tutti.tasks.serving.wire.exchange import Exchange
-from tutti.tasks.serving.wire.paced import Outbox, outbox
+from tutti.tasks.serving.wire.paced import Outbox, PacedProtocol, outbox
 from tutti.tasks.serving.wire.server import Server
 
 WAIT_S = 10.0
 PIECES = [b"%d," % number for number in range(500)]
 
 
-class Noted:
+class Noted(PacedProtocol):
     """A sender that notes when it is flushed."""
 
     def __init__(self, heard: list[object], error: Exception | None = None) -> None:
+        super().__init__()
         self.heard, self.error = heard, error
 
     def flush(self) -> None:

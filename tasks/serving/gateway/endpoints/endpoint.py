@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode, urlsplit
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
+from tutti.tasks.serving.engines.settings import Strict
 from tutti.tasks.serving.metering.metrics import MetricsSampler
 from tutti.tasks.serving.registry import Model, Prices
 from tutti.tasks.serving.scheduling import EngineState, Rate
@@ -42,19 +43,22 @@ SHORTEST_SECRET = 12
 """Characters. Shorter keys ("none", "EMPTY") are placeholders and occur in answers as words."""
 
 
-class ServedEntry(BaseModel):
-    """An entry of the registry that an endpoint serves."""
+OF_MODEL = (
+    *("api_key_env", "api_path", "key_header", "max_calls", "metrics", "prices", "query"),
+    *("requests_per_minute", "tokens_per_minute"),
+)
+"""What an endpoint takes from its entry of the registry."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+class ServedEntry(Strict):
+    """An entry of the registry that an endpoint serves."""
 
     served_name: str = Field(description="the model's name at the endpoint")
     prices: Prices | None = Field(None, description="its own; else those of the price file")
 
 
-class EndpointConfig(BaseModel):
+class EndpointConfig(Strict):
     """The configuration of one engine or external endpoint."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     api_path: str = Field(
         "/v1", pattern="^/", description="path prefix of its API, in place of our /v1"
@@ -115,15 +119,7 @@ class EndpointConfig(BaseModel):
             id=identity,
             models=(name,),
             entries={name: ServedEntry(served_name=served, prices=model.prices)},
-            max_calls=model.max_calls,
-            requests_per_minute=model.requests_per_minute,
-            tokens_per_minute=model.tokens_per_minute,
-            prices=model.prices,
-            metrics=model.metrics,
-            api_key_env=model.api_key_env,
-            key_header=model.key_header,
-            api_path=model.api_path,
-            query=model.query,
+            **{name: getattr(model, name) for name in OF_MODEL},
         )
 
     @property

@@ -190,7 +190,6 @@ class Model(Strict):
     @model_validator(mode="before")
     @classmethod
     def _with_defaults(cls, given: Any) -> Any:
-        """Fill in the provider's defaults."""
         name = given.get("provider") if isinstance(given, Mapping) else None
         if not isinstance(name, str) or name not in PROVIDERS:
             return given

@@ -30,7 +30,6 @@ class _Raising:
 
 
 def main() -> None:
-    """Check each command of stdin."""
     orders = json.load(sys.stdin)
     # The server's own log goes to stdout too: what is said here has a descriptor of its own.
     said = os.fdopen(os.dup(1), "w")

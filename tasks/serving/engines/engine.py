@@ -233,7 +233,6 @@ class Engine:
 
     @property
     def address(self) -> EngineAddress:
-        """The engine's address."""
         url = f"http://127.0.0.1:{self.port}" if self.warm is None else self.warm.url
         return EngineAddress(self.engine_id, url, self.name)
 
@@ -411,7 +410,6 @@ class ExternalEndpoint:
 
     @property
     def address(self) -> EngineAddress:
-        """The endpoint's address."""
         assert self.model.endpoint is not None, "checked when it was made"
         return EngineAddress(self.engine_id, self.model.endpoint, self.served_name)
 

@@ -146,7 +146,6 @@ def estimated_cache(launch: Launch, inventory: Inventory) -> CacheSize | None:
 
 
 def _on_gpu(launch: Launch, inventory: Inventory) -> CacheSize | None:
-    """What remains of this machine's smallest GPU."""
     fit = fit_of(launch, inventory)
     if fit is None or fit.need.is_upper_bound or not fit.tokens:
         return None

@@ -25,7 +25,6 @@ from tutti.tasks.serving.gateway.settings import GatewaySettings
 
 
 def main() -> int:
-    """Parse, listen, serve."""
     settings = GatewaySettings.parse()
     try:
         with without_pandas():

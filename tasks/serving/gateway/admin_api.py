@@ -151,7 +151,6 @@ class AdminApi:
     # Engines
 
     def add_engine(self, exchange: Exchange) -> None:
-        """Add an engine to the running gateway."""
         try:
             config = EndpointConfig.model_validate(read_object(exchange))
             permits = self.gateway.targets.check(config)
@@ -189,7 +188,6 @@ class AdminApi:
     # Views
 
     def metrics(self, exchange: Exchange) -> None:
-        """Show the metrics in Prometheus' text format."""
         text = views.prometheus(self.gateway)
         exchange.respond(200, [(b"Content-Type", TEXT)], text.encode())
 
@@ -199,7 +197,6 @@ class AdminApi:
         exchange.respond(200, headers, body)
 
     def reset_pulse(self, exchange: Exchange) -> None:
-        """Reset the measured decision times and stalls."""
         self.gateway.pulse.reset()
         answer(exchange, 200, b"{}")
 

@@ -138,7 +138,6 @@ class WithoutPandas:
 
 @contextmanager
 def without_pandas() -> Iterator[None]:
-    """Hide pandas for the block's duration."""
     sys.meta_path.insert(0, WithoutPandas)
     try:
         yield

@@ -93,7 +93,6 @@ class GatewayCore:
             self.report(error)
 
     def send_admitted(self, pool: Pool, calls: list[Call]) -> None:
-        """Send calls that the scheduler has admitted."""
         for call in calls:
             proxied = self.in_flight.get(call.call_id)
             if proxied is None:  # a bug; the call must not keep its place forever
@@ -113,7 +112,6 @@ class GatewayCore:
             self.send_admitted(pool, pool.scheduler.admit_more(time.monotonic()))
 
     def note_admitted(self, proxied: ProxiedCall) -> None:
-        """A held call was admitted."""
         if self.settings.all_events and proxied.call is not None:
             reason = Reason(ReasonCode.ADMITTED, proxied.scheduler.policy.name)
             self.events.note("admit", proxied.call.program, proxied.call, reason)
@@ -128,7 +126,6 @@ class GatewayCore:
                 self.report(error)
 
     def report(self, error: Exception) -> None:
-        """Count and log an internal error."""
         self.count("faults")
         context = {"message": "the gateway failed at a call", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)

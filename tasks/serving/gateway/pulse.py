@@ -26,7 +26,6 @@ class Pulse:
         self._collected, self._blocks = time.monotonic(), sys.getallocatedblocks()
 
     def decided(self, seconds: float) -> None:
-        """Record the time of a decision."""
         self._decisions.append(seconds)
         self.decision_max_s = max(self.decision_max_s, seconds)
 
@@ -53,6 +52,5 @@ class Pulse:
             self._collected, self._blocks = now, sys.getallocatedblocks()
 
     def reset(self) -> None:
-        """Reset all measured times."""
         self._decisions.clear()
         self.decision_max_s = self.stall_max_s = 0.0

@@ -64,7 +64,6 @@ def health(gateway: GatewayCore) -> dict[str, Any]:
 
 
 def programs(gateway: GatewayCore) -> dict[str, Any]:
-    """Every program by its id."""
     return {
         name: describe(program, time.monotonic())
         for pool in gateway.pools.by_name.values()
@@ -138,7 +137,6 @@ def _booked(pool: Pool, name: str) -> int:
 
 
 def state(gateway: GatewayCore) -> dict[str, Any]:
-    """The data of the live page."""
     now = time.monotonic()
     held = [
         {
@@ -177,7 +175,6 @@ def _foremost(gateway: GatewayCore) -> Iterator[Program]:
 
 
 def prometheus(gateway: GatewayCore) -> str:
-    """The metrics in Prometheus' text format."""
     found = health(gateway)
     lines: list[str] = []
 

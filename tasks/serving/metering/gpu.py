@@ -67,7 +67,6 @@ class GpuSampler:
         return rows
 
     def close(self) -> None:
-        """Release the driver."""
         self._gpus = []
         if self._open:
             self._open = False

@@ -106,11 +106,9 @@ class Child:
         return "its log says:\n" + "\n".join(told) + f"\n(whole log: {self.log})"
 
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
-        """The last lines of its output."""
         return "\n".join(self.log_text().splitlines()[-lines:])
 
     def log_text(self) -> str:
-        """All that it has written."""
         return self.log.read_text(errors="replace") if self.log.is_file() else ""
 
     def check(self) -> None:

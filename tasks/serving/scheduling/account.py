@@ -107,7 +107,6 @@ class Account:
         self.lingering_tokens += (left - self.lingering_tokens) / LOOKS
 
     def ended(self, now: float) -> None:
-        """Record the end of a call."""
         if self._last_end is not None:
             gap = now - self._last_end
             self.call_s = gap if self.call_s is None else self.call_s + (gap - self.call_s) / PACE

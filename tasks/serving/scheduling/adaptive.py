@@ -291,7 +291,6 @@ class Adaptive(Policy):
     # The account
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """Tokens held by the current places."""
         account: Account = engine.note
         return account.held_tokens
 

@@ -56,14 +56,12 @@ class LeastAttainedService(Policy):
         """The same calls, ordered by when they will have starved."""
 
     def arrived(self, call: Call, now: float) -> None:
-        """Queue the call at its program's level."""
         self._queue.put(call, (self.level(call.program), call.arrived))
         held, served = self._since_renewal(call.program)
         patience_s = self.starvation_ratio * max(served, self.quantum_s) - held
         self._patience.put(call, (call.arrived + patience_s,))
 
     def withdrawn(self, call: Call, now: float) -> None:
-        """Remove the call from the queue."""
         self._leave(call)
 
     def admitted(self, call: Call, now: float) -> None:
@@ -89,11 +87,9 @@ class LeastAttainedService(Policy):
             yield call, engine
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """Tokens of running calls, in whole blocks."""
         return running_tokens(engine)
 
     def reason(self, call: Call) -> Reason:
-        """The call's level, and how many calls wait."""
         if not self.ledger.open_engines():
             return NO_ENGINE
         text = f"level {self._queue.rank(call)[0]:.0f}, {len(self._queue)} wait"

@@ -47,7 +47,6 @@ class CapPolicy(Policy):
                 self.inside.discard(program.program_id)
 
     def gone(self, program: Program, now: float, reason: Reason) -> None:
-        """Free the program's place."""
         self.inside.discard(program.program_id)
         self._queue.pop(program.program_id, None)
 

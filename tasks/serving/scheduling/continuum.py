@@ -61,7 +61,6 @@ class ToolGaps:
         self._tools: dict[str | None, Quantiles] = {}
 
     def add(self, tool: str | None, seconds: float) -> None:
-        """Record a duration of a tool."""
         name = tool if tool in self._tools or len(self._tools) < NAMES else None
         self._tools.setdefault(name, Quantiles(SEEN)).add(seconds)
 
@@ -132,7 +131,6 @@ class Continuum(Policy):
         self._put(call)
 
     def withdrawn(self, call: Call, now: float) -> None:
-        """Remove the call from the queue."""
         self._queue.drop(call)
 
     def admitted(self, call: Call, now: float) -> None:
@@ -163,7 +161,6 @@ class Continuum(Policy):
             self._pin(program, engine, now)
 
     def gone(self, program: Program, now: float, reason: Reason) -> None:
-        """Remove the program's pin."""
         self._unpin(program)
         program.note = None
 
@@ -176,13 +173,11 @@ class Continuum(Policy):
             self._unpin(pin.program)
 
     def ticked(self, now: float) -> None:
-        """Remove expired pins."""
         for pin in list(self.pins.values()):
             if pin.until <= now and not pin.program.waiting:
                 self._unpin(pin.program)
 
     def wake_at(self, now: float) -> float | None:
-        """When the next pin expires."""
         return min((pin.until for pin in self.pins.values() if pin.until > now), default=None)
 
     # Decisions
@@ -205,7 +200,6 @@ class Continuum(Policy):
                 yield call, found
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """Tokens of running calls and pins."""
         return running_tokens(engine) + sum(pin.tokens for pin in self._pins_on(engine))
 
     def reason(self, call: Call) -> Reason:

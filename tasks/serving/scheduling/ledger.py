@@ -291,5 +291,4 @@ class Ledger:
         self.idle.pop(program.program_id, None)
 
     def open_engines(self) -> list[EngineState]:
-        """Engines that take one more call."""
         return [engine for engine in self.engines.values() if engine.open]

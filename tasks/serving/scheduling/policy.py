@@ -94,7 +94,6 @@ class Policy:
         return sum(call.need_tokens for call in engine.running.values())
 
     def reason(self, call: Call) -> Reason:
-        """Why a waiting call is held."""
         return Reason(ReasonCode.QUEUED, self.name) if self.ledger.open_engines() else NO_ENGINE
 
 
@@ -161,7 +160,6 @@ class RankedCalls:
         return True
 
     def first(self) -> Call | None:
-        """The first call."""
         return self._rows[0][2] if self._rows else None
 
     def rank(self, call: Call) -> Rank:

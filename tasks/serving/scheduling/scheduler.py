@@ -77,7 +77,6 @@ class Scheduler:
     # Engines
 
     def add_engine(self, engine: EngineState, now: float) -> list[Call]:
-        """Add an engine."""
         assert engine.engine_id not in self.ledger.engines, (
             f"{engine.engine_id} is already in the ledger; remove it first"
         )
@@ -116,7 +115,6 @@ class Scheduler:
         return self._admit(now)
 
     def observe(self, engine: EngineState, sample: EngineMetrics, now: float) -> list[Call]:
-        """Record an engine's metrics."""
         self._tell(self.policy.observed, engine, sample, now)
         return self._admit(now)
 
@@ -169,7 +167,6 @@ class Scheduler:
         return self._admit(now)
 
     def first_token(self, call: Call, now: float) -> None:
-        """An answer has begun."""
         if call.first_token is None and call.ended is None:
             call.first_token = now
             self._tell(self.policy.first_token, call, now)
@@ -257,7 +254,6 @@ class Scheduler:
         return self._admit(now)
 
     def tick(self, now: float) -> list[Call]:
-        """Act on the time passed."""
         self._tell(self.policy.ticked, now)
         return self._admit(now)
 

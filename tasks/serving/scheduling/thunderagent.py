@@ -100,11 +100,9 @@ class EngineBook:
         return state.tokens * math.exp2(state.acting_since - decayed_at)
 
     def tokens(self, decayed_at: float | None = None) -> int:
-        """Tokens of all programs."""
         return int(sum(self.share(state, decayed_at) for state in self.states.values()))
 
     def used(self, decayed_at: float | None = None) -> int:
-        """Tokens and buffers of all programs."""
         return self.tokens(decayed_at) + self.rules.buffer_tokens * len(self.states)
 
     def free(self, decayed_at: float | None = None) -> float:
@@ -188,7 +186,6 @@ class ThunderAgent(Policy):
         self.progressed(call, now)
 
     def progressed(self, call: Call, now: float) -> None:
-        """Update the program's tokens."""
         state: ThunderAgentState | None = call.program.note
         if state is None or call.call_id not in state.calls:
             return
@@ -205,7 +202,6 @@ class ThunderAgent(Policy):
             self._answered(state, call, now)
 
     def gone(self, program: Program, now: float, reason: Reason) -> None:
-        """Remove the program from every book."""
         self._forget(program)
 
     def ticked(self, now: float) -> None:
@@ -219,7 +215,6 @@ class ThunderAgent(Policy):
             self._shed(engine, now)
 
     def admit(self, now: float) -> Iterable[Admission]:
-        """Admit ready calls, each to its program's engine."""
         for call in list(self._ready.values()):
             state: ThunderAgentState = call.program.note
             engine = state.engine
@@ -233,7 +228,6 @@ class ThunderAgent(Policy):
                 self._pause(state, Reason(ReasonCode.NO_ENGINE, text))
 
     def booked_tokens(self, engine: EngineState) -> int:
-        """Tokens in the engine's book."""
         return self._book(engine).used()
 
     def reason(self, call: Call) -> Reason:

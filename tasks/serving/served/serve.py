@@ -80,7 +80,6 @@ def served_page(
 
 
 def announce_served(names: str, address: Mapping[str, str | None], how: str) -> None:
-    """Print where the models are reached."""
     also = f"; search at {address['search']}" if address["search"] else ""
     words = f"{names} answers at {address['url']}{also}"
     print(json.dumps({"model": names, **address}) if how == "json" else words, flush=True)

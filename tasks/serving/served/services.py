@@ -47,11 +47,9 @@ class GatewayClient:
         self._order("PUT", "/cell", order)
 
     def end_cell(self) -> None:
-        """Take the last sample and commit everything."""
         self._order("DELETE", "/cell")
 
     def flush(self) -> None:
-        """Commit what was recorded so far."""
         self._order("POST", "/flush")
 
     def set_weights(self, engine_id: str, version: str) -> None:
@@ -59,7 +57,6 @@ class GatewayClient:
         self._order("PUT", "/weights", {"engine": engine_id, "version": version})
 
     def health(self) -> dict[str, Any]:
-        """The gateway's state."""
         return self._order("GET", "/health")
 
     def _order(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -79,11 +79,9 @@ class Calibration:
 
     @property
     def calls(self) -> int:
-        """Number of calls it was fitted to."""
         return sum(residual.calls for residual in self.residuals)
 
     def write(self, path: Path) -> None:
-        """Write it as JSON."""
         content = {"tutti_calibration": VERSION, "calls": self.calls, **asdict(self)}
         path.write_text(json.dumps(content, indent=2) + "\n")
 
@@ -165,7 +163,6 @@ def settings_of(recording: Recording, hop_s: float = HOP_S) -> SimulationSetting
 
 
 def clients_of(recording: Recording) -> ClientBehaviour:
-    """How the recorded clients behaved."""
     return ClientBehaviour(recording.shared_tokens, recording.streams, recording.released)
 
 
@@ -211,7 +208,6 @@ class _Search:
         self._runs = [(each, each.plans(), each.measured()) for each in recordings]
 
     def model(self, constants: Sequence[float]) -> EngineModel:
-        """The engine model with the given constants."""
         bounded = [min(max(value, FASTEST_S), SLOWEST_S) for value in constants]
         iteration_s, prefill_token_s, decode_s, context_token_s, request_s = bounded
         return replace(
@@ -380,7 +376,6 @@ class ReplayedCall:
     """Number of engines times the time until the last program ended."""
 
     def figures(self) -> dict[str, Any]:
-        """The figures as a flat row."""
         return self.outcome.figures() | {"policy": self.policy, "engine_hours": self.engine_hours}
 
 
@@ -399,7 +394,6 @@ class Replay:
     runs: tuple[ReplayedCall, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The replay as plain values, for JSON."""
         return {
             "cell": self.cell,
             "programs": self.programs,

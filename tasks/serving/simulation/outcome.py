@@ -82,7 +82,6 @@ class Outcome:
     events: tuple[Event, ...] = field(repr=False, default=())
 
     def figures(self) -> dict[str, Any]:
-        """All fields except the lists."""
         return {
             each.name: getattr(self, each.name)
             for each in fields(self)

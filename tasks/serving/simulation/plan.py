@@ -119,7 +119,6 @@ class SimulationPlan(BaseModel):
         return values
 
     def model(self) -> EngineModel:
-        """The engine."""
         engine = PRESETS[self.preset][0]
         if isinstance(self.engine, Path):
             engine = read_calibration(self.engine).engine

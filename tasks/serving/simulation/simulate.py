@@ -251,7 +251,6 @@ class Simulation:
             self._push(now + self.clients.timeout_s, GIVE_UP, (session, session.epoch, False))
 
     def _start(self, admitted: list[Call]) -> None:
-        """Submit admitted calls to their engines."""
         for call in admitted:
             assert call.engine is not None, f"{call.call_id} was admitted nowhere"
             index = self.index_of[call.engine.engine_id]
@@ -285,7 +284,6 @@ class Simulation:
             self._end(request)
 
     def _end(self, request: SimRequest) -> None:
-        """End an answered call."""
         call, now = request.call, self.now
         assert isinstance(call, Call)
         session = self.by_call.pop(call.call_id)  # fails if a call ends twice
@@ -369,7 +367,6 @@ class Simulation:
             assert booked == 0, f"{engine.engine_id}: {booked} tokens stay booked"
 
     def outcome(self, window: tuple[float, float]) -> Outcome:
-        """The figures of the finished run."""
         names = ("queries", "hits", "recomputed", "prefilled", "preemptions")
         totals = {name: sum(getattr(sim, name) for sim in self.sims) for name in names}
         return summarise(self.book, self.policy.name, len(self.sims), totals, window, self.events)

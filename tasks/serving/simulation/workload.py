@@ -51,7 +51,6 @@ class Dist:
             raise ValueError(f"uniform: high {self.b} is below low {self.a}")
 
     def draw(self, rng: random.Random) -> float:
-        """Draw one value."""
         return KINDS[self.kind][1](rng, self.a, self.b)
 
 
@@ -197,7 +196,6 @@ class Workload:
         return ClientBehaviour(*(getattr(self, each.name) for each in fields(ClientBehaviour)))
 
     def plans(self, seed: int) -> list[ProgramPlan]:
-        """Draw the programs for a seed."""
         arrives, plans = 0.0, []
         clock = random.Random(f"{seed}:arrivals")
         for index in range(self.programs):

@@ -17,7 +17,6 @@ LIST_TIMEOUT_S = 30.0
 
 
 def run(order: dict[str, Any]) -> dict[str, Any]:
-    """Carry out one order."""
     hub = importlib.import_module("huggingface_hub")
     token = os.environ.get("HF_TOKEN") or False
     name, revision = order["name"], order["revision"]
@@ -51,7 +50,6 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
-    """Read one order, print one answer."""
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:

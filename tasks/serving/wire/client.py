@@ -66,7 +66,6 @@ class OutgoingRequest:
             self.link.abort()
 
     def pause(self, paused: bool) -> None:
-        """Pause reading the answer, or resume."""
         if self.link is not None:
             self.link.hold(paused)
 
@@ -205,7 +204,6 @@ class ClientConnection(PacedProtocol):
                 transport.write(request.data)
 
     def abort(self) -> None:
-        """Close immediately."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -274,7 +272,6 @@ class Origin:
         return request
 
     def connect(self, request: OutgoingRequest) -> None:
-        """Send a request on a new connection."""
         if self._closed:
             request.receiver.on_failure(CLOSED)
             return
@@ -317,7 +314,6 @@ class Origin:
         return allowed[0]
 
     def keep(self, link: ClientConnection) -> None:
-        """Keep a free connection for later requests."""
         if len(self._idle) >= MAX_IDLE:
             link.abort()
             return
@@ -325,7 +321,6 @@ class Origin:
         self._idle.append(link)
 
     def forget(self, link: ClientConnection) -> None:
-        """Remove a closed connection."""
         self._links.discard(link)
         if link.request is None and link in self._idle:
             self._idle.remove(link)
@@ -391,15 +386,12 @@ class AnswerReceiver:
         self.ended_at = 0.0
 
     def on_head(self, status: int, headers: Headers) -> None:
-        """The head arrived."""
         self.status, self.headers = status, headers
 
     def on_data(self, data: bytes) -> None:
-        """A piece of the body arrived."""
         self.keep(data)
 
     def keep(self, data: bytes) -> None:
-        """Append a piece, within the size limit."""
         self.size += len(data)
         if self.size > MAX_BYTES:
             self.pieces.clear()
@@ -408,13 +400,11 @@ class AnswerReceiver:
         self.pieces.append(data)
 
     def on_end(self) -> None:
-        """The answer is complete."""
         self.ended_at = time.monotonic()
         if not self.done.done():
             self.done.set_result(None)
 
     def on_failure(self, reason: str) -> None:
-        """The answer failed."""
         if not self.done.done():
             self.done.set_exception(NoAnswer(reason))
 

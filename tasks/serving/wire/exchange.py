@@ -75,11 +75,9 @@ class Exchange:
 
     @property
     def peer(self) -> str:
-        """The client's address."""
         return self._line.peer
 
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a complete answer."""
         if self.gone:
             return
         assert not self.started, "the answer has begun"
@@ -91,7 +89,6 @@ class Exchange:
         self._line.done(self)
 
     def start(self, status: int, headers: Headers) -> None:
-        """Begin an answer of unknown length."""
         if self.gone:
             return
         self.started, self._chunked = True, self._line.takes_chunks
@@ -104,7 +101,6 @@ class Exchange:
         self._line.write(first + b"\r\n")
 
     def send(self, data: bytes) -> None:
-        """Send a piece of an answer."""
         if data and self._line.exchange is self:
             framed = b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
             self._line.write(framed)

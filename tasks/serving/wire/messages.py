@@ -54,7 +54,6 @@ LOWERED = ByName[bytes](lambda lower: lower)
 
 
 def status_line(status: int) -> bytes:
-    """The first line of an answer."""
     return _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Status\r\n".encode()
 
 

@@ -99,7 +99,6 @@ _OUTBOXES: WeakKeyDictionary[asyncio.AbstractEventLoop, Outbox] = WeakKeyDiction
 
 
 def outbox() -> Outbox:
-    """The running loop's outbox."""
     loop = asyncio.get_running_loop()
     found = _OUTBOXES.get(loop)
     if found is None:

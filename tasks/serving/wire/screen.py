@@ -35,7 +35,6 @@ class AccessDenied(Exception):
 
 
 def refusal(status: int, message: str) -> bytes:
-    """An error body in OpenAI's format."""
     error = {"message": message, "type": "gateway_error", "code": status}
     return orjson.dumps({"error": error})
 

@@ -101,7 +101,6 @@ class Server:
         return self.port
 
     def release(self, size: int) -> None:
-        """Release so many bytes of bodies."""
         self.buffered -= size
         if size >= LARGE_BYTES:
             self._freed += size

@@ -65,7 +65,6 @@ class UsdBudget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the limit is reached."""
         spent_usd = self.cost.known_usd + self.estimated_usd
         return self.limit_usd is not None and spent_usd >= self.limit_usd
 
@@ -136,7 +135,6 @@ class Access:
 
     @property
     def keys(self) -> list[Key]:
-        """The keys of all tokens."""
         return list(self._keys.values())
 
     def check_host(self, host: str) -> None:

@@ -20,7 +20,6 @@ SLACK = 2  # pieces
 
 
 def chain_of(raw: bytes) -> tuple[int, ...]:
-    """Hashes of a body's pieces, in order."""
     return tuple([hash(raw[place : place + PIECE]) for place in range(0, len(raw), PIECE)])
 
 
@@ -45,7 +44,6 @@ class PromptSizes:
         self._ratios: dict[str, float] = {}
 
     def estimate(self, program: Program | None, request: CallRequest) -> int:
-        """Estimated prompt tokens of a call."""
         size = len(request.raw)
         ratio = self._ratios.get(request.model, FIRST_RATIO)
         if program is None or not program.calls_done or not program.prompt_bytes:

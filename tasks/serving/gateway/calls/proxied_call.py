@@ -203,14 +203,12 @@ class ProxiedCall:
     # The answer
 
     def on_head(self, status: int, headers: Headers) -> None:
-        """The engine's answer began."""
         try:
             self._begin(status, headers)
         except Exception as error:
             self.fail(error)
 
     def on_data(self, data: bytes) -> None:
-        """A piece of the answer arrived."""
         try:
             self._take(data)
         except StreamTooLong as error:
@@ -219,7 +217,6 @@ class ProxiedCall:
             self.fail(error)
 
     def on_end(self) -> None:
-        """The answer is complete."""
         self._upstream = None
         try:
             if self.state is CallState.STREAMING:
@@ -230,7 +227,6 @@ class ProxiedCall:
             self.fail(error)
 
     def on_failure(self, reason: str) -> None:
-        """The engine's connection failed."""
         self.record.was_taken &= self._upstream is not None and self._upstream.sent_at > 0
         self._upstream = None
         try:

@@ -216,11 +216,9 @@ class CallRecord:
         return said is not None and not self.reported.failed
 
     def note_first_token(self) -> None:
-        """The first event of a stream arrived."""
         self.ttft_s = time.monotonic() - self.sent
 
     def end(self) -> None:
-        """The call has ended now."""
         self.latency_s = time.monotonic() - self.sent
 
     def cost_usd(self) -> float | None:
@@ -302,7 +300,6 @@ class CallRecord:
 
     @property
     def reads_answer(self) -> bool:
-        """Whether its rows contain the answer."""
         return self.records_tokens or not self.request.keeps_messages
 
     def rows(self, transcripts: Transcripts) -> Rows:

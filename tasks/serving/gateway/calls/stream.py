@@ -128,7 +128,6 @@ class StreamedAnswer:
         return data if self._filter is None else self._filter.take(data)
 
     def rest(self) -> bytes:
-        """What can be forwarded at the end."""
         return b"" if self._filter is None else self._filter.rest()
 
     def read_usage(self, reported: ReportedUsage) -> None:
@@ -171,7 +170,6 @@ class EventFilter:
         return self._changed(whole)
 
     def rest(self) -> bytes:
-        """What came after the last event's end."""
         rest, self._held = b"".join(self._held), []
         return self._change(rest)
 

@@ -124,7 +124,6 @@ class EndpointConfig(Strict):
 
     @property
     def name(self) -> str:
-        """Its id, or else its URL."""
         return self.id or self.url
 
     def key(self) -> bytes | None:
@@ -226,7 +225,6 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """Its id."""
         return self.engine.engine_id
 
     def authorize(self, headers: Headers, own_tokens: bool, path: bytes = b"") -> Headers:

@@ -59,7 +59,6 @@ class Journal:
         self.failures = 0
 
     def note(self, pool: str, program: Program) -> None:
-        """Record the end of a program's call."""
         engine = program.engine.engine_id if program.engine else None
         known = (engine, program.context_tokens, program.calls_done, program.key, program.steps)
         line = orjson.dumps([pool, program.program_id, *known])
@@ -67,7 +66,6 @@ class Journal:
         self._living[pool, program.program_id] = line
 
     def forget(self, pool: str, program_id: str) -> None:
-        """Record the end of a program."""
         self._lines.append(orjson.dumps([pool, program_id]))
         self._living.pop((pool, program_id), None)
 
@@ -139,7 +137,6 @@ class Journal:
 
 
 def read_journal(path: Path) -> LivingPrograms:
-    """Read the programs that have not ended."""
     return {name: state for name, (state, _) in _states(_lines(path)).items()}
 
 

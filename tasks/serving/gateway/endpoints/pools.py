@@ -145,7 +145,6 @@ class Pool:
 
     @property
     def models(self) -> set[str]:
-        """Models that its endpoints serve."""
         return {name for endpoint in self.endpoints.values() for name in endpoint.models}
 
     def entry_of(self, model: str) -> str | None:
@@ -237,7 +236,6 @@ class Pools:
         program.clock = next(others, program.clock)
 
     def program(self, name: str) -> Program | None:
-        """A program that any pool knows."""
         ledgers = (pool.scheduler.ledger for pool in self.by_name.values())
         return next((each.programs[name] for each in ledgers if name in each.programs), None)
 
@@ -246,7 +244,6 @@ class Pools:
         self._by_model.clear()
 
     def all_endpoints(self) -> Iterable[Endpoint]:
-        """Every endpoint."""
         return [e for pool in self.by_name.values() for e in pool.endpoints.values()]
 
     def add(self, config: EndpointConfig, permits: Permits | None = None) -> Endpoint:
@@ -310,7 +307,6 @@ class Pools:
             self.admitted(pool, admitted)
 
     async def close(self) -> None:
-        """Stop sampling and close all connections."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -318,7 +314,6 @@ class Pools:
             await endpoint.origin.close()
 
     async def sample_now(self) -> None:
-        """Sample every endpoint now."""
         await asyncio.gather(
             *(
                 self._round(pool, endpoint)

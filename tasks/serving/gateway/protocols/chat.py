@@ -14,7 +14,6 @@ class Answer:
     """The name under which the server keeps it, if it does."""
 
     def read(self, said: Mapping[str, Any]) -> None:
-        """Add a complete answer or one event."""
         raise NotImplementedError
 
     def message(self) -> dict[str, Any] | None:
@@ -53,7 +52,6 @@ TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 
 
 def read_messages(body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The messages of a chat request."""
     messages = body.get("messages")
     if not isinstance(messages, list):
         return None
@@ -68,7 +66,6 @@ class AnswerMessage(Answer):
         self._calls: dict[int, dict[str, Any]] = {}
 
     def read(self, said: Mapping[str, Any]) -> None:
-        """Add a complete answer or one event."""
         if (ids := _token_ids(said.get("prompt_token_ids"))) is not None:
             self.prompt_token_ids = ids  # of a stream the first event has them
         choices = said.get("choices")

@@ -95,7 +95,6 @@ class MessagesAnswer(Answer):
         self._pieces = Pieces()
 
     def read(self, said: Mapping[str, Any]) -> None:
-        """Add a complete message or one event."""
         content, index = said.get("content"), index_of(said, "index")
         block, delta = said.get("content_block"), said.get("delta")
         begun = said.get("message") if said.get("type") == "message_start" else said

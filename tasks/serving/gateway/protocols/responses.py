@@ -76,7 +76,6 @@ def _is_of_model(item: Mapping[str, Any]) -> bool:
 
 
 def _given(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What a user or a tool said."""
     kind = str(item.get("type") or "message")
     if kind.endswith(OUTPUT):
         content = item.get("output")
@@ -93,7 +92,6 @@ class _Turn:
         self.message: dict[str, Any] = {"role": "assistant", "content": None}
 
     def add(self, item: Mapping[str, Any]) -> None:
-        """Add the next item."""
         kind = str(item.get("type") or "message")
         if kind == "reasoning":
             texts = [self.message.get("reasoning"), _reasoning(item)]
@@ -141,7 +139,6 @@ class ResponsesAnswer(Answer):
         self._pieces = Pieces()
 
     def read(self, said: Mapping[str, Any]) -> None:
-        """Add a complete response or one event."""
         kind, index = said.get("type"), index_of(said, "output_index")
         if said.get("object") == "response":
             self._take(said)

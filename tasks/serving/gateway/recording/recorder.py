@@ -39,7 +39,6 @@ class CallRecorder:
         """Calls, and programs with the reason of their end, in the order in which they ended."""
 
     def keep_samples(self, rows: list[dict[str, Any]]) -> None:
-        """Record samples of engines and GPUs."""
         for row in rows:
             self.writer.add("server_metrics", row)
 
@@ -188,7 +187,6 @@ class EventLog:
         self._add("", "reject", reason, {})
 
     def engine_trouble(self, endpoint: Endpoint, reason: str) -> None:
-        """Record a failure of an engine."""
         self.trouble(Reason(ReasonCode.ENGINE_FAILED, f"{endpoint.name}: {reason}"))
 
     def lacking(self, endpoint: Endpoint) -> None:

@@ -21,7 +21,7 @@ from tutti.tasks.reporting.efficiency import _sums
 from tutti.tasks.serving.gateway.calls.access import UsdBudget
 from tutti.tasks.serving.gateway.calls.record import CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest
-from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.registry.models import Prices
 from tutti.tasks.serving.scheduling import Program
 from tutti.tasks.sweeps.judge.compare import SampledTasks
 from tutti.tasks.sweeps.judge.gates import FIGURES

@@ -34,7 +34,7 @@ from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.engines.engine import ExternalEndpoint
 from tutti.tasks.serving.processes.process import Child, answers, claim_port
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.serving.served.services import open_gateway
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.enter import enter_plan

@@ -16,8 +16,8 @@ from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.engines.control import reset_prefix_cache
 from tutti.tasks.serving.engines.engine import models_python
 from tutti.tasks.serving.engines.flags import EVERYWHERE, EXECUTOR, ON_CPU, VLLM_MODULE
-from tutti.tasks.serving.engines.settings import BLOCK_TOKENS
 from tutti.tasks.serving.processes.process import Child, answers, claim_port
+from tutti.tasks.serving.registry.settings import BLOCK_TOKENS
 
 SERVED_NAME = "bench"
 CONTEXT_TOKENS = 4096

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from bench.scheduling.client import Outcome, Step
-from tutti.tasks.serving.engines.settings import BLOCK_TOKENS
+from tutti.tasks.serving.registry.settings import BLOCK_TOKENS
 
 WINDOWS = {"20_80": (0.2, 0.8), "10_90": (0.1, 0.9), "25_75": (0.25, 0.75)}
 """Shares of all steps at which a window opens and closes; the first is used for the figures."""

@@ -31,7 +31,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.calls.record import CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest
 from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
-from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.registry.models import Prices
 
 CALLS_PER_S = 5_000
 TICK_S = 0.001  # how often calls end, and how often the loop's lag is measured

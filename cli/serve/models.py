@@ -134,7 +134,7 @@ def _engine_found(name: str, model: "serving.Model") -> str:
 
 async def _called(entry: Entry, model: "serving.Model") -> Entry:
     """The entry with what small calls through a gateway show; one that failed is not called."""
-    from tutti.tasks.serving import probing
+    from tutti.tasks.serving.served import probing
 
     if not entry.ok:
         return entry

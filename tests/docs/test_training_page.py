@@ -16,7 +16,7 @@ from tests.training.sets.recorded import Attempt, enter
 from tutti.flows.train_set import SOLVED
 from tutti.storage import Home, commit, open_catalog, query
 from tutti.tasks.project import PROJECT
-from tutti.tasks.serving.registry import read_registry
+from tutti.tasks.serving.registry.models import read_registry
 from tutti.tasks.sweeps.spec.suite import Suite
 from tutti.tasks.training import TrainingData, TrainJob, read_any_job
 from tutti.tasks.training.objectives import OBJECTIVES

@@ -19,7 +19,7 @@ from tutti.tasks.serving.gateway.app import Gateway
 from tutti.tasks.serving.gateway.calls.access import Access
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import GatewaySettings
-from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.registry.models import Prices
 
 ADMIN = "the-admins-token"
 BOSS = {"Authorization": f"Bearer {ADMIN}"}

@@ -10,7 +10,7 @@ import pytest
 from tutti import storage
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.engines import ExternalEndpoint
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry.models import Model
 
 
 class Server(BaseHTTPRequestHandler):

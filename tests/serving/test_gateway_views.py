@@ -25,7 +25,7 @@ from tutti.tasks.serving.gateway.calls.access import Access
 from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, EndpointConfig
 from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.metering.gpu import GpuSampler
-from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.registry.models import Prices
 
 NASTY = 'gpu "0"\\n\nrack'
 CONFIG = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1.0\n'

@@ -9,8 +9,8 @@ import pytest
 from tutti.storage import content_hash
 from tutti.tasks.identity import NotInId
 from tutti.tasks.serving import RegistryError, checkpoint_id
-from tutti.tasks.serving.engines.settings import Device, EngineSettings
-from tutti.tasks.serving.registry import VIA_ENDPOINT, VIA_ENGINE, VIA_FIELDS, Model
+from tutti.tasks.serving.registry.models import VIA_ENDPOINT, VIA_ENGINE, VIA_FIELDS, Model
+from tutti.tasks.serving.registry.settings import Device, EngineSettings
 
 STORED = json.loads(Path(__file__).with_name("stored_contents.json").read_text())
 """Hashes of `Model.asked` and `EngineSettings.identity` with one field set, as stores have them."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.serving.weights.checkpoints import make_checkpoint, write_safetensors
 from tutti.tasks.serving import Dialect
 from tutti.tasks.serving.errors import RegistryError
-from tutti.tasks.serving.registry import (
+from tutti.tasks.serving.registry.models import (
     PROVIDERS,
     Model,
     Prices,

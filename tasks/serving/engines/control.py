@@ -24,8 +24,8 @@ from typing import Any, Literal
 
 import aiohttp
 
-from tutti.tasks.serving.engines.settings import ServerKind
 from tutti.tasks.serving.errors import EngineFailed
+from tutti.tasks.serving.registry.settings import ServerKind
 
 
 def control_session(timeout_s: float) -> aiohttp.ClientSession:

@@ -56,7 +56,7 @@ from tutti.tasks.serving.processes.process import (
     status_of,
     stranger_at,
 )
-from tutti.tasks.serving.registry import Model, checkpoint_id, weights_folder
+from tutti.tasks.serving.registry.models import Model, checkpoint_id, weights_folder
 from tutti.tasks.serving.weights import read_weights
 
 WATCH_S = 0.5

@@ -14,8 +14,8 @@ from typing import Any
 
 from tutti.tasks.serving.engines.control import ADAPTER_RANK, MOST_ADAPTERS
 from tutti.tasks.serving.engines.launch import Flags, Launch, ServerCommand, merged
-from tutti.tasks.serving.engines.settings import BLOCK_TOKENS, EngineSettings
 from tutti.tasks.serving.errors import ModelsEnvironmentMissing, RegistryError
+from tutti.tasks.serving.registry.settings import BLOCK_TOKENS, EngineSettings
 
 VLLM_MODULE = "vllm.entrypoints.launchers.api_server.entry"
 EVERYWHERE = {

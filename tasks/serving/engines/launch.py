@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import BaseModel, model_validator
 
 from tutti.tasks.config import read_document
-from tutti.tasks.serving.engines.settings import Device, EngineSettings, ServerKind, Strict
 from tutti.tasks.serving.errors import RegistryError
+from tutti.tasks.serving.registry.settings import Device, EngineSettings, ServerKind, Strict
 
 TABLE = Path(__file__).with_name("parsers.yaml")
 NO_PARSER = "none"

@@ -22,8 +22,8 @@ import sqlalchemy as sa
 from tutti.storage import Catalog, StoreBusy, held, holder_of, start_ticks, this_host
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.engines.control import fall_asleep, wake
-from tutti.tasks.serving.engines.settings import ServerKind
 from tutti.tasks.serving.errors import EngineFailed
+from tutti.tasks.serving.registry.settings import ServerKind
 
 SLEEP_AFTER_S = 60.0
 """Without use: between the runs of a person who works at something pass minutes, and waking a large

@@ -19,9 +19,9 @@ from pydantic import (
 
 from tutti.tasks.config import read_document
 from tutti.tasks.project import DEPLOYMENTS
-from tutti.tasks.serving.engines.settings import Strict
 from tutti.tasks.serving.errors import PriceError
-from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.registry.models import Prices
+from tutti.tasks.serving.registry.settings import Strict
 
 PRICE_BOOK = DEPLOYMENTS / "prices.yaml"
 DAY_S = 86_400

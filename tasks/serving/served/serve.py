@@ -19,7 +19,7 @@ from tutti.storage import Catalog
 from tutti.tasks.serving.engines.engine import Engine, ExternalEndpoint, engine_lines
 from tutti.tasks.serving.engines.warm import IdleSleep, is_used
 from tutti.tasks.serving.errors import ServingError
-from tutti.tasks.serving.probing import QUESTION, TIMEOUT_S, Asker
+from tutti.tasks.serving.served.probing import QUESTION, TIMEOUT_S, Asker
 from tutti.tasks.serving.served.services import GatewayClient
 
 if TYPE_CHECKING:

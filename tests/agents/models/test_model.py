@@ -21,7 +21,7 @@ from tutti.tasks.agents.models.model import (
 from tutti.tasks.agents.models.registered import agent_of, sampling_of
 from tutti.tasks.agents.models.retry import Retry
 from tutti.tasks.agents.tools import TOOL_SCHEMAS
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry.models import Model
 
 ASKED = [{"role": "user", "content": "hello"}]
 QWEN: dict[str, Any] = {

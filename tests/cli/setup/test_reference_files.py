@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from tests.benchmarks.conftest import data as data  # the fixture
 from tutti.cli.main import app
 from tutti.tasks.agents.orchestrator.agent_file import read_agent
-from tutti.tasks.serving.registry import read_registry
+from tutti.tasks.serving.registry.models import read_registry
 
 ADDRESSES: dict[str, Any] = {
     "/weights/Nemotron-Orchestrator-8B": [{"ip_addr": "10.0.0.1", "port": "1406"}],

@@ -25,7 +25,7 @@ from tutti.tasks.serving.engines.fitting import (
     reported_cache,
 )
 from tutti.tasks.serving.engines.launch import Launch, Parsers
-from tutti.tasks.serving.engines.settings import EngineSettings
+from tutti.tasks.serving.registry.settings import EngineSettings
 from tutti.tasks.serving.weights import kv_need
 
 POCKET = PROJECT / "assets" / "pocket"

@@ -9,7 +9,7 @@ import pytest
 
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving.engines.launch import parsers_of
-from tutti.tasks.serving.engines.settings import EngineSettings
+from tutti.tasks.serving.registry.settings import EngineSettings
 
 DATA = Path(os.environ.get("TUTTI_TEST_DATA", PROJECT.parent / "shared" / "data"))
 PLUGINS = {"nano_v3", "nemotron_json"}

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from tutti.tasks.serving.engines.settings import EngineSettings
+from tutti.tasks.serving.registry.settings import EngineSettings
 
 
 @pytest.mark.parametrize(

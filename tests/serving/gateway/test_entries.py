@@ -15,7 +15,7 @@ from tutti import storage
 from tutti.tasks.serving.gateway.calls.request import with_model
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig, ServedEntry
 from tutti.tasks.serving.gateway.settings import GatewaySettings
-from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.registry.models import Prices
 
 
 class Engine(EngineDouble):

@@ -20,7 +20,7 @@ from tutti.tasks.serving.gateway.endpoints.endpoint import (
     EndpointConfig,
     PrefixedOrigin,
 )
-from tutti.tasks.serving.registry import PROVIDERS, Model
+from tutti.tasks.serving.registry.models import PROVIDERS, Model
 
 KEY = "sk-0123456789-never-shown"
 TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}

@@ -4,7 +4,7 @@ import gc
 import time
 import weakref
 
-from tutti.tasks.serving.gateway.pulse import COLLECT_S, GROWN, GROWN_BLOCKS, Pulse
+from tutti.tasks.serving.gateway.core import COLLECT_S, GROWN, GROWN_BLOCKS, Pulse
 
 
 class Cycle:

@@ -21,7 +21,7 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry.models import Model
 
 CALL = {
     "id": "call_1",

@@ -17,7 +17,7 @@ from tutti import storage
 from tutti.tasks.serving.gateway.calls.access import Access
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import GatewaySettings
-from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.registry.models import Prices
 
 ASKED: list[tuple[str, str | None]] = [("m", None), ("m", None), ("other", "user"), ("m", "expert")]
 ASKED += [("m", "somebody")]

@@ -7,7 +7,7 @@ import pytest
 
 from tutti.tasks.serving.errors import PriceError
 from tutti.tasks.serving.metering.prices import PRICE_BOOK, find_price, read_price_book
-from tutti.tasks.serving.registry import Prices, read_registry
+from tutti.tasks.serving.registry.models import Prices, read_registry
 
 GOOD = """
 as_of: 2026-11-21

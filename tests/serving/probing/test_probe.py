@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 
 from tests.serving.engine_double import EngineDouble, completion
 from tutti.tasks.serving import Model
-from tutti.tasks.serving.probing import Probe, probe_model
+from tutti.tasks.serving.served.probing import Probe, probe_model
 
 CALL = {"id": "c1", "type": "function"}
 GOOD_CALL = CALL | {"function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.sweeps.conftest import config_of, make_tasks
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.identity import grid_id_of
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.sweeps.conftest import config_of, make_tasks
 from tutti.storage import Catalog, query
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of

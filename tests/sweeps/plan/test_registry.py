@@ -8,7 +8,7 @@ from aiohttp import web
 
 from tests.serving.engine_double import completion
 from tests.sweeps.conftest import SUITE, Agent, Sweep, config_of, make_tasks
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of
 
 ENTRY: dict[str, Any] = {

@@ -10,8 +10,8 @@ import pytest
 
 from tests.sweeps.plan.test_identity import BASE, NEEDS, config, planned
 from tests.sweeps.spec.test_groups import nested
-from tutti.tasks.serving.engines.settings import EngineSettings
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry.models import Model
+from tutti.tasks.serving.registry.settings import EngineSettings
 from tutti.tasks.serving.scheduling import OPTIONS, POLICIES, make_policy, policy_options
 from tutti.tasks.sweeps.plan.identity import grid_id_of
 from tutti.tasks.sweeps.plan.plan import Plan, plan_of

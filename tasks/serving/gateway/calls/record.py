@@ -23,7 +23,7 @@ from tutti.tasks.serving.gateway.calls.transcripts import Rows, Transcripts, beg
 from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint
 from tutti.tasks.serving.gateway.protocols import read_answer, read_context, read_prompt
 from tutti.tasks.serving.gateway.protocols.chat import Answer
-from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.registry.models import Prices
 from tutti.tasks.serving.scheduling import Program, Usage
 from tutti.tasks.serving.wire.exchange import LARGE_BYTES
 

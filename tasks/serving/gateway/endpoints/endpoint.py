@@ -14,9 +14,9 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 from pydantic import Field, ValidationInfo, field_validator
 
-from tutti.tasks.serving.engines.settings import Strict
 from tutti.tasks.serving.metering.metrics import MetricsSampler
-from tutti.tasks.serving.registry import Model, Prices
+from tutti.tasks.serving.registry.models import Model, Prices
+from tutti.tasks.serving.registry.settings import Strict
 from tutti.tasks.serving.scheduling import EngineState, Rate
 from tutti.tasks.serving.wire.client import (
     Answer,

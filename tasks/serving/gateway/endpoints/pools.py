@@ -30,7 +30,7 @@ from tutti.tasks.serving.metering.metrics import (
     engine_sample,
     read_page,
 )
-from tutti.tasks.serving.registry import Prices
+from tutti.tasks.serving.registry.models import Prices
 from tutti.tasks.serving.scheduling import (
     Call,
     EngineMetrics,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from tutti.errors import UsageError
 from tutti.tasks.serving.errors import EndpointFailed
 from tutti.tasks.serving.gateway import Endpoint, EndpointConfig, ProbeFailed
-from tutti.tasks.serving.registry import PROVIDERS, Model
+from tutti.tasks.serving.registry.models import PROVIDERS, Model
 from tutti.tasks.serving.wire import Answer
 
 CONTEXT_TOKENS = 8192

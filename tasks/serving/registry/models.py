@@ -13,19 +13,13 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from tutti.storage import content_hash
 from tutti.tasks.config import PASSWORD, read_document
 from tutti.tasks.identity import NOT_IN_ID, NotInId, identity_of, plain_numbers
-from tutti.tasks.serving.engines.settings import EngineSettings, Strict
 from tutti.tasks.serving.errors import RegistryError
+from tutti.tasks.serving.registry.settings import EngineSettings, Strict
 from tutti.tasks.serving.weights import HubId, hub_weights_here, resolve_hub, weights_id
 
 ThinkingSwitch = tuple[dict[str, Any], dict[str, Any]]

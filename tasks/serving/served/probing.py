@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import aiohttp
 
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry.models import Model
 
 TIMEOUT_S = 120.0
 """The first call of an engine on a CPU compiles kernels."""

@@ -1,0 +1,1 @@
+"""The model registry: `models.yaml`, and the settings of engines in it."""

@@ -22,10 +22,10 @@ from tutti.tasks.agents.context import spans
 from tutti.tasks.agents.models.client import COMPLETIONS, Client
 from tutti.tasks.agents.models.described import as_text
 from tutti.tasks.agents.models.reasoning import AUTO, separated
-from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry, asked_pause_s
+from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry
 from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.serving import Dialect
-from tutti.tasks.serving.wire import Answer, NoAnswer
+from tutti.tasks.serving.wire import Answer, NoAnswer, asked_pause_s
 from tutti.terminal import shown
 
 Message = dict[str, Any]

@@ -190,9 +190,3 @@ def _words(name: str, value: Value, negation: str | None) -> list[str]:
     if isinstance(value, list | tuple):
         return [f"--{name}", *map(str, value)]
     return [f"--{name}", str(value)]
-
-
-def shown(command: ServerCommand) -> str:
-    """The command for people and the plan, without what tutti adds to each."""
-    text = " ".join((*command.program, *command.arguments))
-    return re.sub(r" --(host|port) \S+", "", text)

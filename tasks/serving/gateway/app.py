@@ -31,7 +31,7 @@ from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.scheduling import Call, ReasonCode, reasons
 from tutti.tasks.serving.wire.connection import ServerLimits
 from tutti.tasks.serving.wire.exchange import LARGE_BYTES, Exchange
-from tutti.tasks.serving.wire.screen import AccessDenied, answer, refusal
+from tutti.tasks.serving.wire.screen import AccessDenied, answer, refusal, refuse
 from tutti.tasks.serving.wire.server import Server
 
 ROUND_S = 1.0
@@ -108,10 +108,9 @@ class Gateway(GatewayCore):
             elif allowed.route is not None:
                 self.spawn(forward(self.pools, exchange, allowed.route, self.settings.upstream_s))
         except AccessDenied as denied:
-            self.count("denied")
-            answer(exchange, denied.status, refusal(denied.status, str(denied)))
-        except BadRequest as error:
-            answer(exchange, 400, refusal(400, str(error)))
+            if not isinstance(denied, BadRequest):
+                self.count("denied")
+            refuse(exchange, denied)
 
     async def _parse_large(self, exchange: Exchange) -> None:
         """Parse a large body in turns of the loop, one body at a time, then handle the request."""
@@ -121,7 +120,7 @@ class Gateway(GatewayCore):
                     exchange.parsed = await read_large(exchange.body)
                     self.handle(exchange)
         except BadRequest as error:
-            answer(exchange, 400, refusal(400, str(error)))
+            refuse(exchange, error)
         except Exception:  # without this the request would get no answer
             answer(exchange, 500, refusal(500, "the gateway failed"))
             raise

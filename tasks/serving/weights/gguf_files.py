@@ -18,19 +18,8 @@ from tutti.tasks.serving.weights.tensor_files import Tensor, opened
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
-SCALARS = {
-    0: "B",
-    1: "b",
-    2: "H",
-    3: "h",
-    4: "I",
-    5: "i",
-    6: "f",
-    7: "?",
-    10: "Q",
-    11: "q",
-    12: "d",
-}
+SCALARS = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
+"""By a type's number, its letter for `struct`."""
 STRING, ARRAY = 8, 9
 MAX_STRING_BYTES = 64 << 20
 MAX_KEPT_ITEMS = 4096

@@ -116,6 +116,7 @@ def cached_commit(cache: Path, hub_id: HubId) -> str | None:
     return commit
 
 
+Report = Callable[[str], None]
 CHILD = Path(__file__).with_name("hub_child.py")
 CHILD_ENVIRONMENT = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # progress is told here
@@ -143,8 +144,6 @@ FIXES = {
 }
 """By the library's error: what mends it."""
 
-Tell = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class HubFile:
@@ -156,7 +155,7 @@ class HubFile:
     """Its name in the cache: SHA-256 of a large file, Git's hash of a small one."""
 
 
-def fetch(hub_id: HubId, commit: str | None, cache: Path, tell: Tell) -> str:
+def fetch(hub_id: HubId, commit: str | None, cache: Path, tell: Report) -> str:
     """Fetch what the cache lacks of a model; the commit that the revision means now.
 
     `commit`: the one to fetch, where it is known. Raises WeightsError, ModelsEnvironmentMissing.
@@ -210,7 +209,7 @@ def _gguf(name: str, files: Sequence[HubFile]) -> list[HubFile]:
 
 
 def _require_room(
-    hub_id: HubId, commit: str, lacking: Sequence[HubFile], cache: Path, tell: Tell
+    hub_id: HubId, commit: str, lacking: Sequence[HubFile], cache: Path, tell: Report
 ) -> None:
     """Tell what will be fetched. Raises WeightsError where the disk has too little room."""
     size = sum(file.bytes for file in lacking)
@@ -240,7 +239,7 @@ def _require_answer(hub_id: HubId, waited_s: float) -> None:
 class _Progress:
     """Tells a download's progress, and ends one that makes none."""
 
-    def __init__(self, hub_id: HubId, blobs: Path, total: int, tell: Tell) -> None:
+    def __init__(self, hub_id: HubId, blobs: Path, total: int, tell: Report) -> None:
         self.hub_id, self.blobs, self.total, self.tell = hub_id, blobs, total, tell
         self.first = self.size = _bytes_under(blobs)
         self.grown = self.told = 0.0
@@ -344,8 +343,6 @@ FETCH = "TUTTI_FETCH"
 """`never` forbids to fetch weights."""
 TRUE = ("1", "ON", "YES", "TRUE")
 """What the Hub's own library takes for true."""
-
-Report = Callable[[str], None]
 
 
 def resolve_hub(text: str, offline: bool = False, report: Report | None = None) -> Path:

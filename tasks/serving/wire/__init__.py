@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.wire.connection import ServerLimits as ServerLimits
     from tutti.tasks.serving.wire.exchange import Exchange as Exchange
     from tutti.tasks.serving.wire.messages import Headers as Headers
+    from tutti.tasks.serving.wire.messages import asked_pause_s as asked_pause_s
     from tutti.tasks.serving.wire.screen import RouteScreen as RouteScreen
     from tutti.tasks.serving.wire.screen import SiteGuard as SiteGuard
     from tutti.tasks.serving.wire.server import Server as Server

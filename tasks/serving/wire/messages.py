@@ -1,7 +1,9 @@
 """Heads of HTTP messages: ordered lists of (name, value) in bytes."""
 
+import time
 import zlib
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -27,20 +29,8 @@ class ByName(dict[bytes, Found]):
 
 
 HOP_BY_HOP = frozenset(
-    (
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"content-length",
-        b"host",
-        b"expect",
-    )
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
+    b"transfer-encoding upgrade content-length host expect".split()
 )
 """Headers that belong to one connection and are not forwarded."""
 
@@ -87,3 +77,19 @@ def unzipped(body: bytes, most_bytes: int) -> bytes:
         return zlib.decompressobj(wbits=31).decompress(body, most_bytes)
     except zlib.error:
         return body
+
+
+def asked_pause_s(header: str | None) -> float | None:
+    """Seconds of a Retry-After header, a number or a date (RFC 9110, 10.2.3); 0 for a date that is
+    over, None if the header is missing, neither or negative."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+        return seconds if seconds >= 0 else None  # NaN is not
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

@@ -17,7 +17,7 @@ from tutti.tasks.serving.wire.exchange import Exchange, RequestRefused
 
 JSON = (b"Content-Type", b"application/json")
 PLAIN_JSON = b"application/json"
-UNSUPPORTED = 415
+BAD_REQUEST, UNSUPPORTED = 400, 415
 OF_PAGES = (b"text/plain", b"multipart/form-data", b"application/x-www-form-urlencoded")
 """Content types that a browser sends to any site from any page without a preflight request."""
 HOSTS_KEPT, HOST_KEPT_BYTES = 256, 64
@@ -37,6 +37,11 @@ class AccessDenied(Exception):
 def refusal(status: int, message: str) -> bytes:
     error = {"message": message, "type": "gateway_error", "code": status}
     return orjson.dumps({"error": error})
+
+
+def refuse(exchange: Exchange, denied: AccessDenied) -> None:
+    """Answer with a refusal."""
+    answer(exchange, denied.status, refusal(denied.status, str(denied)))
 
 
 def answer(
@@ -108,7 +113,8 @@ class RouteScreen(Generic[Entry]):
                     UNSUPPORTED, "the body must be JSON, with Content-Type: application/json"
                 )
         except AccessDenied as denied:
-            self._count("denied")
+            if denied.status != BAD_REQUEST:
+                self._count("denied")
             refused = refusal(denied.status, str(denied))
             raise RequestRefused(denied.status, [JSON], refused) from None
         return permission

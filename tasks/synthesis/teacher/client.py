@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from tutti.errors import UsageError
-from tutti.tasks.agents import Retry, asked_pause_s
+from tutti.tasks.agents import Retry
 from tutti.tasks.serving import Model
+from tutti.tasks.serving.wire import asked_pause_s
 from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind
 from tutti.tasks.synthesis.teacher.reading import TeacherAnswer, answer_of
 from tutti.tasks.synthesis.teacher.store import TeacherStore

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from tutti.tasks.serving.gateway.calls.access import Access, Key
-from tutti.tasks.serving.wire.exchange import RequestRefused
-from tutti.tasks.serving.wire.screen import JSON, AccessDenied, Handler, RouteScreen, refusal
+from tutti.tasks.serving.wire.screen import AccessDenied, Handler, RouteScreen
 
 CALLS = frozenset(
     "chat/completions completions responses messages "
@@ -32,8 +31,11 @@ AT_THE_ROOT = frozenset(("tokenize", "detokenize"))
 V1 = b"/v1/"
 
 
-class BadRequest(ValueError):
+class BadRequest(AccessDenied):
     """The request is invalid; the message gives the reason."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +135,10 @@ class RequestScreen(RouteScreen[ScopedHandler]):
         self.access = access
 
     def permit(self, method: bytes, target: bytes, known: Mapping[bytes, bytes]) -> Permission:
-        """The request's key and destination. Raises AccessDenied, RequestRefused."""
+        """The request's key and destination. Raises AccessDenied."""
         access = self.access
         if target.startswith((b"/v1/", b"/p/")):
-            try:
-                route = model_route(method, target)
-            except BadRequest as error:
-                raise RequestRefused(400, [JSON], refusal(400, str(error))) from None
+            route = model_route(method, target)
             return Permission(access.admit(known, route.scope), route, None)
         scope, handler = self.route_of(method, target)
         key = access.everybody if scope is None else access.admit(known, scope)

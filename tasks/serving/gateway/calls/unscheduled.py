@@ -26,7 +26,7 @@ from tutti.tasks.serving.gateway.endpoints.pools import Pool, Pools
 from tutti.tasks.serving.wire.client import Answer
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import end_to_end
-from tutti.tasks.serving.wire.screen import AccessDenied, answer, refusal
+from tutti.tasks.serving.wire.screen import AccessDenied, answer, refusal, refuse
 
 OK = 200
 
@@ -47,10 +47,8 @@ async def forward(pools: Pools, exchange: Exchange, route: ModelRoute, timeout_s
             found = await _change_adapters(pools, ask, target)
         else:
             found = await ask(target)
-    except BadRequest as error:
-        answer(exchange, 400, refusal(400, str(error)))
     except AccessDenied as denied:
-        answer(exchange, denied.status, refusal(denied.status, str(denied)))
+        refuse(exchange, denied)
     except ProbeFailed as error:
         answer(exchange, 502, refusal(502, f"the engine did not answer: {error}"))
     except Exception:  # without this the request would get no answer

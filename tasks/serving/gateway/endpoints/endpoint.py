@@ -27,7 +27,7 @@ from tutti.tasks.serving.wire.client import (
     Receiver,
     ask,
 )
-from tutti.tasks.serving.wire.messages import Headers, find
+from tutti.tasks.serving.wire.messages import Headers, asked_pause_s, find
 
 PROBE_TIMEOUT_S = 5.0
 FAILURES_TO_CLOSE = 3
@@ -342,10 +342,5 @@ class Endpoint:
 def retry_after_s(headers: Headers) -> float | None:
     """The pause that an answer asks for, in seconds; None if it asks for none."""
     value = find(headers, b"retry-after")
-    try:
-        seconds = float(value) if value is not None else None
-    except ValueError:
-        return None  # a date is rare, and clocks differ
-    if seconds is None or not seconds >= 0:  # NaN, too
-        return None
-    return seconds if seconds <= LONGEST_PAUSE_S else ASK_AGAIN_S
+    seconds = asked_pause_s(None if value is None else value.decode("latin-1"))
+    return ASK_AGAIN_S if seconds is not None and seconds > LONGEST_PAUSE_S else seconds

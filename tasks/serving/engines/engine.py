@@ -253,17 +253,14 @@ class Engine:
         self._stopped.clear()
         if self._takes_warm():
             return self.address
-        for _ in range(PORT_TRIES - 1):
+        for left in reversed(range(PORT_TRIES)):
             try:
                 return self._start()
             except PortTaken as error:
-                if self._is_port_asked:
+                if self._is_port_asked or not left:
                     raise EngineFailed(str(error)) from None
                 self.port = claim_port(None)
-        try:
-            return self._start()
-        except PortTaken as error:
-            raise EngineFailed(str(error)) from None
+        raise AssertionError("the last try returns or raises")
 
     def _takes_warm(self) -> bool:
         """Whether an engine of this id is kept, answers, and is free; it is then this run's."""

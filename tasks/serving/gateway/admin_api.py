@@ -21,7 +21,7 @@ from tutti.tasks.serving.gateway.calls.proxied_call import CallState
 from tutti.tasks.serving.gateway.calls.request import check_ids, read_object
 from tutti.tasks.serving.gateway.calls.routes import BadRequest, Routes
 from tutti.tasks.serving.gateway.core import GatewayCore
-from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
+from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, EndpointConfig
 from tutti.tasks.serving.scheduling import Program, ReasonCode, make_policy
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.screen import AccessDenied, Handler, answer
@@ -165,10 +165,7 @@ class AdminApi:
     def remove_engine(self, exchange: Exchange) -> None:
         """Drain an engine, then take it out."""
         name = unquote(exchange.target.decode("latin-1")[len("/engines/") :])
-        try:
-            self.gateway.pools.find(name)
-        except LookupError as error:
-            raise AccessDenied(404, str(error)) from None
+        self._engine(name)
         self.gateway.spawn(self.gateway.pools.remove(name))
         answer(exchange, 202, orjson.dumps({"id": name, "draining": True}))
 
@@ -178,12 +175,14 @@ class AdminApi:
         version, name = fields.get("version"), fields.get("engine")
         if not isinstance(version, str) or not isinstance(name, str):
             raise BadRequest("the body must name `engine` and `version`")
+        self._engine(name).weights = version
+        answer(exchange, 200, orjson.dumps({"engine": name, "version": version}))
+
+    def _engine(self, name: str) -> Endpoint:
         try:
-            _, endpoint = self.gateway.pools.find(name)
+            return self.gateway.pools.find(name)[1]
         except LookupError as error:
             raise AccessDenied(404, str(error)) from None
-        endpoint.weights = version
-        answer(exchange, 200, orjson.dumps({"engine": name, "version": version}))
 
     # Views
 

@@ -6,16 +6,15 @@ Run: ``python -m tutti.tasks.serving.gateway --help``.
 
 import asyncio
 import time
-from pathlib import Path
+from functools import cached_property
 from urllib.parse import urlsplit
 
-from tutti.storage import Catalog
 from tutti.tasks.serving.gateway import views
 from tutti.tasks.serving.gateway.admin_api import AdminApi
-from tutti.tasks.serving.gateway.calls.access import Access, Key
+from tutti.tasks.serving.gateway.calls.access import Key
 from tutti.tasks.serving.gateway.calls.estimate import chain_of, common_share
 from tutti.tasks.serving.gateway.calls.proxied_call import CallState, ProxiedCall
-from tutti.tasks.serving.gateway.calls.request import RecentIds, read_large, read_request
+from tutti.tasks.serving.gateway.calls.request import read_large, read_request
 from tutti.tasks.serving.gateway.calls.routes import (
     BadRequest,
     ModelRoute,
@@ -27,7 +26,6 @@ from tutti.tasks.serving.gateway.core import GatewayCore
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig, ProbeFailed
 from tutti.tasks.serving.gateway.endpoints.journal import FLUSH_S
 from tutti.tasks.serving.gateway.endpoints.pools import Pool
-from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.scheduling import Call, ReasonCode, reasons
 from tutti.tasks.serving.wire.connection import ServerLimits
 from tutti.tasks.serving.wire.exchange import LARGE_BYTES, Exchange
@@ -43,19 +41,11 @@ FEW_WAITING = 64  # prompts of held calls beyond this number are not measured ye
 class Gateway(GatewayCore):
     """One gateway: its server, pools, access rules and records."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        settings: GatewaySettings | None = None,
-        access: Access | None = None,
-        journal: Path | None = None,
-    ) -> None:
-        super().__init__(catalog, settings, access, journal)
-        self.call_ids = RecentIds()
+    @cached_property
+    def server(self) -> Server:
         screen = RequestScreen(self.access, AdminApi(self).routes(), self.count)
         limits = ServerLimits(body_bytes=self.settings.body_mib * 2**20)
-        self.server = Server(self.handle, limits, screen)
-        self._tokenizing, self._parsing = 0, asyncio.Lock()
+        return Server(self.handle, limits, screen)
 
     # Life
 

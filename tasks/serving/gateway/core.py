@@ -18,6 +18,7 @@ from tutti.storage import BufferedWriter, Catalog
 from tutti.tasks.serving.gateway.calls.access import Access, Targets
 from tutti.tasks.serving.gateway.calls.estimate import PromptSizes
 from tutti.tasks.serving.gateway.calls.proxied_call import CallState, ProxiedCall
+from tutti.tasks.serving.gateway.calls.request import RecentIds
 from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
 from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint
 from tutti.tasks.serving.gateway.endpoints.journal import Journal, read_journal
@@ -131,6 +132,8 @@ class GatewayCore:
         self.sizes = PromptSizes()
         self.in_flight: dict[str, ProxiedCall] = {}
         """Calls that have not ended, by call id."""
+        self.call_ids = RecentIds()
+        self._tokenizing, self._parsing = 0, asyncio.Lock()
         self._releasing, self._tasks = set[tuple[str, str]](), set[asyncio.Task[None]]()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -28,7 +28,6 @@ from tutti.tasks.serving.simulation.simulate import simulate
 from tutti.tasks.serving.simulation.workload import (
     HOP_S,
     CalibrationError,
-    ClientBehaviour,
     SimulationError,
     SimulationSettings,
     parse_policy,
@@ -142,7 +141,7 @@ def calibrate(
         )
         at = [float(value) for value in found.x]
     engine = search.model([math.exp(value) for value in at])
-    residuals = tuple(residual(each, engine) for each in recordings)
+    residuals = tuple(residual_of(each, simulate_recording(each, engine)) for each in recordings)
     return Calibration(engine, HOP_S, residuals, rmse, search.count)
 
 
@@ -159,16 +158,7 @@ def simulate_recording(recording: Recording, engine: EngineModel, hop_s: float =
 
 def settings_of(recording: Recording, hop_s: float = HOP_S) -> SimulationSettings:
     """Simulation settings that match the recorded run; without a gateway there is no hop."""
-    return SimulationSettings(hop_s if recording.gateway else 0.0, clients=clients_of(recording))
-
-
-def clients_of(recording: Recording) -> ClientBehaviour:
-    return ClientBehaviour(recording.shared_tokens, recording.streams, recording.released)
-
-
-def residual(recording: Recording, engine: EngineModel) -> FitErrors:
-    """The errors of a simulation of the recorded run."""
-    return residual_of(recording, simulate_recording(recording, engine))
+    return SimulationSettings(hop_s if recording.gateway else 0.0, clients=recording.clients)
 
 
 def residual_of(recording: Recording, said: Outcome) -> FitErrors:
@@ -453,7 +443,7 @@ def replay(
             offered,
             [model] * count,
             parse_policy(policy),
-            settings=SimulationSettings(calibration.hop_s, clients=clients_of(recording)),
+            settings=SimulationSettings(calibration.hop_s, clients=recording.clients),
         )
         runs.append(ReplayedCall(policy, outcome, count * outcome.makespan_s / 3600.0))
     return Replay(

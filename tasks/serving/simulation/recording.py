@@ -17,7 +17,12 @@ import numpy as np
 
 from tutti.tasks.serving.scheduling import DEFAULT_CAP
 from tutti.tasks.serving.simulation.outcome import window_rate
-from tutti.tasks.serving.simulation.workload import ProgramPlan, SimulationError, Turn
+from tutti.tasks.serving.simulation.workload import (
+    ClientBehaviour,
+    ProgramPlan,
+    SimulationError,
+    Turn,
+)
 
 if TYPE_CHECKING:
     from tutti.storage import Home
@@ -114,6 +119,10 @@ class Recording:
         middle = found[len(found) // 2]
         shortest = min(call.prompt for call in firsts)
         return min(middle, (shortest - 1) // self.block_tokens * self.block_tokens)
+
+    @property
+    def clients(self) -> ClientBehaviour:
+        return ClientBehaviour(self.shared_tokens, self.streams, self.released)
 
     def measured(self) -> MeasuredFigures:
         """The run's own figures, by the simulator's definitions."""

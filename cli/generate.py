@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tutti.cli.failures import ExitCode, UsageError
-from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.sweep import suites
 from tutti.cli.sweep.from_flags import EndpointFlags
-from tutti.cli.verbs import values_of, verdict
+from tutti.cli.verbs import AsJson, ModelsFile, values_of, verdict
 from tutti.tasks.sweeps import from_flags
 from tutti.tasks.sweeps import generate as generating
 

@@ -17,14 +17,13 @@ from tutti import storage
 from tutti.cli import derive, generate, stages, synth, train
 from tutti.cli.failures import ExitCode
 from tutti.cli.flow import run_flow, show_result
-from tutti.cli.judge import arena, compare, contamination, gate, score
-from tutti.cli.options import AsFlowRun, AsJson, ModelsFile
+from tutti.cli.judge import arena, compare, contamination, score
 from tutti.cli.serve import gateway, gpus, models, simulate
 from tutti.cli.setup import init
 from tutti.cli.sql import verb as sql_verb
 from tutti.cli.store import exchange, lineage, maintenance
-from tutti.cli.sweep import control, from_flags, plan, report, run, search, status
-from tutti.cli.verbs import group, verb
+from tutti.cli.sweep import control, from_flags, plan, report, run
+from tutti.cli.verbs import AsFlowRun, AsJson, ModelsFile, group, verb
 from tutti.tasks.project import PROJECT, models_python_path
 from tutti.terminal import guard_terminal
 
@@ -136,8 +135,8 @@ def ui(
 SWEEP = {
     "plan": plan.plan,
     "run": run.run,
-    "search": search.search,
-    "status": status.status,
+    "search": run.search,
+    "status": control.status,
     "pause": control.pause,
     "resume": control.resume,
     "cancel": control.cancel,
@@ -155,7 +154,7 @@ VERBS: dict[str, Callable[..., None] | typer.Typer] = {
     "sql": sql_verb.sql,
     "compare": compare.compare,
     "score": score.score,
-    "gate": gate.gate,
+    "gate": compare.gate,
     "view": exchange.view,
     "synth": synth.synth,
     "derive": derive.derive,

@@ -9,8 +9,7 @@ import typer
 
 from tutti.cli.failures import UsageError
 from tutti.cli.flow import run_flow
-from tutti.cli.options import AsJson, ModelsFile
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsJson, ModelsFile, verb
 from tutti.tasks import retrieval
 
 

@@ -1,20 +1,70 @@
-"""`tutti train`: the pocket model from scratch, and fine-tuning on what was recorded."""
+"""`tutti train`: what a job would do and need, the pocket model, and fine-tuning on recordings."""
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
 
 from tutti import storage
-from tutti.cli import train_plan
+from tutti.cli.failures import ExitCode
 from tutti.cli.flow import run_flow, show_result
-from tutti.cli.options import AsFlowRun, AsJson, ModelsFile
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsFlowRun, AsJson, ModelsFile, verb
 from tutti.errors import UsageError
 from tutti.tasks import serving, training
 from tutti.tasks.project import TRAINED_POCKET
 from tutti.tasks.training import policy
+from tutti.terminal import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+WIDTH = 80
+"""Columns of the table, so that it can be put into a mail or an issue."""
+
+
+@verb
+def train_plan(
+    job: Annotated[Path, typer.Argument(help="job file (YAML) of `train sft` or `train grpo`")],
+    *,
+    models: ModelsFile,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Show what a training would do and need, and what is missing here. Starts nothing.
+
+    Exit code 1 if something is missing.
+    """
+    found = training.plan_job(training.read_any_job(job), models, storage.current_home())
+    if as_json:
+        typer.echo(json.dumps(found.content))
+    else:
+        _show_plan(found)
+    return ExitCode.FAILED if found.missing else ExitCode.DONE
+
+
+def _show_plan(found: "training.JobPlan") -> None:
+    console = Console(width=WIDTH, highlight=False)
+    console.print(_table(found))
+    if not found.missing:
+        console.print("nothing is missing here")
+        return
+    console.print("missing here:")
+    for each in found.missing:
+        console.print(f"- {escape(each.what)}")
+        console.print(Padding(escape(each.todo), (0, 0, 0, 4)))
+
+
+def _table(found: "training.JobPlan") -> "Table":
+    rows, before = [], ""
+    for fact in found.facts:
+        part = "" if fact.part == before else fact.part
+        rows.append((part, fact.name.replace("_", " "), fact.text))
+        before = fact.part
+    return table({"": "left", " ": "fold", "  ": "fold"}, rows, f"plan of {found.name}")
+
 
 WallTime = Annotated[
     float | None,
@@ -177,4 +227,4 @@ def train_pocket(
     show_result(run_flow(flow, prefect, as_json, parameters, out, models), as_json)
 
 
-VERBS = {"plan": train_plan.plan, "sft": train_sft, "grpo": train_grpo, "pocket": train_pocket}
+VERBS = {"plan": train_plan, "sft": train_sft, "grpo": train_grpo, "pocket": train_pocket}

@@ -8,12 +8,14 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from tutti.cli.failures import RESULTS, guarded
 from tutti.errors import ExitCode
+from tutti.tasks.project import default_registry
 from tutti.tasks.serving.gateway import OptionInfo, flag_of
 
 ExitZero = Annotated[
@@ -114,3 +116,20 @@ def _filled(group: Any, given: dict[str, Any]) -> Any:
     values = {each.name: given.pop(each.name) for each in _flagged(group)}
     repeated = {each.name for each in _flagged(group) if each.default == ()}
     return group(**values | {name: tuple(values[name] or ()) for name in repeated})
+
+
+ModelsFile = Annotated[
+    Path,
+    typer.Option(
+        "--models",
+        help="the model registry file",
+        default_factory=default_registry,
+        show_default="models.yaml in this folder, or else tutti's own",
+    ),
+]
+"""Without a default in the signature: it depends on the folder."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of text")]
+AsFlowRun = Annotated[
+    bool, typer.Option("--prefect/--no-prefect", help="run as a Prefect flow run")
+]

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from tutti.flows.sweep import DEFAULT_SUITE
 from tutti.storage import connect
@@ -38,6 +36,7 @@ from tutti.tasks.sweeps.search import (
     table_of,
 )
 from tutti.tasks.sweeps.spec import Suite
+from tutti.terminal import table
 
 DEFAULT_OBJECTIVES = Objectives()
 
@@ -109,12 +108,7 @@ class _Levels:
 async def _show(name: str, found: Sequence[SearchOutcome]) -> None:
     """The answers as a table, with notes; in a flow run as an artifact too."""
     rows, console = table_of(found), Console()
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for title in rows[0]:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*row.values())
-    console.print(table)
+    console.print(table(dict.fromkeys(rows[0], "fold"), (list(row.values()) for row in rows)))
     said = [f"{each.policy}: {line}" for each in found for line in lines_of(each)]
     console.print("\n".join(said), highlight=False)
     if in_flow_run():

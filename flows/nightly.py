@@ -50,7 +50,7 @@ async def nightly(
         models: The model registry file.
         night: The night's date; left out, the time that the run was planned for says it.
 
-    Returns what the night came to, as `tutti.tasks.nights.page.night_dict`; of a flow run the
+    Returns what the night came to, as `tutti.tasks.nights.notify.night_dict`; of a flow run the
     state that it ends in. Raises SuiteError and RegistryError where a file is wrong.
     """
     last = await _nights(suite_file, models, night)

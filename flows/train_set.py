@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tutti.tasks.gpus import require_gpus
@@ -26,6 +25,7 @@ from tutti.tasks.training import (
     fit_set,
     frozen_set,
 )
+from tutti.terminal import table
 
 SOLVED = TrainJob(
     base="pocket",
@@ -91,22 +91,17 @@ async def fit(
 
 def _dropped(made: TrainingSet) -> Table:
     said = made.manifest
-    table = Table(box=SIMPLE_HEAD, title="training set", title_justify="left")
     named = "attempts" if "attempts" in said else "conversations"
-    table.add_column(named)
-    table.add_column("n", justify="right")
-    table.add_row("named by the query" if named == "attempts" else "in the file", str(said[named]))
-    for reason, n in sorted(said["dropped"].items(), key=lambda pair: -pair[1]):
-        table.add_row(f"left out: {reason}", str(n))
-    for guard, what in said["guards"].items():
-        table.add_row(f"guard of {guard}", what)
-    table.add_row("sequences", str(said["sequences"]))
+    rows = [("named by the query" if named == "attempts" else "in the file", said[named])]
+    dropped = sorted(said["dropped"].items(), key=lambda pair: -pair[1])
+    rows += [(f"left out: {reason}", n) for reason, n in dropped]
+    rows += [(f"guard of {guard}", what) for guard, what in said["guards"].items()]
+    rows.append(("sequences", said["sequences"]))
     if "trained_tokens" in said:
-        table.add_row("tokens, trained", f"{said['tokens']:,}, {said['trained_tokens']:,}")
-        table.add_row("calls cut, as context only", str(said["truncated_calls"]))
-        for reason, n in said["breaks"].items():
-            table.add_row(f"new sequences: {reason}", str(n))
-    return table
+        rows.append(("tokens, trained", f"{said['tokens']:,}, {said['trained_tokens']:,}"))
+        rows.append(("calls cut, as context only", said["truncated_calls"]))
+        rows += [(f"new sequences: {reason}", n) for reason, n in said["breaks"].items()]
+    return table({named: "fold", "n": "right"}, rows, "training set")
 
 
 def _summary(checkpoint: Checkpoint) -> str:

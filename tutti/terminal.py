@@ -7,7 +7,11 @@ covers everything printed, where escape sequences of our own must pass.
 import io
 import re
 import sys
-from typing import TextIO
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TextIO
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 ORDER = "\x80-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f"
 """C1 controls, marks of direction (UAX 9), separators of lines, annotations, invisible letters.
@@ -19,6 +23,29 @@ _NEVER_OURS = re.compile(f"[{ORDER}]")
 def shown(text: str) -> str:
     """The text with such characters as escapes, ``\\x1b`` and ``\\u202e``; line ends stay."""
     return CONTROL.sub(_escape, text)
+
+
+def table(columns: Mapping[str, str], rows: Iterable[Sequence[object]], title: str = "") -> "Table":
+    """Rows below the names of their columns; without a line of names where all are blank.
+
+    `columns`: of each name whether it has words on one line (left), numbers (right), or text that
+    is broken to fit (fold). Brackets are no markup; a `rich.text.Text` keeps its style; None is an
+    empty cell.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    made.show_header = any(map(str.strip, columns))
+    made.title, made.title_justify = Text(title) if title else None, "left"
+    for name, kind in columns.items():
+        justify: Literal["left", "right"] = "right" if kind == "right" else "left"
+        made.add_column(name.strip(), justify=justify, no_wrap=kind != "fold", overflow="fold")
+    for row in rows:
+        texts = ("" if cell is None else cell for cell in row)
+        made.add_row(*(each if isinstance(each, Text) else Text(str(each)) for each in texts))
+    return made
 
 
 def guard_terminal() -> None:

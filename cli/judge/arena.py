@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from tutti import storage
 from tutti.cli.failures import ExitCode, UsageError
 from tutti.cli.judge.compare import known
-from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.sweep.suites import Reasoning, checked_reasoning
-from tutti.cli.verbs import verdict
+from tutti.cli.verbs import AsJson, ModelsFile, verdict
 from tutti.tasks import progress
 from tutti.tasks.sweeps import judge as judging
+from tutti.terminal import table
 
 
 @verdict
@@ -79,24 +77,18 @@ def _as_json(found: "judging.ArenaResult") -> str:
 
 def _show(found: "judging.ArenaResult", judge: str) -> None:
     names = list(found.ratings) or sorted({x for game in found.games for x in (game.a, game.b)})
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=f"judge {judge}")
-    table.add_column("side", overflow="fold")
-    for head in ("rating", "95 %", "points", "games"):
-        table.add_column(head, justify="right", no_wrap=True)
+    rows: list[tuple[str | None, ...]] = []
     for name in names:
         rating, share = found.ratings.get(name), judging.won_share(found.games, name)
         ends = "-"
         if rating is not None and rating.low is not None and rating.high is not None:
             ends = f"{rating.low:.0f} to {rating.high:.0f}"
-        table.add_row(
-            name,
-            "-" if rating is None else f"{rating.elo:.0f}",
-            ends,
-            "-" if share is None else f"{share:.1%}",
-            str(sum(name in (game.a, game.b) for game in found.games)),
-        )
+        elo, won = rating and f"{rating.elo:.0f}", None if share is None else f"{share:.1%}"
+        games = sum(name in (game.a, game.b) for game in found.games)
+        rows.append((name, elo or "-", ends, won or "-", str(games)))
     console = Console()
-    console.print(table)
+    heads = dict.fromkeys(("rating", "95 %", "points", "games"), "right")
+    console.print(table({"side": "fold"} | heads, rows, f"judge {judge}"))
     asked = [game for game in found.games if game.call_id is not None]
     if asked:
         place = sum(game.place_decided for game in asked) / len(asked)

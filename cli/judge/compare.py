@@ -1,24 +1,53 @@
-"""`tutti compare`: a paired comparison of two sweeps, cells, models or policies."""
+"""`tutti compare` and `tutti gate`: a sweep against another one, and against the gates of a file."""
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.text import Text
 
 from tutti import storage
 from tutti.cli.failures import ExitCode, UsageError, code_of
-from tutti.cli.judge.set_ups import apart, grouped
-from tutti.cli.options import AsJson
-from tutti.cli.verbs import verdict
+from tutti.cli.verbs import AsJson, verdict
+from tutti.tasks import nights
 from tutti.tasks.sweeps import judge
+from tutti.terminal import table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+def apart(set_ups: Sequence[str]) -> tuple[str, list[str]]:
+    """What all set-ups share, and what is left of each.
+
+    A set-up is comma-separated parts: ``gsm8k, pocket, cap, 8 at once``. One alone is left whole.
+    """
+    parts = [each.split(", ") for each in set_ups]
+    if len(set(set_ups)) < 2:
+        return "", list(set_ups)
+    shared = [part for part in parts[0] if all(part in each for each in parts)]
+    own = [", ".join(part for part in each if part not in shared) for each in parts]
+    return ", ".join(shared), own
+
+
+def grouped(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """(set-up, note) pairs as lines, one for each note: ``note: set-ups``, or ``note`` where all
+    set-ups have it."""
+    by_note: dict[str, list[str]] = {}
+    names = set()
+    for name, note in notes:
+        by_note.setdefault(note, []).append(name)
+        names.add(name)
+    return [
+        note if set(own) == names else f"{note}: {'; '.join(dict.fromkeys(own))}"
+        for note, own in by_note.items()
+    ]
 
 
 class Metric(StrEnum):
@@ -56,7 +85,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps({"a": a, "b": b, "compared": [asdict(row) for row in found]}))
     else:
-        _show(found, f"{b} against {a}, {metric.value}, 95 % intervals", margin)
+        _show_comparison(found, f"{b} against {a}, {metric.value}, 95 % intervals", margin)
     return code_of(row.verdict for row in found)
 
 
@@ -69,20 +98,18 @@ def known(connection: "DuckDBPyConnection", name: str, side: "judge.Side | None"
     return side
 
 
-def _show(found: "list[judge.CellComparison]", title: str, margin: float) -> None:
+def _show_comparison(found: "list[judge.CellComparison]", title: str, margin: float) -> None:
     shared, own = apart([row.where for row in found])
     if shared:
         title = f"{title}\n{shared}"
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=title)
-    table.add_column("set-up", overflow="fold", min_width=12)
-    for head in ("n", "A", "B", "B - A", "interval", "p", "verdict"):
-        table.add_column(head, no_wrap=True, justify="left" if head == "verdict" else "right")
+    rows = []
     for name, row in zip(own, found, strict=True):
         numbers = map(number, (row.mean_a, row.mean_b, row.difference))
         ends = interval(row.ci_low, row.ci_high)
-        table.add_row(name, str(row.n), *numbers, ends, probability(row.p_holm), row.verdict)
+        rows.append((name, row.n, *numbers, ends, probability(row.p_holm), row.verdict))
+    heads = dict.fromkeys(("n", "A", "B", "B - A", "interval", "p"), "right")
     console = Console()
-    console.print(table)
+    console.print(table({"set-up": "fold"} | heads | {"verdict": "left"}, rows, title))
     for line in grouped((name, _note(row)) for name, row in zip(own, found, strict=True)):
         console.print(line)
     console.print(f"n: paired tasks. p: Holm's, over all rows. same: within ±{margin:g}.")
@@ -115,3 +142,76 @@ def interval(low: float | None, high: float | None) -> str:
 def probability(p: Any) -> str:
     """Format with three decimals or as `<0.001`; a dash for None."""
     return "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+NOTHING = "nothing was measured"
+COLOURS = {"passed": "green", "failed": "red", "inconclusive": "yellow"}
+
+
+@verdict
+def gate(
+    file: Annotated[
+        Path | None, typer.Argument(help="a YAML file with `gates` and `baseline`")
+    ] = None,
+    sweep: Annotated[str, typer.Argument(help="a sweep (id or name), cell, model or policy")] = "",
+    baseline: Annotated[
+        str, typer.Option(help="the baseline of margins, instead of the file's")
+    ] = "",
+    accept: Annotated[
+        str, typer.Option(help="accept this night (nightly-2026-11-21) as baseline instead")
+    ] = "",
+    why: Annotated[str, typer.Option(help="with --accept: the reason, which is stored")] = "",
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Check a sweep against the gates of a file and store the results in `verdicts`.
+
+    Exit code 0 if all gates passed, 3 if one failed, or else 4 if one is inconclusive.
+    """
+    if accept:
+        _accept(accept, why, as_json)
+        return ExitCode.DONE
+    if file is None or not sweep:
+        raise UsageError("name a file of gates and a sweep; or a night: --accept NIGHT --why")
+
+    asked = judge.read_gates(file)
+    with storage.open_catalog() as catalog:
+        with storage.connect(catalog.home, comments=False) as connection:
+            named = baseline or asked.baseline or sweep
+            of_baseline, of_sweep = judge.find_pair(connection, named, sweep)
+            side = known(connection, sweep, of_sweep)
+            against = None if named == sweep else known(connection, named, of_baseline)
+            found = judge.check_gates(connection, asked.gates, side, against)
+        judge.enter_verdicts(catalog, side, found)
+    if as_json:
+        rows = [asdict(each) | {"gate": str(each.gate)} for each in found]
+        typer.echo(
+            json.dumps({"sweep": sweep, "baseline": against and against.name, "gates": rows})
+        )
+    else:
+        _show_gates(found)
+    return code_of(each.status for each in found)
+
+
+def _accept(night: str, why: str, as_json: bool) -> None:
+    with storage.open_catalog() as catalog:
+        record = nights.accept_night(catalog, night, why)
+    if as_json:
+        typer.echo(json.dumps({"night": night, "accepted": record.accepted}))
+    else:
+        typer.echo(f"{night} ({record.verdict}) was accepted {record.accepted}")
+
+
+def _show_gates(found: "list[judge.Outcome]") -> None:
+    """For each gate its set-ups with their figures, and the reasons once."""
+    console = Console()
+    for gate in dict.fromkeys(str(each.gate) for each in found):
+        mine = [each for each in found if str(each.gate) == gate]
+        shared, own = apart([each.where for each in mine])
+        console.print(f"[bold]{gate}[/]" + (f" ({shared})" if shared else ""))
+        rows = (
+            (Text(each.status, COLOURS[each.status]), name, judge.outcome_words(each) or NOTHING)
+            for name, each in zip(own, mine, strict=True)
+        )
+        console.print(table({"": "left", " ": "fold", "  ": "fold"}, rows))
+        for line in grouped((n, each.reason) for n, each in zip(own, mine, strict=True)):
+            console.print(f"  {escape(line)}")

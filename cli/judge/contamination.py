@@ -15,8 +15,7 @@ from rich.console import Console
 
 from tutti import storage
 from tutti.cli.failures import ExitCode, UsageError
-from tutti.cli.options import AsJson, ModelsFile
-from tutti.cli.verbs import verdict
+from tutti.cli.verbs import AsJson, ModelsFile, verdict
 from tutti.tasks import progress
 from tutti.tasks.sweeps import judge as judging
 

@@ -17,8 +17,7 @@ import typer
 
 from tutti import storage
 from tutti.cli.failures import UsageError, message_of
-from tutti.cli.options import AsJson, ModelsFile
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsJson, ModelsFile, verb
 from tutti.tasks import serving
 from tutti.tasks.serving import engines as own_engines
 from tutti.tasks.serving import gateway as gateways

@@ -15,8 +15,7 @@ import typer
 
 from tutti import storage
 from tutti.cli.failures import ExitCode, message_of
-from tutti.cli.options import AsJson, ModelsFile
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsJson, ModelsFile, verb
 from tutti.tasks import progress, serving
 from tutti.tasks.serving import engines, gateway, wire
 from tutti.tasks.sweeps import run

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from tutti.cli.failures import UsageError
 from tutti.cli.flow import progress_bar
-from tutti.cli.options import AsJson
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsJson, verb
+from tutti.terminal import table
 
 if TYPE_CHECKING:
     from tutti.tasks.serving import simulation
@@ -147,9 +146,6 @@ def _validation(residual: "simulation.FitErrors", calibration: "simulation.Calib
 
 
 def _show_rows(rows: Sequence[dict[str, Any]], title: str) -> None:
-    table = Table("policy", title=title, title_justify="left")
-    for name, _ in COLUMNS:
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(row["policy"], *(form.format(**row) for _, form in COLUMNS))
-    Console().print(table)
+    columns = {"policy": "left"} | dict.fromkeys((name for name, _ in COLUMNS), "right")
+    cells = ((row["policy"], *(form.format(**row) for _, form in COLUMNS)) for row in rows)
+    Console().print(table(columns, cells, title))

@@ -1,12 +1,15 @@
-"""Registers the deployments of prefect.yaml and the automation for worse nights (`make ui`).
+"""Registers the deployments of prefect.yaml, their forms and the automation for worse nights.
 
-In: prefect.yaml, the night file that its deployment `nightly` names, and TUTTI_NOTIFY_BLOCK. Out: a
-file for `prefect deploy`, and an automation at the server.
+In: prefect.yaml, the night file that its deployment `nightly` names, TUTTI_NOTIFY_BLOCK, and the
+benchmarks, models and agents of this machine. Out: a file for `prefect deploy`, an automation at
+the server, and the schema that each form is drawn from and that the server checks parameters by.
+Whatever a flow takes stays valid: a choice always stands beside a field for another value.
 """
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +17,12 @@ from typing import Any
 import yaml
 
 from tutti.cli.failures import UsageError
+from tutti.tasks.benchmarks import BENCHMARKS
 from tutti.tasks.config import read_document
 from tutti.tasks.nights import ALERTS, NightFile, read_night
+from tutti.tasks.project import DEPLOYMENTS, MODELS
+from tutti.tasks.serving import RegistryError, read_registry
+from tutti.tasks.sweeps.spec import STDLIB
 
 NIGHTLY = "nightly"
 BLOCK = "TUTTI_NOTIFY_BLOCK"
@@ -103,3 +110,159 @@ def _action(api: str, named: str, ask: Ask) -> dict[str, Any]:
         return {"type": "call-webhook", "block_document_id": block["id"], "payload": text}
     message = {"subject": SUBJECT, "body": BODY}
     return {"type": "send-notification", "block_document_id": block["id"], **message}
+
+
+Schema = dict[str, Any]
+
+FIRST = {
+    "benchmark": "What is measured. `stdlib` is made on this machine; the others are downloaded "
+    'or read from Data, Source. Under another, in quotes: a file of your own (`"my.jsonl"` or a '
+    '`.py` file), several trials of each item (`"gsm8k:4"`), or `"name@revision"`',
+    "model": "The model that is measured, from the model registry. Under another, in quotes: a "
+    "model of another registry file",
+    "concurrency": "Sessions at once. Each level is measured by itself",
+    "policies": "The gateway's scheduling rules to compare. With options: a list as "
+    '`["passthrough", {"name": "cap", "limit": 8}]`',
+    "limit": "Measure only the first N tasks of the benchmark; empty: all. `stdlib` takes none: it "
+    "has Tasks, Test per family",
+}
+"""The fields of a suite that most sweeps set, in the form's order, with their help there."""
+TITLES = {"models": "Model registry"}
+"""Of parameters whose names do not tell what they are."""
+FORM_TRIES = 5
+LAST = ("benchmarks", "models")
+HIDDEN = ("schedule",)
+"""Fields of a suite that a run from a form has no use for; they stay valid."""
+CHOSEN = {
+    ("Suite", "benchmark"): "benchmarks",
+    ("Suite", "benchmarks"): "benchmarks",
+    ("Suite", "model"): "models",
+    ("Suite", "models"): "models",
+    ("RoleModels", "judge"): "models",
+    ("RoleModels", "user"): "models",
+    ("RoleModels", "agent"): "agents",
+    ("ServeParameters", "models"): "models",
+}
+"""Fields whose choices depend on the machine: (model, field) -> the attribute of `FormChoices`."""
+
+
+@dataclass(frozen=True)
+class FormChoices:
+    """What exists on this machine."""
+
+    benchmarks: Sequence[str]
+    models: Sequence[str]
+    agents: Sequence[str]
+
+
+def choices_here(registry: Path) -> FormChoices:
+    """The choices of this machine. Raises RegistryError for an invalid registry."""
+    agents = sorted(path.stem for path in (DEPLOYMENTS / "agents").glob("*.yaml"))
+    return FormChoices((STDLIB, *sorted(BENCHMARKS)), tuple(read_registry(registry)), agents)
+
+
+def shaped(schema: Mapping[str, Any], choices: FormChoices) -> Schema:
+    """The schema of a deployment as its form needs it."""
+    form = deepcopy(dict(schema))
+    groups: dict[str, Schema] = form.get("definitions", {})
+    for group in (form, *groups.values()):
+        fields = group.get("properties", {})
+        group["properties"] = {name: _without_null(field) for name, field in fields.items()}
+    for name, field in form["properties"].items():
+        field["title"] = TITLES.get(name, name.replace("_", " ").capitalize())
+    for (group_name, name), kind in CHOSEN.items():
+        if group_name in groups:
+            fields = groups[group_name]["properties"]
+            fields[name] = _with_choices(fields[name], getattr(choices, kind))
+    if "Suite" in groups:
+        groups["Suite"].pop("additionalProperties")  # the server would refuse what is hidden
+        _shape_suite(groups["Suite"]["properties"], groups["Policy"])
+    return form
+
+
+class DeploymentForms:
+    """The forms of registered deployments, at a server; they follow the model registry."""
+
+    def __init__(self, api: str, ask: Ask, names: Sequence[str], registry: Path = MODELS) -> None:
+        self.api, self.ask, self.registry = api, ask, registry
+        asked = {"deployments": {"name": {"any_": list(names)}}}
+        found = self._tried(f"{api}/deployments/filter", asked) or []
+        self.schemas = {each["id"]: each["parameter_openapi_schema"] for each in found}
+        """As the flows have them, by the deployment's id."""
+        self._written_at: float | None = None
+
+    def follow(self) -> str | None:
+        """Give the forms the choices of now if the registry has changed since the last call.
+
+        Returns what is wrong, if anything is: the forms then stay as they are.
+        """
+        written_at = self.registry.stat().st_mtime if self.registry.is_file() else 0.0
+        if written_at == self._written_at:
+            return None
+        self._written_at = written_at
+        try:
+            choices = choices_here(self.registry)
+        except RegistryError as error:
+            return f"the forms do not know the models: {error}"
+        return None if self._publish(choices) else "the server rejected the choices of the forms"
+
+    def _publish(self, choices: FormChoices) -> bool:
+        done = [
+            self._tried(
+                f"{self.api}/deployments/{deployment}",
+                {"parameter_openapi_schema": shaped(schema, choices)},
+                "PATCH",
+            )
+            for deployment, schema in self.schemas.items()
+        ]
+        return bool(done) and None not in done
+
+    def _tried(self, *asked: Any) -> Any:
+        """The server's answer. A server that has just registered deployments refuses some calls."""
+        for nth in range(FORM_TRIES):
+            time.sleep(nth)
+            answer = self.ask(*asked)
+            if answer is not None:
+                return answer
+        return None
+
+
+def _shape_suite(fields: dict[str, Schema], policy: Schema) -> None:
+    """Set the order, and the help of the common fields. The form sorts by `position`; fields
+    without one would come first."""
+    for name in HIDDEN:
+        fields.pop(name)
+    for name, text in FIRST.items():
+        fields[name]["description"] = text
+    names = policy["properties"]["name"]["enum"]
+    fields["policies"] = _with_choices(fields["policies"], names, "with options")
+    middle = [name for name in fields if name not in FIRST and name not in LAST]
+    for position, name in enumerate((*FIRST, *middle, *LAST)):
+        fields[name]["position"] = position
+
+
+def _without_null(field: Schema) -> Schema:
+    """An optional field as an empty input. The form draws "X or null" as two buttons; the server
+    takes null for a field that has neither a default nor to be given."""
+    match field:
+        case {"anyOf": [{"type": _} as given, {"type": "null"}], "default": None, **rest}:
+            choices = {"enum": [*given["enum"], None]} if "enum" in given else {}
+            return dict(given) | rest | choices
+    return field
+
+
+def _with_choices(field: Schema, names: Sequence[str], other: str = "another") -> Schema:
+    """The field as a choice of `names`, and beside it as JSON.
+
+    The form draws an alternative without a `type` as JSON. With one, it would go back to the first
+    alternative of that type at each key.
+    """
+    if not names:
+        return field
+    kind, shown = field["type"], ("title", "description", "default")
+    one: Schema = {"type": "string", "enum": list(names)}
+    first = {"type": "array", "items": one} if kind == "array" else one
+    rest = {name: value for name, value in field.items() if name not in (*shown, "type")}
+    kept = {name: field[name] for name in shown if name in field}
+    taken = {"allOf": [{"type": [kind] if "default" in field else [kind, "null"]}]}
+    return kept | {"anyOf": [{"title": "choose", **first}, {"title": other, **rest, **taken}]}

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from tutti.cli.failures import UsageError
-from tutti.cli.options import AsJson
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsJson, verb
 from tutti.tasks.project import POCKET
 
 REGISTRY, SUITE, QUESTIONS = "models.yaml", "first.yaml", "first.jsonl"

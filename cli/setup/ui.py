@@ -22,9 +22,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from tutti.cli.setup.deployments import Ask, automate, written
-from tutti.cli.setup.forms import DeploymentForms
-from tutti.cli.setup.prefect_server import ENVIRONMENT, READY_TIMEOUT_S
+from tutti.cli.flow import ENVIRONMENT, READY_TIMEOUT_S
+from tutti.cli.setup.deployments import Ask, DeploymentForms, automate, written
 from tutti.errors import ExitCode, TuttiError
 from tutti.storage import Catalog, open_catalog
 from tutti.tasks.project import DEPLOYMENTS, IMPORTS, PROJECT, models_python_path

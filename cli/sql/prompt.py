@@ -26,9 +26,8 @@ from prompt_toolkit.output import Output
 from pygments.lexers.sql import PostgresLexer
 
 from tutti.cli.failures import exit_code_of, message_of
-from tutti.cli.sql.commands import COMMANDS, run_command
 from tutti.cli.sql.completion import SqlCompleter, is_complete
-from tutti.cli.sql.shell import Shell
+from tutti.cli.sql.shell import COMMANDS, Shell, run_command
 from tutti.cli.sql.statements import look_of
 from tutti.storage import Catalog, open_catalog
 

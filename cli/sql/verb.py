@@ -9,8 +9,7 @@ import typer
 
 from tutti import storage
 from tutti.cli.failures import UsageError
-from tutti.cli.options import AsJson
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsJson, verb
 
 
 class Format(StrEnum):
@@ -62,10 +61,9 @@ def sql(
 
 def _run_command(text: str) -> None:
     """Run a command of the prompt, such as `.schema attempts`."""
-    from tutti.cli.sql.commands import run_command
     from tutti.cli.sql.prompt import say, show
     from tutti.cli.sql.rows import TerminalStyle
-    from tutti.cli.sql.shell import Shell
+    from tutti.cli.sql.shell import Shell, run_command
     from tutti.cli.sql.statements import look_of
 
     def look() -> TerminalStyle:

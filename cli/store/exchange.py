@@ -5,11 +5,12 @@ problem as ``file:line: field: reason`` on standard error.
 """
 
 import json
+import signal
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -26,10 +27,23 @@ from tutti.cli.verbs import verb
 from tutti.tasks import exchange
 from tutti.tasks.exchange import inspect
 from tutti.tasks.serving import processes
+from tutti.cli.store.exports import (
+    SWEEP_EXPORTS,
+    TRAINING_FORMATS,
+    Exported,
+    SweepExport,
+    export_parquet,
+    export_training_set,
+)
+from tutti.cli.sweep.control import find_sweep
+from tutti.cli.verbs import AsJson, verb
+from tutti.tasks import exchange, serving
+from tutti.tasks.exchange import inspect, swe_bench
 from tutti.terminal import shown
 
 LISTED = 20  # problems printed as text; --json has all that the loader keeps
 VIEW_PORT = 7575  # inspect view's own
+VIEW_READY_S = 60.0
 FORMATS = (
     "inspect, atif, verifiers, nemo-skills, lm-eval, tau2, thunderagent, swe-bench, "
     "mini-swe-agent, terminal-bench"
@@ -73,7 +87,7 @@ def import_(
     with storage.open_catalog() as catalog:
         if onto:
             sweep_id = find_sweep(catalog, onto)
-            problems = swe_bench.import_onto(catalog, jobs, sweep_id, as_json)
+            problems = _import_onto(catalog, jobs, sweep_id, as_json)
             return ExitCode.FAILED if problems and strict else ExitCode.DONE
         for format, path in jobs:
             _import_one(catalog, format, path, name, total)
@@ -91,7 +105,7 @@ def export(
             help="inspect (a .eval log per cell), atif, thunderagent (a sweep's logs and "
             "summaries), nemo-skills (a sweep's output files and metrics.json), swe-bench (a "
             "sweep's preds.json), or parquet (a file per table); with --training-set: "
-            + training_sets.FORMATS
+            + TRAINING_FORMATS
         ),
     ],
     out: Annotated[Path, typer.Option(help="output folder")],
@@ -108,9 +122,9 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Export attempts (all if none are chosen) or a training set in another program's format."""
-    if training_set or format in training_sets.FORMATS.split(", "):
+    if training_set or format in TRAINING_FORMATS.split(", "):
         narrowed = bool(sweep or cell or where)
-        done = training_sets.export(training_set, format, out, narrowed, force)
+        done = export_training_set(training_set, format, out, narrowed, force)
     elif format in exchange.EXPORTERS:
         with storage.open_catalog() as catalog:
             chosen = AttemptChoice(sweep, cell or [], where)
@@ -128,24 +142,20 @@ def _export_sweep(
     format: str, out: Path, sweep: str, window: str, narrowed: bool, force: bool
 ) -> Exported:
     """Export a whole sweep (the newest); as parquet, all of them if none is named."""
-    exporters: dict[str, Callable[..., Exported]] = {
-        summaries.FORMAT: partial(summaries.export, window=window),
-        outputs.FORMAT: outputs.export,
-        swe_bench.FORMAT: swe_bench.export,
-    }
-    if format not in (*exporters, parquet.FORMAT):
-        known = ", ".join([*exchange.EXPORTERS, *exporters, parquet.FORMAT])
+    if format not in (*SWEEP_EXPORTS, "parquet"):
+        known = ", ".join([*exchange.EXPORTERS, *SWEEP_EXPORTS, "parquet"])
         raise UsageError(f"no export format {format!r}; known: {known}")
     if narrowed:
         raise UsageError(
             f"{format} exports whole sweeps; use --sweep instead of --cell and --where"
         )
     with storage.open_catalog() as catalog:
-        if format == parquet.FORMAT:
-            chosen = find_sweep(catalog, sweep) if sweep else None
-            return parquet.export(catalog, chosen, out, force)
+        if format == "parquet":
+            return export_parquet(
+                catalog, find_sweep(catalog, sweep) if sweep else None, out, force
+            )
         sweep_id = find_sweep(catalog, sweep) if sweep else _newest_sweep(catalog)
-        return exporters[format](catalog, sweep_id, out, force)
+        return SWEEP_EXPORTS[format](SweepExport(catalog, sweep_id, out, force, window))
 
 
 @verb
@@ -164,12 +174,33 @@ def view(
         chosen = sweep if sweep or cell or where else _newest_sweep(catalog)
         key = storage.content_hash([str(chosen), cell or [], where])
         folder = catalog.home.root / "exports" / key
-        viewer.clear(folder)
+        for file in folder.glob("*.eval"):  # of an earlier view: the store may have changed
+            file.unlink()
         attempts = AttemptChoice(chosen, cell or [], where)
         files, count = _export(catalog, "inspect", folder, attempts, True)
         shown = {"url": f"http://{host}:{port}/", "folder": str(folder), "attempts": count}
         words = f"{count} attempts in {len(files)} logs at {shown['url']}\nCtrl-C ends it."
-        viewer.serve(catalog, folder, host, port, json.dumps(shown) if as_json else words)
+        _serve_view(catalog, folder, host, port, json.dumps(shown) if as_json else words)
+
+
+def _serve_view(catalog: "storage.Catalog", folder: Path, host: str, port: int, words: str) -> None:
+    """Run `inspect view` until a signal. Raises ServingError if it ends by itself."""
+    command = [sys.executable, "-m", "inspect_ai", "view", "start", "--log-dir", str(folder)]
+    # Otherwise it would write files to the user's home.
+    own = {name: str(folder.parent / ".inspect") for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME")}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with serving.Child(
+            "inspect-view", [*command, "--host", host, "--port", str(port)], own, catalog
+        ) as child:
+            near = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+            child.wait_ready(lambda: serving.answers(f"http://{near}:{port}/"), VIEW_READY_S)
+            print(words, flush=True)
+            while True:
+                child.check()
+                time.sleep(0.2)
+    except KeyboardInterrupt:
+        return
 
 
 def _jobs(what: list[str]) -> list[tuple[str, Path]]:
@@ -201,6 +232,32 @@ def _import_one(
             source = _with_progress(source, path, stack)
         origin = exchange.ImportOrigin(path, about)
         exchange.load(catalog, source, format, origin=origin, report=report)
+
+
+def _import_onto(
+    catalog: "storage.Catalog", jobs: list[tuple[str, Path]], sweep_id: str, as_json: bool
+) -> int:
+    """Add the reports' scores to a sweep's attempts; returns the number of problems.
+
+    Raises UsageError for other formats, StoreError.
+    """
+    if wrong := [format for format, _ in jobs if format != "swe-bench"]:
+        raise UsageError(f"--onto takes reports of swe-bench; {wrong[0]} is imported without it")
+    problems = 0
+    for _, path in jobs:
+        done = swe_bench.add_verdicts(catalog, path, sweep_id)
+        problems += len(done.issues)
+        said = {"sweep_id": sweep_id, "added": done.added, "known": done.known}
+        said |= {"unmatched": done.unmatched, "problems": [str(each) for each in done.issues]}
+        if as_json:
+            typer.echo(json.dumps(said))
+            continue
+        for issue in done.issues[:LISTED]:
+            typer.echo(str(issue), err=True)
+        words = f"{done.added} scores added to {sweep_id}, {done.known} known already"
+        more = f"; {len(done.unmatched)} instances are not in the sweep" if done.unmatched else ""
+        typer.echo(words + more)
+    return problems
 
 
 def _own_name(path: Path) -> str:

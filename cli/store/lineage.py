@@ -15,8 +15,7 @@ import typer
 
 from tutti import storage
 from tutti.cli.failures import UsageError
-from tutti.cli.options import AsJson
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsJson, verb
 
 MAX_CANDIDATES = 10
 PICTURES = (".svg", ".png", ".pdf")
@@ -125,7 +124,7 @@ def _put(text: str, out: Path | None) -> None:
         typer.echo(text, nl=False)
         return
 
-    from tutti.cli.sql.formats import writing  # it loads DuckDB
+    from tutti.cli.sql.statements import writing  # it loads DuckDB
 
     with writing(out) as path:
         if out.suffix.lower() in PICTURES:

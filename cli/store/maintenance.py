@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from tutti import storage
 from tutti.cli.failures import ExitCode
 from tutti.cli.flow import progress_bar
-from tutti.cli.options import AsJson
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsJson, verb
+from tutti.terminal import table
 
 if TYPE_CHECKING:
     from tutti.storage.maintenance import CompactionReport, ExpiredSweep, VerificationReport
@@ -122,10 +120,12 @@ def _verified(report: "VerificationReport") -> str:
 
 
 def _show_expired(found: Sequence["ExpiredSweep"], dry_run: bool) -> None:
-    table = Table("sweep", "name", "last worked on", "cells", "rows", "MB", "")
+    rows = []
     for each in found:
         last = f"{each.last_used:%Y-%m-%d}" if each.last_used else ""
-        size = (str(each.cells), f"{each.rows:,}", f"{each.bytes / 1e6:.1f}")
+        size = (each.cells, f"{each.rows:,}", f"{each.bytes / 1e6:.1f}")
         outcome = each.kept or ("would go" if dry_run else "let go")
-        table.add_row(each.sweep_id, escape(each.name), last, *size, escape(outcome))
-    Console().print(table if found else "no sweep is meant")
+        rows.append((each.sweep_id, each.name, last, *size, outcome))
+    columns = dict.fromkeys(("sweep", "name", "last worked on"), "fold")
+    columns |= dict.fromkeys(("cells", "rows", "MB"), "right") | {"": "fold"}
+    Console().print(table(columns, rows) if found else "no sweep is meant")

@@ -1,4 +1,4 @@
-"""`tutti sweep pause`, `resume` and `cancel`: control a sweep that another process runs.
+"""`tutti sweep status`, `pause`, `resume` and `cancel`: look at a sweep, and control it.
 
 The pause is stored in the catalog, so it reaches the process that runs the sweep on any host.
 """
@@ -11,12 +11,65 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from tutti import storage
 from tutti.cli.failures import UsageError
-from tutti.cli.options import AsJson
-from tutti.cli.sweep.status import find_sweep
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsJson, verb
+from tutti.terminal import table
+
+
+def find_sweep(catalog: "storage.Catalog", wanted: str) -> str:
+    """A sweep's id by id, by name (the newest of that name), or the newest. Raises UsageError."""
+    from tutti.storage import catalog as cat
+
+    rows = catalog.rows(cat.sweeps.select().order_by(cat.sweeps.c.created_at.desc()))
+    for row in rows:
+        if wanted in ("", row["sweep_id"], row["name"]):
+            return str(row["sweep_id"])
+    known = ", ".join(sorted({row["name"] for row in rows})) or "none yet; `tutti sweep run demo`"
+    raise UsageError(f"no sweep {wanted!r}; known: {known}")
+
+
+@verb
+def status(
+    sweep: Annotated[str, typer.Argument(help="a sweep's id or name (all)")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show the state of each cell and the number of its finished samples."""
+    with storage.open_catalog() as catalog:
+        chosen = "" if not sweep else f"and c.sweep_id = '{find_sweep(catalog, sweep)}'"
+        rows = storage.query(
+            "select s.name as sweep, c.model, c.policy, c.concurrency, c.repeat, c.status, "
+            "c.samples, count(distinct a.sample_id) filter (a.status != 'infra_error') as finished,"
+            " count(*) filter (a.status = 'infra_error') as infra_errors, c.cell_id "
+            "from cells c join sweeps s using (sweep_id) left join attempts a using (cell_id) "
+            f"where c.status != 'superseded' {chosen} "
+            "group by all order by sweep, c.repeat, any_value(c.position)",
+            catalog.home,
+        )
+    if as_json:
+        print(json.dumps(rows))
+        return
+    if not rows:
+        print("no sweeps yet; `tutti sweep run demo` makes one")
+        return
+    repeats = ("repeat",) if any(row["repeat"] for row in rows) else ()
+    # In a narrow terminal names are folded; a load or a state that is cut says nothing.
+    columns = dict.fromkeys(("sweep", "model", "policy"), "fold")
+    columns |= dict.fromkeys(("at", *repeats, "state", "finished", "infra"), "left")
+    keys = ("sweep", "model", "policy", "concurrency", *repeats, "status")
+    cells = (
+        # An imported log may name neither a policy nor a load.
+        (
+            *("-" if row[key] is None else row[key] for key in keys),
+            f"{row['finished']} of {row['samples']}",
+            row["infra_errors"],
+        )
+        for row in rows
+    )
+    Console().print(table(columns, cells))
+
 
 LONGEST_S = 120.0
 POLL_S = 0.2

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal, cast
 import typer
 
 from tutti.cli.failures import ExitCode
-from tutti.cli.options import AsFlowRun, AsJson, ModelsFile
 from tutti.cli.sweep import suites
 from tutti.cli.sweep.run import measured
-from tutti.cli.verbs import values_of, verdict
+from tutti.cli.verbs import AsFlowRun, AsJson, ModelsFile, values_of, verdict
 from tutti.tasks.sweeps import from_flags
 
 

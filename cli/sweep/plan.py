@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
-from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.sweep import suites
-from tutti.cli.verbs import verb
+from tutti.cli.verbs import AsJson, ModelsFile, verb
 from tutti.tasks import nights
 from tutti.tasks.sweeps import plan as planning
 from tutti.tasks.sweeps import spec
+from tutti.terminal import table
+
+COLUMNS = {"policy": "left"} | dict.fromkeys(("at", "repeat", "samples"), "right")
+COLUMNS |= {"action": "left", "reason": "fold", "time": "right", "USD": "right", "based on": "fold"}
 
 
 @verb
@@ -106,28 +107,13 @@ def _content(found: "planning.PlanEstimate") -> dict[str, Any]:
 
 def _show(found: "planning.PlanEstimate") -> None:
     console = Console()
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for title in (
-        "policy",
-        "at",
-        "repeat",
-        "samples",
-        "action",
-        "reason",
-        "time",
-        "USD",
-        "based on",
-    ):
-        right = title in ("at", "repeat", "samples", "time", "USD")
-        table.add_column(
-            title, justify="right" if right else "left", no_wrap=title not in ("reason", "based on")
-        )
+    rows = []
     for each in found.cells:
         cell = each.cell
         point = (cell.policy, cell.concurrency, cell.repeat, len(cell.samples))
-        takes, usd = _time(each.seconds), _money(each.cost_usd)
-        table.add_row(*map(str, point), each.decision, each.reason, takes, usd, each.basis)
-    console.print(table)
+        cost = (_time(each.seconds), _money(each.cost_usd), each.basis)
+        rows.append((*point, each.decision, each.reason, *cost))
+    console.print(table(COLUMNS, rows))
     running = [each for each in found.cells if each.missing]
     samples = sum(each.missing for each in running)
     takes = _time(found.seconds) or "unknown time"

@@ -16,7 +16,7 @@ import typer
 
 from tutti import storage
 from tutti.cli.failures import UsageError
-from tutti.cli.sweep.status import find_sweep
+from tutti.cli.sweep.control import find_sweep
 from tutti.cli.verbs import verb
 from tutti.tasks import progress, reporting
 

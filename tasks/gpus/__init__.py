@@ -1,28 +1,28 @@
-"""GPUs: which there are, and which run holds which, one holder a card."""
+"""GPUs: which there are, and which run holds which, one holder a GPU."""
 
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.gpus.claim import DEFAULT_CLAIM as DEFAULT_CLAIM
-    from tutti.tasks.gpus.claim import GpuClaim as GpuClaim
-    from tutti.tasks.gpus.claim import WantedGpus as WantedGpus
-    from tutti.tasks.gpus.claim import candidates as candidates
-    from tutti.tasks.gpus.claim import require_gpus as require_gpus
-    from tutti.tasks.gpus.claim import require_job_gpus as require_job_gpus
     from tutti.tasks.gpus.errors import GpuError as GpuError
     from tutti.tasks.gpus.errors import GpuLost as GpuLost
     from tutti.tasks.gpus.errors import GpusBusy as GpusBusy
     from tutti.tasks.gpus.errors import NoSuchGpu as NoSuchGpu
+    from tutti.tasks.gpus.inventory import DEFAULT_CLAIM as DEFAULT_CLAIM
     from tutti.tasks.gpus.inventory import Gpu as Gpu
+    from tutti.tasks.gpus.inventory import GpuClaim as GpuClaim
     from tutti.tasks.gpus.inventory import Inventory as Inventory
+    from tutti.tasks.gpus.inventory import WantedGpus as WantedGpus
+    from tutti.tasks.gpus.inventory import candidates as candidates
     from tutti.tasks.gpus.inventory import read_inventory as read_inventory
+    from tutti.tasks.gpus.inventory import require_gpus as require_gpus
+    from tutti.tasks.gpus.inventory import require_job_gpus as require_job_gpus
     from tutti.tasks.gpus.leases import GpuLease as GpuLease
+    from tutti.tasks.gpus.leases import ListedGpu as ListedGpu
     from tutti.tasks.gpus.leases import lease_gpus as lease_gpus
     from tutti.tasks.gpus.leases import lease_gpus_async as lease_gpus_async
-    from tutti.tasks.gpus.listing import ListedGpu as ListedGpu
-    from tutti.tasks.gpus.listing import list_gpus as list_gpus
+    from tutti.tasks.gpus.leases import list_gpus as list_gpus
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -1,9 +1,9 @@
 """Errors of the GPUs.
 
 GpuError       1  the inventory cannot be read
-├── NoSuchGpu  2  more cards are asked for than there are, or one that is not there
-├── GpusBusy   1  the cards were not free in time
-└── GpuLost    5  another run took the card while this one did not answer
+├── NoSuchGpu  2  more GPUs are asked for than there are, or one that is not there
+├── GpusBusy   1  the GPUs were not free in time
+└── GpuLost    5  another run took the GPU while this one did not answer
 """
 
 from tutti.errors import ExitCode, TuttiError
@@ -14,16 +14,16 @@ class GpuError(TuttiError, RuntimeError):
 
 
 class NoSuchGpu(GpuError):
-    """This machine does not have the cards that were asked for."""
+    """This machine does not have the GPUs that were asked for."""
 
     exit_code = ExitCode.BAD_USAGE
 
 
 class GpusBusy(GpuError):
-    """The cards were held by others for as long as was waited."""
+    """The GPUs were held by others for as long as was waited."""
 
 
 class GpuLost(GpuError):
-    """The lease on a card was lost: what ran on it was ended."""
+    """The lease on a GPU was lost: what ran on it was ended."""
 
     exit_code = ExitCode.INCOMPLETE

@@ -1,24 +1,107 @@
-"""Which GPUs there are: from a file, else from NVML.
+"""Which GPUs there are, and which of them a job asks for.
 
-The file is named by TUTTI_GPUS, or is ``gpus.yaml`` in TUTTI_HOME or among the deployments. It
-lists the cards of any number of hosts; a card without `host` is this machine's. Without a file,
-NVML is asked, where the package nvidia-ml-py is installed. Where CUDA_VISIBLE_DEVICES is set, as by
-Slurm, this machine has those cards only.
+A file lists the GPUs of any number of hosts; one without `host` is this machine's. It is named by
+TUTTI_GPUS, or is ``gpus.yaml`` in TUTTI_HOME or among the deployments. Without a file, NVML is
+asked, where the package nvidia-ml-py (``pip install 'tutti[gpu]'``) and the driver are installed;
+without them the machine has no GPUs. A driver that does not answer is an error: a job would run on
+the CPU without a message. CUDA_VISIBLE_DEVICES, as Slurm sets it, narrows this machine's GPUs.
 """
 
 import os
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tutti.storage import Home
 from tutti.tasks.config import read_document
-from tutti.tasks.gpus.errors import GpuError
-from tutti.tasks.gpus.nvml import cards_of_nvml
+from tutti.tasks.gpus.errors import GpuError, NoSuchGpu
 from tutti.tasks.project import DEPLOYMENTS
+
+GpuFields = dict[str, Any]
+"""Fields of a `Gpu`."""
+MIB = 2**20
+
+
+def gpus_of_nvml(nvml: Any = None) -> tuple[list[GpuFields], str]:
+    """This machine's GPUs in PCI order, or none and why. `nvml` is the module pynvml or a double.
+
+    Raises GpuError if the driver does not answer, or a GPU is divided (MIG).
+    """
+    try:
+        nvml = nvml if nvml is not None else import_module("pynvml")
+    except ImportError:
+        return [], "the package nvidia-ml-py is not installed (pip install 'tutti[gpu]')"
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        if getattr(error, "value", None) == nvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+            return [], "NVML: no NVIDIA driver"
+        raise GpuError(_broken(error)) from error
+    try:
+        gpus = [_fields(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
+    except nvml.NVMLError as error:
+        raise GpuError(_broken(error)) from error
+    finally:
+        nvml.nvmlShutdown()
+    return gpus, "" if gpus else "NVML lists no GPU"
+
+
+def processes_of_nvml(uuid: str, nvml: Any = None) -> list[int]:
+    """The pids that compute on a GPU, by the driver; none where it cannot be asked.
+
+    In a container they are the host's. Programs that only draw are not among them.
+    """
+    try:
+        nvml = nvml if nvml is not None else import_module("pynvml")
+    except ImportError:
+        return []
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:  # who lists the GPUs has said what is wrong with it
+        return []
+    try:
+        gpu = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        return sorted({each.pid for each in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)})
+    except nvml.NVMLError:  # a GPU of a list that this driver does not have
+        return []
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _fields(nvml: Any, index: int) -> GpuFields:
+    gpu = nvml.nvmlDeviceGetHandleByIndex(index)
+    try:
+        divided = nvml.nvmlDeviceGetMigMode(gpu)[0]
+    except nvml.NVMLError:  # a GPU that cannot be divided has no such mode
+        divided = 0
+    if divided:
+        raise GpuError(
+            f"gpu {index}: MIG is on, and tutti leases whole GPUs; turn it off, or list the "
+            "other GPUs in gpus.yaml"
+        )
+    return {
+        "index": index,
+        "uuid": _text(nvml.nvmlDeviceGetUUID(gpu)),
+        "name": _text(nvml.nvmlDeviceGetName(gpu)),
+        "memory_mb": nvml.nvmlDeviceGetMemoryInfo(gpu).total // MIB,
+    }
+
+
+def _text(said: str | bytes) -> str:
+    return said.decode() if isinstance(said, bytes) else said  # older versions give bytes
+
+
+def _broken(error: Exception) -> str:
+    return (
+        f"NVML: {error}; `nvidia-smi` says more. To run without it, name a list of GPUs in "
+        "TUTTI_GPUS (docs/gpus.md)"
+    )
+
 
 VARIABLE = "TUTTI_GPUS"
 FILE = "gpus.yaml"
@@ -26,7 +109,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Gpu(BaseModel):
-    """A card."""
+    """A GPU."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -45,7 +128,7 @@ class Gpu(BaseModel):
 class _GpuFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    gpus: tuple[Gpu, ...] = Field(description="the cards")
+    gpus: tuple[Gpu, ...] = Field(description="the GPUs")
 
     @model_validator(mode="after")
     def _each_once(self) -> "_GpuFile":
@@ -62,7 +145,7 @@ class _GpuFile(BaseModel):
 
 @dataclass(frozen=True)
 class Inventory:
-    """The cards that are known."""
+    """The GPUs that are known."""
 
     gpus: tuple[Gpu, ...]
     source: str
@@ -72,18 +155,18 @@ class Inventory:
 
     @property
     def here(self) -> tuple[Gpu, ...]:
-        """This machine's cards, by index."""
+        """This machine's GPUs, by index."""
         mine = [gpu for gpu in self.gpus if gpu.host == socket.gethostname()]
         return tuple(sorted(mine, key=lambda gpu: gpu.index))
 
 
 def read_inventory(home: Home) -> Inventory:
-    """The cards, and where they are listed. Raises GpuError with file, line, field and value, or
+    """The GPUs, and where they are listed. Raises GpuError with file, line, field and value, or
     with what NVML said."""
     file = _file(home)
     if file is None:
-        cards, absent = cards_of_nvml()
-        return _visible(tuple(Gpu.model_validate(card) for card in cards), "NVML", absent)
+        gpus, absent = gpus_of_nvml()
+        return _visible(tuple(map(Gpu.model_validate, gpus)), "NVML", absent)
     try:
         listed = read_document(file, GpuError).check(_GpuFile).gpus
     except FileNotFoundError:
@@ -111,7 +194,7 @@ def _visible(gpus: tuple[Gpu, ...], source: str, absent: str) -> Inventory:
 
 
 def _named_in(asked: str, gpus: Sequence[Gpu]) -> Iterator[Gpu]:
-    """The cards that CUDA would show: those before the first name that is none, as it does."""
+    """The GPUs that CUDA would show: those before the first name that is none, as it does."""
     for name in (each.strip() for each in asked.split(",")):
         found = [gpu for gpu in gpus if _is_named(gpu, name)]
         if len(found) != 1:
@@ -123,3 +206,102 @@ def _is_named(gpu: Gpu, name: str) -> bool:
     if name.isdecimal():
         return gpu.index == int(name)
     return bool(name) and gpu.uuid is not None and gpu.uuid.startswith(name)
+
+
+LEASE_S = 300.0
+"""A holder that is gone is known at once on its own host, and no other host has its GPUs. So only
+a holder that is stopped, or cannot reach the catalog, is waited for so long."""
+WAIT_S = 3600.0
+
+JOB_GPUS = "TUTTI_JOB_GPUS"
+"""GPUs that this machine must have for a run: the job variable `gpus` of the work pool `gpu`."""
+
+WantedGpus = int | tuple[int | str, ...] | None
+"""A number of any GPUs; or GPUs by index or uuid; or one GPU where the machine has any."""
+
+
+@dataclass(frozen=True)
+class GpuClaim:
+    """The GPUs that a job wants, and what others are told of it."""
+
+    wanted: WantedGpus = None
+    run_id: str = ""
+    work: str = ""
+    """What it does: ``training adapter:…``."""
+    wait_s: float = WAIT_S
+    """How long it waits for GPUs that others hold."""
+    lease_s: float = LEASE_S
+
+    @property
+    def note(self) -> dict[str, str]:
+        """What `tutti gpus` shows of the holder."""
+        return {"run_id": self.run_id, "work": self.work}
+
+
+DEFAULT_CLAIM: GpuClaim = GpuClaim()
+
+
+def require_gpus(claim: GpuClaim, home: Home) -> None:
+    """Check that this machine has the GPUs, before minutes of other work. Raises NoSuchGpu,
+    GpuError."""
+    candidates(claim, read_inventory(home))
+
+
+def require_job_gpus(home: Home) -> None:
+    """Check that this machine has the GPUs that TUTTI_JOB_GPUS asks for; without it, any will do.
+
+    Raises NoSuchGpu with what there is, GpuError.
+    """
+    asked = os.environ.get(JOB_GPUS, "").strip()
+    if not asked:
+        return
+    if not asked.isdecimal():
+        raise NoSuchGpu(f"{JOB_GPUS}: {asked!r} is not a number of GPUs")
+    inventory = read_inventory(home)
+    if int(asked) > len(inventory.here):
+        raise NoSuchGpu(
+            f"this run is for machines with {_count(int(asked))} (job variable `gpus` of its "
+            f"pool); {_what_is_here(inventory)}; lower `gpus`, start a worker of the pool where "
+            "the GPUs are, or run the deployment of the pool `cpu`"
+        )
+
+
+def candidates(claim: GpuClaim, inventory: Inventory) -> tuple[list[Gpu], int]:
+    """The GPUs that would do, and how many of them are needed. Raises NoSuchGpu."""
+    here, wanted = inventory.here, claim.wanted
+    if wanted is None:
+        wanted = min(1, len(here))
+    if isinstance(wanted, int):
+        if wanted < 0:
+            raise NoSuchGpu(f"gpus: {wanted} is not a number of GPUs")
+        if wanted > len(here):
+            raise NoSuchGpu(f"gpus: {_count(wanted)} asked for; {_what_is_here(inventory)}")
+        return list(here), wanted
+    named = [_named(name, inventory) for name in wanted]
+    for gpu in named:
+        if named.count(gpu) > 1:
+            raise NoSuchGpu(f"gpus: gpu {gpu.index} is named twice")
+    return sorted(named, key=lambda gpu: gpu.index), len(named)
+
+
+def _named(name: int | str, inventory: Inventory) -> Gpu:
+    if isinstance(name, int) or name.isdecimal():
+        found = [gpu for gpu in inventory.here if gpu.index == int(name)]
+    else:
+        found = [gpu for gpu in inventory.here if gpu.uuid and gpu.uuid.startswith(name)]
+    if not found:
+        raise NoSuchGpu(f"gpus: no gpu {name!r}; {_what_is_here(inventory)}")
+    if len(found) > 1:
+        raise NoSuchGpu(f"gpus: {name!r} begins the uuid of {_count(len(found))}; give all of it")
+    return found[0]
+
+
+def _what_is_here(inventory: Inventory) -> str:
+    if not inventory.here:
+        return f"this machine has none ({inventory.absent})"
+    shown = ", ".join(f"{gpu.index} ({gpu.uuid or gpu.name})" for gpu in inventory.here)
+    return f"this machine has {len(inventory.here)}, by {inventory.source}: {shown}"
+
+
+def _count(n: int) -> str:
+    return f"{n} GPU" if n == 1 else f"{n} GPUs"

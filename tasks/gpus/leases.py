@@ -1,51 +1,205 @@
-"""Leases on cards: one holder a card, all cards of a claim or none.
+"""Leases on GPUs: one holder a GPU, all GPUs of a claim or none; and the rows of `tutti gpus`.
 
-In: a claim. Out: the cards, the environment in which a child sees only these, and the locks that
-it inherits. The lease is the store's, with its fencing tokens: renewed by a thread, taken at once
-from a holder of this host that has ended, and after its time from one that does not answer. A
-holder that lost a lease is told, so that it ends what it runs on the card (`Child` does).
+In: a claim. Out: the GPUs, the environment in which a child sees only these, and the locks that it
+inherits. The lease is the store's, with its fencing tokens: renewed by a thread, taken at once from
+a holder of this host that has ended, and after its time from one that does not answer. A holder
+that lost a lease is notified, so that it ends what it runs on the GPU (`Child` does).
 
-No claim holds a part of its cards while it waits for the rest, so that two cannot wait for each
-other. Where many want one card, a claim for several may wait long.
+The lease says who may use a GPU. A lock on its host says whether a process still does: the kernel
+keeps it until the last process that inherited it has ended, also where the holder was killed and
+its child has not ended, or where two stores on one host do not know each other.
+
+No claim holds a part of its GPUs while it waits for the rest, so that two cannot wait for each
+other. Where many want one GPU, a claim for several may wait long.
 """
 
 import asyncio
+import fcntl
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from tutti.storage import Catalog, Lease, LeaseLost, Renewals, StoreBusy, check_lease, held
-from tutti.tasks.gpus.claim import GpuClaim, candidates
+from tutti.storage import (
+    Catalog,
+    Lease,
+    LeaseLost,
+    Renewals,
+    StoreBusy,
+    check_lease,
+    held,
+    holder_of,
+)
 from tutti.tasks.gpus.errors import GpuLost, GpusBusy
-from tutti.tasks.gpus.inventory import VISIBLE, Gpu, read_inventory
-from tutti.tasks.gpus.listing import foreign_process, list_gpu
-from tutti.tasks.gpus.locks import take_lock
+from tutti.tasks.gpus.inventory import (
+    VISIBLE,
+    Gpu,
+    GpuClaim,
+    Inventory,
+    candidates,
+    processes_of_nvml,
+    read_inventory,
+)
+
+FOLDER = "TUTTI_GPU_LOCKS"
+DEFAULT = Path("/tmp/tutti-gpus")
+"""Not in TUTTI_HOME: two stores on one host share its GPUs. Not by TMPDIR, which jobs may change.
+The files are empty."""
+
+
+def take_lock(name: str) -> int | None:
+    """The lock on `name` as a file descriptor, whose closing releases it; None if it is taken."""
+    descriptor = _open(name)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def is_locked(name: str) -> bool:
+    """Whether a process on this host uses the GPU."""
+    if not _path(name).exists():
+        return False
+    descriptor = take_lock(name)
+    if descriptor is None:
+        return True
+    os.close(descriptor)
+    return False
+
+
+def _path(name: str) -> Path:
+    folder = Path(os.environ.get(FOLDER) or DEFAULT)
+    return folder / f"{re.sub(r'[^A-Za-z0-9.-]', '_', name)}.lock"
+
+
+def _open(name: str) -> int:
+    """Read-only, which is enough for a lock: the file may be another user's."""
+    path = _path(name)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.chmod(0o1777)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags)
+    except FileNotFoundError:
+        return os.open(path, flags | os.O_CREAT, 0o644)
+
+
+SHARE = "TUTTI_SHARE_GPUS"
+"""1: a GPU is free also where programs that tutti did not start compute on it."""
+
+
+@dataclass(frozen=True)
+class ListedGpu:
+    """A GPU and its holder."""
+
+    host: str
+    gpu: int
+    uuid: str | None
+    name: str
+    memory_mb: int | None
+    state: str
+    """free, held, expired (the holder has not renewed its lease), in_use (by a process whose
+    holder is not known here), or foreign (by a program that tutti did not start)."""
+    run_id: str | None = None
+    work: str | None = None
+    pid: int | None = None
+    since: datetime | None = None
+
+    @property
+    def told(self) -> str:
+        """In a sentence's part: ``gpu 0 held by run:… (training) since 09:30:00 UTC``."""
+        if self.state == "free":
+            return f"gpu {self.gpu} free"
+        if self.state == "foreign":
+            return (
+                f"gpu {self.gpu} in use by process {self.pid}, which tutti did not start (end it, "
+                f"or set {SHARE}=1 to take the GPU beside it)"
+            )
+        if self.since is None:
+            return f"gpu {self.gpu} in use by a process that no lease names"
+        who = self.run_id or f"process {self.pid}"
+        work = f" ({self.work})" if self.work else ""
+        return f"gpu {self.gpu} held by {who}{work} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def list_gpus(catalog: Catalog, inventory: Inventory) -> list[ListedGpu]:
+    """The GPUs, this machine's first. Raises StoreError."""
+    others = [gpu for gpu in inventory.gpus if gpu not in inventory.here]
+    others.sort(key=lambda gpu: (gpu.host, gpu.index))
+    return [
+        *(list_gpu(catalog, gpu, here=True) for gpu in inventory.here),
+        *(list_gpu(catalog, gpu, here=False) for gpu in others),
+    ]
+
+
+def list_gpu(catalog: Catalog, gpu: Gpu, here: bool) -> ListedGpu:
+    """One GPU; `here`: of this machine, so that its lock can be looked at."""
+    fields = (gpu.host, gpu.index, gpu.uuid, gpu.name, gpu.memory_mb)
+    holder = holder_of(catalog, gpu.lease_name)
+    if holder is None:
+        return _unheld(gpu, here, ListedGpu(*fields, state="free"))
+    return ListedGpu(
+        *fields,
+        state="expired" if holder.is_late else "held",
+        run_id=holder.note.get("run_id") or None,
+        work=holder.note.get("work") or None,
+        pid=holder.pid,
+        since=holder.since,
+    )
+
+
+def _unheld(gpu: Gpu, here: bool, free: ListedGpu) -> ListedGpu:
+    """A GPU without a lease: whether something runs on it all the same."""
+    if not here:
+        return free
+    if is_locked(gpu.lease_name):
+        return replace(free, state="in_use")
+    foreign = foreign_process(gpu)
+    return free if foreign is None else replace(free, state="foreign", pid=foreign)
+
+
+def foreign_process(gpu: Gpu) -> int | None:
+    """A process that computes on a GPU of this machine, by the driver. On a GPU without lease and
+    lock it is a program that tutti did not start. None where TUTTI_SHARE_GPUS allows them."""
+    if gpu.uuid is None or os.environ.get(SHARE) == "1":
+        return None
+    return next(iter(processes_of_nvml(gpu.uuid)), None)
+
 
 POLL_S = 0.2
 SILENT_SHARE = 0.6
 """A child's supervisor ends it after this share of a lease without a heartbeat. The rest is for its
 end, and for what the oldest lease is older than the heartbeat (a renewal's period at most): another
-may take the card when the lease has run out."""
+may take the GPU when the lease has run out."""
 
 OnWait = Callable[[str], None]
 
 
 class GpuLease:
-    """Cards that are held. Made by `lease_gpus`."""
+    """GPUs that are held. Made by `lease_gpus`."""
 
     def __init__(self, catalog: Catalog, claim: GpuClaim, none_known: bool) -> None:
         self.gpus: tuple[Gpu, ...] = ()
         self.silence_s = claim.lease_s * SILENT_SHARE
-        """Seconds without a renewal after which what runs on the cards must end."""
+        """Seconds without a renewal after which what runs on the GPUs must end."""
         self.leases: list[Lease] = []
         self.locks: list[int] = []
-        """File descriptors for the processes that use the cards to inherit."""
+        """File descriptors for the processes that use the GPUs to inherit."""
         self._catalog = catalog
         self._unasked = none_known and claim.wanted is None
         self._mutex = threading.Lock()
@@ -56,7 +210,7 @@ class GpuLease:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes a child see these cards only. Nothing where no card is known and none was
+        """What makes a child see these GPUs only. Nothing where no GPU is known and none was
         asked for: a GPU that tutti does not know of stays usable."""
         if self._unasked:
             return {}
@@ -75,7 +229,7 @@ class GpuLease:
             lost()
 
     def check(self) -> None:
-        """Return if all cards are ours, by the catalog. Raises GpuLost, StoreError."""
+        """Return if all GPUs are ours, by the catalog. Raises GpuLost, StoreError."""
         if self._error is not None:
             raise self._error
         for gpu, lease in zip(self.gpus, self.leases, strict=True):
@@ -116,7 +270,7 @@ class GpuLease:
 def _lost(gpu: Gpu) -> GpuLost:
     return GpuLost(
         f"gpu {gpu.index} was taken over by another run, because this one had not renewed its "
-        "lease; what ran on the card was ended. Run the same command again to go on."
+        "lease; what ran on the GPU was ended. Run the same command again to go on."
     )
 
 
@@ -127,7 +281,7 @@ def lease_gpus(
     on_wait: OnWait = lambda text: None,
     stopped: threading.Event | None = None,
 ) -> Iterator[GpuLease]:
-    """Hold cards during the block, those with the lowest indices that are free.
+    """Hold GPUs during the block, those with the lowest indices that are free.
 
     `on_wait` is told who has them while it waits; `stopped`, set by another thread, ends the wait.
     Raises NoSuchGpu, GpusBusy with the holders after `claim.wait_s`, GpuError.
@@ -164,7 +318,7 @@ async def _whole(attempt: Coroutine[Any, Any, GpuLease | None]) -> GpuLease | No
 
 
 class _Search:
-    """Attempts to take all cards of a claim."""
+    """Attempts to take all GPUs of a claim."""
 
     def __init__(self, catalog: Catalog, claim: GpuClaim, on_wait: OnWait) -> None:
         inventory = read_inventory(catalog.home)
@@ -175,7 +329,7 @@ class _Search:
         self._told = ""
 
     def attempt(self, stack: ExitStack) -> GpuLease | None:
-        """Take all cards, to be released by `stack`; or None, with nothing held."""
+        """Take all GPUs, to be released by `stack`; or None, with nothing held."""
         lease = GpuLease(self._catalog, self._claim, self._none_known)
         with ExitStack() as taken:
             found: list[Gpu] = []
@@ -215,9 +369,9 @@ class _Search:
         return True
 
     def _wait(self) -> None:
-        cards = [list_gpu(self._catalog, gpu, here=True).told for gpu in self._gpus]
+        shown = [list_gpu(self._catalog, gpu, here=True).told for gpu in self._gpus]
         n = f"{self._needed} GPU{'' if self._needed == 1 else 's'}"
-        text = f"{n}: {', '.join(cards)}"
+        text = f"{n}: {', '.join(shown)}"
         if time.monotonic() > self._deadline:
             raise GpusBusy(f"waited {self._claim.wait_s:.0f} s for {text}; run it again later")
         if text != self._told:

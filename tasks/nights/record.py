@@ -1,21 +1,23 @@
-"""Nights in the store: a row of `verdicts` each, of metric `night`, from a night's beginning on.
+"""Nights in the store, and which nights a run measures.
 
-In: a night and what was found. Out: its `Record`. The row says whether the night was accepted and
-why; the last accepted one is what later nights are compared with. A night that was cut off keeps
-the row it began with, which is inconclusive.
+A night is a row of `verdicts`, of metric `night`, from its beginning on. The row says whether the
+night was accepted and why; later nights are compared with the last accepted one. A night that was
+cut off keeps the row it began with, which is inconclusive.
+
+A run measures tonight's, and the night before it where that was missed or cut off.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from tutti.storage import Catalog, aware, content_hash
 from tutti.storage import catalog as cat
-from tutti.tasks.nights.spec import Night
+from tutti.tasks.nights.spec import Night, NightFile
 from tutti.tasks.scoring.statistics import Word
 from tutti.tasks.sweeps import SuiteError
 
@@ -146,3 +148,60 @@ def _record(row: Mapping[str, Any]) -> Record:
     said = str(row["reason"]).removeprefix(f"{night.label}: ")
     kept = {name: detail[name] for name in ("accepted", "by_hand", "whole", "baseline", "sweeps")}
     return Record(night, row["verdict"], said, **kept, at=aware(row["created_at"]))
+
+
+A_MINUTE = timedelta(minutes=1)  # cron knows none shorter
+RESUMED_FOR = timedelta(days=1)  # after that a night's halves would be of two different days
+
+
+@dataclass(frozen=True)
+class Due:
+    """What a run is to do."""
+
+    nights: tuple[Night, ...]
+    notes: tuple[str, ...] = ()
+    """What whoever reads the result should know."""
+
+
+def nights_due(
+    file: NightFile,
+    known: Mapping[date, Record],
+    scheduled: datetime,
+    now: datetime,
+    asked: date | None = None,
+) -> Due:
+    """See the module; `asked` names one night, and no other is looked at.
+
+    The time a run was scheduled for decides its date, however late it starts. Only where the next
+    planned night is due by then as well is that one measured, once, and not each that was missed.
+    """
+    if asked is not None:
+        return Due((Night(file.name, asked),))
+    own, latest = file.planned(scheduled), file.planned(max(scheduled, now))
+    if own is None or latest is None:  # no schedule
+        return Due((Night(file.name, scheduled.date()),))
+    tonight = Night(file.name, latest.date())
+    if own < latest:
+        said = f"this run was due for {own.date()}; {tonight.label} is the latest that is due"
+        return Due((tonight,), (said,))
+    if scheduled - own >= A_MINUTE:  # by hand: somebody waits for one night, not for two
+        return Due((tonight,))
+    earlier = file.planned(latest - A_MINUTE)
+    assert earlier is not None, "the file has a schedule"
+    before = Night(file.name, earlier.date())
+    return _with_the_one_before(file, known, before, tonight, now)
+
+
+def _with_the_one_before(
+    file: NightFile, known: Mapping[date, Record], before: Night, tonight: Night, now: datetime
+) -> Due:
+    record = known.get(before.date)
+    if not any(each < tonight.date for each in known) or (record is not None and record.whole):
+        return Due((tonight,))
+    missed = record is None
+    what = f"{before.label} was missed" if missed else f"{before.label} is not whole"
+    if not file.catch_up:
+        return Due((tonight,), (f"{what}, and the file does not ask to catch up",))
+    if record is not None and now - record.at >= RESUMED_FOR:
+        return Due((tonight,), (f"{what}, and a day has passed since",))
+    return Due((before, tonight), (f"{what}: it is measured first, under its own date",))

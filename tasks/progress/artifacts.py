@@ -1,12 +1,23 @@
-"""Artifacts of a flow run: tables and pages on its tab *Artifacts*. Outside a flow run: nothing.
+"""Artifacts of a flow run: tables, pages and live views on its tab *Artifacts*; else nothing.
 
 In: rows or markdown, and a key of lower-case letters, digits and dashes; Prefect lists the runs'
-artifacts of one key together. A table's cells are plain text: links work in pages only.
+artifacts of one key together. A table's cells are plain text: links work in pages only. A live view
+is one table and one image, refreshed in place: a new version for every look would fill Prefect's
+database.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
+from rich.text import Text
+
+from tutti.tasks.progress.display import StageProgress
 from tutti.tasks.progress.stages import in_flow_run
 
 
@@ -24,3 +35,90 @@ async def leave_page(markdown: str, key: str, description: str) -> None:
         from prefect.artifacts import acreate_markdown_artifact
 
         await acreate_markdown_artifact(markdown, key, description)
+
+
+REFRESH_S = 30.0
+
+
+@dataclass(frozen=True)
+class LiveView:
+    """What is known so far."""
+
+    table: Sequence[Mapping[str, Any]]
+    image: bytes
+    """PNG."""
+
+
+Draw = Callable[[], LiveView | None]
+"""Draws what is known; None while nothing is. Called in a thread."""
+
+
+@contextlib.asynccontextmanager
+async def live_artifacts(
+    progress: StageProgress, key: str, draw: Draw, refresh_s: float = REFRESH_S
+) -> AsyncIterator[None]:
+    """Keep the artifacts `key` and `key`-plot up to date for the block, and once at its end."""
+    if not in_flow_run():
+        yield
+        return
+    ended = asyncio.Event()
+    updater = asyncio.create_task(_until_ended(progress, _Artifacts(key), draw, ended, refresh_s))
+    try:
+        yield
+    finally:
+        ended.set()
+        await updater
+
+
+async def _until_ended(
+    progress: StageProgress,
+    artifacts: "_Artifacts",
+    draw: Draw,
+    ended: asyncio.Event,
+    refresh_s: float,
+) -> None:
+    """Refresh now and then, and at the end; a server that fails must not fail the work."""
+    import httpx
+
+    while True:
+        is_last = ended.is_set()
+        try:
+            if (view := await asyncio.to_thread(draw)) is not None:
+                await artifacts.show(view)
+        except httpx.HTTPError as error:
+            text = f"{progress.name}: no live view in the UI: {error}"
+            progress.console.print(Text(text, "yellow"))
+        if is_last:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), refresh_s)
+
+
+class _Artifacts:
+    """The two artifacts: made at the first view, updated by the others."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._ids: tuple[UUID, UUID] | None = None
+        self._shown: LiveView | None = None
+
+    async def show(self, view: LiveView) -> None:
+        """Show `view`, unless it is shown already."""
+        from prefect.artifacts import acreate_image_artifact, acreate_table_artifact
+        from prefect.client.orchestration import get_client
+        from prefect.client.schemas.actions import ArtifactUpdate
+
+        if view == self._shown:
+            return
+        rows = [dict(row) for row in view.table]
+        image = "data:image/png;base64," + base64.b64encode(view.image).decode()
+        if self._ids is None:
+            table: Any = await acreate_table_artifact(rows, self._key, "The last steps")
+            plot: Any = await acreate_image_artifact(image, f"{self._key}-plot", "The steps so far")
+            self._ids = table, plot
+        else:
+            async with get_client() as client:
+                table_id, plot_id = self._ids
+                await client.update_artifact(table_id, ArtifactUpdate(data=json.dumps(rows)))
+                await client.update_artifact(plot_id, ArtifactUpdate(data=image))
+        self._shown = view

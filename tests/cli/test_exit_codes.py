@@ -20,8 +20,8 @@ from tutti import storage
 from tutti.cli.failures import VERDICTS, code_of, guarded
 from tutti.cli.judge import arena, contamination, score
 from tutti.cli.main import EXIT_CODES, app
+from tutti.cli.sweep import run
 from tutti.cli.sweep import run as sweep_run
-from tutti.cli.sweep import search
 from tutti.cli.verbs import verb
 from tutti.errors import ExitCode
 from tutti.flows import generate as generate_flow
@@ -114,7 +114,7 @@ def measured(left: int) -> Patch:
 
 def sought(**policy: Any) -> Patch:
     found = {"policies": [{"concurrency": 4, "sure": True, "whole": True} | policy]}
-    return replacing((search, "run_flow", lambda *_: found))
+    return replacing((run, "run_flow", lambda *_: found))
 
 
 def night(verdict: Word, whole: bool) -> Patch:

@@ -10,7 +10,7 @@ import yaml
 from prefect.utilities.templating import apply_values
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker
 
-from tests.gpus.conftest import MakeCards, cards  # noqa: F401
+from tests.gpus.conftest import MakeGpus, listed  # noqa: F401
 from tutti import storage
 from tutti.cli.setup import ui
 from tutti.tasks.gpus import NoSuchGpu, require_job_gpus
@@ -50,14 +50,14 @@ def test_what_a_run_gets() -> None:
 
 def test_a_run_for_more_gpus_than_its_machine_has_is_refused(
     tmp_path: Path,
-    cards: MakeCards,  # noqa: F811
+    listed: MakeGpus,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At its start, on record, with what there is; with as many as there are it runs."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
-    listed = str(cards(2))
-    for name, value in (environment_of(gpus=4, gpu_list=listed)).items():
+    file = str(listed(2))
+    for name, value in (environment_of(gpus=4, gpu_list=file)).items():
         monkeypatch.setenv(name, value or "")
     said = r"for machines with 4 GPUs \(job variable `gpus`.*this machine has 2, by .*: 0 \(GPU-00"
     with pytest.raises(NoSuchGpu, match=said), open_run("eval-sweep", {}):

@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestServer
 
 from tests.serving.engine_double import EngineDouble, completion, is_first_call
 from tutti import storage
-from tutti.cli.sweep import search as verb
+from tutti.cli.sweep import run
 from tutti.flows.find import find_concurrency
 from tutti.tasks.reporting import intervals
 from tutti.tasks.sweeps.run import latency_stop as saturation
@@ -169,8 +169,8 @@ def test_the_verb_says_by_its_exit_code_whether_there_is_an_answer(
         given.extend(arguments)
         return {"sweep": "sought", "policies": policies}
 
-    monkeypatch.setattr("tutti.cli.setup.prefect_server.as_flow_run", answer)
+    monkeypatch.setattr("tutti.cli.flow.as_flow_run", answer)
     asked = {"step_latency_p95": 1.5, "accuracy": None, "lowest": None, "highest": 16}
-    assert verb.run_search(Suite(), asked, Path("models.yaml"), False, True) == code
+    assert run.run_search(Suite(), asked, Path("models.yaml"), False, True) == code
     assert json.loads(capsys.readouterr().out)["policies"] == policies
     assert given[3] == Objectives(step_latency_p95=1.5, highest=16)

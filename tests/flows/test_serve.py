@@ -216,7 +216,7 @@ def test_the_verb_serves_until_it_is_ended(
         assert parameters.search and parameters.announce_as == how
         print(json.dumps({"model": "pocket"}))
 
-    monkeypatch.setattr("tutti.cli.setup.prefect_server.as_flow_run", answer)
+    monkeypatch.setattr("tutti.cli.flow.as_flow_run", answer)
     done = CliRunner().invoke(app, ["serve", "pocket", "--port", "8300", *flags])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"model": "pocket"}

@@ -1,4 +1,4 @@
-"""A store, and an inventory of made-up cards whose locks are the test's own."""
+"""A store, and an inventory of made-up GPUs whose locks are the test's own."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ from tests.conftest import NewCatalog
 from tutti import storage
 from tutti.tasks.project import PROJECT
 
-MakeCards = Callable[[int], Path]
+MakeGpus = Callable[[int], Path]
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog
 
 
 @pytest.fixture
-def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeCards:
-    """Lists so many cards of this host, with uuids, in the file that TUTTI_GPUS names."""
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeGpus:
+    """Lists so many GPUs of this host, with uuids, in the file that TUTTI_GPUS names."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("TUTTI_GPU_LOCKS", str(tmp_path / "locks"))
 
@@ -41,6 +41,6 @@ def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeCards:
 
 
 @pytest.fixture
-def worker_environment(cards: MakeCards) -> dict[str, Any]:
+def worker_environment(listed: MakeGpus) -> dict[str, Any]:
     """What a process that a test starts needs to import the sources under test."""
     return {**os.environ, "PYTHONPATH": str(PROJECT)}

@@ -1,18 +1,18 @@
-"""Which cards there are: by file, by NVML, and by what CUDA_VISIBLE_DEVICES leaves of them."""
+"""Which GPUs there are: by file, by NVML, and by what CUDA_VISIBLE_DEVICES leaves of them."""
 
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.gpus.conftest import MakeCards
+from tests.gpus.conftest import MakeGpus
 from tutti import storage
 from tutti.tasks.gpus import GpuError, read_inventory
-from tutti.tasks.gpus.nvml import cards_of_nvml, processes_of_nvml
+from tutti.tasks.gpus.inventory import gpus_of_nvml, processes_of_nvml
 
 
 class FakeNvml:
-    """The module pynvml of a machine with `n` cards."""
+    """The module pynvml of a machine with `n` GPUs."""
 
     NVML_ERROR_LIBRARY_NOT_FOUND = 12
 
@@ -38,7 +38,7 @@ class FakeNvml:
         self.open -= 1
 
     def nvmlDeviceGetCount(self) -> int:
-        """How many cards."""
+        """How many GPUs."""
         return self.n
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
@@ -46,18 +46,18 @@ class FakeNvml:
         return index
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:
-        """Of the cards that it has."""
+        """Of the GPUs that it has."""
         index = int(uuid.removeprefix("GPU-"))
         if index >= self.n:
             raise self.NVMLError("Not Found", 6)
         return index
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: int) -> list[SimpleNamespace]:
-        """On card 0; a process has an entry a context."""
+        """On GPU 0; a process has an entry a context."""
         return [SimpleNamespace(pid=pid) for pid in self.pids * (gpu == 0)]
 
     def nvmlDeviceGetMigMode(self, gpu: int) -> list[int]:
-        """Card 0 cannot be divided."""
+        """GPU 0 cannot be divided."""
         if gpu == 0:
             raise self.NVMLError("Not Supported")
         return [self.mig, self.mig]
@@ -67,7 +67,7 @@ class FakeNvml:
         return f"GPU-{gpu}".encode()
 
     def nvmlDeviceGetName(self, gpu: int) -> str:
-        """Of all cards."""
+        """Of all GPUs."""
         return "H100"
 
     def nvmlDeviceGetMemoryInfo(self, gpu: int) -> SimpleNamespace:
@@ -79,8 +79,8 @@ def here(home: storage.Home) -> list[int]:
     return [gpu.index for gpu in read_inventory(home).here]
 
 
-def test_a_file_lists_the_cards_of_several_hosts(tmp_path: Path, cards: MakeCards) -> None:
-    file = cards(2)
+def test_a_file_lists_the_cards_of_several_hosts(tmp_path: Path, listed: MakeGpus) -> None:
+    file = listed(2)
     found = read_inventory(storage.Home(tmp_path))
     assert [gpu.index for gpu in found.here] == [0, 1] and len(found.gpus) == 3
     assert found.source == str(file) and not found.absent
@@ -88,10 +88,10 @@ def test_a_file_lists_the_cards_of_several_hosts(tmp_path: Path, cards: MakeCard
 
 
 def test_the_store_may_have_the_list(
-    tmp_path: Path, cards: MakeCards, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, listed: MakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where TUTTI_GPUS names no other."""
-    file = cards(1)
+    file = listed(1)
     monkeypatch.delenv("TUTTI_GPUS")
     home = storage.Home(tmp_path / "store")
     assert here(home) == []
@@ -109,13 +109,13 @@ def test_the_store_may_have_the_list(
 )
 def test_cuda_visible_devices_leaves_what_cuda_would_show(
     tmp_path: Path,
-    cards: MakeCards,
+    listed: MakeGpus,
     monkeypatch: pytest.MonkeyPatch,
     visible: str,
     left: list[int],
 ) -> None:
     """As Slurm sets it; nothing after the first name that is none, as CUDA does."""
-    cards(3)
+    listed(3)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert here(storage.Home(tmp_path)) == left
     assert bool(read_inventory(storage.Home(tmp_path)).absent) == (not left)
@@ -146,33 +146,33 @@ def test_a_wrong_list_is_refused_with_its_place(
 
 def test_nvml_gives_what_a_list_would() -> None:
     nvml = FakeNvml()
-    found, absent = cards_of_nvml(nvml)
+    found, absent = gpus_of_nvml(nvml)
     assert absent == "" and nvml.open == 0
     assert found[1] == {"index": 1, "uuid": "GPU-1", "name": "H100", "memory_mb": 81920}
 
 
 def test_without_a_driver_there_are_no_cards() -> None:
     missing = FakeNvml.NVMLError("NVML Shared Library Not Found", 12)
-    assert cards_of_nvml(FakeNvml(fails=missing)) == ([], "NVML: no NVIDIA driver")
-    assert cards_of_nvml(FakeNvml(n=0)) == ([], "NVML lists no GPU")
+    assert gpus_of_nvml(FakeNvml(fails=missing)) == ([], "NVML: no NVIDIA driver")
+    assert gpus_of_nvml(FakeNvml(n=0)) == ([], "NVML lists no GPU")
 
 
 def test_a_driver_that_does_not_answer_is_an_error() -> None:
-    """Not a machine without cards: a job would run on the CPU in silence."""
+    """Not a machine without GPUs: a job would run on the CPU in silence."""
     broken = FakeNvml.NVMLError("Driver/library version mismatch", 18)
     with pytest.raises(GpuError, match=r"NVML: Driver/library version mismatch; `nvidia-smi`"):
-        cards_of_nvml(FakeNvml(fails=broken))
+        gpus_of_nvml(FakeNvml(fails=broken))
 
 
 def test_a_divided_card_is_refused() -> None:
     nvml = FakeNvml(mig=1)
     with pytest.raises(GpuError, match="gpu 1: MIG is on"):
-        cards_of_nvml(nvml)
+        gpus_of_nvml(nvml)
     assert nvml.open == 0
 
 
 def test_the_programs_that_compute_on_a_card() -> None:
-    """By the driver; a card of a list that it does not have has none, nor has a machine without."""
+    """By the driver; a GPU of a list that it does not have has none, nor has a machine without."""
     nvml = FakeNvml()
     nvml.pids = [4711, 99, 4711]
     assert processes_of_nvml("GPU-0", nvml) == [99, 4711]

@@ -1,4 +1,4 @@
-"""One holder a card; all cards of a claim or none; refusals say what there is."""
+"""One holder a GPU; all GPUs of a claim or none; refusals say what there is."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from tests.gpus.conftest import MakeCards
+from tests.gpus.conftest import MakeGpus
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.gpus import (
@@ -26,6 +26,8 @@ from tutti.tasks.gpus import (
 )
 from tutti.tasks.gpus.locks import take_lock
 from tutti.tasks.serving.processes import Child
+from tutti.tasks.gpus.leases import take_lock
+from tutti.tasks.serving import Child
 
 
 def of(wanted: int | tuple[int | str, ...] | None, wait_s: float = 0.0) -> GpuClaim:
@@ -49,13 +51,13 @@ def states(catalog: storage.Catalog) -> list[str]:
 )
 def test_the_cards_that_are_asked_for(
     catalog: storage.Catalog,
-    cards: MakeCards,
+    listed: MakeGpus,
     wanted: int | tuple[int | str, ...] | None,
     indices: list[int],
     visible: str,
 ) -> None:
     """By default one; given back at the end of the block."""
-    cards(3)
+    listed(3)
     with lease_gpus(catalog, of(wanted)) as lease:
         assert [gpu.index for gpu in lease.gpus] == indices
         assert lease.environment["CUDA_VISIBLE_DEVICES"] == visible
@@ -71,23 +73,23 @@ def test_the_cards_that_are_asked_for(
         (("GPU-elsewhere",), r"gpus: no gpu 'GPU-elsewhere'"),
         (("GPU-",), r"'GPU-' begins the uuid of 3 GPUs"),
         ((1, "GPU-1"), r"gpu 1 is named twice"),
-        (-1, r"gpus: -1 is not a number of cards"),
+        (-1, r"gpus: -1 is not a number of GPUs"),
     ],
 )
 def test_what_there_is_not_is_refused_at_once(
     catalog: storage.Catalog,
-    cards: MakeCards,
+    listed: MakeGpus,
     wanted: int | tuple[int | str, ...],
     said: str,
 ) -> None:
-    cards(3)
+    listed(3)
     with pytest.raises(NoSuchGpu, match=said), lease_gpus(catalog, of(wanted, wait_s=60)):
         pass
 
 
-def test_a_machine_without_cards(catalog: storage.Catalog, cards: MakeCards) -> None:
+def test_a_machine_without_cards(catalog: storage.Catalog, listed: MakeGpus) -> None:
     """By default a job runs on the CPU; what tutti does not know of stays visible to it."""
-    cards(0)
+    listed(0)
     with lease_gpus(catalog, of(None)) as lease:
         assert lease.gpus == () and lease.environment == {}
     with pytest.raises(NoSuchGpu, match=r"1 GPU asked for; this machine has none \(.* lists no"):
@@ -96,9 +98,9 @@ def test_a_machine_without_cards(catalog: storage.Catalog, cards: MakeCards) -> 
 
 
 def test_who_holds_what_is_told_while_waiting_and_at_the_end(
-    catalog: storage.Catalog, cards: MakeCards
+    catalog: storage.Catalog, listed: MakeGpus
 ) -> None:
-    cards(2)
+    listed(2)
     told: list[str] = []
     with lease_gpus(catalog, of(1)):
         with pytest.raises(GpusBusy, match=r"waited 0 s for 2 GPUs: gpu 0 held by run:1 .*later"):
@@ -111,9 +113,9 @@ def test_who_holds_what_is_told_while_waiting_and_at_the_end(
 
 
 def test_it_gets_the_card_when_the_holder_is_done(
-    catalog: storage.Catalog, cards: MakeCards
+    catalog: storage.Catalog, listed: MakeGpus
 ) -> None:
-    cards(1)
+    listed(1)
     with lease_gpus(catalog, of(1)):
         waiter: list[int] = []
 
@@ -130,10 +132,10 @@ def test_it_gets_the_card_when_the_holder_is_done(
 
 
 def test_two_claims_for_both_cards_do_not_wait_for_each_other(
-    catalog: storage.Catalog, cards: MakeCards
+    catalog: storage.Catalog, listed: MakeGpus
 ) -> None:
     """Each names them in another order; none keeps one while it waits for the other."""
-    cards(2)
+    listed(2)
     done: list[int] = []
 
     def work(names: tuple[int | str, ...]) -> None:
@@ -152,10 +154,10 @@ def test_two_claims_for_both_cards_do_not_wait_for_each_other(
 
 
 def test_a_child_sees_its_cards_and_keeps_their_locks(
-    catalog: storage.Catalog, cards: MakeCards
+    catalog: storage.Catalog, listed: MakeGpus
 ) -> None:
-    """Also where the holder's own descriptor is closed: the card is in use until the child ends."""
-    cards(2)
+    """Also where the holder's own descriptor is closed: the GPU is in use until the child ends."""
+    listed(2)
     with lease_gpus(catalog, of((1,))) as lease:
         with Child("user", ["sh", "-c", "env; sleep 1000"], {}, catalog, lease) as child:
             deadline = time.monotonic() + 60
@@ -173,9 +175,9 @@ def test_a_child_sees_its_cards_and_keeps_their_locks(
 
 
 def test_a_card_whose_process_outlives_its_holder_is_not_free(
-    catalog: storage.Catalog, cards: MakeCards
+    catalog: storage.Catalog, listed: MakeGpus
 ) -> None:
-    cards(1)
+    listed(1)
     with lease_gpus(catalog, of(1)) as lease:
         user = subprocess.Popen(["sleep", "1000"], pass_fds=lease.locks)
     try:
@@ -191,13 +193,13 @@ def test_a_card_whose_process_outlives_its_holder_is_not_free(
 
 
 def test_a_card_with_a_foreign_process_is_not_free(
-    catalog: storage.Catalog, cards: MakeCards, monkeypatch: pytest.MonkeyPatch
+    catalog: storage.Catalog, listed: MakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program that tutti did not start has its memory; the other card is taken, and who wants
-    both is told by whom one is used. Where it ends, or may share, the card is free."""
-    cards(2)
+    """A program that tutti did not start has its memory; the other GPU is taken, and who wants
+    both is told by whom one is used. Where it ends, or may share, the GPU is free."""
+    listed(2)
     computing = {"GPU-0000-aa": [4711]}
-    seen = "tutti.tasks.gpus.listing.processes_of_nvml"
+    seen = "tutti.tasks.gpus.leases.processes_of_nvml"
     monkeypatch.setattr(seen, lambda uuid: computing.get(uuid, []))
     assert states(catalog)[:2] == ["foreign", "free"]
     with lease_gpus(catalog, of(1)) as lease:
@@ -223,10 +225,10 @@ def take_over(catalog: storage.Catalog) -> None:
 
 
 def test_a_holder_that_does_not_renew_is_told_while_it_lives(
-    catalog: storage.Catalog, cards: MakeCards
+    catalog: storage.Catalog, listed: MakeGpus
 ) -> None:
-    """And of a host that is gone the card is free, as whoever asks for it finds."""
-    cards(1)
+    """And of a host that is gone the GPU is free, as whoever asks for it finds."""
+    listed(1)
     of_gpus = sa.update(cat.leases).where(cat.leases.c.name.startswith("gpu "))
     with lease_gpus(catalog, of(1)):
         with catalog.transaction() as connection:
@@ -240,9 +242,9 @@ def test_a_holder_that_does_not_renew_is_told_while_it_lives(
 
 
 def test_a_lost_lease_ends_the_child_and_fences_commits(
-    catalog: storage.Catalog, cards: MakeCards
+    catalog: storage.Catalog, listed: MakeGpus
 ) -> None:
-    cards(2)
+    listed(2)
     claim = GpuClaim(2, "run:1", "", 0.0, lease_s=1.0)
     with lease_gpus(catalog, claim) as lease:
         with catalog.transaction() as connection:
@@ -262,10 +264,10 @@ def test_a_lost_lease_ends_the_child_and_fences_commits(
 
 
 def test_a_child_whose_leases_are_not_renewed_is_ended(
-    catalog: storage.Catalog, cards: MakeCards, monkeypatch: pytest.MonkeyPatch
+    catalog: storage.Catalog, listed: MakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The catalog cannot be reached: others may take the card when the lease has run out."""
-    cards(1)
+    """The catalog cannot be reached: others may take the GPU when the lease has run out."""
+    listed(1)
     claim = GpuClaim(1, "run:1", "", 0.0, lease_s=3.0)
 
     def fail(*_: object) -> None:
@@ -283,9 +285,9 @@ def test_a_child_whose_leases_are_not_renewed_is_ended(
             assert "the leases on its GPUs were not renewed for 1.8 s" in child.log_tail()
 
 
-def test_waiting_does_not_block_the_event_loop(catalog: storage.Catalog, cards: MakeCards) -> None:
+def test_waiting_does_not_block_the_event_loop(catalog: storage.Catalog, listed: MakeGpus) -> None:
     """And a claim that is cancelled in the middle of an attempt leaves nothing held."""
-    cards(1)
+    listed(1)
 
     async def take(hold_s: float) -> None:
         async with lease_gpus_async(catalog, of(1, wait_s=20)):
@@ -305,8 +307,8 @@ def test_waiting_does_not_block_the_event_loop(catalog: storage.Catalog, cards: 
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
-def test_cards_without_uuid_are_given_by_index(catalog: storage.Catalog, cards: MakeCards) -> None:
+def test_cards_without_uuid_are_given_by_index(catalog: storage.Catalog, listed: MakeGpus) -> None:
     """All of them, for CUDA takes no mixture."""
-    cards(2).write_text("gpus: [{index: 0, uuid: GPU-a}, {index: 1}]\n")
+    listed(2).write_text("gpus: [{index: 0, uuid: GPU-a}, {index: 1}]\n")
     with lease_gpus(catalog, of(2)) as lease:
         assert lease.environment["CUDA_VISIBLE_DEVICES"] == "0,1"

@@ -1,4 +1,4 @@
-"""Real processes compete for cards: never two on one, and none is lost with its holder."""
+"""Real processes compete for GPUs: never two on one, and none is lost with its holder."""
 
 import itertools
 import os
@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.gpus.conftest import MakeCards
+from tests.gpus.conftest import MakeGpus
 from tutti import storage
 from tutti.tasks.gpus import GpuClaim, GpusBusy, lease_gpus, list_gpus, read_inventory
 from tutti.tasks.project import PROJECT
 
-PROCESSES, CARDS, TURNS = 5, 3, 15
+PROCESSES, N_GPUS, TURNS = 5, 3, 15
 
 
 def command(catalog: storage.Catalog, turns: int, lease_s: float, most: int, to: Path) -> Any:
@@ -31,7 +31,7 @@ def command(catalog: storage.Catalog, turns: int, lease_s: float, most: int, to:
 def holder(
     catalog: storage.Catalog, tmp_path: Path, environment: dict[str, Any], lease_s: float
 ) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
-    """A process that holds a card with a child on it, and what it records."""
+    """A process that holds a GPU with a child on it, and what it records."""
     record = tmp_path / "record"
     started = command(catalog, 0, lease_s, 1, record)
     with subprocess.Popen(started, env=environment, cwd=PROJECT) as process:
@@ -52,7 +52,7 @@ def until(is_so: Any, timeout_s: float) -> float:
 
 
 def users() -> list[int]:
-    """Processes that run on a card of this test's holder, not of one that runs beside it."""
+    """Processes that run on a GPU of this test's holder, not of one that runs beside it."""
     found = []
     ours = f"TUTTI_GPUS={os.environ['TUTTI_GPUS']}".encode()
     for entry in (name for name in os.listdir("/proc") if name.isdecimal()):
@@ -69,10 +69,13 @@ def users() -> list[int]:
 
 @pytest.mark.slow
 def test_never_two_on_one_card(
-    catalog: storage.Catalog, cards: MakeCards, worker_environment: dict[str, Any], tmp_path: Path
+    catalog: storage.Catalog,
+    listed: MakeGpus,
+    worker_environment: dict[str, Any],
+    tmp_path: Path,
 ) -> None:
-    """Claims of one and of two cards; every process gets its turns, however busy the machine is."""
-    cards(CARDS)
+    """Claims of one and of two GPUs; every process gets its turns, however busy the machine is."""
+    listed(N_GPUS)
     environment = {**worker_environment, **dict(os.environ)}
     records = [tmp_path / f"record-{n}" for n in range(PROCESSES)]
     running = [
@@ -85,7 +88,7 @@ def test_never_two_on_one_card(
         for line in record.read_text().splitlines():
             uuid, *span = line.split()
             holds[uuid].append((float(span[0]), float(span[1])))
-    assert len(holds) == CARDS and sum(map(len, holds.values())) >= PROCESSES * TURNS
+    assert len(holds) == N_GPUS and sum(map(len, holds.values())) >= PROCESSES * TURNS
     for spans in holds.values():
         for (_, left), (entered, _) in itertools.pairwise(sorted(spans)):
             assert left <= entered, "two held it"
@@ -93,10 +96,13 @@ def test_never_two_on_one_card(
 
 @pytest.mark.slow
 def test_a_killed_holder_frees_its_card(
-    catalog: storage.Catalog, cards: MakeCards, worker_environment: dict[str, Any], tmp_path: Path
+    catalog: storage.Catalog,
+    listed: MakeGpus,
+    worker_environment: dict[str, Any],
+    tmp_path: Path,
 ) -> None:
     """Once its child has ended, long before its lease does."""
-    cards(1)
+    listed(1)
     environment = {**worker_environment, **dict(os.environ)}
     with holder(catalog, tmp_path, environment, lease_s=300) as (process, _):
         (shown,) = [e for e in list_gpus(catalog, read_inventory(catalog.home)) if e.uuid][:1]
@@ -106,15 +112,18 @@ def test_a_killed_holder_frees_its_card(
                 pass
         process.send_signal(signal.SIGKILL)
         with lease_gpus(catalog, GpuClaim(1, wait_s=60)):
-            assert users() == [], "its child was on the card"
+            assert users() == [], "its child was on the GPU"
 
 
 @pytest.mark.slow
 def test_a_stopped_holder_is_waited_for_where_its_child_still_uses_the_card(
-    catalog: storage.Catalog, cards: MakeCards, worker_environment: dict[str, Any], tmp_path: Path
+    catalog: storage.Catalog,
+    listed: MakeGpus,
+    worker_environment: dict[str, Any],
+    tmp_path: Path,
 ) -> None:
     """Its child is ended by its supervisor; the lock of the stopped process itself remains."""
-    cards(1)
+    listed(1)
     environment = {**worker_environment, **dict(os.environ)}
     with holder(catalog, tmp_path, environment, lease_s=1.0) as (process, record):
         process.send_signal(signal.SIGSTOP)
@@ -129,20 +138,20 @@ def test_a_stopped_holder_is_waited_for_where_its_child_still_uses_the_card(
 @pytest.mark.slow
 def test_a_stopped_holder_that_comes_back_is_fenced(
     catalog: storage.Catalog,
-    cards: MakeCards,
+    listed: MakeGpus,
     worker_environment: dict[str, Any],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In a container with its own /tmp, so without the lock: its child ends before the lease does,
-    another takes the card, and the holder is told when it resumes."""
-    cards(1)
+    another takes the GPU, and the holder is told when it resumes."""
+    listed(1)
     environment = {**worker_environment, **dict(os.environ)}
     monkeypatch.setenv("TUTTI_GPU_LOCKS", str(tmp_path / "other-locks"))
     with holder(catalog, tmp_path, environment, lease_s=3.0) as (process, record):
         process.send_signal(signal.SIGSTOP)
         with lease_gpus(catalog, GpuClaim(1, wait_s=20, lease_s=60)) as lease:
-            assert users() == [], "two on one card"
+            assert users() == [], "two on one GPU"
             process.send_signal(signal.SIGCONT)
             process.wait(60)
             assert record.read_text().startswith("lost gpu 0 was taken over by another run")

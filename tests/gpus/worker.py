@@ -1,7 +1,7 @@
-"""A process that takes cards, as the tests of `test_races` start it.
+"""A process that takes GPUs, as the tests of `test_races` start it.
 
-``python -m tests.gpus.worker STORE TURNS LEASE_S MOST RECORD``: takes 1 to MOST cards, TURNS times
-(0: once, with a child on the cards, until it is killed), and writes a line ``uuid entered left`` a
+``python -m tests.gpus.worker STORE TURNS LEASE_S MOST RECORD``: takes 1 to MOST GPUs, TURNS times
+(0: once, with a child on the GPUs, until it is killed), and writes a line ``uuid entered left`` a
 hold, by the clock that all processes of a machine share.
 """
 

@@ -9,8 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.nights.due import nights_due
-from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.record import Record, nights_due
 from tutti.tasks.nights.spec import DEFAULT_GATES, Night, NightFile, is_night, read_night
 from tutti.tasks.sweeps.errors import SuiteError
 

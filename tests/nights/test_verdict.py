@@ -11,7 +11,7 @@ from tests.sweeps.judge.test_compare import Store
 from tutti import storage
 from tutti.storage import Cost
 from tutti.storage import catalog as cat
-from tutti.tasks.nights.page import night_dict, night_page
+from tutti.tasks.nights.notify import night_dict, night_page
 from tutti.tasks.nights.record import (
     BEGUN,
     Record,
@@ -22,8 +22,13 @@ from tutti.tasks.nights.record import (
     night_records,
 )
 from tutti.tasks.nights.spec import Night, NightFile
-from tutti.tasks.nights.stages import NightContext, measure_stages
-from tutti.tasks.nights.verdict import NO_BASELINE, StageResult, judge_night
+from tutti.tasks.nights.verdict import (
+    NO_BASELINE,
+    NightContext,
+    StageResult,
+    judge_night,
+    measure_stages,
+)
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.errors import RegistryError
 from tutti.tasks.sweeps.errors import SuiteError

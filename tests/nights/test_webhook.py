@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tutti.tasks.nights.webhook import TRIES, VARIABLE, post_webhook
+from tutti.tasks.nights.notify import TRIES, VARIABLE, post_webhook
 
 SECRET = "/T0/token"
 

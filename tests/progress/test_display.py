@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tutti.tasks.progress.display import StageProgress
-from tutti.tasks.progress.sweep import SweepProgress
+from tutti.tasks.progress.display import StageProgress, SweepProgress
 
 
 class Clock:

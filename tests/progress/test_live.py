@@ -7,7 +7,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from tutti.tasks.progress import LiveView, StageProgress, live, live_artifacts
+from tutti.tasks.progress import LiveView, StageProgress, artifacts, live_artifacts
 
 
 class Server:
@@ -29,13 +29,13 @@ def view(n: int) -> LiveView:
 
 @pytest.fixture()
 def in_a_flow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "in_flow_run", lambda: True)
+    monkeypatch.setattr(artifacts, "in_flow_run", lambda: True)
 
 
 async def watch(server: Server, refresh_s: float, monkeypatch: pytest.MonkeyPatch) -> str:
     """Work of five steps, 20 ms each, whose first is known after 20 ms; what was printed. Where it
     is refreshed often, each step waits until it is shown."""
-    monkeypatch.setattr(live, "_Artifacts", lambda key: server)
+    monkeypatch.setattr(artifacts, "_Artifacts", lambda key: server)
     console = Console(file=io.StringIO())
     steps: list[int] = []
     progress = StageProgress("training", console)
@@ -73,7 +73,7 @@ async def test_a_server_that_fails_does_not_fail_the_work(monkeypatch: pytest.Mo
 async def test_a_failure_of_the_work_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was known is shown all the same."""
     server = Server()
-    monkeypatch.setattr(live, "_Artifacts", lambda key: server)
+    monkeypatch.setattr(artifacts, "_Artifacts", lambda key: server)
     progress = StageProgress("training", Console(file=io.StringIO()))
     with pytest.raises(ValueError, match="diverged"):
         async with live_artifacts(progress, "training", lambda: view(1)):

@@ -1,6 +1,6 @@
 """Set-ups in narrow tables: what is shared is said once; equal notes are one line."""
 
-from tutti.cli.judge.set_ups import apart, grouped
+from tutti.cli.judge.compare import apart, grouped
 
 
 def test_what_all_share_is_said_once() -> None:

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from tests.ports import free_ports
-from tutti.cli.setup import asking, doctor, fixes
+from tutti.cli.setup import doctor, fixes
 from tutti.cli.setup.doctor import Check, Finding, Place, Probe, as_json, examine, exit_code, render
 from tutti.tasks import sandbox
 from tutti.tasks.project import PROJECT
@@ -156,7 +156,7 @@ def test_quick_does_not_import_vllm(tmp_path: Path) -> None:
 def test_command_past_its_bound_is_killed_with_its_children(tmp_path: Path) -> None:
     child = tmp_path / "child"
     slow = _script(tmp_path / "slow", f"sleep 600 & echo $! > {child}; wait")
-    lines, failure = asking.ask([str(slow)], 1.0)
+    lines, failure = doctor.ask([str(slow)], 1.0)
     assert not lines and "no answer" in failure
     stat = Path(f"/proc/{child.read_text().strip()}/stat")
     # Dead at once; until its new parent reaps it, a zombie (Z) may be seen.
@@ -334,7 +334,7 @@ def test_lean_is_missing_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_no_keys_is_a_warning_and_an_empty_key_is_not_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in asking.PROVIDER_KEYS:
+    for name in doctor.PROVIDER_KEYS:
         monkeypatch.setenv(name, "")
     assert doctor.look_keys(_place(tmp_path)).status == "warning"
     monkeypatch.setenv("TAVILY_API_KEY", SECRET)
@@ -346,7 +346,7 @@ def test_no_keys_is_a_warning_and_an_empty_key_is_not_set(
 def test_the_value_of_a_key_is_nowhere_in_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in asking.PROVIDER_KEYS:
+    for name in doctor.PROVIDER_KEYS:
         monkeypatch.setenv(name, SECRET)
     monkeypatch.setattr(doctor, "PACKAGES", ("json",))
     talkative = _script(tmp_path / "python", "env >&2; exit 1")  # tells all it was given
@@ -354,8 +354,8 @@ def test_the_value_of_a_key_is_nowhere_in_the_report(
     assert [check.name for check in checks] == [probe.name for probe in doctor.PROBES]
     assert SECRET not in _shown(checks) + json.dumps(as_json(checks)) + repr(checks)
     environment = subprocess.run(["env"], capture_output=True, text=True).stdout
-    assert environment.count(SECRET) == len(asking.PROVIDER_KEYS) > 0
-    assert SECRET not in "".join(asking.ask(["env"], 5.0)[0])
+    assert environment.count(SECRET) == len(doctor.PROVIDER_KEYS) > 0
+    assert SECRET not in "".join(doctor.ask(["env"], 5.0)[0])
 
 
 def test_stuck_and_crashing_probes_cost_only_their_rows(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from prefect.utilities.schema_tools.validation import is_valid, validate
 
-from tutti.cli.setup import forms
-from tutti.cli.setup.forms import (
+from tutti.cli.setup import deployments
+from tutti.cli.setup.deployments import (
     CHOSEN,
     FIRST,
     HIDDEN,
@@ -170,7 +170,7 @@ def test_a_server_that_refuses_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few times; then it is told."""
-    monkeypatch.setattr(forms, "time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(deployments, "time", SimpleNamespace(sleep=lambda _: None))
     registry = tmp_path / "models.yaml"
     registry.write_text(REGISTRY.format("first"))
     late = DeploymentForms(API, Server(refused=2), ("eval-sweep",), registry)

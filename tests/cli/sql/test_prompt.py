@@ -20,11 +20,10 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from tutti.cli.sql import prompt
-from tutti.cli.sql.commands import COMMANDS
 from tutti.cli.sql.completion import Names, SqlCompleter, is_complete, named_in, names_of
 from tutti.cli.sql.prompt import run_line, session, show, talk
 from tutti.cli.sql.rows import TerminalStyle
-from tutti.cli.sql.shell import Shell
+from tutti.cli.sql.shell import COMMANDS, Shell
 from tutti.storage import Catalog, Home, commit, connect, open_catalog
 from tutti.tasks.project import PROJECT
 

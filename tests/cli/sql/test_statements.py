@@ -20,10 +20,8 @@ from typer.testing import CliRunner, Result
 
 from tutti.cli.failures import UsageError
 from tutti.cli.main import app
-from tutti.cli.sql.formats import TEXT_FORMATS
-from tutti.cli.sql.rows import Rows, TerminalStyle, distinct
-from tutti.cli.sql.statements import execute, read_parameters, typed
-from tutti.cli.sql.table import BOLD, PLAIN, cell_of, fitted, fold
+from tutti.cli.sql.rows import BOLD, PLAIN, Rows, TerminalStyle, cell_of, distinct, fitted, fold
+from tutti.cli.sql.statements import TEXT_FORMATS, execute, read_parameters, typed
 from tutti.terminal import CONTROL
 
 EVERYTHING = """select timetz '10:00:00+01:00' as t, map{1: 2} as m, true as b, null as n,

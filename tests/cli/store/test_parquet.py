@@ -8,7 +8,7 @@ import pytest
 
 from tutti import storage
 from tutti.cli.failures import UsageError
-from tutti.cli.store.parquet import TABLES, write_tables
+from tutti.cli.store.exports import TABLES, export_parquet
 
 
 def test_one_file_a_table_with_the_rows_of_one_sweep(tmp_path: Path) -> None:
@@ -17,12 +17,12 @@ def test_one_file_a_table_with_the_rows_of_one_sweep(tmp_path: Path) -> None:
         for sweep in ("s1", "s2", None):
             row = {"attempt_id": f"of {sweep}", "sweep_id": sweep, "trial": 0}
             storage.commit(catalog, {"attempts": [row]})
-        files = write_tables(catalog, None, tmp_path / "all", False)
-        write_tables(catalog, "s1", tmp_path / "one", False)
+        done = export_parquet(catalog, None, tmp_path / "all", False)
+        export_parquet(catalog, "s1", tmp_path / "one", False)
         with pytest.raises(UsageError, match="exists already"):
-            write_tables(catalog, "s1", tmp_path / "one", False)
-    assert [file.stem for file in files] == TABLES
-    assert set(pd.read_parquet(files[0])["attempt_id"]) == {"of s1", "of s2", "of None"}
+            export_parquet(catalog, "s1", tmp_path / "one", False)
+    assert [Path(file).stem for file in done.found["files"]] == TABLES
+    assert set(pd.read_parquet(done.found["files"][0])["attempt_id"]) == {"of s1", "of s2", "of None"}
     with duckdb.connect() as connection:
         sql = f"select attempt_id from '{tmp_path}/one/attempts.parquet'"
         assert connection.execute(sql).fetchall() == [("of s1",)]

@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from tutti.cli.failures import ExitCode
 from tutti.cli.main import app
+from tutti.cli.sweep import run
 from tutti.cli.sweep import run as run_module
-from tutti.cli.sweep import search as search_module
-from tutti.cli.sweep.search import search as search_verb
+from tutti.cli.sweep.run import search as search_verb
 from tutti.tasks.sweeps.spec import Suite
 
 ANSWERED = {"policies": [{"concurrency": 8, "sure": True, "whole": True}]}
@@ -31,7 +31,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append((suite,))
         return ExitCode.DONE
 
-    monkeypatch.setattr(search_module, "run_flow", run_flow)
+    monkeypatch.setattr(run, "run_flow", run_flow)
     monkeypatch.setattr(run_module, "measured", measured)
     return calls
 
@@ -81,7 +81,7 @@ def test_help_shows_the_limits_of_a_search() -> None:
 def test_an_unsupported_answer_is_exit_4(
     started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_module, "run_flow", lambda *_: UNSUPPORTED)
+    monkeypatch.setattr(run, "run_flow", lambda *_: UNSUPPORTED)
     assert tutti(*NEW).exit_code == 4
 
 

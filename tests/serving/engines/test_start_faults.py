@@ -19,7 +19,7 @@ from tests.gpus.test_leases import take_over
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
 from tutti.tasks.gpus import GpuLost, GpusBusy, lease_gpus, list_gpus, read_inventory
-from tutti.tasks.gpus.claim import GpuClaim
+from tutti.tasks.gpus.inventory import GpuClaim
 from tutti.tasks.project import PROJECT
 from tutti.tasks.serving import EngineFailed, Model, ModelsEnvironmentMissing
 from tutti.tasks.serving.engines import Engine, require_engines
@@ -69,7 +69,7 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """On a machine with three cards."""
+    """On a machine with three GPUs."""
     cards = "gpus: [{index: 0, uuid: GPU-a}, {index: 1}, {index: 2}]\n"
     (tmp_path / "gpus.yaml").write_text(cards)
     made = Server(tmp_path)
@@ -82,7 +82,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def engine(catalog: Catalog, port: int | None = None, **settings: Any) -> Engine:
-    """The pocket's, on one card."""
+    """The pocket's, on one GPU."""
     entry: dict[str, Any] = {"provider": "vllm", "checkpoint": PROJECT / "assets" / "pocket"}
     entry |= {"context_tokens": 512, "engine": {"kv_blocks": 8, "gpus": 1, **settings}}
     return Engine("pocket", Model.model_validate(entry), catalog, port)
@@ -98,7 +98,7 @@ def failure(catalog: Catalog, **settings: Any) -> list[str]:
 
 
 def assert_nothing_is_left(catalog: Catalog) -> None:
-    """No row of a process, no process with a token of this store, no card held."""
+    """No row of a process, no process with a token of this store, no GPU held."""
     assert catalog.rows(sa.select(cat.processes)) == []
     assert {each.state for each in list_gpus(catalog, read_inventory(catalog.home))} == {"free"}
     mine, here = f"{catalog.home.logs}/".encode(), str(os.getpid())
@@ -268,7 +268,7 @@ def test_a_listener_is_known_by_its_process() -> None:
 
 
 async def test_a_gpu_that_is_taken_away_ends_the_engine(catalog: Catalog, server: Server) -> None:
-    """Another run has the card: what runs on it is ended, and the sweep is told which card."""
+    """Another run has the GPU: what runs on it is ended, and the sweep is told which GPU."""
     started = engine(catalog)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "GpuClaim", _short_claim)
@@ -285,7 +285,7 @@ def _short_claim(gpus: Any, work: str) -> GpuClaim:
 
 
 def test_a_run_that_is_stopped_waits_for_no_card(catalog: Catalog, server: Server) -> None:
-    """A card is held; the wait says by whom, and ends with the run."""
+    """A GPU is held; the wait says by whom, and ends with the run."""
     told: list[str] = []
     ended: list[BaseException] = []
     waiting = engine(catalog, gpus=3)

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from tutti.storage.clock import aware as aware
     from tutti.storage.clock import now as now
     from tutti.storage.columns import COLUMNS as COLUMNS
-    from tutti.storage.cost import Cost as Cost
-    from tutti.storage.error_types import MOST_MESSAGE as MOST_MESSAGE
-    from tutti.storage.error_types import ErrorType as ErrorType
-    from tutti.storage.error_types import foreign_error as foreign_error
-    from tutti.storage.error_types import http_error as http_error
     from tutti.storage.errors import CatalogMissing as CatalogMissing
     from tutti.storage.errors import LeaseLost as LeaseLost
     from tutti.storage.errors import PartDamaged as PartDamaged
@@ -30,6 +25,7 @@ if TYPE_CHECKING:
     from tutti.storage.home import Home as Home
     from tutti.storage.home import current_home as current_home
     from tutti.storage.home import home_at as home_at
+    from tutti.storage.home import replacing as replacing
     from tutti.storage.leases import LEASE_S as LEASE_S
     from tutti.storage.leases import Holder as Holder
     from tutti.storage.leases import Lease as Lease
@@ -46,6 +42,13 @@ if TYPE_CHECKING:
     from tutti.storage.lineage_graph import Graph as Graph
     from tutti.storage.lineage_graph import walk as walk
     from tutti.storage.meanings import meaning as meaning
+    from tutti.storage.outcomes import COUNTED as COUNTED
+    from tutti.storage.outcomes import MOST_MESSAGE as MOST_MESSAGE
+    from tutti.storage.outcomes import SCORABLE as SCORABLE
+    from tutti.storage.outcomes import Cost as Cost
+    from tutti.storage.outcomes import ErrorType as ErrorType
+    from tutti.storage.outcomes import foreign_error as foreign_error
+    from tutti.storage.outcomes import http_error as http_error
     from tutti.storage.programs.states import begin_program as begin_program
     from tutti.storage.programs.states import end_program as end_program
     from tutti.storage.programs.states import known_programs as known_programs
@@ -53,15 +56,12 @@ if TYPE_CHECKING:
     from tutti.storage.programs.states import may_end as may_end
     from tutti.storage.programs.states import read_tallies as read_tallies
     from tutti.storage.programs.states import record_lost as record_lost
+    from tutti.storage.programs.tally import PARTNERS as PARTNERS
     from tutti.storage.programs.tally import ProgramCell as ProgramCell
+    from tutti.storage.programs.tally import ProgramClock as ProgramClock
     from tutti.storage.programs.tally import ProgramTally as ProgramTally
+    from tutti.storage.programs.tally import WaitedTime as WaitedTime
     from tutti.storage.programs.tally import sweep_of_gateway as sweep_of_gateway
-    from tutti.storage.programs.waited import PARTNERS as PARTNERS
-    from tutti.storage.programs.waited import ProgramClock as ProgramClock
-    from tutti.storage.programs.waited import WaitedTime as WaitedTime
-    from tutti.storage.schemas import TABLES as TABLES
-    from tutti.storage.statuses import COUNTED as COUNTED
-    from tutti.storage.statuses import SCORABLE as SCORABLE
     from tutti.storage.views import connect as connect
     from tutti.storage.views import macros_named as macros_named
     from tutti.storage.views import query as query
@@ -72,10 +72,11 @@ if TYPE_CHECKING:
     from tutti.storage.write.conversation import KeptContext as KeptContext
     from tutti.storage.write.conversation import Message as Message
     from tutti.storage.write.conversation import spans_of as spans_of
+    from tutti.storage.write.encode import TABLES as TABLES
     from tutti.storage.write.encode import storable as storable
     from tutti.storage.write.encode import to_arrow as to_arrow
-    from tutti.storage.write.last_used import LastUsed as LastUsed
     from tutti.storage.write.token_history import BrokenSpans as BrokenSpans
+    from tutti.storage.write.token_history import LastUsed as LastUsed
     from tutti.storage.write.token_history import TokenHistories as TokenHistories
     from tutti.storage.write.token_history import TokenHistory as TokenHistory
     from tutti.storage.write.token_history import read_prompts as read_prompts

@@ -347,7 +347,7 @@ def comments_sql(kinds: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
 
 def as_markdown(kinds: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
     """The page ``docs/tables.md``."""
-    lines = ["# Tables", "", "Made from `storage/meanings.py` by `python -m tutti.storage.tables`."]
+    lines = ["# Tables", "", "Made from `storage/meanings.py` by `python -m tutti.storage.views`."]
     lines += ["Null has the meaning that is given; where none is given, it means not known."]
     for name, (_, columns) in kinds.items():
         lines += ["", f"## {name}", "", f"{TABLES[name].capitalize()}.", "", "| column | meaning |"]

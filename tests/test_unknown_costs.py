@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from tutti.storage import Cost, ProgramCell, ProgramTally
 from tutti.tasks.agents import CommandTrajectory
-from tutti.tasks.exchange.imported import Cell, ImportedAttempt
-from tutti.tasks.exchange.rows import _derived
+from tutti.tasks.exchange.imported import Cell, ImportedAttempt, _derived
 from tutti.tasks.reporting.efficiency import _sums
 from tutti.tasks.serving.gateway.calls.access import UsdBudget
 from tutti.tasks.serving.gateway.calls.record import CallRecord

@@ -26,12 +26,12 @@ from bench.report import Report, Target, seconds_of
 from bench.retrieval.client import QUERIES, Job, run_job
 from bench.retrieval.data import DIMENSIONS, Numbered, TableEmbedder, texts, write_vectors
 from tutti.storage import Catalog, Home
+from tutti.tasks.retrieval.ann import BLAS_FROM_QUERIES, limit_threads, list_count
 from tutti.tasks.retrieval.build import build_index
 from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.exact import Rows, search_exact
 from tutti.tasks.retrieval.index import Index
 from tutti.tasks.retrieval.probe import overlap_share
-from tutti.tasks.retrieval.search.ann import BLAS_FROM_QUERIES, limit_threads, list_count
-from tutti.tasks.retrieval.search.exact import Rows, search_exact
 from tutti.tasks.retrieval.spec import IndexSpec
 
 DEPTH = 10

@@ -20,7 +20,7 @@ from bench.store.data import MESSAGES, T0, TEXT_BYTES, RandomText
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.maintenance import compact
-from tutti.storage.schemas import TABLES
+from tutti.storage.write.encode import TABLES
 from tutti.storage.write.writer import commit_tables
 
 SWEEPS, MODELS, BENCHMARKS = 5, 4, 5  # a cell for each: 100

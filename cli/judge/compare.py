@@ -1,4 +1,4 @@
-"""`tutti compare` and `tutti gate`: a sweep against another one, and against the gates of a file."""
+"""`tutti compare` and `tutti gate`: a sweep against another, or against the gates of a file."""
 
 import json
 from collections.abc import Iterable, Sequence

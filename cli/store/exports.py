@@ -199,9 +199,8 @@ def export_parquet(
             if sweep_id is not None and "sweep_id" in rows.columns:
                 sql = f"select * from {table} where sweep_id = $sweep"
                 rows = connection.sql(sql, params={"sweep": sweep_id})
-            unfinished = file.with_suffix(".tmp")
-            rows.write_parquet(str(unfinished), compression="zstd")
-            unfinished.replace(file)
+            with storage.replacing(file) as unfinished:
+                rows.write_parquet(str(unfinished), compression="zstd")
     found = {"sweep_id": sweep_id, "files": list(map(str, files))}
     return Exported(found, f"{len(files)} tables in {out}")
 

@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
@@ -16,14 +16,18 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.util import LRUCache
 
-from tutti.storage.catalog import revisions
-from tutti.storage.catalog.boundary import BUSY_TIMEOUT_S, store_boundary
-from tutti.storage.catalog.missing import holds_parts, refuse_empty, refuse_missing_file
+from tutti.storage.catalog import tables
+from tutti.storage.catalog.boundary import (
+    BUSY_TIMEOUT_S,
+    holds_parts,
+    refuse_empty,
+    refuse_missing_file,
+    store_boundary,
+)
 from tutti.storage.catalog.tables import artifact_parents, artifacts, cells
 from tutti.storage.clock import now
 from tutti.storage.errors import StoreError
-from tutti.storage.files import RemoteFiles, files_of
-from tutti.storage.home import Home, current_home
+from tutti.storage.home import Home, RemoteFiles, current_home, files_of
 
 CREATION_LOCK = 7_011_741_441  # any number, but the same in all versions
 WAL_RETRY_S = 0.01
@@ -52,7 +56,7 @@ class Catalog:
     def _create_if_empty(self) -> None:
         home = self.home
         with store_boundary(home), self.engine.connect() as connection:
-            if revisions.is_current(connection):
+            if tables.is_current(connection):
                 return
         had_parts = holds_parts(home)
         # Under the write lock, because several processes may open a new store at once; readers of
@@ -61,10 +65,10 @@ class Catalog:
             if connection.dialect.name == "postgresql":
                 lock = sa.func.pg_advisory_xact_lock(CREATION_LOCK)
                 connection.execute(sa.select(lock))
-            if not revisions.is_current(connection):
+            if not tables.is_current(connection):
                 if had_parts:
                     refuse_empty(home, connection)
-                revisions.create(connection)
+                tables.create(connection)
 
     def close(self) -> None:
         """Close pooled connections."""
@@ -134,12 +138,14 @@ class Catalog:
 
         In a remote store the files at `path` are uploaded first.
         """
-        files = files_of(self.home)
-        if isinstance(files, RemoteFiles) and path is not None:
-            with store_boundary(self.home):
-                files.upload(path, str(path.relative_to(self.home.root)))
+        files, place = files_of(self.home), None
+        if path is not None:
+            place = str(path.relative_to(self.home.root))
+            if isinstance(files, RemoteFiles):
+                with store_boundary(self.home):
+                    files.upload(path, place)
         with self.transaction() as connection:
-            enter_artifact(connection, self.home, artifact_id, detail, parents, path)
+            enter_artifact(connection, artifact_id, detail, parents, place)
 
     def artifact(self, artifact_id: str) -> dict[str, Any] | None:
         """The artifact's row, with `detail` decoded and `path` absolute; None if it is not entered.
@@ -183,18 +189,20 @@ def open_catalog(home: Home | None = None) -> Catalog:
 
 def enter_artifact(
     connection: sa.Connection,
-    home: Home,
     artifact_id: str,
-    detail: dict[str, Any],
+    detail: Mapping[str, Any] | str,
     parents: Iterable[str] = (),
-    path: Path | None = None,
+    path: str | None = None,
 ) -> None:
-    """Enter an artifact inside the caller's transaction; an existing one is not changed."""
+    """Enter an artifact inside the caller's transaction; an existing one is not changed.
+
+    `detail` may be JSON text already; `path` is relative to the store.
+    """
     row = {
         "artifact_id": artifact_id,
         "kind": artifact_id.split(":", 1)[0],
-        "path": None if path is None else str(path.relative_to(home.root)),
-        "detail": json.dumps(detail, sort_keys=True),
+        "path": path,
+        "detail": detail if isinstance(detail, str) else json.dumps(detail, sort_keys=True),
         "created_at": now(),
     }
     insert_if_absent(connection, artifacts, row)

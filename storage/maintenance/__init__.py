@@ -4,9 +4,8 @@ Readers and writers keep working meanwhile. A part that is replaced or removed i
 file is deleted when no reader can still have it open.
 """
 
-from tutti.storage.maintenance.compaction import CompactionReport, compact
+from tutti.storage.maintenance.compaction import CompactionReport, TaskOfAttempt, compact, set_tasks
 from tutti.storage.maintenance.retention import ExpiredSweep, expire
-from tutti.storage.maintenance.tasks import TaskOfAttempt, set_tasks
 from tutti.storage.maintenance.verification import StoreFault, VerificationReport, verify
 
 __all__ = [

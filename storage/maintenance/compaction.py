@@ -1,17 +1,18 @@
 """Merges small parts, sorted, into the current schema, and deletes files that nobody reads.
 
 One compactor works at a time, under a lease. The merged part is entered and its sources are removed
-in one transaction, which fails unless every source still exists. Rows are therefore never
-duplicated, whenever a process is killed.
+in one transaction, which fails unless every source still exists: rows are never duplicated,
+whenever a process is killed. `set_tasks` replaces the parts with attempts of a gateway's programs
+in the same way, because parts are never changed in place.
 """
 
 import contextlib
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,14 +21,11 @@ import sqlalchemy as sa
 from tutti.storage import catalog as cat
 from tutti.storage.columns import PARTITION, SCHEMA_VERSION, SORTED_BY
 from tutti.storage.errors import PartDamaged, StoreError
-from tutti.storage.files import LocalFiles, files_of
-from tutti.storage.home import Home
-from tutti.storage.integrity import MEND, REPLACED_FOLDER, read_whole
+from tutti.storage.home import Home, LocalFiles, files_of
 from tutti.storage.leases import Lease, check_lease, held
-from tutti.storage.readers import without_readers
-from tutti.storage.schemas import TABLES
-from tutti.storage.write.parts import write_part
-from tutti.storage.write.writer import rows_by_sweep, settle
+from tutti.storage.readers import MEND, REPLACED_FOLDER, read_whole, without_readers
+from tutti.storage.write.encode import TABLES
+from tutti.storage.write.writer import rows_by_sweep, settle, write_part
 
 TARGET_BYTES = 64 * 2**20  # size of a merged part: a few row groups per core, a second to write
 MERGE_BYTES = 512 * 2**20  # Arrow memory of one merge
@@ -224,3 +222,41 @@ def _count(report: CompactionReport, sources: list[Part], entered: list[Part]) -
     report.merged += len(entered)
     report.bytes_before += sum(part["bytes"] for part in sources)
     report.bytes_after += sum(part["bytes"] for part in entered)
+
+
+class TaskOfAttempt(NamedTuple):
+    """The columns of `attempts` that are set."""
+
+    task_id: str
+    trial: int
+
+
+def set_tasks(catalog: cat.Catalog, sweep_id: str, tasks: Mapping[str, TaskOfAttempt]) -> int:
+    """Set the tasks of a sweep's attempts, by id; returns how many rows were changed.
+
+    Raises StoreBusy while a compaction runs, PartDamaged, StoreError.
+    """
+    parts, changed = cat.parts.c, 0
+    with held(catalog, NAME) as lease:
+        mine = (parts.table_name == "attempts") & (parts.sweep_id == sweep_id)
+        wanted = sa.select(cat.parts).where(mine, parts.removed_at.is_(None))
+        for part in catalog.rows(wanted):
+            table = read_part(catalog.home, part)
+            given = [tasks.get(each) for each in table["attempt_id"].to_pylist()]
+            if count := sum(each is not None for each in given):
+                replace(catalog, lease, "attempts", [_changed(table, given)], [part])
+                changed += count
+        set_replaced_aside(catalog)
+    return changed
+
+
+def _changed(table: pa.Table, given: list[TaskOfAttempt | None]) -> pa.Table:
+    for nth, name in enumerate(TaskOfAttempt._fields):
+        place = table.schema.get_field_index(name)
+        field = table.schema.field(place)
+        values = [
+            was if now is None else now[nth]
+            for now, was in zip(given, table[name].to_pylist(), strict=True)
+        ]
+        table = table.set_column(place, field, pa.array(values, field.type))
+    return table

@@ -176,18 +176,8 @@ def _enter_cell(connection: sa.Connection, cell: ProgramCell) -> None:
     if not cat.insert_if_absent(connection, cat.cells, {**row, "started_at": at}):
         return
     model_id = artifact_id("model", {"name": cell.model})
-    _enter_artifact(connection, task_set_id, {"gateway": cell.name})
-    _enter_artifact(connection, model_id, {"name": cell.model})
+    cat.enter_artifact(connection, task_set_id, {"gateway": cell.name})
+    cat.enter_artifact(connection, model_id, {"name": cell.model})
     detail = {"gateway": cell.name, "policy": cell.policy}
-    _enter_artifact(connection, cell.cell_id, detail, (task_set_id, model_id))
-    _enter_artifact(connection, sweep_id, {"name": cell.name}, (cell.cell_id,))
-
-
-def _enter_artifact(
-    connection: sa.Connection, id: str, detail: Mapping[str, Any], parents: Iterable[str] = ()
-) -> None:
-    row = {"artifact_id": id, "kind": id.partition(":")[0], "created_at": cat.now()}
-    cat.insert_if_absent(connection, cat.artifacts, {**row, "detail": json.dumps(dict(detail))})
-    for parent in parents:
-        pair = {"artifact_id": id, "parent_id": parent}
-        cat.insert_if_absent(connection, cat.artifact_parents, pair)
+    cat.enter_artifact(connection, cell.cell_id, detail, (task_set_id, model_id))
+    cat.enter_artifact(connection, sweep_id, {"name": cell.name}, (cell.cell_id,))

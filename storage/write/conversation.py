@@ -7,10 +7,13 @@ the messages it kept are not stored again.
 
 A client rarely sends an answer back byte for byte: it drops nulls, parses the arguments of tool
 calls and serialises them again, strips text and wraps it in a list of parts, or writes tool calls
-as text. Messages that mean the same are one row. A form of a message is normalised once; later
-prompts find it by the hash of its bytes.
+as text, as smolagents does: the answer stripped, a line ``Calling tools:``, and the calls as Python
+writes them, in the order of their ids. An agent that writes code closes the code block and adds a
+call that the model did not make. Messages that mean the same are one row. A form of a message is
+normalised once; later prompts find it by the hash of its bytes.
 """
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +21,29 @@ from typing import Any
 import orjson
 
 from tutti.storage.write.encode import storable
-from tutti.storage.write.restated import MARK, originals
+
+MARK = "Calling tools:\n"
+CODE_END = "</code>"
+
+
+def originals(text: str) -> Iterator[Mapping[str, Any]]:
+    """The answers that an assistant's text may restate, the likeliest first."""
+    said, _, written = text.partition(MARK)
+    if calls := _calls(written):
+        said = said.removesuffix("\n")
+        yield {"role": "assistant", "content": said, "tool_calls": calls}
+        yield {"role": "assistant", "content": said}
+        yield {"role": "assistant", "content": said.removesuffix(CODE_END)}
+
+
+def _calls(written: str) -> list[Any]:
+    """Calls as Python writes them; none if that is something else."""
+    try:
+        calls = ast.literal_eval(written)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    return calls if isinstance(calls, list) and set(map(type, calls)) == {dict} else []
+
 
 Message = Mapping[str, Any]
 

@@ -3,18 +3,63 @@
 A call's prompt is written as spans. A span refers to positions of an earlier call's tokens (its
 prompt and its completion, one after the other), or holds ids that no earlier call has. An agent
 that continues its context has one reference and its new ids; one that drops the oldest turns has
-two references.
+two references. `read_prompts` turns the spans of a program's calls back into ids.
 
-`read_prompts` turns the spans of a program's calls back into ids.
+`LastUsed` bounds the memory of what is remembered by program.
 """
 
 import sys
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, Protocol, TypeVar
 
-from tutti.storage.write.last_used import LastUsed
+
+class Sized(Protocol):
+    """What knows its memory."""
+
+    @property
+    def size(self) -> int:
+        """Bytes, as an estimate."""
+        ...
+
+
+Value = TypeVar("Value", bound=Sized)
+
+
+class LastUsed(Generic[Value]):
+    """The values put last, with at most `max_bytes` together; thread-safe."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._bytes = max_bytes, 0
+        self._known: OrderedDict[str, tuple[Value, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, name: str) -> Value | None:
+        """The value of that name, if it is known."""
+        found = self._known.get(name)
+        return found[0] if found is not None else None
+
+    def put(self, name: str, value: Value) -> None:
+        """Enter a value, or one that was used and has grown, as the last; the first ones beyond the
+        bound are forgotten, `value` itself if it alone is larger."""
+        with self._lock:
+            self._drop(name)
+            self._known[name] = value, value.size
+            self._bytes += value.size
+            while self._bytes > self._max_bytes:
+                self._drop(next(iter(self._known)))
+
+    def forget(self, name: str) -> None:
+        """Forget a value that will not be used again, if it is known."""
+        with self._lock:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        _, size = self._known.pop(name, (None, 0))
+        self._bytes -= size
+
 
 ID_BYTES = 4  # ids are 32 bits wide, as their column
 BRANCHES = 8

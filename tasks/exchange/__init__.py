@@ -42,26 +42,32 @@ Importer = Callable[[Path, str], Iterator[ImportedItem]]
 Exporter = Callable[[Iterator[ImportedAttempt], Path], list[Path]]
 
 
-def _loaded(format: str, work: str) -> Callable[..., Any]:
-    """The function `read` or `write` of a format, which `run` loads when it is first called."""
+def _loaded(module: str, work: str = "read") -> Callable[..., Any]:
+    """A function of a format's module, which is loaded when it is first called."""
 
     def run(*given: Any) -> Any:
-        package = format.replace("-", "_")
-        if package == "inspect":
+        if module.startswith("inspect"):
             require_inspect()
-        module = import_module(f"tutti.tasks.exchange.{package}.{work}")
-        return getattr(module, work)(*given)
+        return getattr(import_module(f"{__name__}.{module}"), work)(*given)
 
     return run
 
 
-FORMATS = (
-    *("inspect", "atif", "verifiers", "nemo-skills", "lm-eval", "tau2", "thunderagent"),
-    *("swe-bench", "mini-swe-agent", "terminal-bench"),
-)
-IMPORTERS: dict[str, Importer] = {format: _loaded(format, "read") for format in FORMATS}
+IMPORTERS: dict[str, Importer] = {
+    "inspect": _loaded("inspect.read"),
+    "atif": _loaded("atif"),
+    "verifiers": _loaded("verifiers"),
+    "nemo-skills": _loaded("nemo_skills.read"),
+    "lm-eval": _loaded("lm_eval"),
+    "tau2": _loaded("tau2"),
+    "thunderagent": _loaded("thunderagent.read"),
+    "swe-bench": _loaded("swe_bench.read"),
+    "mini-swe-agent": _loaded("mini_swe_agent"),
+    "terminal-bench": _loaded("terminal_bench"),
+}
 EXPORTERS: dict[str, Exporter] = {
-    format: _loaded(format, "write") for format in ("inspect", "atif")
+    "inspect": _loaded("inspect.write", "write"),
+    "atif": _loaded("atif", "write"),
 }
 
 NAMES = (

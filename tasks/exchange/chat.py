@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tutti.tasks.exchange.fields import Fields, compact, parsed
-from tutti.tasks.exchange.imported import Row
-from tutti.tasks.exchange.rows import json_text, shown
+from tutti.tasks.exchange.imported import Row, json_text, shown
 
 ITEMS = ("message", "reasoning", "function_call", "function_call_output")
 """Kinds of items in the responses API, which have a type instead of a role."""

@@ -1,14 +1,22 @@
 """What an importer yields and an exporter receives: attempts in the columns of the store.
 
 An importer turns a foreign file into `ImportedAttempt`, `ImportedRecords` and `ImportIssue`
-objects; `tasks.exchange.load` gives them ids and commits them. An exporter receives the store's
-attempts as `ImportedAttempt` objects.
+objects; `tasks.exchange.load` gives them ids, converts them to rows of the store (`trial_rows`) and
+commits them. Values that a column cannot hold are repaired or reported. An exporter receives the
+store's attempts as `ImportedAttempt` objects.
 """
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+
+from tutti.storage import TABLES, Cost, artifact_id
 
 Row = dict[str, Any]
 
@@ -50,7 +58,7 @@ class Cell:
 
 @dataclass
 class ImportedAttempt:
-    """One attempt at one task. Rows use the columns of `tutti.storage.schemas.TABLES`.
+    """One attempt at one task. Rows use the columns of `tutti.storage.write.encode.TABLES`.
 
     Rows leave out attempt_id, cell_id, sweep_id, run_id, sample_id and call_id's prefix: the loader
     fills them in. A message or judge that belongs to a call names it by the call's `call_id`, which
@@ -104,3 +112,237 @@ class ImportedRecords:
 
 
 ImportedItem = ImportedAttempt | ImportedRecords | ImportIssue
+
+
+Rows = dict[str, list[Row]]
+Repair = tuple[str, int, str, str, bool]
+"""Table, row, column, reason, and whether the value was replaced."""
+MISFITS = (KeyError, TypeError, ValueError, OverflowError)
+"""What Arrow and the writer raise for a value that its column cannot hold (ArrowInvalid is a
+ValueError, ArrowTypeError a TypeError, a lone surrogate a UnicodeEncodeError)."""
+TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+FORMER_POLICY, FORMER_CONCURRENCY = "passthrough", 1
+"""What earlier versions entered where a log did not say. Ids are still made with them, so that a
+file imported before is recognized."""
+MOST_COUNT = 2**31  # the catalog's columns have 32 bits
+SHOWN_CHARACTERS = 80  # characters of a value in an issue's reason
+
+
+class KeyRefused(ValueError):
+    """A value that no id can be made of, with the field of the attempt that it stands in."""
+
+    def __init__(self, field: str, value: Any, wanted: str) -> None:
+        super().__init__(f"{shown(value)} is not {wanted}")
+        self.field = field
+
+
+@dataclass(frozen=True)
+class AttemptIds:
+    """The ids of one attempt."""
+
+    sweep_id: str
+    cell_id: str
+    sample_id: str
+    attempt_id: str
+
+
+def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
+    """Ids of the cell and its sweep. Raises KeyRefused."""
+    policy, concurrency = cell.policy or FORMER_POLICY, cell.concurrency or FORMER_CONCURRENCY
+    for place, name in (("run", cell.run), ("benchmark", cell.benchmark), ("model", cell.model)):
+        _check_name(f"cell.{place}", name)
+    _check_name("cell.policy", policy)
+    _check_count("cell.concurrency", concurrency, least=1)
+    _check_count("cell.repeat", cell.repeat)
+    point: Row = {
+        "format": format,
+        "run": cell.run,
+        "benchmark": cell.benchmark,
+        "model": cell.model,
+    }
+    point |= {"policy": policy, "concurrency": concurrency, "repeat": cell.repeat}
+    return artifact_id("sweep", {"format": format, "run": cell.run}), artifact_id("cell", point)
+
+
+def trial_keys(format: str, trial: ImportedAttempt) -> AttemptIds:
+    """Ids of the trial's attempt; the same trial has the same ids in every import. Raises
+    KeyRefused."""
+    sweep_id, cell_id = cell_keys(format, trial.cell)
+    _check_name("task_id", trial.task_id)
+    _check_count("trial", trial.trial)
+    _check_count("attempt", trial.attempt, least=1)
+    sample_id = artifact_id("sample", [cell_id, trial.task_id, trial.trial])
+    return AttemptIds(
+        sweep_id, cell_id, sample_id, artifact_id("attempt", [sample_id, trial.attempt])
+    )
+
+
+def _check_name(field: str, name: Any) -> None:
+    if not isinstance(name, str) or "\0" in name or repaired(name) != name:
+        raise KeyRefused(field, name, "text without NUL and halves of surrogate pairs")
+
+
+def _check_count(field: str, value: Any, least: int = 0) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < MOST_COUNT:
+        raise KeyRefused(field, value, f"a whole number from {least} to {MOST_COUNT - 1}")
+
+
+def trial_rows(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Rows:
+    """The rows of one attempt, in the store's tables."""
+
+    def call_id(given: Any) -> str | None:
+        return None if given is None else f"{keys.attempt_id}/{given}"
+
+    messages = [
+        {"position": place, **row, "call_id": call_id(row.get("call_id"))}
+        for place, row in enumerate(trial.messages)
+    ]
+    calls = [
+        {**row, "call_id": call_id(row.get("call_id", place))}
+        for place, row in enumerate(trial.calls)
+    ]
+    scores = [{**row, "judge_call_id": call_id(row.get("judge_call_id"))} for row in trial.scores]
+    tables = {"messages": messages, "calls": calls, "scores": scores}
+    tables |= {"tool_runs": trial.tool_runs, "retrievals": trial.retrievals}
+    rows = placed(tables, trial.cell, keys.sweep_id, keys.cell_id)
+    for row in chain.from_iterable(rows.values()):
+        row["attempt_id"] = keys.attempt_id
+    return {"attempts": [_attempt(trial, keys, run_id)], **rows}
+
+
+def placed(rows: Mapping[str, list[Row]], cell: Cell, sweep_id: str, cell_id: str) -> Rows:
+    """Copies of `rows` with the columns that identify their cell."""
+    point: Row = {"sweep_id": sweep_id, "cell_id": cell_id}
+    point |= {"policy": cell.policy, "concurrency": cell.concurrency}
+    filled = {}
+    for table, records in rows.items():
+        known = TABLES[table].names if table in TABLES else ()
+        here = {name: value for name, value in point.items() if name in known}
+        filled[table] = [{**record, **here} for record in records]
+    return filled
+
+
+def _attempt(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Row:
+    cell = trial.cell
+    given = {name: value for name, value in trial.outcome.items() if value is not None}
+    row = _derived(trial) | given
+    row |= {"run_id": run_id, "sweep_id": keys.sweep_id, "cell_id": keys.cell_id}
+    row |= {"sample_id": keys.sample_id, "attempt_id": keys.attempt_id, "task_id": trial.task_id}
+    row |= {"trial": trial.trial, "attempt": trial.attempt, "benchmark": cell.benchmark}
+    row |= {"model": cell.model, "policy": cell.policy, "source": "import"}
+    return row | {"concurrency": cell.concurrency, "repeat": cell.repeat}
+
+
+def _derived(trial: ImportedAttempt) -> Row:
+    """Values derived from the messages and calls, for formats that lack them."""
+    own = [call for call in trial.calls if call.get("role") in (None, "orchestrator")]
+    said = [message for message in trial.messages if message.get("role") == "assistant"]
+    asked = sum(len(message.get("tool_calls") or ()) for message in said)
+    row: Row = {"status": "ok", "steps": len(own) or len(said), "calls": len(own) or len(said)}
+    row["tool_calls"] = len(trial.tool_runs) or asked
+    row |= {name: total(call.get(name) for call in own) for name in TOKENS}
+    costs = [call.get("cost_usd") for call in trial.calls if not _is_free(call)]
+    row["cost_usd"] = Cost.of(costs).usd if trial.calls else None
+    row["started_at"] = min((c["sent_at"] for c in trial.calls if c.get("sent_at")), default=None)
+    row["ended_at"] = max((c["ended_at"] for c in trial.calls if c.get("ended_at")), default=None)
+    return row
+
+
+def _is_free(call: Row) -> bool:
+    """Whether a call has no cost because it failed."""
+    return call.get("cost_usd") is None and call.get("status") not in (None, "ok")
+
+
+def total(values: Iterable[Any]) -> Any:
+    """The sum of the known values; None if there are none."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def repair(rows: Rows) -> Iterator[Repair]:
+    """Replace values that the store cannot hold by the nearest ones, in place.
+
+    Lone surrogates become U+FFFD (UTF-8 cannot encode them), NaN and infinities null (one NaN makes
+    every mean over its column NaN).
+    """
+    for table, records in rows.items():
+        for name in dict.fromkeys(name for record in records for name in record):
+            yield from _repair_column(table, name, records)
+
+
+def _repair_column(table: str, name: str, records: list[Row]) -> Iterator[Repair]:
+    kind = _kind(table, name)
+    if kind is not None and not _misfit(kind, [record.get(name) for record in records]):
+        return
+    for place, record in enumerate(records):
+        if name not in record:
+            continue
+        value = record[name]
+        if kind is None:
+            yield table, place, name, "the store has no such column", False
+        elif reason := _misfit(kind, [value]):
+            record[name] = repaired(value)
+            done = not _misfit(kind, [record[name]])
+            yield table, place, name, f"{shown(value)}: {reason}", done
+
+
+def _kind(table: str, name: str) -> pa.DataType | None:
+    known = table in TABLES and name in TABLES[table].names
+    return TABLES[table].field(name).type if known else None
+
+
+def _misfit(kind: pa.DataType, values: list[Any]) -> str:
+    """Why a column of `kind` cannot hold `values`; empty if it can."""
+    try:
+        pa.array(values, type=kind)
+    except MISFITS as error:
+        return str(error)
+    numbers = [value for value in values if isinstance(value, float)]
+    if not all(map(math.isfinite, numbers)):
+        return "no measurement, kept as null"
+    members = chain.from_iterable(value for value in values if isinstance(value, list | tuple))
+    if any(isinstance(member, float) and math.isnan(member) for member in members):
+        return "holds NaN, kept as null"
+    return ""
+
+
+def repaired(value: Any) -> Any:
+    """`value` with U+FFFD for lone surrogates and null for NaN and infinities, at any depth."""
+    if isinstance(value, str):
+        return value if value.isascii() else _without_surrogates(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {repaired(name): repaired(inner) for name, inner in value.items()}
+    return [repaired(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _without_surrogates(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Through UTF-16, two matching halves become their character.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def shown(value: Any) -> str:
+    """A value for a message, shortened to a readable length."""
+    text = ascii(value) if isinstance(value, str) else repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def json_text(value: Any, *, ascii_only: bool = False) -> str:
+    """`value` as canonical JSON: NaN is null, other unsupported values become text."""
+    try:
+        return json.dumps(value, default=str, allow_nan=False, ensure_ascii=ascii_only)
+    except (ValueError, TypeError):  # a NaN inside, or keys that are no text
+        return json.dumps(_plain(value), default=str, ensure_ascii=ascii_only)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

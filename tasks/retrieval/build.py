@@ -3,7 +3,8 @@
 In: documents and an `IndexSpec`. Out: an artifact folder with ``documents.jsonl``, ``vectors.npy``,
 the files of FAISS, BM25 and the embedder, and finally ``manifest.json``. An index's id is the hash
 of corpus, embedder and spec. Work happens in ``<folder>.building``, where a run after a crash
-resumes; the final folder appears complete or not at all.
+resumes; the final folder appears complete or not at all. Documents are embedded in shards, each a
+file that one worker writes whole; more than one worker, or a cluster, uses dask.distributed.
 """
 
 import argparse
@@ -15,14 +16,17 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from tutti.storage import Catalog, StoreError, artifact_id, open_catalog
+from tutti.storage import Catalog, StoreError, artifact_id, open_catalog, replacing
 from tutti.storage import catalog as cat
-from tutti.tasks.retrieval import shards
+from tutti.tasks.retrieval import bm25
+from tutti.tasks.retrieval.ann import Ann, write_ann
+from tutti.tasks.retrieval.bm25 import write_bm25
 from tutti.tasks.retrieval.corpus import Document, corpus_id
 from tutti.tasks.retrieval.embedder import NAME, Embedder, HashedNgrams
 from tutti.tasks.retrieval.endpoint import EndpointEmbedder
@@ -37,11 +41,115 @@ from tutti.tasks.retrieval.passage import (
     write_passages,
 )
 from tutti.tasks.retrieval.probe import probe_names, probe_recall
-from tutti.tasks.retrieval.search import bm25
-from tutti.tasks.retrieval.search.ann import Ann, write_ann
-from tutti.tasks.retrieval.search.bm25 import write_bm25
-from tutti.tasks.retrieval.shards import embed_all, join_shards
 from tutti.tasks.retrieval.spec import STDLIB_TEMPLATE, IndexSpec
+
+SHARDS = "shards"
+
+Advance = Callable[[int, int], None]
+"""Called with the number of documents embedded and their total."""
+
+
+def shard_path(folder: Path, shard: int) -> Path:
+    """The file of one shard."""
+    return folder / SHARDS / f"{shard:06d}.npy"
+
+
+def embed_shard(folder: Path, shard: int, spec: IndexSpec, embedder: Embedder) -> int:
+    """Embed one shard of `folder`'s documents; returns their number. Raises EmbedderFailed."""
+    store, size = PassageStore(folder), spec.shard_documents
+    passages = store[shard * size : (shard + 1) * size]
+    texts = [spec.template.format(title=p.title, text=p.text, source=p.source) for p in passages]
+    vectors = embedder.embed(texts)
+    with replacing(shard_path(folder, shard)) as staging, staging.open("wb") as file:
+        np.save(file, vectors.astype(np.float32, copy=False))
+    return len(passages)
+
+
+def embed_all(
+    folder: Path,
+    spec: IndexSpec,
+    embedder: Embedder,
+    advance: Advance,
+    workers: int = 1,
+    cluster: str | None = None,
+) -> int:
+    """Embed the missing shards; returns the total number of shards.
+
+    `cluster`: address of a Dask scheduler whose workers see `folder`. Raises EmbedderFailed.
+    """
+    (folder / SHARDS).mkdir(exist_ok=True)
+    total, size = len(PassageStore(folder)), spec.shard_documents
+    count = -(-total // size)
+    missing = [shard for shard in range(count) if not shard_path(folder, shard).exists()]
+    left = sum(min(total, (shard + 1) * size) - shard * size for shard in missing)
+    done = total - left
+    advance(done, total)
+    several = cluster is not None or (workers > 1 and len(missing) > 1)
+    work = _on_dask if several else _here
+    for embedded in work(folder, missing, spec, embedder, workers, cluster):
+        done += embedded
+        advance(done, total)
+    return count
+
+
+def _here(
+    folder: Path,
+    missing: Sequence[int],
+    spec: IndexSpec,
+    embedder: Embedder,
+    workers: int,
+    cluster: str | None,
+) -> Iterator[int]:
+    for shard in missing:
+        yield embed_shard(folder, shard, spec, embedder)
+
+
+def _on_dask(
+    folder: Path,
+    missing: Sequence[int],
+    spec: IndexSpec,
+    embedder: Embedder,
+    workers: int,
+    cluster: str | None,
+) -> Iterator[int]:
+    dask: Any = import_module("distributed")  # slow to import, and untyped
+
+    local = None
+    if cluster is None:
+        # Without a dashboard: its packages are not installed.
+        local = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+    try:
+        with dask.Client(local or cluster) as client:
+            shared = client.scatter(embedder, broadcast=True)
+            # Not pure: the result of a shard is its file, not its return value.
+            jobs = [
+                client.submit(embed_shard, folder, shard, spec, shared, pure=False)
+                for shard in missing
+            ]
+            for job in dask.as_completed(jobs):
+                yield job.result()
+    finally:
+        if local is not None:
+            local.close()
+
+
+def join_shards(folder: Path, count: int, path: Path) -> None:
+    """Write the vectors of all shards into one file, in order, whole or not at all."""
+    if path.exists():
+        return
+    shapes = [np.load(shard_path(folder, shard), mmap_mode="r").shape for shard in range(count)]
+    rows, dimensions = sum(shape[0] for shape in shapes), shapes[0][1]
+    with replacing(path) as staging:
+        joined = np.lib.format.open_memmap(
+            staging, mode="w+", dtype=np.float32, shape=(rows, dimensions)
+        )
+        start = 0
+        for shard, shape in enumerate(shapes):
+            joined[start : start + shape[0]] = np.load(shard_path(folder, shard))
+            start += shape[0]
+        joined.flush()
+        del joined
+
 
 MANIFEST, VECTORS, LOCK = "manifest.json", "vectors.npy", "lock"
 NOT_CONTENT = {"shard_documents"}
@@ -183,13 +291,12 @@ class _Job:
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    staging = folder / f"{MANIFEST}.tmp"
-    staging.write_text(json.dumps(manifest, indent=1))
-    os.replace(staging, folder / MANIFEST)
+    with replacing(folder / MANIFEST) as staging:
+        staging.write_text(json.dumps(manifest, indent=1))
 
 
 def publish(building: Path, folder: Path) -> None:
-    shutil.rmtree(building / shards.FOLDER, ignore_errors=True)
+    shutil.rmtree(building / SHARDS, ignore_errors=True)
     if folder.exists():  # without a manifest: made by something else, or damaged
         shutil.rmtree(folder)
     os.replace(building, folder)

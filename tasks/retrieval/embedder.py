@@ -1,7 +1,8 @@
-"""The interface of embedders, and the local one: hashed words and character n-grams with IDF.
+"""The interface of embedders, the local one, and texts compared by it.
 
-In: texts. Out: float32 vectors of unit length. Queries here are mostly identifiers and match by
-their parts, so a few thousand short documents need no model and no download.
+In: texts. Out: float32 vectors of unit length. The local embedder hashes words and character
+n-grams with IDF: queries here are mostly identifiers and match by their parts, so a few thousand
+short documents need no model and no download.
 """
 
 import re
@@ -104,3 +105,22 @@ class HashedNgrams:
     def load(cls, folder: Path) -> "HashedNgrams":
         """Load the embedder that an index was built with. Raises FileNotFoundError."""
         return cls(np.load(folder / "idf.npy"))
+
+
+AT_ONCE = 1_024
+
+
+class NearnessIndex:
+    """Texts embedded once, to which others are compared. The weights of words are learned from the
+    texts of the index alone."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._embedder = HashedNgrams.fit(texts)
+        parts = [texts[first : first + AT_ONCE] for first in range(0, len(texts), AT_ONCE)]
+        self._known = np.concatenate([self._embedder.embed(part) for part in parts])
+
+    def nearest(self, text: str, most: int) -> list[tuple[int, float]]:
+        """Places of the nearest texts with their cosines, nearest first."""
+        cosines = self._known @ self._embedder.embed([text])[0]
+        order = np.argsort(-cosines, kind="stable")[:most]
+        return [(int(place), float(cosines[place])) for place in order]

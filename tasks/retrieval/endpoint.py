@@ -1,8 +1,9 @@
-"""An embedder that calls an OpenAI-compatible ``/v1/embeddings``.
+"""Endpoints: an embedder that calls ``/v1/embeddings``, and a reranker that calls ``/v1/rerank``.
 
-In: texts. Out: unit vectors. Several requests are sent concurrently. Requests that fail because the
-endpoint is busy are retried a few times; refused ones are not. The key is read from the environment
-when needed and never written.
+In: texts. Out: unit vectors, or one score for each text. Several requests for embeddings are sent
+concurrently; those that fail because the endpoint is busy are retried a few times, refused ones are
+not. A reranker (vLLM, Jina, Cohere) reads the query with each document. Keys are read from the
+environment when needed and never written.
 """
 
 import asyncio
@@ -12,13 +13,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import numpy as np
 
 from tutti.tasks.retrieval.embedder import Vectors
-from tutti.tasks.retrieval.errors import EmbedderFailed
+from tutti.tasks.retrieval.errors import EmbedderFailed, RerankerFailed
 
 FILE = "embedder.json"
 TRIES = 5
@@ -116,3 +117,50 @@ class EndpointEmbedder:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: Vectors = vectors / np.maximum(norms, np.float32(1e-9))
         return unit
+
+
+RERANK_TIMEOUT_S = 30.0
+
+
+class Reranker(Protocol):
+    """Scores texts for a query; higher is better."""
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One score for each text. Raises RerankerFailed."""
+        ...
+
+
+@dataclass(frozen=True)
+class EndpointReranker:
+    """A reranking endpoint."""
+
+    url: str
+    """The full URL, such as ``http://host:8000/v1/rerank``."""
+    model: str
+    key_env: str = "RERANK_API_KEY"
+    timeout_s: float = RERANK_TIMEOUT_S
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """See `Reranker.score`."""
+        key = os.environ.get(self.key_env)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        body = {"model": self.model, "query": query, "documents": list(texts)}
+        timeout = aiohttp.ClientTimeout(total=self.timeout_s)
+        try:
+            async with aiohttp.ClientSession(timeout=timeout) as session:
+                async with session.post(self.url, json=body, headers=headers) as response:
+                    text = await response.text()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise RerankerFailed(f"{self.url}: {type(error).__name__}: {error}") from error
+        if response.status != 200:
+            raise RerankerFailed(f"{self.url}: HTTP {response.status}: {text[:300]}")
+        return _read(self.url, text, len(texts))
+
+
+def _read(url: str, text: str, count: int) -> list[float]:
+    try:
+        rows: Any = json.loads(text)["results"]
+        scores = {int(row["index"]): float(row["relevance_score"]) for row in rows}
+        return [scores[nth] for nth in range(count)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RerankerFailed(f"{url} did not score every document: {error!r}") from error

@@ -16,17 +16,31 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tutti.tasks.retrieval import bm25
+from tutti.tasks.retrieval.ann import Ann
+from tutti.tasks.retrieval.bm25 import WordIndex
 from tutti.tasks.retrieval.build import MANIFEST, VECTORS, build_index
 from tutti.tasks.retrieval.embedder import NAME, Embedder, HashedNgrams, Vectors
 from tutti.tasks.retrieval.endpoint import EndpointEmbedder
-from tutti.tasks.retrieval.imported.files import Links, open_foreign
+from tutti.tasks.retrieval.exact import Neighbours, Rows, search_exact
+from tutti.tasks.retrieval.foreign import Links, open_foreign
 from tutti.tasks.retrieval.passage import Passage, PassageStore
-from tutti.tasks.retrieval.search import bm25
-from tutti.tasks.retrieval.search.ann import Ann
-from tutti.tasks.retrieval.search.bm25 import WordIndex
-from tutti.tasks.retrieval.search.exact import Neighbours, Rows, search_exact
-from tutti.tasks.retrieval.search.fuse import fuse_ranks
 from tutti.tasks.retrieval.spec import IndexSpec
+
+RANK_CONSTANT = 60
+
+
+def fuse_ranks(rankings: Sequence[Sequence[int]], k: int) -> list[tuple[int, float]]:
+    """The `k` best (row, score) over `rankings` (rows, best first, each at most once a ranking).
+
+    Equal scores by row, the lower first.
+    """
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, row in enumerate(ranking, 1):
+            scores[row] = scores.get(row, 0.0) + 1 / (RANK_CONSTANT + rank)
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+
 
 __all__ = ["Hit", "Index", "Mode", "build_index", "read_manifest"]
 

@@ -7,7 +7,6 @@ maps: opening a million documents takes no longer than opening ten.
 
 import hashlib
 import mmap
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from tutti.storage import replacing
 from tutti.tasks.retrieval.corpus import Document
 from tutti.tasks.retrieval.errors import CorpusRefused, FilterUnknown, IndexDamaged
 
@@ -112,17 +112,14 @@ def write_passages(passages: Iterable[Passage], folder: Path) -> int:
     duplicate id and for an empty corpus.
     """
     offsets, hashes = [0], []
-    staging = folder / f"{DOCUMENTS}.tmp"
-    with staging.open("wb") as file:
-        for passage in passages:
-            line = orjson.dumps(passage.as_row()) + b"\n"
-            file.write(line)
-            offsets.append(offsets[-1] + len(line))
-            hashes.append(_hash(passage.id))
-        file.flush()
-        os.fsync(file.fileno())
-    _write_places(offsets, hashes, staging, folder)
-    os.replace(staging, folder / DOCUMENTS)
+    with replacing(folder / DOCUMENTS) as staging:
+        with staging.open("wb") as file:
+            for passage in passages:
+                line = orjson.dumps(passage.as_row()) + b"\n"
+                file.write(line)
+                offsets.append(offsets[-1] + len(line))
+                hashes.append(_hash(passage.id))
+        _write_places(offsets, hashes, staging, folder)
     return len(hashes)
 
 

@@ -1,18 +1,19 @@
-"""Quality checks of a finished index; the results are stored in its manifest.
+"""Quality checks of a finished index, stored in its manifest, and the manifest for people.
 
 In: its vectors, and queries made of its own documents' names. Out: ``recall``, how often a document
 is among the top k for its own name, and ``probe``, the share of the exact top ten that the index
 finds (1 for a flat one).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
+from tutti.tasks.retrieval.ann import Ann
 from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.exact import Neighbours, search_exact
 from tutti.tasks.retrieval.passage import PassageStore
-from tutti.tasks.retrieval.search.ann import Ann
-from tutti.tasks.retrieval.search.exact import Neighbours, search_exact
 
 QUERIES = 500
 DEPTHS = (1, 2, 5, 10)
@@ -56,3 +57,27 @@ def overlap_share(exact: Neighbours, found: Neighbours) -> float:
     got = [set(row.tolist()) for row in found.rows]
     hits = sum(len(a & b) for a, b in zip(wanted, got, strict=True))
     return hits / max(1, sum(map(len, wanted)))
+
+
+def recall_line(manifest: Mapping[str, Any]) -> str:
+    """``@1 0.912, @10 0.994``: how often a document is found by its own name."""
+    recall = manifest["recall"].items()
+    return ", ".join(f"@{name.rsplit('_', 1)[1]} {value:.3f}" for name, value in recall)
+
+
+def manifest_page(manifest: Mapping[str, Any], folder: Path) -> str:
+    """The manifest as a markdown table, and the command that serves the index."""
+    spec = manifest["spec"]
+    rows = {
+        "index": f"`{manifest['index_id']}`",
+        "corpus": f"`{manifest['corpus_id']}`",
+        "documents": f"{manifest['documents']:,}",
+        "kind": spec["kind"] + (" and BM25" if spec["words"] else ""),
+        "embedder": ", ".join(f"{key} {value}" for key, value in manifest["embedder"].items()),
+        "dimensions": manifest["dimensions"],
+        "recall by a document's own name": recall_line(manifest),
+        "folder": f"`{folder}`",
+    }
+    table = [f"| {name} | {value} |" for name, value in rows.items()]
+    command = f"python -m tutti.tasks.retrieval.service --index {folder} --port 8100"
+    return "\n".join(["| | |", "|---|---|", *table, "", "Serve it:", "", f"    {command}"])

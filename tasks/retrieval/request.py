@@ -2,14 +2,20 @@
 
 In: the decoded body. Out: a `SearchRequest`, and the rows of the answer. The reference's form is
 accepted too: a body with ``eid`` is answered with a bare list of lists, in which every document
-carries its text as ``contents`` and as ``content``.
+carries its text as ``contents`` and as ``content``. ``eid`` names a pool: a set of documents, by a
+JSON file, that a search may be limited to.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, get_args
 
 from tutti.tasks.agents import MAX_QUERY_CHARS
+from tutti.tasks.retrieval.errors import FilterUnknown
+from tutti.tasks.retrieval.exact import Rows
 from tutti.tasks.retrieval.index import Hit, Mode
 from tutti.tasks.retrieval.passage import PassageStore
 
@@ -154,3 +160,38 @@ def _row(hit: Hit, ask: SearchRequest, store: PassageStore) -> dict[str, Any]:
         near = store.neighbours(hit.row, ask.neighbours)
         row["neighbours"] = [{"id": other.id, "contents": other.text} for other in near]
     return row
+
+
+IDS_KEPT = 8  # filters by ids whose rows are kept
+
+
+class RowFilters:
+    """Maps filters to rows of the index."""
+
+    def __init__(self, store: PassageStore, pools: Mapping[str, Sequence[str]] | None) -> None:
+        self.has_pools = pools is not None
+        self._store, self._pools = store, pools or {}
+        self._pool_rows: dict[str, Rows] = {}
+        # For the queries of one request: with more of them, whoever asks could fill the memory.
+        self._id_rows = lru_cache(IDS_KEPT)(store.rows_of)
+
+    def rows(self, wanted: str | tuple[str, ...]) -> Rows:
+        """Rows of a pool (a name) or of documents (their ids), ascending. Raises FilterUnknown."""
+        if isinstance(wanted, tuple):
+            return self._id_rows(wanted)
+        if wanted not in self._pools:
+            raise FilterUnknown(f"no pool {wanted!r:.100} among {len(self._pools)} pools")
+        if wanted not in self._pool_rows:
+            self._pool_rows[wanted] = self._store.rows_of(self._pools[wanted])
+        return self._pool_rows[wanted]
+
+
+def read_pools(path: Path) -> dict[str, list[str]]:
+    """Pools of a JSON file ``{name: [document id, …]}``. Raises ValueError."""
+    try:
+        pools = json.loads(path.read_text())
+    except RecursionError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if not isinstance(pools, dict) or not all(isinstance(ids, list) for ids in pools.values()):
+        raise ValueError(f"{path} must hold an object of names to lists of document ids")
+    return {str(name): [str(one) for one in ids] for name, ids in pools.items()}

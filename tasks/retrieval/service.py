@@ -23,8 +23,10 @@ import orjson
 import uvloop
 
 from tutti.storage import current_home
+from tutti.tasks.retrieval.ann import gpu_count, limit_threads
 from tutti.tasks.retrieval.batcher import WAIT_S, Batcher
 from tutti.tasks.retrieval.embedder import Embedder
+from tutti.tasks.retrieval.endpoint import EndpointReranker, Reranker
 from tutti.tasks.retrieval.errors import (
     EmbedderFailed,
     FilterUnknown,
@@ -33,16 +35,15 @@ from tutti.tasks.retrieval.errors import (
     WebSearchFailed,
 )
 from tutti.tasks.retrieval.index import Hit, Index
-from tutti.tasks.retrieval.pools import RowFilters, read_pools
 from tutti.tasks.retrieval.request import (
     BODY_BYTES,
     MAX_TOPK,
+    RowFilters,
     SearchRequest,
     read_ask,
+    read_pools,
     result_rows,
 )
-from tutti.tasks.retrieval.search.ann import gpu_count, limit_threads
-from tutti.tasks.retrieval.search.rerank import EndpointReranker, Reranker
 from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch, WebSearch
 from tutti.tasks.serving.wire import (
     Exchange,

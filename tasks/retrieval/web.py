@@ -8,7 +8,6 @@ no longer than its timeout. Keys are read from the environment when needed.
 import asyncio
 import hashlib
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Protocol
 import aiohttp
 import orjson
 
+from tutti.storage import replacing
 from tutti.tasks.retrieval.errors import WebSearchFailed
 from tutti.tasks.retrieval.passage import Passage
 
@@ -182,6 +182,5 @@ def _read(data: bytes) -> list[Passage]:
 
 def _keep(path: Path, found: Sequence[Passage]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_suffix(f".{uuid.uuid4().hex}.tmp")
-    staging.write_bytes(orjson.dumps([passage.as_row() for passage in found]))
-    os.replace(staging, path)
+    with replacing(path) as staging:
+        staging.write_bytes(orjson.dumps([passage.as_row() for passage in found]))

@@ -20,8 +20,7 @@ from tests.exchange.imported import (
 )
 from tests.exchange.test_load import counts, trial, trials
 from tutti import storage
-from tutti.tasks.exchange.atif.read import read
-from tutti.tasks.exchange.atif.write import write
+from tutti.tasks.exchange.atif import read, write
 from tutti.tasks.exchange.imported import ImportedAttempt
 from tutti.tasks.exchange.loader import load
 from tutti.tasks.exchange.stored import stored_trials

@@ -19,8 +19,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.exchange import IMPORTERS
 from tutti.tasks.exchange.imported import ImportedAttempt, Row
 from tutti.tasks.exchange.inspect import read as inspect_import
-from tutti.tasks.exchange.inspect.read import read
-from tutti.tasks.exchange.inspect.values import number_of
+from tutti.tasks.exchange.inspect.read import number_of, read
 from tutti.tasks.exchange.inspect.write import write
 from tutti.tasks.exchange.loader import load
 from tutti.tasks.exchange.stored import stored_trials

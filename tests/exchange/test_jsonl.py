@@ -10,11 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.exchange import jsonl
+from tutti.tasks.exchange import fields as reading
 from tutti.tasks.exchange.chat import message_rows, tool_runs
-from tutti.tasks.exchange.fields import INTEGER, LOGPROBS, TOKENS, Fields, Kind, RecordRefused, take
+from tutti.tasks.exchange.fields import (
+    INTEGER,
+    LOGPROBS,
+    TOKENS,
+    Fields,
+    Kind,
+    RecordRefused,
+    document,
+    records,
+    take,
+)
 from tutti.tasks.exchange.imported import ImportIssue
-from tutti.tasks.exchange.jsonl import document, records
 
 
 def read(path: Path, data: bytes) -> tuple[list[tuple[int | None, Any]], list[str]]:
@@ -110,7 +119,7 @@ def test_half_surrogate_pairs_are_replaced_and_named(path: Path) -> None:
 def test_many_such_places_are_counted(path: Path) -> None:
     """A list of NaNs gives no problem each without end."""
     _, problems = read(path, b'{"a": [' + b", ".join([b"NaN"] * 500) + b"]}")
-    assert len(problems) == jsonl.LISTED_PLACES + 1
+    assert len(problems) == fields.LISTED_PLACES + 1
     assert problems[-1] == ":1: and 480 more such places"
 
 
@@ -118,8 +127,8 @@ def test_a_line_without_end_does_not_fill_the_memory(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is passed over up to its end."""
-    monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 50)
-    monkeypatch.setattr(jsonl, "SKIPPED_BYTES", 7)
+    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 50)
+    monkeypatch.setattr(reading, "SKIPPED_BYTES", 7)
     lines, problems = read(path, b'{"a": "' + b"x" * 500 + b'"}\n{"a": 1}\n' + b"y" * 60)
     assert lines == [(2, {"a": 1})]
     assert [p.split(" ")[0] for p in problems] == [":1:", ":3:"]

@@ -20,7 +20,7 @@ from tests.exchange.imported import (
     write_json,
     write_lines,
 )
-from tutti.tasks.exchange.lm_eval.read import read
+from tutti.tasks.exchange.lm_eval import read
 
 TIME = "2026-11-21T07-34-19.443863"
 SETTINGS = {"until": ["\n"], "do_sample": True, "temperature": 0.7, "max_gen_toks": 32}

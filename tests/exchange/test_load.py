@@ -14,17 +14,16 @@ import pytest
 import sqlalchemy as sa
 
 from tutti import storage
-from tutti.storage.schemas import TABLES
-from tutti.tasks.exchange.enter import enter_attempts
+from tutti.storage.write.encode import TABLES
 from tutti.tasks.exchange.imported import (
     Cell,
     ImportedAttempt,
     ImportedItem,
     ImportedRecords,
     ImportIssue,
+    cell_keys,
 )
-from tutti.tasks.exchange.loader import LISTED_PROBLEMS, ImportReport, load
-from tutti.tasks.exchange.rows import cell_keys
+from tutti.tasks.exchange.loader import LISTED_PROBLEMS, ImportReport, enter_attempts, load
 
 CELL = Cell("run-1", "adder", "small", detail={"seed": 7})
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -22,7 +22,7 @@ from tutti.tasks.exchange.swe_bench import (
     write_predictions,
 )
 from tutti.tasks.exchange.swe_bench.read import read
-from tutti.tasks.exchange.swe_bench.stored import patch_in
+from tutti.tasks.exchange.swe_bench.write import patch_in
 
 Row = dict[str, Any]
 DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"

@@ -19,7 +19,7 @@ from tests.exchange.imported import (
     write_json,
 )
 from tutti.tasks.exchange.imported import ImportedAttempt
-from tutti.tasks.exchange.tau2.read import STATUS, read
+from tutti.tasks.exchange.tau2 import STATUS, read
 
 REAL_TASKS = Path(__file__).parents[4] / "shared" / "data" / "tau2"
 AT = "2026-06-30T11:40:{:02d}.500000"

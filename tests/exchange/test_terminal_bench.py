@@ -24,7 +24,7 @@ from tests.exchange.imported import (
 from tutti import storage
 from tutti.tasks.exchange import detect, load
 from tutti.tasks.exchange.imported import ImportedAttempt
-from tutti.tasks.exchange.terminal_bench.read import STATUS, read
+from tutti.tasks.exchange.terminal_bench import STATUS, read
 
 RUN = "2026-11-24__01-00-00"
 RESOLVED = {"fix-git": (2,), "hello-world": (2,), "vim-quine": (1, 2, 3)}

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.storage.reference_run import HEADER, expected_window, write_run
-from tutti.storage.schemas import TABLES
+from tutti.storage.write.encode import TABLES
 from tutti.tasks.exchange.imported import ImportedRecords
 from tutti.tasks.exchange.thunderagent import write_logs
 from tutti.tasks.exchange.thunderagent.read import read

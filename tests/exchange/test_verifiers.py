@@ -22,7 +22,7 @@ from tests.exchange.imported import (
     write_lines,
 )
 from tutti.tasks.exchange.imported import ImportedAttempt
-from tutti.tasks.exchange.verifiers.read import read
+from tutti.tasks.exchange.verifiers import read
 
 T0 = 1_780_000_000.0
 METADATA = {

@@ -14,7 +14,7 @@ from tests.retrieval.slow_build import PASSAGES, SPEC, LetterCounts
 from tests.retrieval.vectors import passages
 from tutti.storage import Catalog, Home
 from tutti.tasks.project import PROJECT
-from tutti.tasks.retrieval import service, shards
+from tutti.tasks.retrieval import build, service
 from tutti.tasks.retrieval.build import EmbedWorkers, build_index, main
 from tutti.tasks.retrieval.errors import CorpusRefused
 from tutti.tasks.retrieval.index import Index, read_manifest
@@ -129,12 +129,12 @@ def test_a_shard_appears_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("tutti.tasks.retrieval.shards.os.replace", dies)
+        patched.setattr("tutti.tasks.retrieval.build.os.replace", dies)
         with pytest.raises(KeyboardInterrupt):
-            shards.embed_all(tmp_path, SPEC, LetterCounts(), lambda done, total: None)
-    assert not shards.shard_path(tmp_path, 0).exists()
+            build.embed_all(tmp_path, SPEC, LetterCounts(), lambda done, total: None)
+    assert not build.shard_path(tmp_path, 0).exists()
     embedder = LetterCounts()
-    assert shards.embed_all(tmp_path, SPEC, embedder, lambda done, total: None) == 1
+    assert build.embed_all(tmp_path, SPEC, embedder, lambda done, total: None) == 1
     assert embedder.embedded == 4
 
 

@@ -12,13 +12,19 @@ import pytest
 from tests.retrieval.slow_build import LetterCounts
 from tests.retrieval.vectors import passages
 from tutti.storage import Catalog, Home
-from tutti.tasks.retrieval import CorpusRefused, ForeignFiles, Index, IndexSpec, import_index
+from tutti.tasks.retrieval import (
+    CorpusRefused,
+    ForeignFiles,
+    Index,
+    IndexSpec,
+    adopt,
+    foreign,
+    import_index,
+)
 from tutti.tasks.retrieval.endpoint import EndpointEmbedder
 from tutti.tasks.retrieval.errors import ImportRefused, IndexDamaged
-from tutti.tasks.retrieval.imported import adopt
-from tutti.tasks.retrieval.imported import files as foreign_files
-from tutti.tasks.retrieval.imported.files import open_foreign, probe, probe_in_child
-from tutti.tasks.retrieval.search.exact import search_exact
+from tutti.tasks.retrieval.exact import search_exact
+from tutti.tasks.retrieval.foreign import open_foreign, probe, probe_in_child
 
 COUNT = 600
 INNER = faiss.METRIC_INNER_PRODUCT
@@ -193,8 +199,8 @@ def test_a_file_that_would_fill_the_memory_ends_only_its_child(tmp_path: Path) -
 def test_a_child_that_does_not_end_well_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, said: str
 ) -> None:
-    monkeypatch.setattr(foreign_files, "PROBE", does)
-    monkeypatch.setattr(foreign_files, "PROBE_S", 0.5 if "sleep" in does else 60)
+    monkeypatch.setattr(foreign, "PROBE", does)
+    monkeypatch.setattr(foreign, "PROBE_S", 0.5 if "sleep" in does else 60)
     (tmp_path / "eval.index").write_bytes(b"")
     with pytest.raises(ImportRefused, match=said):
         probe_in_child(tmp_path / "eval.index")

@@ -9,8 +9,8 @@ from tests.retrieval.serving import serving
 from tutti.storage import Catalog, Home
 from tutti.tasks.retrieval.corpus import Document, Parameter
 from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.exact import Neighbours, Rows, search_exact
 from tutti.tasks.retrieval.index import Index, build_index
-from tutti.tasks.retrieval.search.exact import Neighbours, Rows, search_exact
 
 DOCUMENTS = [
     Document(f"{module}.{name}", module, "function", (Parameter("x", None),), text)

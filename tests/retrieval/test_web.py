@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tutti.tasks.retrieval.endpoint import EndpointReranker
 from tutti.tasks.retrieval.errors import RerankerFailed, WebSearchFailed
 from tutti.tasks.retrieval.passage import Passage
-from tutti.tasks.retrieval.search.rerank import EndpointReranker
 from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]

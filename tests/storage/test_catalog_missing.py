@@ -13,9 +13,9 @@ from tests.conftest import NewCatalog
 from tutti import storage
 from tutti.cli.main import app
 from tutti.storage import catalog as cat
-from tutti.storage.catalog import missing, revisions
-from tutti.storage.schemas import TABLES
-from tutti.storage.write.parts import write_part
+from tutti.storage.catalog import boundary, tables
+from tutti.storage.write.encode import TABLES
+from tutti.storage.write.writer import write_part
 
 ROWS = {"attempts": [{"attempt_id": "a", "sweep_id": "sweep:1"}]}
 
@@ -35,7 +35,7 @@ def lose_catalog(catalog: storage.Catalog) -> None:
     if os.environ.get("TUTTI_CATALOG_URL"):
         with catalog.engine.begin() as connection:
             cat.metadata.drop_all(connection)
-            revisions.stored_revision.drop(connection)
+            tables.stored_revision.drop(connection)
     catalog.close()
     for file in catalog.home.root.glob("catalog.db*"):
         file.unlink()
@@ -114,7 +114,7 @@ def test_a_writer_killed_before_its_entry_leaves_a_store_that_opens(
 @pytest.fixture
 def another_makes_it(monkeypatch: pytest.MonkeyPatch, home: storage.Home) -> Iterator[list[bool]]:
     """While this process looks for parts another makes the store and writes its first."""
-    look, looked = missing.holds_parts, []
+    look, looked = boundary.holds_parts, []
 
     def holds_parts(home: storage.Home) -> bool:
         looked.append(True)
@@ -123,7 +123,7 @@ def another_makes_it(monkeypatch: pytest.MonkeyPatch, home: storage.Home) -> Ite
             orphan(home)
         return look(home)
 
-    monkeypatch.setattr(missing, "holds_parts", holds_parts)
+    monkeypatch.setattr(boundary, "holds_parts", holds_parts)
     monkeypatch.setattr("tutti.storage.catalog.store.holds_parts", holds_parts)
     yield looked
 

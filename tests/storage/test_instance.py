@@ -8,14 +8,14 @@ import duckdb
 import pytest
 
 from tutti import storage
-from tutti.storage import instance
+from tutti.storage import views
 
 BEGIN = {"one": "create table t (a int); create view v as select a + 1 as b from t"}
 OTHERS = "select count(*) from duckdb_databases() where not internal and database_name <> 'memory'"
 
 
 def test_databases_share_definitions_and_no_rows() -> None:
-    with instance.database(BEGIN) as first, instance.database(BEGIN) as second:
+    with views.database(BEGIN) as first, views.database(BEGIN) as second:
         first.execute("insert into t values (1)")
         assert first.execute("select b from v").fetchall() == [(2,)]
         assert second.execute("select b from v").fetchall() == []
@@ -23,25 +23,25 @@ def test_databases_share_definitions_and_no_rows() -> None:
 
 
 def test_a_definition_that_comes_later_is_there() -> None:
-    with instance.database(BEGIN):
+    with views.database(BEGIN):
         pass
-    with instance.database(BEGIN | {"two": "create macro twice(x) as 2 * x"}) as database:
+    with views.database(BEGIN | {"two": "create macro twice(x) as 2 * x"}) as database:
         assert database.execute("select twice(a) from t").fetchall() == []
 
 
 def test_nothing_is_left_of_a_database_whatever_happens() -> None:
     """Also of one with an open transaction, or whose statement failed."""
-    with instance.database(BEGIN) as database:
+    with views.database(BEGIN) as database:
         database.execute("begin; insert into t values (1)")
-    with pytest.raises(duckdb.CatalogException), instance.database(BEGIN) as database:
+    with pytest.raises(duckdb.CatalogException), views.database(BEGIN) as database:
         database.execute("from nowhere")
-    with instance.database(BEGIN) as database:
+    with views.database(BEGIN) as database:
         assert database.execute(OTHERS).fetchall() == [(1,)]
 
 
 def test_threads_have_a_database_each() -> None:
     def one(value: int) -> object:
-        with instance.database(BEGIN) as database:
+        with views.database(BEGIN) as database:
             database.execute("insert into t values ($1)", [value])
             return database.execute("from t").fetchall()
 
@@ -51,12 +51,12 @@ def test_threads_have_a_database_each() -> None:
 
 @pytest.mark.parametrize("error", [duckdb.FatalException, duckdb.InternalException])
 def test_an_instance_that_is_broken_is_not_used_again(error: type[duckdb.Error]) -> None:
-    with pytest.raises(error), instance.database(BEGIN):
-        before = instance._instance
+    with pytest.raises(error), views.database(BEGIN):
+        before = views._instance
         raise error("the database has been invalidated")
-    with instance.database(BEGIN) as database:
+    with views.database(BEGIN) as database:
         assert database.execute("from t").fetchall() == []
-        assert instance._instance is not before
+        assert views._instance is not before
 
 
 def test_a_forked_process_has_an_instance_of_its_own(home: storage.Home) -> None:

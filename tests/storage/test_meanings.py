@@ -21,5 +21,5 @@ def test_every_table_and_column_has_a_comment(tmp_path: Path) -> None:
 
 
 def test_the_page_is_up_to_date() -> None:
-    """Else: python -m tutti.storage.tables > docs/tables.md."""
+    """Else: python -m tutti.storage.views > docs/tables.md."""
     assert PAGE.read_text() == as_markdown(commented())

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.columns import OLDEST_READ, PARTITIONED, SCHEMA_VERSION, SORTED_BY
-from tutti.storage.error_types import foreign_error
-from tutti.storage.schemas import TABLES
+from tutti.storage.outcomes import foreign_error
+from tutti.storage.write.encode import TABLES
 
 STORES = Path(__file__).parent / "stores"
 ROWS = {"attempts": 6, "messages": 36, "calls": 15, "tool_runs": 9, "retrievals": 7, "scores": 6}

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.schemas import TABLES
+from tutti.storage.write.encode import TABLES
 from tutti.tasks.project import PROJECT
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

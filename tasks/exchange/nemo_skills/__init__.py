@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.exchange.nemo_skills.metrics import BenchmarkMetrics as BenchmarkMetrics
     from tutti.tasks.exchange.nemo_skills.write import RESULTS as RESULTS
+    from tutti.tasks.exchange.nemo_skills.write import BenchmarkMetrics as BenchmarkMetrics
     from tutti.tasks.exchange.nemo_skills.write import WrittenRun as WrittenRun
     from tutti.tasks.exchange.nemo_skills.write import write_run as write_run
 

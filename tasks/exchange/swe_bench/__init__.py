@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.exchange.swe_bench.onto import AddedVerdicts as AddedVerdicts
-    from tutti.tasks.exchange.swe_bench.onto import add_verdicts as add_verdicts
-    from tutti.tasks.exchange.swe_bench.stored import last_replies as last_replies
-    from tutti.tasks.exchange.swe_bench.stored import stored_answers as stored_answers
+    from tutti.tasks.exchange.swe_bench.read import AddedVerdicts as AddedVerdicts
+    from tutti.tasks.exchange.swe_bench.read import add_verdicts as add_verdicts
     from tutti.tasks.exchange.swe_bench.write import WrittenPredictions as WrittenPredictions
+    from tutti.tasks.exchange.swe_bench.write import last_replies as last_replies
+    from tutti.tasks.exchange.swe_bench.write import stored_answers as stored_answers
     from tutti.tasks.exchange.swe_bench.write import write_predictions as write_predictions
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package

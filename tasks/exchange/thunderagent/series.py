@@ -14,8 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.exchange.imported import Cell, ImportedItem, ImportedRecords, ImportIssue
-from tutti.tasks.exchange.rows import shown
+from tutti.tasks.exchange.imported import Cell, ImportedItem, ImportedRecords, ImportIssue, shown
 
 HISTOGRAMS = (
     "time_to_first_token_seconds",

@@ -1,4 +1,4 @@
-"""The logs that ThunderAgent's HLE example writes, from the store: usage, prefix cache, GPUs.
+"""ThunderAgent's logs (usage, prefix cache, GPUs) and its summary files, from the store.
 
 In: a connection of `storage.connect` and a cell. Out: ``orchestrator_usage.jsonl``,
 ``prefix_cache_timeseries.csv`` and ``gpu_sm_util_timeseries.csv`` in a folder, each only where the
@@ -7,16 +7,21 @@ cell has such rows. Of several engines each has a CSV of its own, ``prefix_cache
 A change since the sample before is what an imported log noted; else the difference of the totals,
 0 where a counter went back, as their sampler has it. What was not measured is ``nan``: the memory
 of GPUs in use as a share and their whole memory, which our NVML samples lack.
+
+The summaries (`window_summary.json`, `steps_summary.json`, `combined_summary.json`) are rows of the
+macro `reference_window` in its launcher's order of fields.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from tutti.storage import replacing
 from tutti.tasks.exchange.thunderagent.series import HISTOGRAMS, NAMES
 
 USAGE, GPU = "orchestrator_usage.jsonl", "gpu_sm_util_timeseries.csv"
@@ -218,11 +223,9 @@ def _write(path: Path, lines: Iterator[str]) -> bool:
     if first is None:
         path.unlink(missing_ok=True)  # of an earlier export into this folder
         return False
-    unfinished = path.with_suffix(".tmp")
-    with unfinished.open("w") as stream:
+    with replacing(path) as unfinished, unfinished.open("w") as stream:
         stream.write(first)
         stream.writelines(lines)
-    unfinished.replace(path)
     return True
 
 
@@ -238,3 +241,148 @@ def _write_csv(path: Path, header: tuple[str, ...] | list[str], rows: Iterator[l
 
 def _quoted(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\n\r') else cell
+
+
+GAUGES = ("kv_cache_usage_mean_perc", "num_requests_running_mean", "num_requests_waiting_mean")
+HITS = ("samples_hit", "sum_hits_tokens", "sum_queries_tokens", "hit_ratio")
+PREEMPTIONS = (
+    "sum_delta_preemptions",
+    "delta_preemptions_mean_per_interval",
+    "preemptions_per_sec",
+)
+USAGE_FIGURES = (
+    "responses",
+    "sum_cached_tokens",
+    "sum_prompt_tokens",
+    "cached_tokens_ratio_token_weighted",
+    "cached_tokens_ratio_request_avg",
+)
+TRIALS = (
+    "marker_lines_parsed",
+    "trials_completed_in_window",
+    "window_duration_sec",
+    "trials_per_sec",
+    "first_marker_unix",
+    "last_marker_unix",
+)
+STEPS = (
+    "step_complete_lines_parsed",
+    "step_complete_in_window",
+    "window_duration_sec",
+    "steps_per_sec",
+)
+Summary = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The run's files as the summaries name them; None for one that the run does not have.
+
+    A store cannot tell a file without a record from no file. One named here is `available`.
+    """
+
+    usage_jsonl: str
+    metrics_csv: str | None = None
+    gpu_util_csv: str | None = None
+    trials_log: str | None = None
+    steps_log: str | None = None
+    zone: tzinfo | None = None
+    """Of the times in ISO form; this machine's when None, as theirs."""
+
+
+@dataclass(frozen=True)
+class MeasuredWindow:
+    """One row of `reference_window` and what was asked."""
+
+    start_s: float
+    end_s: float
+    row: Mapping[str, Any]
+
+
+def over(
+    connection: duckdb.DuckDBPyConnection, cell: str, start_s: float = 600, end_s: float = 7800
+) -> MeasuredWindow:
+    """Their figures for a cell's window; their default is 10 to 130 minutes after t0."""
+    sql = "select * from reference_window($cell, $start_s, $end_s)"
+    asked = {"cell": cell, "start_s": float(start_s), "end_s": float(end_s)}
+    cursor = connection.execute(sql, asked)
+    names = [column[0] for column in cursor.description or []]
+    (row,) = cursor.fetchall()
+    return MeasuredWindow(start_s, end_s, dict(zip(names, row, strict=True)))
+
+
+def window_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summary:
+    """`window_summary.json`; one run's windows share their t0."""
+    t0 = windows[0].row["t0_first_request_unix"]
+    if t0 is None:
+        return _no_t0(files)
+    return {
+        "ok": True,
+        "t0_first_request_unix": t0,
+        "t0_first_request_iso": _local_iso(t0, files),
+        "windows": {f"{int(w.start_s)}-{int(w.end_s)}": _window(w.row, files) for w in windows},
+    }
+
+
+def steps_summary(window: MeasuredWindow, files: RunFiles) -> Summary:
+    """`steps_summary.json`."""
+    row = window.row
+    if row["t0_unix"] is None:
+        return _no_t0(files)
+    times = _pick(row, ("t0_unix", "t_start_unix", "t_end_unix"))
+    found = row["step_complete_lines_parsed"] > 0
+    steps = _if_available(_pick(row, STEPS), found, files.steps_log)
+    return {"ok": True, **times, "steps": steps}
+
+
+def combined_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summary:
+    """`combined_summary.json`; its steps are those of the first window."""
+    summary = window_summary(windows, files)
+    names = ("t0_first_request_unix", "t0_first_request_iso", "windows")
+    paths = {name: getattr(files, name) for name in ("metrics_csv", "usage_jsonl", "gpu_util_csv")}
+    steps = steps_summary(windows[0], files)
+    return {
+        "ok": summary["ok"],
+        **{name: summary.get(name) for name in names},
+        "steps": steps,
+        "paths": paths,
+    }
+
+
+def _window(row: Mapping[str, Any], files: RunFiles) -> Summary:
+    start, end = row["window_start_unix"], row["window_end_unix"]
+    metrics: Summary = {"available": True, **_pick(row, (*HITS, *GAUGES))}
+    metrics["latency_means_seconds"] = _pick(row, HISTOGRAMS)
+    metrics["decode_over_e2e_ratio"] = row["decode_over_e2e_ratio"]
+    preemptions = {"samples": row["preemption_samples"], **_pick(row, PREEMPTIONS)}
+    metrics["preemptions"] = preemptions
+    sampled = row["metrics_available"] or files.metrics_csv is not None
+    marked = row["marker_lines_parsed"] > 0
+    return {
+        "window_start_unix": start,
+        "window_end_unix": end,
+        "window_start_iso": _local_iso(start, files),
+        "window_end_iso": _local_iso(end, files),
+        "metrics": metrics if sampled else {"available": False},
+        "response_usage": {"available": True, **_pick(row, USAGE_FIGURES)},
+        "trials": _if_available(_pick(row, TRIALS), marked, files.trials_log),
+    }
+
+
+def _if_available(figures: Summary, found: bool, log: str | None) -> Summary:
+    if not found and log is None:
+        return {"available": False}
+    return {"available": True, **figures, "source_log": log}
+
+
+def _pick(row: Mapping[str, Any], names: Sequence[str]) -> Summary:
+    return {name: row[name] for name in names}
+
+
+def _no_t0(files: RunFiles) -> Summary:
+    return {"ok": False, "reason": "no_t0", "usage_jsonl": files.usage_jsonl}
+
+
+def _local_iso(unix: float, files: RunFiles) -> str:
+    time = datetime.fromtimestamp(unix, UTC).astimezone(files.zone)
+    return time.replace(microsecond=0).isoformat()

@@ -21,8 +21,9 @@ def test_one_file_a_table_with_the_rows_of_one_sweep(tmp_path: Path) -> None:
         export_parquet(catalog, "s1", tmp_path / "one", False)
         with pytest.raises(UsageError, match="exists already"):
             export_parquet(catalog, "s1", tmp_path / "one", False)
-    assert [Path(file).stem for file in done.found["files"]] == TABLES
-    assert set(pd.read_parquet(done.found["files"][0])["attempt_id"]) == {"of s1", "of s2", "of None"}
+    files = done.found["files"]
+    assert [Path(file).stem for file in files] == TABLES
+    assert set(pd.read_parquet(files[0])["attempt_id"]) == {"of s1", "of s2", "of None"}
     with duckdb.connect() as connection:
         sql = f"select attempt_id from '{tmp_path}/one/attempts.parquet'"
         assert connection.execute(sql).fetchall() == [("of s1",)]

@@ -19,7 +19,7 @@ import pytest
 
 from tests.storage.sql.tables import connect, refill
 from tutti.storage import COUNTED
-from tutti.storage.schemas import TABLES
+from tutti.storage.write.encode import TABLES
 from tutti.tasks.reporting import summarise
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.scoring import pass_at_k

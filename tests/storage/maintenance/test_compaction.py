@@ -12,11 +12,10 @@ import sqlalchemy as sa
 from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.columns import OLDEST_READ, SCHEMA_VERSION
-from tutti.storage.integrity import read_whole
 from tutti.storage.maintenance import compact, compaction, verify
 from tutti.storage.maintenance.compaction import CompactionReport
-from tutti.storage.write.parts import write_part
-from tutti.storage.write.writer import settle
+from tutti.storage.readers import read_whole
+from tutti.storage.write.writer import settle, write_part
 
 STORES = Path(__file__).parents[1] / "stores"
 

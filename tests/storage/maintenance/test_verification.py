@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage import files, leases
+from tutti.storage import home, leases
 from tutti.storage.maintenance import compact, verification, verify
 from tutti.storage.programs.states import begin_program
 from tutti.storage.programs.tally import ProgramCell
@@ -148,14 +148,14 @@ def test_a_compactor_meanwhile_is_no_finding(
     compact(catalog)
     for file in catalog.home.tables.rglob("*.parquet"):
         os.utime(file, (1, 1))
-    real = files.LocalFiles.list
+    real = home.LocalFiles.list
 
-    def listing(self: files.LocalFiles, folder: str) -> Iterator[files.FileState]:
+    def listing(self: home.LocalFiles, folder: str) -> Iterator[home.FileState]:
         found = list(real(self, folder))
         compact(catalog, grace_s=0)
         return iter(found)
 
-    monkeypatch.setattr(files.LocalFiles, "list", listing)
+    monkeypatch.setattr(home.LocalFiles, "list", listing)
     assert kinds(catalog, repair=True) == []
 
 
@@ -173,7 +173,7 @@ def test_files_are_listed_while_writers_rename_them(catalog: storage.Catalog) ->
     try:
         until = time.monotonic() + 1.5
         while time.monotonic() < until:
-            list(files.files_of(catalog.home).list("tables"))
+            list(home.files_of(catalog.home).list("tables"))
     finally:
         over.set()
         writer.join()
@@ -198,7 +198,7 @@ def test_a_copied_store_is_hashed_once_and_then_opens_as_before(
     subprocess.run(["cp", "-r", str(filled.home.root), str(tmp_path / "copy")], check=True)
     home = storage.Home(tmp_path / "copy")
     storage.connect(home).close()
-    monkeypatch.setattr("tutti.storage.integrity.hashlib.sha256", None)
+    monkeypatch.setattr("tutti.storage.readers.hashlib.sha256", None)
     storage.connect(home).close()
 
 

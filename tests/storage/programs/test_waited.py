@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.storage import ProgramClock, WaitedTime
-from tutti.storage.programs.waited import SPANS_KEPT
+from tutti.storage.programs.tally import SPANS_KEPT
 
 WAITS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)))
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.storage.sql.tables import connect, refill
-from tutti.storage.schemas import TABLES
+from tutti.storage.write.encode import TABLES
 
 BEGAN = datetime(2026, 11, 22, tzinfo=UTC)
 PREEMPTIONS, HITS = "vllm:num_preemptions_total", "vllm:prefix_cache_hits_total"

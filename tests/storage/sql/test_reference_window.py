@@ -29,11 +29,11 @@ from tests.storage.reference_run import (
     write_run,
 )
 from tutti import storage
-from tutti.storage.schemas import TABLES
+from tutti.storage.write.encode import TABLES
 from tutti.tasks.exchange.imported import ImportedRecords, ImportIssue
 from tutti.tasks.exchange.loader import load
 from tutti.tasks.exchange.thunderagent.read import read
-from tutti.tasks.exchange.thunderagent.summary import (
+from tutti.tasks.exchange.thunderagent.write import (
     RunFiles,
     combined_summary,
     over,

@@ -14,11 +14,10 @@ import sqlalchemy as sa
 from tutti import storage
 from tutti.storage import BufferedWriter, Group, leases
 from tutti.storage import catalog as cat
-from tutti.storage.files import LocalFiles
+from tutti.storage.home import LocalFiles
 from tutti.storage.write import buffered
 from tutti.storage.write import writer as writer_module
-from tutti.storage.write.parts import write_part
-from tutti.storage.write.writer import commit_tables
+from tutti.storage.write.writer import commit_tables, write_part
 
 UNDOING = ("do_commit", "do_rollback", "do_close", "do_terminate")
 Fail = Callable[[storage.StoreError | None], None]

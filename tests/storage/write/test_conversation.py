@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti import storage
-from tutti.storage.schemas import TABLES
 from tutti.storage.write import conversation as conversation_module
 from tutti.storage.write.conversation import Conversation, KeptContext, message_columns
+from tutti.storage.write.encode import TABLES
 
 TEXTS = st.sampled_from(["go on", "yes", "no", "a\0b", "\ud800", "", "long " * 20])
 MESSAGES = st.builds(

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.storage import RowRefused
-from tutti.storage.schemas import TABLES
-from tutti.storage.write.encode import to_arrow
+from tutti.storage.write.encode import TABLES, to_arrow
 
 ZONES = st.sampled_from([UTC, timezone(timedelta(hours=-9, minutes=-30))])
 NAIVE = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29))

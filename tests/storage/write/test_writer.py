@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.storage.write.parts import encode_part
+from tutti.storage.write.writer import encode_part
 
 WORKER = """
 import sys

@@ -1,1 +1,0 @@
-"""The Agent Trajectory Interchange Format (ATIF), in and out."""

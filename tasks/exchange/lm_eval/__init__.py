@@ -1,1 +1,0 @@
-"""lm-evaluation-harness's logged samples, in."""

@@ -1,1 +1,0 @@
-"""Import of mini-swe-agent's trajectories."""

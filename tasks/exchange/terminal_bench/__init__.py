@@ -1,1 +1,0 @@
-"""Import of Terminal-Bench's own results."""

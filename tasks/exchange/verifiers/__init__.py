@@ -1,1 +1,0 @@
-"""Rollouts and traces of verifiers and prime-rl, in."""

@@ -1,0 +1,109 @@
+"""BM25 over words, for queries that dense vectors miss (names, numbers, rare words).
+
+In: texts. Out: a folder of posting lists that are loaded by memory map (or, for a few thousand
+texts, an index in memory), and the best rows of a query.
+
+bm25s builds, stores and loads them, in its "lucene" form: for each word of the query ln(1 + (n - df
++ 0.5) / (df + 0.5)) times tf / (tf + k1 (1 - b + b length / mean length)), k1 1.5, b 0.75. The
+lists are read here, not by its `retrieve`: only documents that share a word with the query are
+scored, filters apply before the top k are taken, and equal scores are ordered by row.
+
+Considered as an alternative: tantivy, a Rust engine with its own format and merge policy. Its files
+are not reproducible byte for byte, and it cannot filter by our rows without a stored field.
+"""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tutti.tasks.retrieval.embedder import Vectors
+from tutti.tasks.retrieval.exact import Neighbours, Rows
+
+TOKEN = re.compile(r"\w+")
+FOLDER = "bm25"
+
+
+def tokenize(text: str) -> list[str]:
+    """Lower-case runs of letters, digits and underscores, in every script."""
+    return TOKEN.findall(text.lower())
+
+
+def write_bm25(texts: Iterable[str], folder: Path) -> None:
+    """Build posting lists of `texts` (rows in their order) into `folder`."""
+    _built(texts).save(folder, show_progress=False)
+
+
+def _built(texts: Iterable[str]) -> Any:
+    import bm25s
+
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # its import sets DEBUG
+    words: dict[str, int] = {}
+    tokens = [[words.setdefault(word, len(words)) for word in tokenize(text)] for text in texts]
+    index = bm25s.BM25(method="lucene")
+    if not words:  # the library divides by the mean length; no query can contain this word
+        tokens[:1] = [[words.setdefault("", 0)]]
+    index.index((tokens, words), show_progress=False)
+    return index
+
+
+class WordIndex:
+    """Posting lists; thread-safe."""
+
+    def __init__(self, index: Any) -> None:
+        """`index` is bm25s's; `loaded` and `of` make one."""
+        self._words: dict[str, int] = index.vocab_dict
+        self._scores, self._rows = index.scores["data"], index.scores["indices"]
+        self._starts, self._documents = index.scores["indptr"], int(index.scores["num_docs"])
+
+    @classmethod
+    def loaded(cls, folder: Path) -> "WordIndex":
+        """Load by memory map what `write_bm25` wrote into `folder`."""
+        import bm25s
+
+        return cls(bm25s.BM25.load(folder, mmap=True, show_progress=False))
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "WordIndex":
+        """Build an index in memory, for texts that need none on disk."""
+        return cls(_built(texts))
+
+    def best(self, query: str, k: int) -> list[tuple[int, float]]:
+        """At most `k` texts that share a word with `query`: (row, score), best first."""
+        found = self.search([query], k)
+        rows, scores = found.rows[0].tolist(), found.scores[0].tolist()
+        return [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
+
+    def search(self, queries: Sequence[str], k: int, rows: Rows | None = None) -> Neighbours:
+        """The `k` best rows of each query; `rows` (ascending) limits the search to them.
+
+        Documents that share no word with the query are never found, so there may be fewer than k.
+        """
+        found = Neighbours(
+            np.full((len(queries), k), -1, dtype=np.int64),
+            np.full((len(queries), k), -np.inf, dtype=np.float32),
+        )
+        for nth, query in enumerate(queries):
+            best, scores = self._touched(query, rows)
+            if len(best) > k:
+                bar = np.partition(scores, -k)[-k]
+                kept = scores >= bar
+                best, scores = best[kept], scores[kept]
+            order = np.lexsort((best, -scores))[:k]
+            found.rows[nth, : len(order)] = best[order]
+            found.scores[nth, : len(order)] = scores[order]
+        return found
+
+    def _touched(self, query: str, rows: Rows | None) -> tuple[Rows, Vectors]:
+        """Rows that share a word with `query`, and their scores."""
+        words = Counter(self._words[word] for word in tokenize(query) if word in self._words)
+        scores = np.zeros(self._documents)
+        for word, times in words.items():
+            span = slice(int(self._starts[word]), int(self._starts[word + 1]))
+            scores[self._rows[span]] += times * self._scores[span].astype(np.float64)
+        touched = np.flatnonzero(scores) if rows is None else rows[scores[rows] > 0]
+        return touched, scores[touched].astype(np.float32)

@@ -1,1 +1,0 @@
-"""Indexes that another program built: read where they lie, without a copy."""

@@ -1,1 +1,0 @@
-"""Search methods: exact, approximate and lexical, their fusion and reranking."""

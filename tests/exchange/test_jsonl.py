@@ -119,7 +119,7 @@ def test_half_surrogate_pairs_are_replaced_and_named(path: Path) -> None:
 def test_many_such_places_are_counted(path: Path) -> None:
     """A list of NaNs gives no problem each without end."""
     _, problems = read(path, b'{"a": [' + b", ".join([b"NaN"] * 500) + b"]}")
-    assert len(problems) == fields.LISTED_PLACES + 1
+    assert len(problems) == reading.LISTED_PLACES + 1
     assert problems[-1] == ":1: and 480 more such places"
 
 

@@ -12,8 +12,8 @@ import typer
 
 from tutti.cli.failures import ExitCode, UsageError
 from tutti.cli.sweep import suites
-from tutti.cli.sweep.from_flags import EndpointFlags
-from tutti.cli.verbs import AsJson, ModelsFile, values_of, verdict
+from tutti.cli.sweep.from_flags import Endpoint
+from tutti.cli.verbs import AsJson, Flags, ModelsFile, values_of, verdict
 from tutti.tasks.sweeps import from_flags
 from tutti.tasks.sweeps import generate as generating
 
@@ -44,35 +44,7 @@ class RowFlags:
     ] = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallFlags:
-    """The flags of the calls; each has the name of a field of `RunSettings`."""
-
-    question_field: Annotated[
-        str | None,
-        typer.Option(
-            "--field",
-            help="the question's field, or a list of messages (question, prompt, problem)",
-        ),
-    ] = None
-    prompt: Annotated[
-        str | None,
-        typer.Option(
-            help="a template over the rows' fields: '{question}', or a prompt's .yaml file"
-        ),
-    ] = None
-    temperature: Annotated[
-        float | None, typer.Option(min=0.0, help="0 is greedy (0.7 with --samples, else 0)")
-    ] = None
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="most tokens of one reply (half of the context)"),
-    ] = None
-    reasoning: suites.Reasoning = None
-    max_turns: Annotated[
-        int | None, typer.Option(min=1, help="with tools: most calls of a row (8)")
-    ] = None
-    name: Annotated[str | None, typer.Option(help="the sweep's name in the store")] = None
+CALLS = "question_field=--field prompt temperature max_tokens reasoning max_turns name"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +77,9 @@ def generate(
     *,
     rows: RowFlags,
     solutions: SolutionFlags,
-    calls: CallFlags,
-    endpoint: EndpointFlags,
-    budget: suites.BudgetFlags,
+    calls: Annotated[dict[str, Any], Flags(suites.SETTINGS, CALLS)],
+    endpoint: Endpoint,
+    budget: suites.Budget,
     concurrency: Annotated[int, typer.Option(min=1, help="rows at once")] = CONCURRENCY,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -116,8 +88,8 @@ def generate(
     OUT/output-rs{S}.jsonl has each row with its reply. The same command resumes and adds seeds.
     Exit code 5 if a file is not whole.
     """
-    suites.checked_reasoning(calls.reasoning)
-    settings: dict[str, Any] = values_of(calls, endpoint, budget) | {"registry": models}
+    suites.checked_reasoning(calls.get("reasoning"))
+    settings: dict[str, Any] = calls | endpoint | budget | {"registry": models}
     given: dict[str, Any] = values_of(rows) | {"solutions": _solutions(solutions)}
     request = generating.GenerateRequest(
         file, model, out, **given, settings=cast("from_flags.RunSettings", settings)

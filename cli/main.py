@@ -129,7 +129,7 @@ def ui(
     """Run Prefect's server with its UI, the workers and the deployments until Ctrl-C."""
     from tutti.cli.setup.ui import main as run_ui
 
-    return run_ui([] if port is None else ["--port", str(port)])
+    return run_ui(port)
 
 
 SWEEP = {

@@ -9,7 +9,7 @@ import typer
 
 from tutti.cli.failures import UsageError
 from tutti.cli.flow import run_flow
-from tutti.cli.verbs import AsJson, ModelsFile, verb
+from tutti.cli.verbs import AsJson, Flags, ModelsFile, verb
 from tutti.tasks import retrieval
 
 
@@ -22,33 +22,25 @@ def index(
             "default: the standard library's documentation"
         ),
     ] = None,
-    words: Annotated[bool, typer.Option("--words", help="also build BM25")] = False,
-    embed_url: Annotated[
-        str, typer.Option(help="embed by this OpenAI-compatible endpoint, ending in /v1")
-    ] = "",
-    embed_model: Annotated[str, typer.Option(help="the endpoint's model")] = "",
-    embed_dimensions: Annotated[int, typer.Option(min=0, help="the width of its vectors")] = 0,
-    query_template: Annotated[
-        str, typer.Option(help="the embedded text of a query, with an instruction if it needs one")
-    ] = "{query}",
-    faiss: Annotated[
-        Path | None,
-        typer.Option(help="import this FAISS index of the JSONL file instead of embedding it"),
-    ] = None,
+    *,
+    given: Annotated[
+        dict[str, Any],
+        Flags(
+            "flows/index_parameters.py:IndexParameters",
+            "kind words workers cluster embed_url embed_model embed_dimensions template "
+            "query_template faiss",
+        ),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Build an index of documents and measure its recall."""
     from tutti.flows.index import build_index
     from tutti.flows.index_parameters import IndexParameters
 
-    asked: dict[str, Any] = {"words": words, "query_template": query_template}
-    asked |= {"embed_url": embed_url, "embed_model": embed_model}
-    asked |= {"embed_dimensions": embed_dimensions, "faiss": str(faiss or "")}
-    asked |= {} if folder is None else {"corpus": str(folder)}
+    asked = given if folder is None else given | {"corpus": str(folder)}
     manifest = run_flow(build_index, False, as_json, IndexParameters.model_validate(asked))
-    place = manifest.pop("folder")
     shown = f"{manifest['index_id']}  {manifest['documents']} documents"
-    shown = f"{shown}\nrecall {retrieval.recall_line(manifest)}\n{place}"
+    shown = f"{shown}\nrecall {retrieval.recall_line(manifest)}\n{manifest['folder']}"
     typer.echo(json.dumps(manifest) if as_json else shown)
 
 

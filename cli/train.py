@@ -12,7 +12,7 @@ from rich.padding import Padding
 from tutti import storage
 from tutti.cli.failures import ExitCode
 from tutti.cli.flow import run_flow, show_result
-from tutti.cli.verbs import AsFlowRun, AsJson, ModelsFile, verb
+from tutti.cli.verbs import AsFlowRun, AsJson, Flags, ModelsFile, verb
 from tutti.errors import UsageError
 from tutti.tasks import serving, training
 from tutti.tasks.project import TRAINED_POCKET
@@ -72,9 +72,18 @@ WallTime = Annotated[
         min=0.01, help="save and end before, with exit code 5 [Slurm's limit, where it runs there]"
     ),
 ]
-Backend = Annotated[
-    str | None, typer.Option(help="trainer: tutti, llama-factory, trl, verl, nemo-rl, prime-rl")
+JOB = "tasks/training/job.py"
+SETTINGS = "tasks/training/settings.py"
+Machine = Annotated[dict[str, Any], Flags(f"{JOB}:JobMachine", "gpus wall_time_minutes")]
+Job = Annotated[dict[str, Any], Flags(f"{JOB}:TrainJob", "base epochs steps minutes backend")]
+Data = Annotated[
+    dict[str, Any],
+    Flags(
+        f"{JOB}:TrainingData",
+        "query=--from file tokens splits=--split held_out_share=--held-out",
+    ),
 ]
+Learning = Annotated[dict[str, Any], Flags(f"{SETTINGS}:Learning", "objective seed")]
 WriteOnly = Annotated[
     Path | None, typer.Option(help="write the backend's configuration here, and train nothing")
 ]
@@ -85,35 +94,15 @@ def train_sft(
     job: Annotated[
         Path | None, typer.Argument(help="job file (YAML); flags change what it says")
     ] = None,
-    base: Annotated[
-        str | None, typer.Option(help="entry of the registry, folder, or NAME@REVISION of the Hub")
-    ] = None,
-    query: Annotated[str | None, typer.Option("--from", help="SQL that gives attempt_id")] = None,
-    file: Annotated[
-        Path | None, typer.Option(help='conversations in place of --from: {"messages": …} a line')
-    ] = None,
-    tokens: Annotated[
-        str | None, typer.Option(help="recorded (default) or template: tokenise the messages")
-    ] = None,
-    split: Annotated[
-        list[str] | None, typer.Option(help="split of tasks to train on; repeatable [train]")
-    ] = None,
-    held_out: Annotated[
-        float | None, typer.Option(help="share of the tasks kept aside to measure the loss on")
-    ] = None,
-    objective: Annotated[str | None, typer.Option(help="sft, dpo, sdpo, kto, …")] = None,
-    epochs: Annotated[float | None, typer.Option(help="passes over the data")] = None,
-    steps: Annotated[int | None, typer.Option(help="steps")] = None,
-    minutes: Annotated[float | None, typer.Option(help="end after this time")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="highest learning rate")] = None,
-    rank: Annotated[int | None, typer.Option(help="train an adapter of this rank")] = None,
-    sequences: Annotated[int | None, typer.Option(help="sequences a step")] = None,
-    gpus: Annotated[int | None, typer.Option(help="GPUs [1 where there is any]")] = None,
-    wall_time_minutes: WallTime = None,
-    seed: Annotated[int | None, typer.Option(help="order of the data")] = None,
-    backend: Backend = None,
-    write_only: WriteOnly = None,
     *,
+    top: Job,
+    data: Data,
+    learning: Learning,
+    optimizer: Annotated[dict[str, Any], Flags(f"{SETTINGS}:OptimizerSettings", "learning_rate")],
+    lora: Annotated[dict[str, Any], Flags(f"{SETTINGS}:LoraSettings", "rank")],
+    batch: Annotated[dict[str, Any], Flags(f"{SETTINGS}:BatchSettings", "sequences")],
+    machine: Machine,
+    write_only: WriteOnly = None,
     models: ModelsFile,
     prefect: AsFlowRun = False,
     as_json: AsJson = False,
@@ -122,16 +111,10 @@ def train_sft(
 
     from tutti.flows.train_set import train_set
 
-    top: dict[str, Any] = {"base": base, "objective": objective, "epochs": epochs}
-    top |= {"steps": steps, "minutes": minutes, "seed": seed, "backend": backend}
-    top |= {"gpus": gpus, "wall_time_minutes": wall_time_minutes}
-    data = {"from": query, "file": file, "tokens": tokens, "splits": split}
-    given = top | {
-        "data": data | {"held_out_share": held_out},
-        "optimizer": {"learning_rate": learning_rate},
-        "lora": {"rank": rank},
-        "batch": {"sequences": sequences},
-    }
+    if "query" in data:
+        data["from"] = data.pop("query")
+    given = {"data": data, "optimizer": optimizer, "lora": lora, "batch": batch}
+    given |= top | learning | machine
     chosen = training.job_with(job, given)
     if write_only is not None:
         return _configure(chosen, models, write_only, as_json)
@@ -209,12 +192,12 @@ def _cluster(backend: str | None, folder: Path | None) -> tuple[str, Path]:
 
 @verb
 def train_pocket(
-    steps: Annotated[int, typer.Option(help="training steps of about 8,000 tokens")] = 2600,
-    seed: Annotated[int, typer.Option(help="seed of weights and data order")] = 0,
     out: Annotated[Path, typer.Option(help="folder of the checkpoint")] = TRAINED_POCKET,
     *,
+    given: Annotated[
+        dict[str, Any], Flags("flows/train.py:PocketParameters", "steps seed evaluate_only")
+    ],
     models: ModelsFile,
-    evaluate_only: Annotated[bool, typer.Option(help="only evaluate the checkpoint")] = False,
     prefect: AsFlowRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -223,7 +206,7 @@ def train_pocket(
     from tutti.flows.train import PocketParameters
     from tutti.flows.train import train as flow
 
-    parameters = PocketParameters(steps=steps, seed=seed, evaluate_only=evaluate_only)
+    parameters = PocketParameters.model_validate(given)
     show_result(run_flow(flow, prefect, as_json, parameters, out, models), as_json)
 
 

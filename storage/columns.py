@@ -1,17 +1,5 @@
 """The columns of all tables, and the version of the schema.
 
-Version 1 is the first release's. Version 2 adds `sweep_id` (the partition) and `cell_id` where they
-were absent, `concurrency` and `policy` of a call, and the prompts of calls (`prompt_spans`).
-Version 3 adds `due_at` of an attempt.
-Version 4 adds `error_message` of an attempt, whose `error_type` held the message until then
-(`storage.error_types`), and `reason_code` of a gateway's event.
-Version 5 leaves `sweep_id` out of the files of partitioned tables, because the folder names it.
-Version 6 adds the ids of a call's prompt (`prompt_token_ids`) and the version of the weights at its
-start and its end, and the figures of a training step.
-Version 7 adds the loss on held-out tasks and the figures of training from preferences.
-Version 8 adds the gates' verdicts on synthesized tasks, and a task's template and difficulty.
-Version 9 adds the messages of experts, judges and simulated users, with the thread of a call's
-prompt, and where an attempt comes from (`source`).
 Columns are only ever added, so parts of every version are read together: what a part lacks is null.
 
 Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without
@@ -32,10 +20,13 @@ def _columns(text: str = "", **columns: str) -> dict[str, str]:
     return dict.fromkeys(text.split(), TEXT) | columns
 
 
-def _reals(text: str) -> dict[str, str]:
-    return dict.fromkeys(text.split(), REAL)
-
-
+REALS = (
+    "seconds learning_rate gradient_norm reward entropy kl clip_share mfu peak_mb "
+    "dead_group_share rollouts_per_s staleness mismatch_kl mismatch_max mismatch_share "
+    "held_out_loss chosen_reward rejected_reward margin preference_accuracy"
+)
+_MESSAGE = {"position": INT, "role": TEXT, "content": TEXT, "reasoning": TEXT}
+_MESSAGE |= {"tool_calls": TOOL_CALLS, "tool_call_id": TEXT, "name": TEXT, "call_id": TEXT}
 COLUMNS: dict[str, dict[str, str]] = {
     "attempts": _columns(
         "run_id sweep_id cell_id sample_id attempt_id benchmark task_id",
@@ -67,28 +58,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         correct=FLAG,
         source=TEXT,
     ),
-    "messages": _columns(
-        "sweep_id cell_id attempt_id",
-        position=INT,
-        role=TEXT,
-        content=TEXT,
-        reasoning=TEXT,
-        tool_calls=TOOL_CALLS,
-        tool_call_id=TEXT,
-        name=TEXT,
-        call_id=TEXT,
-    ),
-    "auxiliary_messages": _columns(
-        "sweep_id cell_id attempt_id thread",
-        position=INT,
-        role=TEXT,
-        content=TEXT,
-        reasoning=TEXT,
-        tool_calls=TOOL_CALLS,
-        tool_call_id=TEXT,
-        name=TEXT,
-        call_id=TEXT,
-    ),
+    "messages": _columns("sweep_id cell_id attempt_id", **_MESSAGE),
+    "auxiliary_messages": _columns("sweep_id cell_id attempt_id thread", **_MESSAGE),
     "calls": _columns(
         "sweep_id call_id attempt_id cell_id policy",
         concurrency=INT,
@@ -193,11 +164,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         weights=TEXT,
         sequences=INT,
         groups=INT,
-        **_reals(
-            "seconds learning_rate gradient_norm reward entropy kl clip_share mfu peak_mb "
-            "dead_group_share rollouts_per_s staleness mismatch_kl mismatch_max mismatch_share "
-            "held_out_loss chosen_reward rejected_reward margin preference_accuracy"
-        ),
+        **dict.fromkeys(REALS.split(), REAL),
     ),
 }
 """Tables kept as Parquet parts; the contract's other tables are rows of the catalog."""

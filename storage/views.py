@@ -13,6 +13,7 @@ and defining the tables and macros takes 0.15 s of CPU, copying a database that 
 import atexit
 import itertools
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -160,18 +161,6 @@ MACROS = (
     "results",
 )
 """Macros and views in SQL, in an order in which each comes after those that it needs."""
-_SCORED = ("headlines", "counted")
-NEEDED = {
-    "counted": ("headlines",),
-    "lost_samples": _SCORED,
-    "window_summary": _SCORED,
-    "compare": (*_SCORED, "t_975"),
-    "bfcl_overall": _SCORED,
-    "avg_at_n": (*_SCORED, "cells_of"),
-    **dict.fromkeys(("pass_at_k", "pass_hat_k", "majority_at_k", "best_of_k"), _SCORED),
-    "results": (*_SCORED, "t_975", "steady_window", "window_summary"),
-}
-"""What the SQL of one uses of the others."""
 CATALOG_TABLES = (
     cat.artifacts,
     cat.artifact_parents,
@@ -280,9 +269,17 @@ def macros_named(sql: str) -> list[str]:
 
 
 def _with_needed(named: Iterable[str]) -> list[str]:
-    """These macros and those that they need, in the order of `MACROS`."""
-    needed = {*named}.union(*(NEEDED.get(name, ()) for name in named))
-    return [name for name in MACROS if name in needed]
+    """These macros and those that their SQL uses, in the order of `MACROS`."""
+    wanted = set(named)
+    for name in reversed(MACROS):
+        if name in wanted:
+            wanted |= _used_by(name)
+    return [name for name in MACROS if name in wanted]
+
+
+@cache
+def _used_by(name: str) -> frozenset[str]:
+    return frozenset(MACROS).intersection(re.findall(r"\w+", macro_sql(name)))
 
 
 def _rows(

@@ -5,7 +5,6 @@ Run: ``tutti ui [--port 4201]``, or ``make ui`` in a checkout. In: TUTTI_HOME, w
 ends with this process, even if it is killed.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -13,7 +12,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -46,12 +44,9 @@ GUIDE = """
 Ctrl-C ends the server, the workers and what they run."""
 
 
-def main(arguments: Sequence[str] | None = None) -> ExitCode:
+def main(asked: int | None = None) -> ExitCode:
     """Run until a signal (exit code 0); 1 if a child process ends or a port is taken."""
-    parser = argparse.ArgumentParser(prog="tutti ui", description=__doc__)
-    default = int(os.environ.get("PREFECT_SERVER_API_PORT") or PORT)
-    parser.add_argument("--port", type=int, default=default, help="the UI's port (%(default)s)")
-    port: int = parser.parse_args(arguments).port
+    port = asked or int(os.environ.get("PREFECT_SERVER_API_PORT") or PORT)
     console = Console(highlight=False, soft_wrap=True)
     for number in SIGNALS:
         signal.signal(number, signal.default_int_handler)
@@ -180,7 +175,3 @@ def _ask(url: str, body: dict[str, Any] | None = None, method: str | None = None
             return json.loads(response.read() or '""')
     except (urllib.error.URLError, OSError):
         return None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,7 +15,7 @@ import typer
 from tutti.cli.failures import ExitCode, UsageError, code_of
 from tutti.cli.flow import run_flow
 from tutti.cli.sweep import suites
-from tutti.cli.verbs import AsFlowRun, AsJson, ModelsFile, values_of, verdict
+from tutti.cli.verbs import AsFlowRun, AsJson, ModelsFile, verdict
 from tutti.tasks.sweeps import plan, spec
 from tutti.tasks.sweeps import search as searching
 
@@ -32,7 +32,7 @@ def run(
     suite: suites.SuiteName,
     models: ModelsFile,
     flags: suites.SuiteFlags,
-    limits: suites.LimitFlags,
+    limits: suites.Limits,
     expert: suites.Experts = None,
     night: Night = None,
     dry_run: Annotated[bool, typer.Option(help="print the first prompt and stop")] = False,
@@ -44,7 +44,7 @@ def run(
     Exit code 5 if a cell is incomplete; of a night also 3 for worse and 4 for inconclusive.
     """
     path = suites.path_of(suite)
-    given = [*flags.fields().values(), *values_of(limits).values(), expert, dry_run]
+    given = [*flags.fields().values(), *limits.values(), expert, dry_run]
     if suites.is_night_file(path, given):
         return run_night(path, models, prefect, as_json, night and night.date())
     if night is not None:
@@ -101,7 +101,7 @@ def search(
     suite: suites.SuiteName,
     models: ModelsFile,
     flags: suites.SuiteFlags,
-    limits: suites.LimitFlags,
+    limits: suites.Limits,
     expert: suites.Experts = None,
     max_p95_s: Annotated[
         float | None, typer.Option(help="highest allowed p95 step latency in seconds (2)")

@@ -1,15 +1,15 @@
 """What the `sweep` verbs share: finding the suite file, and the flags that change its fields."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tutti.cli.failures import UsageError
-from tutti.cli.verbs import values_of
+from tutti.cli.verbs import Flags
 from tutti.tasks import agents, nights
 from tutti.tasks.project import SUITES
 from tutti.tasks.sweeps import spec
@@ -25,61 +25,30 @@ Reasoning = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class BudgetFlags:
-    """The flags that bound a sweep."""
-
-    budget_minutes: Annotated[
-        float | None,
-        typer.Option(help="stop starting samples after N minutes; run again to resume"),
-    ] = None
-    budget_usd: Annotated[
-        float | None,
-        typer.Option(help="stop starting samples after N USD are spent; run again to resume"),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LimitFlags(BudgetFlags):
-    """The flags of what is measured: its bounds, and where its programs run."""
-
-    unsafe_sandbox: Annotated[
-        bool | None,
-        typer.Option(
-            "--unsafe-sandbox",
-            help="run model-written programs unsandboxed if this machine has no sandbox",
-        ),
-    ] = None
+SETTINGS = "tasks/sweeps/from_flags/settings.py:RunSettings"
+"""The model of most flags of a sweep."""
+Budget = Annotated[dict[str, Any], Flags(SETTINGS, "budget_minutes budget_usd")]
+Limits = Annotated[dict[str, Any], Flags(SETTINGS, "budget_minutes budget_usd unsafe_sandbox")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteFlags:
-    """The flags that change a suite; each has the name of the field."""
+    """The flags that change a suite."""
 
     model: Annotated[str | None, typer.Option(help="a model in the registry")] = None
     concurrency: Concurrency = ""
     policies: Policies = ""
-    source: Annotated[Path | None, typer.Option(help="the benchmark's data: a file or folder")] = (
-        None
-    )
-    limit: Annotated[int | None, typer.Option(min=1, help="only the first N tasks")] = None
-    temperature: Annotated[float | None, typer.Option(min=0.0, help="0 is greedy")] = None
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="most tokens of one reply")] = None
-    reasoning: Reasoning = None
     ids: Annotated[str, typer.Option(help="only these tasks, separated by commas")] = ""
-    where: Annotated[
-        str | None, typer.Option(help="SQL filter on the tasks' attributes: subject = 'physics'")
-    ] = None
-    judge: Annotated[str | None, typer.Option(help="the model that judges answers")] = None
-    user: Annotated[str | None, typer.Option(help="the model that simulates the user")] = None
-    agent: Annotated[str | None, typer.Option(help="an orchestrator agent: its name or file")] = (
-        None
-    )
+    settings: Annotated[
+        dict[str, Any],
+        Flags(SETTINGS, "source limit temperature max_tokens reasoning where judge user agent"),
+    ] = field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
         """The field of each flag; None where it is not given. Raises UsageError."""
         lists = {"ids": names_in(self.ids), "policies": names_in(self.policies)}
-        return values_of(self) | lists | {"concurrency": levels_in(self.concurrency)}
+        levels = {"concurrency": levels_in(self.concurrency)}
+        return {"model": self.model} | lists | levels | self.settings
 
 
 Experts = Annotated[
@@ -91,7 +60,7 @@ Experts = Annotated[
 
 
 def suite_of(
-    name: str, flags: SuiteFlags, experts: list[str] | None, limits: LimitFlags | None = None
+    name: str, flags: SuiteFlags, experts: list[str] | None, limits: Mapping[str, Any] | None = None
 ) -> "spec.Suite":
     """Read the suite `name` and set the fields whose flags are given.
 
@@ -103,9 +72,12 @@ def suite_of(
         fields["models"] = ()  # the flag's model in place of all of them
     suite = spec.read_suite(path_of(name))
     if limits is not None:
-        fields["unsafe_sandbox"] = limits.unsafe_sandbox
-        budget = {"minutes": limits.budget_minutes, "usd": limits.budget_usd}
-        given = {name: value for name, value in budget.items() if value is not None}
+        fields["unsafe_sandbox"] = limits.get("unsafe_sandbox")
+        given = {
+            name: limits[f"budget_{name}"]
+            for name in ("minutes", "usd")
+            if f"budget_{name}" in limits
+        }
         fields["budget"] = suite.budget.model_dump() | given if given else None
     return spec.with_fields(suite, fields)
 

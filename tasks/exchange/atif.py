@@ -150,7 +150,11 @@ def _harbor_trial(result: Fields, folder: Path) -> ImportedAttempt:
         detail=detail,
     )
     trial = ImportedAttempt(cell, task, int(content_hash(name), 16) % 2**31, file=result.file)
-    trial.outcome = (_totals(fields) if fields else {}) | _spent(result) | taken.times()
+    trial.outcome = (
+        (_totals(fields) if fields else {})
+        | _sums(result.inner("agent_result"), SPENT_FIELDS, "cost_usd")
+        | taken.times()
+    )
     trial.outcome |= _ended(result)
     _reward(result, trial)
     return taken.fill(trial)
@@ -173,24 +177,17 @@ def _trajectory(folder: Path, result: Fields) -> Fields | None:
     return found
 
 
+TOTAL_FIELDS = ("total_prompt_tokens", "total_cached_tokens", "total_completion_tokens")
+SPENT_FIELDS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens")
+
+
+def _sums(sums: Fields, names: tuple[str, ...], cost: str) -> Row:
+    counts = dict(zip(METRICS, map(sums.count, names), strict=False))
+    return compact(**counts, cost_usd=sums.amount(cost))
+
+
 def _totals(fields: Fields) -> Row:
-    final = fields.inner("final_metrics")
-    return compact(
-        prompt_tokens=final.count("total_prompt_tokens"),
-        cached_tokens=final.count("total_cached_tokens"),
-        completion_tokens=final.count("total_completion_tokens"),
-        cost_usd=final.amount("total_cost_usd"),
-    )
-
-
-def _spent(result: Fields) -> Row:
-    spent = result.inner("agent_result")
-    return compact(
-        prompt_tokens=spent.count("n_input_tokens"),
-        cached_tokens=spent.count("n_cache_tokens"),
-        completion_tokens=spent.count("n_output_tokens"),
-        cost_usd=spent.amount("cost_usd"),
-    )
+    return _sums(fields.inner("final_metrics"), TOTAL_FIELDS, "total_cost_usd")
 
 
 def _ended(result: Fields) -> Row:

@@ -19,6 +19,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partialmethod
 from pathlib import Path
 from typing import IO, Annotated, Any, Generic, NoReturn, TypeVar, cast
 
@@ -70,19 +71,22 @@ class Kind(Generic[T]):
 
 Int = Annotated[StrictInt, BeforeValidator(_whole), Field(ge=-INT64, lt=INT64)]
 Float = Annotated[FiniteFloat, Strict()]
-TEXT = Kind[str]("text", StrictStr)
+TEXT = Kind[str]("text", StrictStr)  # empty or not
+# a whole number is converted to text
 NAME = Kind[str]("a name", Annotated[StrictStr, BeforeValidator(_named), Field(pattern=HAS_NAME)])
 FLAG = Kind[bool]("true or false", StrictBool)
 INTEGER = Kind[int]("a whole number", Int)
 COUNT = Kind[int]("a whole number from 0 on", Annotated[Int, Field(ge=0)])
 POSITIVE = Kind[int]("a whole number from 1 on", Annotated[Int, Field(ge=1)])
 NUMBER = Kind[float]("a finite number", Float)
+# seconds or money
 AMOUNT = Kind[float]("a finite number from 0 on", Annotated[Float, Field(ge=0)])
 EPOCH = Kind[float]("a time in seconds since 1970", Annotated[Float, Field(ge=0, le=LATEST_S)])
 TokenId = Annotated[StrictInt, Field(ge=0, lt=INT32)]
 Logprob = Annotated[Float, Field(ge=-FLOAT32, le=FLOAT32)]
 TOKENS = Kind[list[int]]("a token id", Annotated[list[TokenId], FailFast()])
 LOGPROBS = Kind[list[float]]("a finite number", Annotated[list[Logprob], FailFast()])
+# one without a zone is taken as UTC
 TIME = Kind[datetime]("a time in ISO 8601", Annotated[StrictStr, AfterValidator(_in_utc)])
 
 
@@ -149,43 +153,23 @@ class Fields:
             self.problem(place, f"{shown(found)} is not {kind.wanted}")
         return None
 
-    def text(self, name: str) -> str | None:
-        """Text, empty or not."""
-        return self.read(name, TEXT)
-
-    def identity(self, name: str) -> str | None:
-        """A name: non-empty text, or a whole number, which is converted to text."""
-        return self.read(name, NAME)
-
-    def flag(self, name: str) -> bool | None:
-        """True or false."""
-        return self.read(name, FLAG)
-
-    def count(self, name: str) -> int | None:
-        """A non-negative whole number."""
-        return self.read(name, COUNT)
+    text = partialmethod[str | None](read, kind=TEXT)
+    identity = partialmethod[str | None](read, kind=NAME)
+    flag = partialmethod[bool | None](read, kind=FLAG)
+    count = partialmethod[int | None](read, kind=COUNT)
+    number = partialmethod[float | None](read, kind=NUMBER)
+    amount = partialmethod[float | None](read, kind=AMOUNT)
+    time = partialmethod[datetime | None](read, kind=TIME)
 
     def place(self, name: str, default: int, kind: Kind[int] = COUNT) -> int:
         """A whole number that is part of an id: `default` if the record has no such field. Any
         other value, null too, refuses the record."""
         return self.needed(name, self.read(name, kind)) if name in self.data else default
 
-    def number(self, name: str) -> float | None:
-        """A finite number."""
-        return self.read(name, NUMBER)
-
-    def amount(self, name: str) -> float | None:
-        """Seconds or money: a finite non-negative number."""
-        return self.read(name, AMOUNT)
-
     def epoch(self, name: str) -> datetime | None:
         """A time as Unix seconds; 0 means that no time was recorded."""
         unix = self.read(name, EPOCH)
         return datetime.fromtimestamp(unix, UTC) if unix else None
-
-    def time(self, name: str) -> datetime | None:
-        """A time in ISO 8601. One without a zone is taken as UTC."""
-        return self.read(name, TIME)
 
     def sampled(self, ids: str, logprobs: str) -> dict[str, Any]:
         """Columns of a sampled answer: its tokens and their log-probabilities; the latter are left

@@ -42,9 +42,9 @@ class StageLog:
         self.console.print(f"[green]✓[/] {title} [dim]{seconds:.1f} s[/]")
 
 
-@dataclass(frozen=True)
-class StageSettings:
-    """What stands at a stage's head."""
+@dataclass(frozen=True, kw_only=True)
+class stage:
+    """Declares a top-level async function as a stage, with its settings."""
 
     name: str
     """The task's name in Prefect, and the title of a call that has no other."""
@@ -59,6 +59,10 @@ class StageSettings:
 
     def __post_init__(self) -> None:
         assert not self.retries or self.retry_on, f"{self.name}: `retries` needs `retry_on`"
+
+    def __call__(self, work: "Work[P, T]") -> "Stage[P, T]":
+        """The stage that does `work`."""
+        return Stage(work, self)
 
 
 class StageCall:
@@ -77,7 +81,7 @@ class StageCall:
 class Stage(Generic[P, T]):
     """A declared stage; `stage` makes it from a function."""
 
-    def __init__(self, work: Work[P, T], settings: StageSettings) -> None:
+    def __init__(self, work: Work[P, T], settings: stage) -> None:
         self.work, self.settings = work, settings
         self.__doc__ = work.__doc__
 
@@ -134,24 +138,6 @@ class Stage(Generic[P, T]):
                 call.progress.console.print(Text(f"{call.title}: {again}: {error}", "yellow"))
             await asyncio.sleep(settings.retry_delay_s)
         raise AssertionError("the last attempt returns or raises")
-
-
-def stage(
-    *,
-    name: str,
-    retries: int = 0,
-    retry_delay_s: float = 0.0,
-    retry_on: tuple[type[Exception], ...] = (),
-    timeout_s: float | None = None,
-    tags: tuple[str, ...] = (),
-) -> Callable[[Work[P, T]], Stage[P, T]]:
-    """Declare a top-level async function as a stage; see `StageSettings`."""
-    settings = StageSettings(name, retries, retry_delay_s, retry_on, timeout_s, tags)
-
-    def declare(work: Work[P, T]) -> Stage[P, T]:
-        return Stage(work, settings)
-
-    return declare
 
 
 def in_flow_run() -> bool:

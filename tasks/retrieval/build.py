@@ -1,4 +1,4 @@
-"""Builds an index: ``python -m tutti.tasks.retrieval.build --corpus FILE.jsonl --kind ivf``.
+"""Builds an index: ``tutti index FILE.jsonl --kind ivf``.
 
 In: documents and an `IndexSpec`. Out: an artifact folder with ``documents.jsonl``, ``vectors.npy``,
 the files of FAISS, BM25 and the embedder, and finally ``manifest.json``. An index's id is the hash
@@ -7,13 +7,11 @@ resumes; the final folder appears complete or not at all. Documents are embedded
 file that one worker writes whole; more than one worker, or a cluster, uses dask.distributed.
 """
 
-import argparse
 import contextlib
 import fcntl
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,15 +20,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from tutti.storage import Catalog, StoreError, artifact_id, open_catalog, replacing
+from tutti.storage import Catalog, artifact_id, replacing
 from tutti.storage import catalog as cat
 from tutti.tasks.retrieval import bm25
 from tutti.tasks.retrieval.ann import Ann, write_ann
 from tutti.tasks.retrieval.bm25 import write_bm25
 from tutti.tasks.retrieval.corpus import Document, corpus_id
 from tutti.tasks.retrieval.embedder import NAME, Embedder, HashedNgrams
-from tutti.tasks.retrieval.endpoint import EndpointEmbedder
-from tutti.tasks.retrieval.errors import RetrievalError
 from tutti.tasks.retrieval.passage import (
     DOCUMENTS,
     Passage,
@@ -315,36 +311,3 @@ def enter_index(catalog: Catalog, folder: Path) -> None:
 
 def _silent(stage: str, done: int, total: int) -> None:
     """Report no progress."""
-
-
-def main() -> None:
-    """Build an index of a JSONL file and print its manifest as one line of JSON."""
-    parser = argparse.ArgumentParser(description="Build an index of a JSONL file of documents.")
-    parser.add_argument("--corpus", type=Path, required=True, help="lines with id, text, title")
-    parser.add_argument("--kind", choices=["flat", "ivf", "hnsw"], default="flat")
-    parser.add_argument("--words", action="store_true", help="BM25 too, both rankings fused")
-    parser.add_argument("--workers", type=int, default=1, help="more than one: under Dask")
-    parser.add_argument("--cluster", help="address of a running Dask scheduler")
-    parser.add_argument("--embed-url", help="an OpenAI-compatible endpoint, ending in /v1")
-    parser.add_argument("--embed-model", default="", help="its model")
-    parser.add_argument("--embed-dimensions", type=int, default=0, help="its vectors' width")
-    given = parser.parse_args()
-    embedder: Embedder | None = None
-    if given.embed_url:
-        embedder = EndpointEmbedder(given.embed_url, given.embed_model, given.embed_dimensions)
-    spec = IndexSpec(kind=given.kind, words=given.words)
-    try:
-        with open_catalog() as catalog:
-            workers = EmbedWorkers(given.workers, given.cluster)
-            folder = build_index(given.corpus, catalog, spec, embedder, workers, _to_stderr)
-    except (RetrievalError, StoreError, OSError) as error:
-        sys.exit(f"error: {error}")
-    print(json.dumps(json.loads((folder / MANIFEST).read_text()) | {"folder": str(folder)}))
-
-
-def _to_stderr(stage: str, done: int, total: int) -> None:
-    print(f"{stage} {done} of {total}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()

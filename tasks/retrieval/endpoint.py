@@ -13,7 +13,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 import numpy as np
@@ -122,14 +122,6 @@ class EndpointEmbedder:
 RERANK_TIMEOUT_S = 30.0
 
 
-class Reranker(Protocol):
-    """Scores texts for a query; higher is better."""
-
-    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One score for each text. Raises RerankerFailed."""
-        ...
-
-
 @dataclass(frozen=True)
 class EndpointReranker:
     """A reranking endpoint."""
@@ -141,7 +133,7 @@ class EndpointReranker:
     timeout_s: float = RERANK_TIMEOUT_S
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """See `Reranker.score`."""
+        """One score for each text, higher is better. Raises RerankerFailed."""
         key = os.environ.get(self.key_env)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         body = {"model": self.model, "query": query, "documents": list(texts)}

@@ -26,7 +26,7 @@ from tutti.storage import current_home
 from tutti.tasks.retrieval.ann import gpu_count, limit_threads
 from tutti.tasks.retrieval.batcher import WAIT_S, Batcher
 from tutti.tasks.retrieval.embedder import Embedder
-from tutti.tasks.retrieval.endpoint import EndpointReranker, Reranker
+from tutti.tasks.retrieval.endpoint import EndpointReranker
 from tutti.tasks.retrieval.errors import (
     EmbedderFailed,
     FilterUnknown,
@@ -83,7 +83,7 @@ class Options:
     """A query with fewer local hits than this (or than requested) is also sent to the web."""
     cache: Path | None = None
     """Folder of cached web answers; None: under TUTTI_HOME."""
-    reranker: Reranker | None = None
+    reranker: EndpointReranker | None = None
 
 
 class SearchService:

@@ -12,6 +12,7 @@ from tests.retrieval.serving import ServiceAnswer, ServiceClient, serving
 from tests.retrieval.vectors import passages
 from tutti.storage import Catalog, Home
 from tutti.tasks.agents import MAX_QUERY_CHARS
+from tutti.tasks.retrieval.endpoint import EndpointReranker
 from tutti.tasks.retrieval.errors import RerankerFailed, WebSearchFailed
 from tutti.tasks.retrieval.index import build_index
 from tutti.tasks.retrieval.passage import Passage, PassageStore
@@ -191,7 +192,7 @@ def test_health_counts_batches(client: ServiceClient) -> None:
     assert health["queries"] == health["batches"] == 1
 
 
-class Backwards:
+class Backwards(EndpointReranker):
     """Puts the document with the highest number first."""
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -201,7 +202,7 @@ class Backwards:
 
 
 def test_a_reranker_orders_more_than_was_asked_for(folder: Path) -> None:
-    with serving(folder, Options(reranker=Backwards())) as client:
+    with serving(folder, Options(reranker=Backwards("", ""))) as client:
         body = {"queries": ["amber"], "topk": 2, "rerank": True}
         plain = client.post(body | {"rerank": False, "topk": 8}).json()
         (result,) = client.post(body).json()["result"]

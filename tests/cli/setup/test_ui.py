@@ -224,7 +224,7 @@ def test_taken_port_is_one_message_and_starts_nothing(
 ) -> None:
     with _taken(offset) as taken:
         port = taken.getsockname()[1]
-        assert ui.main(["--port", str(port + offset)]) == 1
+        assert ui.main(port + offset) == 1
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.count("\n") == 1 and "Traceback" not in told.err
@@ -239,7 +239,7 @@ def test_port_comes_from_the_environment(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setenv("PREFECT_SERVER_API_PORT", str(port))
-        assert ui.main([]) == 1
+        assert ui.main() == 1
     assert f"port {port} is taken" in capsys.readouterr().err
 
 
@@ -252,6 +252,6 @@ def test_dead_child_is_named_with_the_end_of_its_log(
     )
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
-    assert ui.main(["--port", str(free_ports(2))]) == 1
+    assert ui.main(free_ports(2)) == 1
     told = capsys.readouterr().err
     assert "prefect exited with code 3" in told and "no server" in told

@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,25 +23,32 @@ from tutti.tasks.sweeps import run
 
 @dataclass(frozen=True)
 class Entry:
-    """One model, as shown."""
+    """One model, and what a check of it showed."""
 
     name: str
-    provider: str
-    where: str
-    """Its endpoint, or the folder of its weights."""
-    served_name: str
-    dialect: str
-    context_tokens: int
-    tools: bool
-    thinking: bool | None
-    api_key_env: str | None
-    key: str
-    """``set``, ``missing``, or ``none`` if no key is needed."""
+    model: "serving.Model"
     ok: bool | None = None
     """Whether the check passed; None if it was not made."""
     found: str = ""
     probes: tuple[dict[str, str], ...] = ()
-    """What small calls have shown, with `--calls`."""
+    """Results of small calls, with `--calls`."""
+
+    @property
+    def served_name(self) -> str:
+        """The model's name at its endpoint."""
+        return self.model.served_name or self.name
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The entry as JSON; `key` is set, missing, or none if no key is needed."""
+        model, key = self.model, "none"
+        if model.api_key_env is not None:
+            key = "set" if os.environ.get(model.api_key_env, "").strip() else "missing"
+        place = {"where": model.endpoint or str(model.checkpoint), "served_name": self.served_name}
+        names = ("dialect", "context_tokens", "tools", "thinking", "api_key_env")
+        same = {name: getattr(model, name) for name in names} | {"key": key}
+        check = {"ok": self.ok, "found": self.found, "probes": self.probes}
+        return {"name": self.name, "provider": model.provider} | place | same | check
 
 
 @verb
@@ -62,98 +69,71 @@ def show_models(
 ) -> ExitCode:
     """List the registry: provider, endpoint, dialect, context, tools, state of the key."""
     registry = serving.pick_models(models, name) if name else serving.read_registry(models)
-    entries = [entry_of(name, model) for name, model in registry.items()]
+    entries = [Entry(name, model) for name, model in registry.items()]
     if check or calls:
-        entries = asyncio.run(_checked(entries, registry))
+        entries = asyncio.run(_checked(entries))
     if calls:
-        entries = [asyncio.run(_called(each, registry[each.name])) for each in entries]
+        entries = [asyncio.run(_called(each)) for each in entries]
     if as_json:
-        typer.echo(json.dumps([asdict(entry) for entry in entries]))
+        typer.echo(json.dumps([entry.row for entry in entries]))
     else:
         typer.echo("\n".join(map(_text, entries)))
     return ExitCode.FAILED if any(entry.ok is False for entry in entries) else ExitCode.DONE
 
 
-def entry_of(name: str, model: "serving.Model") -> Entry:
-    """The entry of a model, from the registry and the environment."""
-    key = "none"
-    if model.api_key_env is not None:
-        key = "set" if os.environ.get(model.api_key_env, "").strip() else "missing"
-    return Entry(
-        name,
-        model.provider,
-        model.endpoint or str(model.checkpoint),
-        model.served_name or name,
-        model.dialect,
-        model.context_tokens,
-        model.tools,
-        model.thinking,
-        model.api_key_env,
-        key,
-    )
-
-
-async def _checked(entries: list[Entry], registry: "dict[str, serving.Model]") -> list[Entry]:
+async def _checked(entries: list[Entry]) -> list[Entry]:
     """Check all entries concurrently; each has its own timeout."""
-    return list(await asyncio.gather(*(_check(each, registry[each.name]) for each in entries)))
+    results = await asyncio.gather(*map(_check, entries))
+    pairs = zip(entries, results, strict=True)
+    return [replace(entry, ok=ok, found=found) for entry, (ok, found) in pairs]
 
 
-async def _check(entry: Entry, model: "serving.Model") -> Entry:
+async def _check(entry: Entry) -> tuple[bool, str]:
     from pydantic import ValidationError
 
-    if model.endpoint is None:
-        try:
-            found = await asyncio.to_thread(_engine_found, entry.name, model)
-        except serving.ServingError as error:
-            return replace(entry, ok=False, found=str(error))
-        return replace(entry, ok=True, found=found)
+    name, model = entry.name, entry.model
     try:
-        endpoint = gateway.Endpoint.make(
-            gateway.EndpointConfig.of_model(
-                entry.name, model, model.endpoint, entry.name, entry.served_name
-            )
+        if model.endpoint is None:
+            return True, await asyncio.to_thread(_engine_found, entry)
+        config = gateway.EndpointConfig.of_model(
+            name, model, model.endpoint, name, entry.served_name
         )
-    except ValidationError as error:
-        return replace(entry, ok=False, found=message_of(error))
-    except ValueError as error:
-        return replace(entry, ok=False, found=str(error))
-    try:
-        answer = await serving.ask_for_models(endpoint, model.provider)
+        answer = await serving.ask_for_models(gateway.Endpoint.make(config), model.provider)
     except gateway.ProbeFailed as error:
-        return replace(entry, ok=False, found=f"does not answer: {error}")
-    ok, found = _verdict(answer, entry.served_name, model.metrics)
-    return replace(entry, ok=ok, found=found)
+        return False, f"does not answer: {error}"
+    except ValidationError as error:
+        return False, message_of(error)
+    except (serving.ServingError, ValueError) as error:
+        return False, str(error)
+    return _verdict(answer, entry.served_name, model.metrics)
 
 
-def _engine_found(name: str, model: "serving.Model") -> str:
+def _engine_found(entry: Entry) -> str:
     """What serves an entry of weights. Raises ServingError."""
     with storage.open_catalog() as catalog:
-        return f"the weights are there; {engines.engine_line(name, model, catalog)}"
+        line = serving.engine_line(entry.name, entry.model, catalog)
+    return f"the weights are there; {line}"
 
 
-async def _called(entry: Entry, model: "serving.Model") -> Entry:
-    """The entry with what small calls through a gateway show; one that failed is not called."""
-    from tutti.tasks.serving.served import probing
-
+async def _called(entry: Entry) -> Entry:
+    """The entry with the results of small calls through a gateway; a failed one is not called."""
     if not entry.ok:
         return entry
+    name, model, found = entry.name, entry.model, entry.found
     try:
         with storage.open_catalog() as catalog:
-            async with run.open_bench(
-                {entry.name: model}, None, catalog, progress.StageLog()
-            ) as bench:
+            log = progress.StageLog()
+            async with run.open_bench({name: model}, None, catalog, log) as bench:
                 services = await bench.services()
-                probes = await probing.probe_model(services.gateway.url, entry.name, model)
-        found = entry.found
+                probes = await probing.probe_model(services.gateway.url, name, model)
         if model.checkpoint is not None:  # by now its engine has said what its cache holds
-            found = await asyncio.to_thread(_engine_found, entry.name, model)
+            found = await asyncio.to_thread(_engine_found, entry)
     except serving.ServingError as error:
         return replace(entry, ok=False, found=str(error))
     failed = [probe.name for probe in probes if probe.status == "failed"]
     found = f"{', '.join(failed)}; {found}" if failed else found
-    return replace(
-        entry, ok=not failed, found=found, probes=tuple(asdict(probe) for probe in probes)
-    )
+    rows = tuple(asdict(probe) for probe in probes)
+    return replace(entry, ok=not failed, found=found, probes=rows)
 
 
 def _verdict(answer: "wire.Answer", served: str, engine: bool) -> tuple[bool, str]:
@@ -179,17 +159,18 @@ def _verdict(answer: "wire.Answer", served: str, engine: bool) -> tuple[bool, st
 
 def _text(entry: Entry) -> str:
     """Two or three short lines; a table would be too wide for most terminals."""
-    tools = "tools" if entry.tools else "no tools" if entry.dialect == "openai" else "tools as text"
-    said = [f"dialect {entry.dialect}", f"{entry.context_tokens:,} tokens", tools]
-    if entry.thinking is not None:
-        said.append(f"thinking {'on' if entry.thinking else 'off'}")
+    row, model = entry.row, entry.model
+    tools = "tools" if model.tools else "no tools" if model.dialect == "openai" else "tools as text"
+    words = [f"dialect {model.dialect}", f"{model.context_tokens:,} tokens", tools]
+    if model.thinking is not None:
+        words.append(f"thinking {'on' if model.thinking else 'off'}")
     if entry.served_name != entry.name:
-        said.insert(0, f"serves {entry.served_name}")
-    said.append("no key" if entry.api_key_env is None else f"{entry.api_key_env} {entry.key}")
-    lines = [f"{entry.name}  {entry.provider}  {entry.where}", f"    {', '.join(said)}"]
+        words.insert(0, f"serves {entry.served_name}")
+    words.append("no key" if model.api_key_env is None else f"{model.api_key_env} {row['key']}")
+    lines = [f"{entry.name}  {model.provider}  {row['where']}", f"    {', '.join(words)}"]
     if entry.ok is not None:
         lines.append(f"    {'ok' if entry.ok else 'FAILED'}: {entry.found}")
     for probe in entry.probes:
-        mend = f"; {probe['mend']}" if probe["mend"] else ""
-        lines.append(f"      {probe['status']:<8}{probe['name']}: {probe['found']}{mend}")
+        fix = f"; {probe['mend']}" if probe["mend"] else ""
+        lines.append(f"      {probe['status']:<8}{probe['name']}: {probe['found']}{fix}")
     return "\n".join(lines)

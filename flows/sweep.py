@@ -39,8 +39,7 @@ async def measure(
     publish: bool = True,
     whole: BudgetTracker | None = None,
 ) -> str:
-    """Measure what is missing of a suite and report it, within `whole`, the spending that it is a
-    part of; returns the sweep's id."""
+    """Measure and report the missing cells, within the spending `whole`; returns the sweep's id."""
     async with library_of(parts(suite), run.catalog, run.log) as library:
         sweep_id = await run_suite(suite, models, library, run, whole)
     if publish:

@@ -187,8 +187,7 @@ SORTED_BY: dict[str, tuple[str, ...]] = {
     "gate_verdicts": ("task_set_id", "task_id", "position"),
     "train_steps": ("run_id", "step"),
 }
-"""The order of rows in compacted parts: a cell's rows are adjacent, so that a part's statistics are
-selective."""
+"""The order of rows in compacted parts: a cell's rows are adjacent, so that statistics select."""
 
 LOOKED_UP = ("attempt_id", "call_id", "task_id")
 """Columns of random ids, which get Bloom filters: a row is found by id without reading its part."""

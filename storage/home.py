@@ -60,8 +60,7 @@ class Home:
         return self.root / "catalog.db"
 
     def artifact_folder(self, artifact_id: str) -> Path:
-        """The folder of one artifact (colons are replaced, because they are not portable in
-        paths)."""
+        """The folder of one artifact (colons are replaced: they are not portable in paths)."""
         return self.artifacts / artifact_id.replace(":", "-")
 
 

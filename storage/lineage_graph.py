@@ -232,8 +232,7 @@ def _siblings(ids: list[str], indent: str) -> list[tuple[str, str, bool]]:
 
 
 def _longest_first(edges: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Siblings with the longest path below them first, so that a node is drawn where it was
-    made."""
+    """Siblings with the longest path below them first: a node is drawn where it was made."""
     heights: dict[str, int] = {}
     try:
         for each in TopologicalSorter(edges).static_order():

@@ -228,8 +228,7 @@ class DeploymentForms:
 
 
 def _shape_suite(fields: dict[str, Schema], policy: Schema) -> None:
-    """Set the order, and the help of the common fields. The form sorts by `position`; fields
-    without one would come first."""
+    """Set the order (`position`), and the help of the common fields."""
     for name in HIDDEN:
         fields.pop(name)
     for name, text in FIRST.items():

@@ -83,8 +83,7 @@ def _urls(path: Path, name: str, value: Any) -> list[str]:
 
 
 def registry_text(addresses: Addresses) -> str:
-    """``models.yaml`` with an entry for each address. Raises UsageError for two models whose names
-    end alike."""
+    """``models.yaml`` with an entry for each address. Raises UsageError for two equal names."""
     lines = ["# From an address list of ToolOrchestra, which does not say what is marked CHECK."]
     lines.append("models:")
     seen: dict[str, str] = {}

@@ -1,5 +1,4 @@
-"""`tutti run`: a sweep from flags alone. The suite that it makes is kept, so that it can be
-repeated."""
+"""`tutti run`: a sweep from flags alone; its suite is kept, so that it can be repeated."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -226,8 +226,7 @@ def insert_if_absent(connection: sa.Connection, table: sa.Table, row: dict[str, 
 
 
 def database_now(connection: sa.Connection) -> datetime:
-    """The time by the clock that all holders of leases share: the database server's, if there is
-    one."""
+    """The time by the clock of all holders of leases: the database server's, if there is one."""
     if connection.dialect.name != "postgresql":
         return now()
     found: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()

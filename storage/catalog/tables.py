@@ -83,13 +83,11 @@ FINISHED, ENDED_EARLY, SUPERSEDED = "finished", "ended_early", "superseded"
 """Statuses of cells that have ended: measured completely; ended early for a reason, which is a
 result; or replaced by another measurement."""
 EXPIRED = "expired"
-"""Status of cells whose rows, samples and states were removed; a plan that names one enters it
-anew."""
+"""Status of cells whose rows, samples and states were removed; a plan of one enters it anew."""
 
 
 class CellReason(StrEnum):
-    """Why a cell is not measured completely: `cells.reason_code`. `reason_value` is the number in
-    the reason."""
+    """Why a cell is not measured completely (`cells.reason_code`), by its number `reason_value`."""
 
     LATENCY_LIMIT = "latency_limit"
     """The 95th percentile of its step latency is significantly above `reason_value` seconds."""
@@ -120,8 +118,7 @@ ENDING_REASONS = frozenset(
 )
 """Reasons that end a cell permanently: its status is then ENDED_EARLY."""
 REASON_PRECISION = 1e-5
-"""Relative precision. Values of reasons from before revision 0005 were parsed from text with six
-digits."""
+"""Relative precision: values from before revision 0005 were parsed from text of six digits."""
 cells = sa.Table(
     "cells",
     metadata,

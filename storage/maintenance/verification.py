@@ -31,8 +31,7 @@ class StoreFault:
     """A fault in the store."""
 
     kind: str
-    """damaged, missing, orphan, lost (attempts without rows), doubled (rows) or open (programs of
-    a gateway that was killed)."""
+    """damaged, missing, orphan, lost (attempts without rows), doubled (rows) or open (programs)."""
     path: str
     """The file, relative to the store; the attempt's id for lost, doubled and open."""
     reason: str

@@ -68,8 +68,7 @@ def end_program(connection: sa.Connection, attempt_id: str, status: str) -> None
 
 
 def may_end(catalog: cat.Catalog, attempt_id: str, cell_id: str) -> bool:
-    """Whether the attempt of a program of the cell may be written: nobody else has that id, and it
-    was not written before."""
+    """Whether the attempt of a program of the cell may be written: its id is new and running."""
     states = cat.attempt_states.c
     wanted = sa.select(states.state, states.cell_id).where(states.attempt_id == attempt_id)
     running = ("running", cell_id)
@@ -87,8 +86,7 @@ def known_programs(catalog: cat.Catalog, name: str) -> dict[str, str]:
 
 
 def read_tallies(catalog: cat.Catalog, ids: Sequence[str]) -> dict[str, ProgramTally]:
-    """What the stored calls of running programs took, by attempt; a program without a stored call
-    has nothing in its tally."""
+    """What the stored calls of running programs took, by attempt."""
     if not ids:
         return {}
     cells = _cells_of(catalog, ids)

@@ -32,8 +32,7 @@ class Group(NamedTuple):
     rows: Rows
     complete: Complete | None = None
     ended: Mapping[str, str] | None = None
-    """Attempts that end with these rows, with their status; one statement ends those of many
-    groups."""
+    """Attempts that end with these rows, by status; one statement ends those of many groups."""
 
 
 Make = Callable[[], Group]
@@ -46,8 +45,7 @@ class Entry:
     """One closure of the queue, or the rows that it would make: stored, or failed, alone."""
 
     n_rows: int
-    """The number of its rows, of the queue's limit; 1 until they are made, and if there are none.
-    """
+    """The number of its rows, of the queue's limit; 1 until they are made, and if there are none"""
     n_bytes: int
     """Its share of the limit of bytes."""
     rows: Rows

@@ -356,8 +356,7 @@ class BufferedWriter:
         return to_tables(batch)
 
     def _waits(self, failed: list[Entry], error: Exception) -> bool:
-        """Whether entries that failed are tried again later: the store takes nothing, or the error
-        of a single one may pass."""
+        """Whether what failed is tried again: the store takes nothing, or the error may pass."""
         if not isinstance(error, StoreError) or isinstance(error, PERMANENT):
             return False
         if isinstance(error, StoreFull):

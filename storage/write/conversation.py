@@ -293,8 +293,7 @@ def _tool_call(call: Any) -> dict[str, Any]:
 def spans_of(
     positions: Iterable[int], begun: Sequence[Mapping[str, int]] = ()
 ) -> list[dict[str, int]]:
-    """Runs of consecutive positions, ends inclusive; `begun` are the spans of the earlier
-    positions."""
+    """Runs of consecutive positions, ends inclusive, after the spans `begun` of earlier ones."""
     spans = [dict(span) for span in begun]
     for position in positions:
         if spans and spans[-1]["last"] + 1 == position:

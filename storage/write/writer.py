@@ -38,8 +38,7 @@ NO_SWEEP = "none"  # Hive's name for null makes pandas fail; our own views read 
 
 
 def part_path(table: str, sweep_id: str | None, part_id: str) -> str:
-    """The path of a part, relative to the store: hive partitions by sweep, ids made safe for
-    paths."""
+    """The path of a part in the store: hive partitions by sweep, ids made safe for paths."""
     folder = f"tables/{table}"
     if table in PARTITIONED:
         folder += f"/{PARTITION}={NO_SWEEP if sweep_id is None else quote(sweep_id, safe='')}"

@@ -62,8 +62,7 @@ MEASURED = (
 )
 STATUS_OF = dict.fromkeys(LIMITS, "limit") | dict.fromkeys(REFUSALS, "model_error")
 STATUS_OF |= dict.fromkeys(VERIFIER_FAULTS, "scorer_error") | {"CancelledError": "cancelled"}
-"""Harbor's own table of causes (models/trial/error_policy.py); any other exception is an
-infrastructure error."""
+"""Harbor's table of causes (models/trial/error_policy.py); others are infrastructure errors."""
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:

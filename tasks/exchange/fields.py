@@ -172,8 +172,7 @@ class Fields:
         return datetime.fromtimestamp(unix, UTC) if unix else None
 
     def sampled(self, ids: str, logprobs: str) -> dict[str, Any]:
-        """Columns of a sampled answer: its tokens and their log-probabilities; the latter are left
-        out if their number differs."""
+        """Columns of an answer: tokens and, if there are as many, their log-probabilities."""
         tokens, values = self.read(ids, TOKENS), self.read(logprobs, LOGPROBS)
         if tokens and values and len(tokens) != len(values):
             self.problem(logprobs, f"{len(values)} values for {len(tokens)} tokens")
@@ -253,8 +252,7 @@ def parsed(text: str) -> Any:
 def take(
     found: Iterable[Fields | ImportIssue], read: Callable[[Fields], Iterable[ImportedItem]]
 ) -> Iterator[ImportedItem]:
-    """Apply `read` to each record and yield the record's issues and its results. A refused record
-    yields only its issues."""
+    """Apply `read` to each record; yields its issues and results, of a refused one only issues."""
     for record in found:
         if isinstance(record, ImportIssue):
             yield record
@@ -362,8 +360,7 @@ def _object(path: Path, line: int | None, raw: bytes) -> Fields | ImportIssue:
 
 
 def _lenient(raw: bytes, reason: str) -> Any:
-    """Parse with NaN, Infinity and lone surrogates accepted. Raises ValueError if it is still
-    invalid."""
+    """Parse with NaN, Infinity and lone surrogates accepted. Raises ValueError if still invalid."""
     try:
         return json.loads(raw.decode())
     except UnicodeDecodeError as error:

@@ -165,8 +165,7 @@ def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
 
 
 def trial_keys(format: str, trial: ImportedAttempt) -> AttemptIds:
-    """Ids of the trial's attempt; the same trial has the same ids in every import. Raises
-    KeyRefused."""
+    """Ids of the trial's attempt, the same in every import. Raises KeyRefused."""
     sweep_id, cell_id = cell_keys(format, trial.cell)
     _check_name("task_id", trial.task_id)
     _check_count("trial", trial.trial)

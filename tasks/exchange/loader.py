@@ -164,8 +164,7 @@ class LogPositions:
     there: int = 0
 
     def take(self, recording: ImportedRecords) -> tuple[str, str, Rows]:
-        """Ids of the recording's sweep and cell, and those of its rows that are not imported
-        yet."""
+        """Ids of the recording's sweep and cell, and its rows that are not imported yet."""
         sweep_id, cell_id = cell_keys(self.format, recording.cell)
         mark = artifact_id("recording", {"cell": cell_id, "stream": recording.stream})
         if mark not in self.seen:
@@ -186,8 +185,7 @@ class LogPositions:
         return sweep_id, cell_id, fresh
 
     def changed(self, connection: sa.Connection) -> bool:
-        """Whether another import changed a position since it was read; if not, none can until the
-        commit."""
+        """Whether another import changed a position since; if not, none can until the commit."""
         for mark in sorted(self.moved):
             cell_id, detail = self.details[mark]
             _artifact(connection, mark, {**detail, "records": 0}, [cell_id])

@@ -165,8 +165,7 @@ class _RunSettings:
             run["status"] = "error" if failed else "ok"
 
     def _call(self, message: Fields, role: str, calls: list[Row]) -> Row:
-        """The call that made a message; the user's calls belong to the preceding step of the
-        agent."""
+        """The call that made a message; the user's calls belong to the agent's step before."""
         step = calls[-1]["step"] if calls else 0
         row: Row = {"call_id": f"call-{len(calls) + 1}", "role": CALLERS[role], "status": "ok"}
         row["step"] = step + 1 if role == "assistant" else step

@@ -189,8 +189,7 @@ def _error_text(fields: Fields, error: Any) -> str:
 
 
 def _calls(fields: Fields, said: list[Row]) -> list[Row]:
-    """One call per step of the trajectory; without a trajectory, one per message of the
-    assistant."""
+    """One call per step of the trajectory; without one, per message of the assistant."""
     steps = list(fields.each("trajectory"))
     made = [row for row in said if row["role"] == "assistant"]
     calls: list[Row] = []

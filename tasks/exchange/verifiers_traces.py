@@ -34,8 +34,7 @@ LIMITS = {
 """Stop conditions for exhausted turns, tokens or time."""
 SCORING = ("scoring_timeout", "scoring_error")
 SETTINGS = ("sampling", "max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
-"""The parts of an agent's config that are kept; a harness's environment may hold keys and is
-not."""
+"""The parts of an agent's config that are kept; a harness's environment may hold keys."""
 PASS_THRESHOLD = 0.5  # verifiers' own default for pass@k
 
 
@@ -64,8 +63,7 @@ class _Episode:
 
 
 def episode_trials(fields: Fields, run: str, counted: RolloutCounts) -> Iterator[ImportedAttempt]:
-    """The trials of one line. If one trace is refused, the episode's other traces are still
-    read."""
+    """The trials of one line. If a trace is refused, the episode's others are still read."""
     episode = _Episode(_run(fields, run), _environment(fields, run), counted)
     if "nodes" in fields:
         yield _trial(fields, fields, episode)

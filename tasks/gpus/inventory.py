@@ -161,8 +161,7 @@ class Inventory:
 
 
 def read_inventory(home: Home) -> Inventory:
-    """The GPUs, and where they are listed. Raises GpuError with file, line, field and value, or
-    with what NVML said."""
+    """The GPUs, and where they are listed. Raises GpuError with file, line, field and value."""
     file = _file(home)
     if file is None:
         gpus, absent = gpus_of_nvml()
@@ -242,8 +241,7 @@ DEFAULT_CLAIM: GpuClaim = GpuClaim()
 
 
 def require_gpus(claim: GpuClaim, home: Home) -> None:
-    """Check that this machine has the GPUs, before minutes of other work. Raises NoSuchGpu,
-    GpuError."""
+    """Check that this machine has the GPUs, before other work. Raises NoSuchGpu, GpuError."""
     candidates(claim, read_inventory(home))
 
 

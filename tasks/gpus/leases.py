@@ -52,8 +52,7 @@ from tutti.tasks.gpus.inventory import (
 
 FOLDER = "TUTTI_GPU_LOCKS"
 DEFAULT = Path("/tmp/tutti-gpus")
-"""Not in TUTTI_HOME: two stores on one host share its GPUs. Not by TMPDIR, which jobs may change.
-The files are empty."""
+"""Not in TUTTI_HOME: two stores share the GPUs. Not by TMPDIR, which jobs may change."""
 
 
 def take_lock(name: str) -> int | None:

@@ -66,8 +66,7 @@ def night_dict(
 
 
 def _line(found: Outcome) -> str:
-    """One gate at one set-up. No table: in a run's narrow page half of its columns are out of
-    sight."""
+    """One gate at one set-up; a table would be too wide for a run's page."""
     said = [] if found.value is None else [_number(found.value)]
     if found.low is not None and found.high is not None:
         said.append(f"95 % interval {_number(found.low)} to {_number(found.high)}")

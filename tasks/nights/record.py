@@ -50,8 +50,7 @@ class Record:
 
     @property
     def alerts(self) -> bool:
-        """Whether somebody must look at it: it was worse, lacks data for a verdict, or has no
-        report."""
+        """Whether somebody must look at it: it was worse, lacks a verdict, or has no report."""
         return self.verdict == "worse" or self.accepted is None or not self.has_report
 
     def without_report(self, error: Exception) -> "Record":

@@ -75,8 +75,7 @@ class Batcher(Generic[Item, Result]):
         self._thread.shutdown()
 
     async def submit(self, items: Sequence[Item]) -> list[Result]:
-        """Queue a request and wait for the results of its items. Raises what `work` raised for one
-        of its batches."""
+        """Queue a request and wait for its results. Raises what `work` raised for a batch of it."""
         assert items, "a request has at least one item"
         done: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
         number = next(self._numbers)
@@ -101,8 +100,7 @@ class Batcher(Generic[Item, Result]):
                 self._arrived.clear()
 
     async def _wait_for_more(self) -> None:
-        """Wait until there are as many requests as last time, but no longer than the last batch
-        took."""
+        """Wait until there are as many requests as last time, at most as long as the last batch."""
         self._enough.clear()
         wait_s = min(self.wait_s, self._worked_s)
         bell = asyncio.get_running_loop().call_later(wait_s, self._enough.set)

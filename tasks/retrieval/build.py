@@ -219,8 +219,7 @@ def _passages_id(passages: Iterator[Passage]) -> str:
 
 @contextlib.contextmanager
 def only_builder(building: Path, folder: Path) -> Iterator[None]:
-    """Wait until no other process builds this index. The lock is released when its process ends in
-    any way."""
+    """Wait until no other process builds this index; the lock ends with its process."""
     building.parent.mkdir(parents=True, exist_ok=True)
     path = building.with_name(f"{building.name}.{LOCK}")
     with path.open("w") as file:

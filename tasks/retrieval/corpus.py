@@ -63,8 +63,7 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The text that is embedded, and that an agent's search returns: a few short labelled
-        lines."""
+        """The text that is embedded, and that an agent's search returns: short labelled lines."""
         lines = [self.name, f"module {self.module}", f"kind {self.kind}"]
         if self.parameters is not None:
             lines.append(f"takes {len(self.parameters)}")
@@ -77,8 +76,7 @@ class Document:
 
     @property
     def split(self) -> str:
-        """``train`` or ``test``. Aliases (the same object in another module) are in the same
-        split."""
+        """``train`` or ``test``; aliases (the same object in another module) are in the same."""
         body = "|".join([self.short_name, self.kind, repr(self.parameters), self.summary])
         bucket = int(hashlib.sha256(body.encode()).hexdigest()[:8], 16) % 100
         return "test" if bucket < TEST_SHARE_PERCENT else "train"

@@ -240,8 +240,7 @@ def read_documents(path: Path) -> DocumentSet:
 
 
 def _files(path: Path, root: Path, skipped: Counter[str]) -> Iterator[Path]:
-    """The files that can be read, ordered by path. Links to folders are not followed, and links to
-    files only within `root`."""
+    """The files that can be read, by path. Links are followed only to files within `root`."""
     if path.is_file():
         yield path
         return
@@ -279,8 +278,7 @@ def _read(file: Path, name: str, found: DocumentSet) -> None:
 
 
 def split_text(text: str, most: int = PASSAGE_CHARS) -> list[str]:
-    """Passages of at most `most` characters: whole paragraphs as far as they fit together, longer
-    paragraphs cut at white space."""
+    """Passages of at most `most` characters: whole paragraphs, longer ones cut at white space."""
     passages = [""]
     for paragraph in text.split("\n\n"):
         for part in _cut(paragraph.strip(), most):

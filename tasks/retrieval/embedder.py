@@ -24,8 +24,7 @@ FIT_TEXTS = 4_096  # texts counted at a time while learning weights
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors. It is pickled for workers and identified by its
-    description."""
+    """Turns texts into unit vectors; pickled for workers, identified by its description."""
 
     @property
     def dimensions(self) -> int:
@@ -111,8 +110,7 @@ AT_ONCE = 1_024
 
 
 class NearnessIndex:
-    """Texts embedded once, to which others are compared. The weights of words are learned from the
-    texts of the index alone."""
+    """Texts embedded once, to compare others with; the weights are learned from them alone."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._embedder = HashedNgrams.fit(texts)

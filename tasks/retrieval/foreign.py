@@ -107,8 +107,7 @@ class ForeignIndex:
     vectors: Vectors | None
     """A view of its vectors [n, d]; None where it holds them compressed or in lists."""
     distances: bool
-    """Whether it ranks by squared distance instead of inner product: the same order for vectors
-    of unit length."""
+    """Whether it ranks by squared distance, not inner product: the same order for unit vectors."""
 
     def searcher(self, spec: IndexSpec, gpus: int) -> Ann | None:
         """FAISS's own search; None where the view of plain vectors is searched exactly."""
@@ -140,8 +139,7 @@ def probe_in_child(path: Path) -> None:
 
 
 def probe(path: Path) -> None:
-    """Search all of a file, within a limit of memory. A file that `open_foreign` refuses by itself
-    is left to it."""
+    """Search all of a file, within a limit of memory. What `open_foreign` refuses is left to it."""
     most = PROBE_BYTES + 3 * path.stat().st_size
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:

@@ -97,8 +97,7 @@ def _own_line(line: bytes) -> Passage:
 
 
 def hash_passages(passages: Iterable[Passage]) -> str:
-    """SHA-256 over the passages in order, which identifies a corpus. Holds one passage at a
-    time."""
+    """SHA-256 over the passages in order, which identifies a corpus; one is held at a time."""
     digest = hashlib.sha256()
     for passage in passages:
         digest.update(orjson.dumps(passage.as_row()) + b"\n")
@@ -201,8 +200,7 @@ class PassageStore(Sequence[Passage]):
         return self._read(line)
 
     def rows_of(self, ids: Iterable[str]) -> Rows:
-        """Rows of documents, ascending and without duplicates. Raises FilterUnknown with the
-        unknown id."""
+        """Rows of documents, ascending, each once. Raises FilterUnknown with the unknown id."""
         wanted = list(dict.fromkeys(ids))
         hashes = np.array([_hash(name) for name in wanted], dtype=np.uint64)
         starts = np.searchsorted(self._ids["hash"], hashes)

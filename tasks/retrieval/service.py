@@ -293,8 +293,7 @@ def main() -> None:
 def run(
     folder: Path, port: int, options: Options | None = None, embedder: Embedder | None = None
 ) -> None:
-    """Serve on loopback until SIGTERM, in a separate process, because it sets the thread switch
-    interval."""
+    """Serve on loopback until SIGTERM, in an own process: it sets the thread switch interval."""
 
     async def work() -> None:
         async with open_service(folder, options, embedder) as server:

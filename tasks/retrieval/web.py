@@ -146,8 +146,7 @@ class CachedWeb:
     _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def search(self, query: str) -> Sequence[Passage]:
-        """Pages for `query`; concurrent requests for the same query share one search. Raises
-        WebSearchFailed."""
+        """Pages for `query`; equal queries share one search at a time. Raises WebSearchFailed."""
         key = hashlib.sha256(f"{self.search_with!r}\n{query}".encode()).hexdigest()[:32]
         path = self.folder / f"{key}.json"
         if path.is_file():

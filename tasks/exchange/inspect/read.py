@@ -141,8 +141,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def usage_of(usage: Any) -> Row:
-    """Tokens and cost. Inspect's input tokens exclude cached ones; our prompt tokens include
-    them."""
+    """Tokens and cost. Inspect's input tokens exclude cached ones; our prompt tokens do not."""
     cached = usage.input_tokens_cache_read
     prompt = usage.input_tokens + (cached or 0) + (usage.input_tokens_cache_write or 0)
     row: Row = {"prompt_tokens": prompt, "cached_tokens": cached}
@@ -325,8 +324,7 @@ class _LoggedSample:
     problems: list[ImportIssue] = field(default_factory=list)
 
     def trials(self) -> Iterator[ImportedItem]:
-        """The attempts of the sample in order, then the issues found in them. Raises
-        RecordRefused."""
+        """The attempts of the sample in order, then their issues. Raises RecordRefused."""
         retries = self.sample.error_retries or []
         where = f"samples.{self.sample.id}.{self.sample.epoch}.metadata"
         metadata = self.sample.metadata or {}
@@ -425,8 +423,7 @@ def _name_calls(messages: list[Row], calls: list[Row]) -> None:
 
 
 def _add_events(trial: ImportedAttempt, events: list[Any], model: str) -> None:
-    """Add model events as calls and tool events as tool runs; a step is a call and the tools after
-    it."""
+    """Add model events as calls and tool events as tool runs; a call and its tools are a step."""
     scoring: set[str] = set()
     step = 0
     for place, event in enumerate(events):

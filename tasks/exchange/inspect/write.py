@@ -279,8 +279,7 @@ class _Events:
             yield from self._tool_events(runs, None)
 
     def made_up(self) -> Iterator[Any]:
-        """Synthetic events made from the messages; tool runs are taken from the store if it has
-        them."""
+        """Synthetic events of the messages; tool runs are the store's if it has them."""
         step = 0
         for place, message in enumerate(self.messages):
             if message.role == "assistant":

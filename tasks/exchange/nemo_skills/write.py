@@ -177,8 +177,7 @@ def _statistics(scores: Sequence[Sequence[float]]) -> Block:
 RESULTS, METRICS = "eval-results", "metrics.json"
 BY_LETTER = "simpleqa_judge"
 JUDGES = frozenset({"judge", "hle_judge", "frames_judge", "toolorchestra_judge", BY_LETTER})
-"""Scorers whose verdict is a judge's: `judgement` in the rows, `judge_correct` in the metrics (of
-SimpleQA its three verdicts)."""
+"""Scorers whose verdict is a judge's: `judgement` in the rows, `judge_correct` in metrics."""
 CHOSEN_SQL = """
 with by_task as (
     select task_id, list(attempt_id) as attempts from counted where cell_id = $cell

@@ -109,8 +109,7 @@ def read_series(file: Path, cell: Cell, lines: Iterable[LogLine]) -> Iterator[Im
 
 
 def _about(row: dict[str, str], seen: "Counter[Any]") -> dict[str, Any]:
-    """The sample's engine and time, plus one microsecond for each one `seen` with the same
-    stamp."""
+    """The sample's engine and time, plus a microsecond for each one `seen` with the same stamp."""
     at, engine = datetime.fromtimestamp(float(row.get("ts_unix", "")), UTC), _engine(row)
     key = (at, engine, row.get("metric"))
     seen[key] += 1

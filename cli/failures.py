@@ -67,10 +67,8 @@ def message_of(error: Exception) -> str:
 
 
 def exit_code_of(error: Exception) -> ExitCode | None:
-    """The exit code of an expected error; None for a bug, whose traceback is shown.
-
-    pydantic and DuckDB are imported here, because most commands never need them.
-    """
+    """The exit code of an expected error; None for a bug, whose traceback is shown. pydantic and
+    DuckDB are imported here, because most commands never need them."""
     if isinstance(error, TuttiError):
         return error.exit_code
     if _is_full(error):

@@ -79,10 +79,8 @@ def show_result(result: Any, as_json: bool) -> None:
 
 @contextmanager
 def progress_bar(title: str, total: int | None = None) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, if that is a terminal; told (done, total).
-
-    `total` is for work that does not know its own.
-    """
+    """A progress bar on standard error, if that is a terminal; told (done, total). `total` is for
+    work that does not know its own."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -83,9 +83,7 @@ def current_home() -> Home:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write, which takes the place of `path` at the block's end, also across a power cut.
-
-    After an error in the block `path` is as it was, and nothing else is left.
-    """
+    After an error in the block `path` is as it was, and nothing else is left."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield temporary
@@ -155,10 +153,8 @@ class LocalFiles:
         _sync_folder(target.parent)
 
     def move_some(self, paths: Iterable[str], folder: str) -> int:
-        """Rename those of `paths` that exist to the same path below `folder`; returns how many.
-
-        The renames are durable at the end; one that a power cut undoes can be repeated.
-        """
+        """Rename those of `paths` that exist to the same path below `folder`; returns how many. The
+        renames are durable at the end; one that a power cut undoes can be repeated."""
         moved, changed = 0, set()
         for path in paths:
             source, target = self.root / path, self.root / folder / path

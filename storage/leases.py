@@ -121,10 +121,8 @@ def release(catalog: Catalog, lease: Lease) -> None:
 
 
 def check_lease(connection: sa.Connection, lease: Lease) -> None:
-    """Make the caller's transaction depend on the lease. Raises LeaseLost.
-
-    An expired lease that nobody took is still valid: its token is the highest.
-    """
+    """Make the caller's transaction depend on the lease. Raises LeaseLost. An expired lease that
+    nobody took is still valid: its token is the highest."""
     query = sa.select(leases.c.token).where(leases.c.name == lease.name).with_for_update()
     if connection.execute(query).scalar() != lease.token:
         raise _lost(lease)

@@ -96,10 +96,8 @@ def walk(
     direction: Direction = "both",
     depth: int | None = None,
 ) -> Graph:
-    """The ancestors and descendants of an artifact, at most `depth` steps away.
-
-    An unknown id gives a graph of one node that is not `entered`.
-    """
+    """The ancestors and descendants of an artifact, at most `depth` steps away. An unknown id gives
+    a graph of one node that is not `entered`."""
     edges: set[tuple[str, str]] = set()
     ways = ("up", "down") if direction == "both" else (direction,)
     for way in ways:

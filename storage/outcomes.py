@@ -58,10 +58,8 @@ def http_error(status: int) -> str:
 
 
 def foreign_error(text: str | None) -> dict[str, Any]:
-    """Columns for the text of an external harness's error; empty for no text.
-
-    The kind is the exception's class, if the text begins with one (`Name: …`, `Name(…)`).
-    """
+    """Columns for the text of an external harness's error; empty for no text. The kind is the
+    exception's class, if the text begins with one (`Name: …`, `Name(…)`)."""
     if not text:
         return {}
     found = _CLASS.match(text)

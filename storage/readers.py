@@ -56,9 +56,7 @@ class ReaderLock:
 @contextmanager
 def without_readers(home: Home, wait_s: float) -> Iterator[bool]:
     """Hold the store's lock alone; yields False if readers still held it after `wait_s` seconds.
-
-    Readers that start meanwhile wait.
-    """
+    Readers that start meanwhile wait."""
     descriptor = _opened(home)
     if descriptor is None:
         yield False
@@ -117,10 +115,8 @@ def check_parts(catalog: cat.Catalog, parts: list[dict[str, Any]]) -> None:
 
 
 def damage(home: Home, part: dict[str, Any], state: FileState | None) -> str:
-    """The damage of a part according to its state; empty if it is intact.
-
-    The part is read only if its modification time differs from the last verification.
-    """
+    """The damage of a part according to its state; empty if it is intact. The part is read only if
+    its modification time differs from the last verification."""
     if state is None:
         return MISSING
     if state.bytes != part["bytes"]:

@@ -231,10 +231,8 @@ def connect(
 def query(
     sql: str, home: Home | None = None, parameters: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Run one statement on a fresh database; returns its rows as dictionaries.
-
-    `parameters` are the statement's ``$name``s. Raises like `connect`.
-    """
+    """Run one statement on a fresh database; returns its rows as dictionaries. `parameters` are the
+    statement's ``$name``s. Raises like `connect`."""
     home = home or current_home()
     if isinstance(files_of(home), RemoteFiles):  # an instance knows one file system a protocol
         with closing(connect(home, macros_named(sql))) as connection:
@@ -257,11 +255,8 @@ def _answer(
 
 
 def macros_named(sql: str) -> list[str]:
-    """The macros whose names are in the text, and those that they need.
-
-    Defining all takes as long as the rest of `connect`. A text that asks for the list of functions
-    needs all.
-    """
+    """The macros whose names are in the text, and those that they need. Defining all takes as long
+    as the rest of `connect`. A text that asks for the list of functions needs all."""
     text = sql.lower()
     if "duckdb_functions" in text:
         return list(MACROS)

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 
 def apart(set_ups: Sequence[str]) -> tuple[str, list[str]]:
-    """What all set-ups share, and what is left of each.
-
-    A set-up is comma-separated parts: ``gsm8k, pocket, cap, 8 at once``. One alone is left whole.
-    """
+    """What all set-ups share, and what is left of each. A set-up is comma-separated parts: ``gsm8k,
+    pocket, cap, 8 at once``. One alone is left whole."""
     parts = [each.split(", ") for each in set_ups]
     if len(set(set_ups)) < 2:
         return "", list(set_ups)

@@ -148,14 +148,10 @@ def _set_up(
     access: "gateways.Access",
     catalog: "storage.Catalog",
 ) -> GatewaySetup:
-    """Find every error that can be found before an engine's start takes minutes.
-
-    Raises UsageError, PortTaken, RegistryError.
-    """
-    port = processes.claim_port(settings.port or None, "`--port 0` takes a free one")
-    tokens = settings.record_tokens or chosen.record_tokens
-    name = settings.name or f"gateway-{port}"
-    settings = replace(settings, port=port, name=name, record_tokens=tokens)
+    """Find every error that can be found before an engine's start takes minutes. Raises UsageError,
+    PortTaken, RegistryError."""
+    port = serving.claim_port(options.port or None, "`--port 0` takes a free one")
+    settings = replace(settings, name=options.name or f"gateway-{port}")
     engines = []
     for name, model in chosen.checkpoints.items():
         engine = own_engines.Engine(name, model, catalog)

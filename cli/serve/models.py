@@ -137,10 +137,8 @@ async def _called(entry: Entry) -> Entry:
 
 
 def _verdict(answer: "wire.Answer", served: str, engine: bool) -> tuple[bool, str]:
-    """Whether the model can be called, judging by the endpoint's list of models.
-
-    Only an engine's list is complete: providers omit aliases and deployments, or have no list.
-    """
+    """Whether the model can be called, judging by the endpoint's list of models. Only an engine's
+    list is complete: providers omit aliases and deployments, or have no list."""
     if answer.status in (401, 403):
         return False, f"rejects the key (HTTP {answer.status})"
     if answer.status == 404 and not engine:

@@ -47,10 +47,8 @@ class Registration:
 
 
 def written(project: Path, folder: Path) -> Registration:
-    """Write prefect.yaml with the night file's schedule to `folder`.
-
-    Raises SuiteError for an invalid night file, UsageError if prefect.yaml is not YAML.
-    """
+    """Write prefect.yaml with the night file's schedule to `folder`. Raises SuiteError for an
+    invalid night file, UsageError if prefect.yaml is not YAML."""
     content = read_document(project / "prefect.yaml", UsageError).content
     (nightly,) = (each for each in content["deployments"] if each["name"] == NIGHTLY)
     night = read_night(project / nightly["parameters"]["suite_file"])
@@ -193,9 +191,7 @@ class DeploymentForms:
 
     def follow(self) -> str | None:
         """Give the forms the choices of now if the registry has changed since the last call.
-
-        Returns what is wrong, if anything is: the forms then stay as they are.
-        """
+        Returns what is wrong, if anything is: the forms then stay as they are."""
         written_at = self.registry.stat().st_mtime if self.registry.is_file() else 0.0
         if written_at == self._written_at:
             return None

@@ -50,10 +50,8 @@ print("\\n" + json.dumps([works, fails, cuda]))
 
 
 def ask(command: list[str], bound_s: float) -> tuple[list[str], str]:
-    """The lines a command prints, at least one; or none, and why.
-
-    Past its bound, the command and what it started are killed.
-    """
+    """The lines a command prints, at least one; or none, and why. Past its bound, the command and
+    what it started are killed."""
     # It gets no key: then none can be in what it prints.
     env = {name: value for name, value in os.environ.items() if name not in PROVIDER_KEYS}
     env |= {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
@@ -76,10 +74,8 @@ def ask(command: list[str], bound_s: float) -> tuple[list[str], str]:
 
 
 def import_in(python: str, packages: Sequence[str]) -> tuple[str, str, bool]:
-    """Versions of what imports, what does not and why, and whether torch finds CUDA.
-
-    The imports run in a separate process, which can be stopped; an import in this one cannot.
-    """
+    """Versions of what imports, what does not and why, and whether torch finds CUDA. The imports
+    run in a separate process, which can be stopped; an import in this one cannot."""
     lines, failure = ask([python, "-c", _IMPORT_SCRIPT, *packages], IMPORT_BOUND_S)
     if failure:
         return "", f"imports failed: {failure}", False
@@ -336,10 +332,8 @@ def look_keys(place: Place) -> Finding:
 
 
 def look_tau2(place: Place) -> Finding:
-    """Check that tau2's own package is in its environment, with its checkout's data.
-
-    The package is installed from a checkout and in place, so the checkout is found by the package.
-    """
+    """Check that tau2's own package is in its environment, with its checkout's data. The package is
+    installed from a checkout and in place, so the checkout is found by the package."""
     harness = agents.shipped_harness("{tau2}")
     assert harness is not None, "tau2 is among the shipped harnesses"
     if shutil.which(harness.python) is None:

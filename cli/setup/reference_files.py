@@ -114,9 +114,7 @@ def entry_name(served: str) -> str:
 
 def read_tools(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """By tool and expert alias: ``prices``, ``latency_s`` and ``skills`` from a ``tools.json``.
-
-    Raises UsageError for a tool without a table, and for an alias without a line in it.
-    """
+    Raises UsageError for a tool without a table, and for an alias without a line in it."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for place, tool in enumerate(_read_json(path, list)):
         try:

@@ -151,10 +151,8 @@ def parse(connection: duckdb.DuckDBPyConnection, text: str) -> list[duckdb.State
 def execute(
     connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement, parameters: dict[str, Any]
 ) -> Rows:
-    """Start a statement; its rows are drawn from what is returned.
-
-    Of `parameters` it is given those that it names. Raises UsageError for one without a value.
-    """
+    """Start a statement; its rows are drawn from what is returned. Of `parameters` it is given
+    those that it names. Raises UsageError for one without a value."""
     chosen = chosen_parameters(statement, parameters)
     started = time.monotonic()
     rows = Rows(interruptible(connection, lambda: connection.execute(statement, chosen)))

@@ -237,10 +237,8 @@ def _import_one(
 def _import_onto(
     catalog: "storage.Catalog", jobs: list[tuple[str, Path]], sweep_id: str, as_json: bool
 ) -> int:
-    """Add the reports' scores to a sweep's attempts; returns the number of problems.
-
-    Raises UsageError for other formats, StoreError.
-    """
+    """Add the reports' scores to a sweep's attempts; returns the number of problems. Raises
+    UsageError for other formats, StoreError."""
     if wrong := [format for format, _ in jobs if format != "swe-bench"]:
         raise UsageError(f"--onto takes reports of swe-bench; {wrong[0]} is imported without it")
     problems = 0

@@ -185,9 +185,7 @@ def export_parquet(
     catalog: "storage.Catalog", sweep_id: str | None, out: Path, force: bool
 ) -> Exported:
     """A copy of the tables, one Parquet file each as its view shows it; of one sweep if given.
-
-    Tables without a `sweep_id` are written whole.
-    """
+    Tables without a `sweep_id` are written whole."""
     asked = SweepExport(catalog, sweep_id or "", out, force)
     files = [out / f"{table}.parquet" for table in TABLES]
     asked.refuse_existing(files)

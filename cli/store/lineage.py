@@ -58,10 +58,8 @@ def lineage(
 
 
 def resolve(catalog: "storage.Catalog", given: str) -> str:
-    """Find the artifact by its id, a prefix of its id or hash, or an attempt's id.
-
-    Raises UsageError, which lists the candidates or says how to list ids.
-    """
+    """Find the artifact by its id, a prefix of its id or hash, or an attempt's id. Raises
+    UsageError, which lists the candidates or says how to list ids."""
     found = _beginning_with(catalog, given)
     if len(found) == 1 or given in found:
         return given if given in found else found[0]

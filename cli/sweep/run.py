@@ -131,11 +131,8 @@ def search(
 def run_search(
     suite: "spec.Suite", limits: dict[str, Any], models: Path, prefect: bool, as_json: bool
 ) -> ExitCode:
-    """Search and print the answer for each policy.
-
-    `limits` holds fields of `Objectives`; None stands for the default. Raises ValidationError,
-    SuiteError and the errors of a sweep.
-    """
+    """Search and print the answer for each policy. `limits` holds fields of `Objectives`; None
+    stands for the default. Raises ValidationError, SuiteError and the errors of a sweep."""
     from tutti.flows.find import find_concurrency
 
     objectives = searching.Objectives(

@@ -62,10 +62,8 @@ Experts = Annotated[
 def suite_of(
     name: str, flags: SuiteFlags, experts: list[str] | None, limits: Mapping[str, Any] | None = None
 ) -> "spec.Suite":
-    """Read the suite `name` and set the fields whose flags are given.
-
-    Raises SuiteError, UsageError.
-    """
+    """Read the suite `name` and set the fields whose flags are given. Raises SuiteError,
+    UsageError."""
     fields = flags.fields()
     fields["experts"] = None if experts is None else dict(map(_named, experts))
     if flags.model is not None:

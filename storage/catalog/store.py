@@ -82,10 +82,8 @@ class Catalog:
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
-        """One transaction; all of it is committed or nothing is.
-
-        Raises StoreFull, StoreBusy or StoreError with what to do.
-        """
+        """One transaction; all of it is committed or nothing is. Raises StoreFull, StoreBusy or
+        StoreError with what to do."""
         try:
             with store_boundary(self.home), self.engine.begin() as connection:
                 if connection.dialect.name == "sqlite":
@@ -134,10 +132,8 @@ class Catalog:
         parents: Iterable[str] = (),
         path: Path | None = None,
     ) -> None:
-        """Enter an artifact with its parents. Entering the same one again changes nothing.
-
-        In a remote store the files at `path` are uploaded first.
-        """
+        """Enter an artifact with its parents. Entering the same one again changes nothing. In a
+        remote store the files at `path` are uploaded first."""
         files, place = files_of(self.home), None
         if path is not None:
             place = str(path.relative_to(self.home.root))
@@ -149,9 +145,7 @@ class Catalog:
 
     def artifact(self, artifact_id: str) -> dict[str, Any] | None:
         """The artifact's row, with `detail` decoded and `path` absolute; None if it is not entered.
-
-        In a remote store its files are downloaded at the first use.
-        """
+        In a remote store its files are downloaded at the first use."""
         found = self.rows(sa.select(artifacts).where(artifacts.c.artifact_id == artifact_id))
         if not found:
             return None
@@ -177,10 +171,8 @@ class Catalog:
 
 
 def open_catalog(home: Home | None = None) -> Catalog:
-    """Open the catalog of `home` (by default TUTTI_HOME's), creating it if necessary.
-
-    Raises StoreError, CatalogMissing if the store has parts and no catalog.
-    """
+    """Open the catalog of `home` (by default TUTTI_HOME's), creating it if necessary. Raises
+    StoreError, CatalogMissing if the store has parts and no catalog."""
     home = home or current_home()
     with store_boundary(home):
         home.root.mkdir(parents=True, exist_ok=True)
@@ -194,10 +186,8 @@ def enter_artifact(
     parents: Iterable[str] = (),
     path: str | None = None,
 ) -> None:
-    """Enter an artifact inside the caller's transaction; an existing one is not changed.
-
-    `detail` may be JSON text already; `path` is relative to the store.
-    """
+    """Enter an artifact inside the caller's transaction; an existing one is not changed. `detail`
+    may be JSON text already; `path` is relative to the store."""
     row = {
         "artifact_id": artifact_id,
         "kind": artifact_id.split(":", 1)[0],
@@ -304,9 +294,7 @@ def _first_engine() -> sa.Engine:
 
 def _with_shared_statements(pool: sa.pool.Pool) -> sa.Engine:
     """An engine on `pool` that takes statements as another catalog of this process compiled them.
-
-    Compiling takes a millisecond a statement; a query of the store reads eight tables.
-    """
+    Compiling takes a millisecond a statement; a query of the store reads eight tables."""
     first = _first_engine()
     engine = sa.Engine(pool, first.dialect, first.url)
     engine.update_execution_options(**first.get_execution_options())

@@ -226,10 +226,8 @@ stored_revision = sa.Table(
 
 
 def is_current(connection: sa.Connection) -> bool:
-    """Whether the catalog is at this code's revision; False for an empty database.
-
-    Raises StoreError for another revision.
-    """
+    """Whether the catalog is at this code's revision; False for an empty database. Raises
+    StoreError for another revision."""
     names = set(sa.inspect(connection).get_table_names())
     if stored_revision.name not in names:
         if "parts" in names:

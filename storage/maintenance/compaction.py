@@ -232,10 +232,8 @@ class TaskOfAttempt(NamedTuple):
 
 
 def set_tasks(catalog: cat.Catalog, sweep_id: str, tasks: Mapping[str, TaskOfAttempt]) -> int:
-    """Set the tasks of a sweep's attempts, by id; returns how many rows were changed.
-
-    Raises StoreBusy while a compaction runs, PartDamaged, StoreError.
-    """
+    """Set the tasks of a sweep's attempts, by id; returns how many rows were changed. Raises
+    StoreBusy while a compaction runs, PartDamaged, StoreError."""
     parts, changed = cat.parts.c, 0
     with held(catalog, NAME) as lease:
         mine = (parts.table_name == "attempts") & (parts.sweep_id == sweep_id)

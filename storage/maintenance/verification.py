@@ -149,11 +149,8 @@ def _quarantine(catalog: cat.Catalog, path: str) -> None:
 
 
 def _attempts(catalog: cat.Catalog, repair: bool) -> tuple[int, list[StoreFault]]:
-    """Compare the states of attempts with their rows.
-
-    The states are read first: an attempt that ends meanwhile then has additional rows and not
-    missing ones.
-    """
+    """Compare the states of attempts with their rows. The states are read first: an attempt that
+    ends meanwhile then has additional rows and not missing ones."""
     states = cat.attempt_states
     done = catalog.rows(sa.select(states.c.attempt_id).where(states.c.state == "done"))
     connection = connect(catalog.home, macros=())

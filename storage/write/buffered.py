@@ -57,10 +57,7 @@ FREED_AT_ONCE = 256
 
 class BufferedWriter:
     """Takes rows from any thread; one thread commits them every `commit_s`, or when a batch is
-    full.
-
-    `before` is called on that thread before each commit; if it raises, the commit fails.
-    """
+    full. `before` is called on that thread before each commit; if it raises, the commit fails."""
 
     def __init__(
         self,
@@ -109,10 +106,8 @@ class BufferedWriter:
         return self._enter(Entry(*share_of(rows), rows))
 
     def add_made(self, make: Make, n_bytes: int = 0, on_refused: OnRefused | None = None) -> bool:
-        """Like `add`, for rows that `make` creates on the writer's thread, in order of arrival.
-
-        It holds about `n_bytes` of memory until then. `on_refused` is called if it fails there.
-        """
+        """Like `add`, for rows that `make` creates on the writer's thread, in order of arrival. It
+        holds about `n_bytes` of memory until then. `on_refused` is called if it fails there."""
         return self._enter(Entry(1, n_bytes, NOTHING, make, on_refused))
 
     def put(
@@ -150,10 +145,8 @@ class BufferedWriter:
             self._note = note
 
     def flush(self, timeout_s: float = TIMEOUT_S) -> int:
-        """Commit everything added so far; returns the total number of committed rows.
-
-        Raises the StoreError by which the store takes nothing; the rows stay and are tried again.
-        """
+        """Commit everything added so far; returns the total number of committed rows. Raises the
+        StoreError by which the store takes nothing; the rows stay and are tried again."""
         with self._changed:
             self._check()
             self._asked += 1
@@ -245,9 +238,7 @@ class BufferedWriter:
 
     def _commit_pending(self, pending: deque[Entry]) -> StoreError | None:
         """Commit entries in order and remove them; returns the error by which the rest waits.
-
-        Entries added meanwhile wait for the next time, so that there are few parts per second.
-        """
+        Entries added meanwhile wait for the next time, so that there are few parts per second."""
         try:
             self._settle(pending)
             while pending:
@@ -314,9 +305,7 @@ class BufferedWriter:
 
     def _commit(self, batch: list[Entry]) -> None:
         """Commit entries in one transaction, or the good ones without the bad, and remove them.
-
-        Raises StoreError if the store takes nothing.
-        """
+        Raises StoreError if the store takes nothing."""
         tables = self._tables(batch)
         if not batch:
             return

@@ -72,10 +72,8 @@ class KeptContext:
 
 
 class Conversation:
-    """The messages of one attempt, in the order they were first seen.
-
-    Invariant: for every call observed, the rows at its spans' positions are its prompt.
-    """
+    """The messages of one attempt, in the order they were first seen. Invariant: for every call
+    observed, the rows at its spans' positions are its prompt."""
 
     def __init__(self, attempt_id: str, first: int = 0) -> None:
         """`first` is the position of the first message: after those stored before."""

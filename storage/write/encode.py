@@ -128,10 +128,8 @@ def _flat(arrays: Iterable[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
 def _transposed(
     name: str, known: frozenset[str], start: int, rows: Rows
 ) -> tuple[list[str], Iterable[Sequence[Any]]]:
-    """The columns of the rows, and their values column by column.
-
-    Fastest if all rows have the column names of the first one, as those of one writer do.
-    """
+    """The columns of the rows, and their values column by column. Fastest if all rows have the
+    column names of the first one, as those of one writer do."""
     names = list(rows[0])
     if len(names) > 1 and known.issuperset(names) and set(map(len, rows)) == {len(names)}:
         try:
@@ -171,10 +169,8 @@ def _storable(value: Any) -> Any:
 
 
 class GilYielder:
-    """Releases the GIL at least every `MAX_GIL_S`.
-
-    A waiting thread requests the GIL only after 5 ms, which is too long for an event loop.
-    """
+    """Releases the GIL at least every `MAX_GIL_S`. A waiting thread requests the GIL only after 5
+    ms, which is too long for an event loop."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()

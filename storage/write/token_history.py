@@ -109,10 +109,8 @@ class TokenHistory:
 
 
 class TokenHistories:
-    """The histories of the programs of one gateway; thread-safe.
-
-    A program that was forgotten is stored again in full from its next call on.
-    """
+    """The histories of the programs of one gateway; thread-safe. A program that was forgotten is
+    stored again in full from its next call on."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._known = LastUsed[TokenHistory](max_bytes)

@@ -48,10 +48,8 @@ def part_path(table: str, sweep_id: str | None, part_id: str) -> str:
 def write_part(
     home: Home, name: str, sweep_id: str | None, table: pa.Table, *, archive: bool = False
 ) -> dict[str, Any]:
-    """Write one part; returns its catalog row, which is not entered yet.
-
-    Raises the file system's OSError; then no file is left behind.
-    """
+    """Write one part; returns its catalog row, which is not entered yet. Raises the file system's
+    OSError; then no file is left behind."""
     part_id = uuid.uuid4().hex
     path = part_path(name, sweep_id, part_id)
     if name in PARTITIONED:
@@ -179,10 +177,8 @@ def _write_parts(catalog: cat.Catalog, tables: Mapping[str, pa.Table]) -> Iterat
 
 
 def end_attempts(connection: sa.Connection, ended: Mapping[str, str]) -> None:
-    """End running attempts, given with their status, inside the caller's transaction.
-
-    Raises AssertionError if one of them is not running: it was committed before.
-    """
+    """End running attempts, given with their status, inside the caller's transaction. Raises
+    AssertionError if one of them is not running: it was committed before."""
     states, ids = cat.attempt_states, list(ended)
     running = 0
     for start in range(0, len(ids), IDS_AT_ONCE):
@@ -243,10 +239,8 @@ def _take_away(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool:
 
 
 def _settled(catalog: cat.Catalog, entries: list[dict[str, Any]]) -> bool | None:
-    """Like `settle`; None if the catalog cannot be asked.
-
-    Then the files stay: an orphan costs space, a missing part costs data.
-    """
+    """Like `settle`; None if the catalog cannot be asked. Then the files stay: an orphan costs
+    space, a missing part costs data."""
     try:
         return settle(catalog, entries)
     except StoreError:

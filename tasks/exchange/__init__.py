@@ -128,10 +128,8 @@ def _beginning(file: Path) -> str:
 def export(
     format: str, trials: Iterator[ImportedAttempt], folder: Path, force: bool = False
 ) -> list[Path]:
-    """Write `trials` into `folder`, whole or not at all. Raises StoreError.
-
-    If files of the same names exist, nothing is written, unless `force` is set.
-    """
+    """Write `trials` into `folder`, whole or not at all. Raises StoreError. If files of the same
+    names exist, nothing is written, unless `force` is set."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:

@@ -105,8 +105,7 @@ def add_call(calls: list[Row], **columns: Any) -> Row:
 
 def tool_runs(messages: Iterable[Row], calls: Iterable[Row]) -> list[Row]:
     """One tool run per tool message, with the name and arguments of the call that requested it. A
-    run belongs to the step of the last preceding call.
-    """
+    run belongs to the step of the last preceding call."""
     steps: dict[str, int] = {call["call_id"]: call["step"] for call in calls}
     asked: dict[str, Row] = {}
     step, runs = 0, []

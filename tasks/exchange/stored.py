@@ -33,10 +33,8 @@ def stored_trials(
     cells: Sequence[str] = (),
     attempts: Sequence[str] = (),
 ) -> Iterator[ImportedAttempt]:
-    """Stored trials by ids and by `where`, an SQL predicate over the columns of `attempts`.
-
-    Without either, all of them. Raises duckdb.Error for an invalid predicate.
-    """
+    """Stored trials by ids and by `where`, an SQL predicate over the columns of `attempts`. Without
+    either, all of them. Raises duckdb.Error for an invalid predicate."""
     conditions, values = [], []
     for column, ids in (("sweep_id", sweeps), ("cell_id", cells), ("attempt_id", attempts)):
         if ids:

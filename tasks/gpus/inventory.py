@@ -29,9 +29,7 @@ MIB = 2**20
 
 def gpus_of_nvml(nvml: Any = None) -> tuple[list[GpuFields], str]:
     """This machine's GPUs in PCI order, or none and why. `nvml` is the module pynvml or a double.
-
-    Raises GpuError if the driver does not answer, or a GPU is divided (MIG).
-    """
+    Raises GpuError if the driver does not answer, or a GPU is divided (MIG)."""
     try:
         nvml = nvml if nvml is not None else import_module("pynvml")
     except ImportError:
@@ -52,10 +50,8 @@ def gpus_of_nvml(nvml: Any = None) -> tuple[list[GpuFields], str]:
 
 
 def processes_of_nvml(uuid: str, nvml: Any = None) -> list[int]:
-    """The pids that compute on a GPU, by the driver; none where it cannot be asked.
-
-    In a container they are the host's. Programs that only draw are not among them.
-    """
+    """The pids that compute on a GPU, by the driver; none where it cannot be asked. In a container
+    they are the host's. Programs that only draw are not among them."""
     try:
         nvml = nvml if nvml is not None else import_module("pynvml")
     except ImportError:
@@ -247,9 +243,7 @@ def require_gpus(claim: GpuClaim, home: Home) -> None:
 
 def require_job_gpus(home: Home) -> None:
     """Check that this machine has the GPUs that TUTTI_JOB_GPUS asks for; without it, any will do.
-
-    Raises NoSuchGpu with what there is, GpuError.
-    """
+    Raises NoSuchGpu with what there is, GpuError."""
     asked = os.environ.get(JOB_GPUS, "").strip()
     if not asked:
         return

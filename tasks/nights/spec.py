@@ -132,10 +132,8 @@ class Night:
 
 
 def read_night(path: Path) -> NightFile:
-    """Read and validate a night file, or a suite as a night of one stage.
-
-    Raises SuiteError with file, line, field and value.
-    """
+    """Read and validate a night file, or a suite as a night of one stage. Raises SuiteError with
+    file, line, field and value."""
     if is_night(path):
         document = read_document(path, SuiteError)
     else:

@@ -71,10 +71,8 @@ class MeasuredStage:
 
 
 def judge_stage(catalog: Catalog, measured: MeasuredStage, last: Record | None) -> StageResult:
-    """Judge a measured stage and keep the verdicts of its gates.
-
-    `last` is the night that margins refer to.
-    """
+    """Judge a measured stage and keep the verdicts of its gates. `last` is the night that margins
+    refer to."""
     stage, suite, sweep_id = measured.stage, measured.suite, measured.sweep_id
     if missing := unmeasured(catalog, sweep_id, suite, measured.spent):
         found = tuple(unjudged(gate, missing) for gate in measured.gates)
@@ -96,10 +94,8 @@ def judge_stage(catalog: Catalog, measured: MeasuredStage, last: Record | None) 
 
 
 def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = None) -> str:
-    """In words what a stage lacks; empty where every sample of it was tried.
-
-    Samples that infrastructure lost were tried: the gates say how many are too many.
-    """
+    """In words what a stage lacks; empty where every sample of it was tried. Samples that
+    infrastructure lost were tried: the gates say how many are too many."""
     of_sweep = cat.cells.c.sweep_id == sweep_id
     entered = catalog.rows(
         sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status.not_in(REMOVED))
@@ -227,10 +223,8 @@ class NightContext:
 
 
 async def measure_stages(context: NightContext, measure: Measure) -> list[StageResult]:
-    """Measure and judge the stages of a night in order.
-
-    Raises RegistryError and SuiteError where a file is wrong, StoreError.
-    """
+    """Measure and judge the stages of a night in order. Raises RegistryError and SuiteError where a
+    file is wrong, StoreError."""
     results: list[StageResult] = []
     for stage in context.file.stages:
         over = _over(context.file, results)

@@ -182,9 +182,7 @@ class SweepProgress:
 
     def line(self) -> str:
         """Cells done of all, samples left, samples a second, time left, accuracy so far, errors.
-
-        The accuracy's interval is Wilson's, trials of one task taken as if they were others.
-        """
+        The accuracy's interval is Wilson's, trials of one task taken as if they were others."""
         left = sum(
             max(0, n - self._cells.get(cell_id, _Told()).done)
             for cell_id, n in self._samples.items()

@@ -90,11 +90,8 @@ def _write(index: Any, path: Path) -> None:
 
 
 def gpu_count() -> int:
-    """Number of GPUs that searches take, by TUTTI_SEARCH_GPUS.
-
-    Raises RetrievalError where it is no number, or FAISS does not have so many: it was built
-    without them, or sees fewer.
-    """
+    """Number of GPUs that searches take, by TUTTI_SEARCH_GPUS. Raises RetrievalError where it is no
+    number, or FAISS does not have so many: it was built without them, or sees fewer."""
     asked = os.environ.get(GPUS, "").strip() or "0"
     if not asked.isdecimal():
         raise RetrievalError(f"{GPUS}: {asked!r} is not a number of GPUs")
@@ -168,10 +165,8 @@ class Ann:
         return cls(index, spec, distances=distances)
 
     def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> Neighbours:
-        """Approximately the `k` best rows of each query, best first, equal scores by row.
-
-        `rows` limits the search to them; the result stays approximate (`search_exact` is exact).
-        """
+        """Approximately the `k` best rows of each query, best first, equal scores by row. `rows`
+        limits the search to them; the result stays approximate (`search_exact` is exact)."""
         parameters = None if rows is None else self._limited(rows)
         scores, found = self._index.search(np.ascontiguousarray(queries), k, params=parameters)
         if self._distances:  # of unit vectors: |a - b|^2 = 2 - 2 a.b

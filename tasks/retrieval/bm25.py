@@ -79,10 +79,8 @@ class WordIndex:
         return [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
 
     def search(self, queries: Sequence[str], k: int, rows: Rows | None = None) -> Neighbours:
-        """The `k` best rows of each query; `rows` (ascending) limits the search to them.
-
-        Documents that share no word with the query are never found, so there may be fewer than k.
-        """
+        """The `k` best rows of each query; `rows` (ascending) limits the search to them. Documents
+        that share no word with the query are never found, so there may be fewer than k."""
         found = Neighbours(
             np.full((len(queries), k), -1, dtype=np.int64),
             np.full((len(queries), k), -np.inf, dtype=np.float32),

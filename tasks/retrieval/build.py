@@ -69,10 +69,8 @@ def embed_all(
     workers: int = 1,
     cluster: str | None = None,
 ) -> int:
-    """Embed the missing shards; returns the total number of shards.
-
-    `cluster`: address of a Dask scheduler whose workers see `folder`. Raises EmbedderFailed.
-    """
+    """Embed the missing shards; returns the total number of shards. `cluster`: address of a Dask
+    scheduler whose workers see `folder`. Raises EmbedderFailed."""
     (folder / SHARDS).mkdir(exist_ok=True)
     total, size = len(PassageStore(folder)), spec.shard_documents
     count = -(-total // size)

@@ -131,11 +131,8 @@ def load_stdlib_corpus() -> tuple[Document, ...]:
 
 
 def inspect_stdlib() -> list[Document]:
-    """Like `load_stdlib_corpus`, but in this process.
-
-    Modules that cannot be imported on this platform are left out: they are not part of *this*
-    library.
-    """
+    """Like `load_stdlib_corpus`, but in this process. Modules that cannot be imported on this
+    platform are left out: they are not part of *this* library."""
     documents: dict[str, Document] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

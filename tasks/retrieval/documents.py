@@ -213,9 +213,7 @@ class DocumentSet:
 
 def open_documents(path: Path, tell: Callable[[str], None]) -> Path | list[Passage]:
     """What to build an index of: a JSONL file as it is, or the passages of a folder or document.
-
-    `tell` gets a line on each file that could not be read, and the counts. Raises CorpusRefused.
-    """
+    `tell` gets a line on each file that could not be read, and the counts. Raises CorpusRefused."""
     if not path.exists():
         raise CorpusRefused(f"corpus: {path}: no such file or folder; or give `stdlib`")
     if path.is_file() and path.suffix.lower() == JSONL:

@@ -32,9 +32,7 @@ RANK_CONSTANT = 60
 
 def fuse_ranks(rankings: Sequence[Sequence[int]], k: int) -> list[tuple[int, float]]:
     """The `k` best (row, score) over `rankings` (rows, best first, each at most once a ranking).
-
-    Equal scores by row, the lower first.
-    """
+    Equal scores by row, the lower first."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, row in enumerate(ranking, 1):
@@ -65,10 +63,8 @@ class Hit:
 
 
 class Index:
-    """A loaded index; `search` is thread-safe unless FAISS uses a GPU.
-
-    `embedder` replaces the one it was built with, for tests and benchmarks that provide vectors.
-    """
+    """A loaded index; `search` is thread-safe unless FAISS uses a GPU. `embedder` replaces the one
+    it was built with, for tests and benchmarks that provide vectors."""
 
     def __init__(self, folder: Path, embedder: Embedder | None = None, gpus: int = 0) -> None:
         """`gpus`: how many FAISS takes, which the caller holds."""
@@ -129,10 +125,8 @@ class Index:
     def nearest(
         self, vectors: Vectors, k: int, rows: Rows | None = None, approximate: bool = False
     ) -> Neighbours:
-        """The `k` nearest rows of each unit vector [q, dimensions], filtered as in `search`.
-
-        An imported index that keeps no plain vectors filters as exactly as FAISS can.
-        """
+        """The `k` nearest rows of each unit vector [q, dimensions], filtered as in `search`. An
+        imported index that keeps no plain vectors filters as exactly as FAISS can."""
         ann, given = self._ann, rows is not None
         exactly = ann is None or (given and not (approximate and ann.filters))
         exactly = exactly or (ann is not None and ann.most is not None and k > ann.most)

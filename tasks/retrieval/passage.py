@@ -47,9 +47,7 @@ class Passage:
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> "Passage":
         """Read a row; ``_id`` is accepted for ``id``, ``contents`` or ``content`` for ``text``.
-
-        Raises CorpusRefused for a row without id or text.
-        """
+        Raises CorpusRefused for a row without id or text."""
         name = next((row[key] for key in ID_NAMES if row.get(key) is not None), None)
         text = next((row[key] for key in TEXT_NAMES if isinstance(row.get(key), str)), None)
         if name is None or text is None:

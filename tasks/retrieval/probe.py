@@ -21,10 +21,8 @@ WORDS = 12  # characters of a text, if titles are not unique
 
 
 def probe_names(store: PassageStore) -> tuple[list[int], list[str]]:
-    """(rows, queries): up to 500 documents drawn with a fixed seed, and a name for each.
-
-    The name is the title, or the text's first words if the title is missing or not unique.
-    """
+    """(rows, queries): up to 500 documents drawn with a fixed seed, and a name for each. The name
+    is the title, or the text's first words if the title is missing or not unique."""
     rows = Random(0).sample(range(len(store)), min(QUERIES, len(store)))
     passages = store_at(store, rows)
     titles = [passage.title for passage in passages]

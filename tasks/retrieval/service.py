@@ -113,10 +113,8 @@ class SearchService:
         return ask
 
     async def answer(self, ask: SearchRequest) -> tuple[list[list[Hit]], list[str]]:
-        """Hits of each query, and errors of the optional steps.
-
-        Raises FilterUnknown, EmbedderFailed, RerankerFailed.
-        """
+        """Hits of each query, and errors of the optional steps. Raises FilterUnknown,
+        EmbedderFailed, RerankerFailed."""
         k = min(ask.k * RERANKED_PER_HIT, MAX_TOPK) if ask.rerank else ask.k
         asks = [replace(ask, queries=(query,), k=k) for query in ask.queries]
         found = list[list[Hit]]()

@@ -42,10 +42,8 @@ class WebSearch(Protocol):
 
 @dataclass(frozen=True)
 class HttpSearch:
-    """An HTTP search: POST ``{"query", "max_results"}``, answer ``{"results": [{"url", …}]}``.
-
-    This is Tavily's format; with its URL it searches with Tavily.
-    """
+    """An HTTP search: POST ``{"query", "max_results"}``, answer ``{"results": [{"url", …}]}``. This
+    is Tavily's format; with its URL it searches with Tavily."""
 
     url: str = TAVILY
     key_env: str = "TAVILY_API_KEY"

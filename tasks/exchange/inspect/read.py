@@ -77,10 +77,8 @@ def message_rows(messages: list[Any]) -> tuple[list[Row], list[tuple[int, str]]]
 
 
 def score_rows(sample: Any) -> list[Row]:
-    """One row per scorer; for a scorer with several values one more row each, `name/key`.
-
-    `detail` keeps the original value if the number does not represent it completely.
-    """
+    """One row per scorer; for a scorer with several values one more row each, `name/key`. `detail`
+    keeps the original value if the number does not represent it completely."""
     rows = []
     for name, score in (sample.scores or {}).items():
         value = score.value
@@ -178,10 +176,8 @@ ROLE_OF = {"grader": "judge", "critic": "judge", "monitor": "judge"}
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """The trials of one log, or of every log under a folder.
-
-    `run` names the run of a log that has no id of its own.
-    """
+    """The trials of one log, or of every log under a folder. `run` names the run of a log that has
+    no id of its own."""
     logs = [path] if path.is_file() else sorted(p for p in path.rglob("*") if _may_be_log(p))
     for log in logs:
         yield from _read_log(log, run)

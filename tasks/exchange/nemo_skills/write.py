@@ -236,10 +236,8 @@ class _CellRows:
 def write_run(
     connection: duckdb.DuckDBPyConnection, cells: Sequence[tuple[str, str]], folder: Path
 ) -> WrittenRun:
-    """Write the cells, (id, benchmark) each, of one set-up below `folder`, which is made.
-
-    A benchmark without a counted attempt has no files. Each file is renamed into place whole.
-    """
+    """Write the cells, (id, benchmark) each, of one set-up below `folder`, which is made. A
+    benchmark without a counted attempt has no files. Each file is renamed into place whole."""
     written, metrics = WrittenRun(), dict[str, Any]()
     for cell_id, benchmark in cells:
         chosen, left_out = _chosen(connection, cell_id, benchmark)

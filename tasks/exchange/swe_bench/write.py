@@ -74,8 +74,7 @@ def last_replies(connection: duckdb.DuckDBPyConnection, sweep_id: str) -> dict[s
 
 def patch_in(text: str) -> str | None:
     """The diff in a text: its last fence ``diff`` or ``patch``, else from the first line on that
-    begins a diff. None without one. A line's end is added to the last line, as `patch` wants it.
-    """
+    begins a diff. None without one. A line's end is added to the last line, as `patch` wants it."""
     if fences := FENCE.findall(text):
         return str(fences[-1])
     start = START.search(text)

@@ -70,11 +70,8 @@ class LogLine:
 
 
 def read_series(file: Path, cell: Cell, lines: Iterable[LogLine]) -> Iterator[ImportedItem]:
-    """One recording per sample.
-
-    Samples of one engine with the same time stamp (its resolution is a second) are distinguished by
-    microseconds, so that values sampled together stay together.
-    """
+    """One recording per sample. Samples of one engine with the same time stamp (its resolution is a
+    second) are distinguished by microseconds, so that values sampled together stay together."""
     names: list[str] = []
     seen: Counter[Any] = Counter()
     place = 0
@@ -130,10 +127,8 @@ def _engine(row: dict[str, str]) -> str:
 
 
 def _samples(row: dict[str, str]) -> tuple[list[tuple[str, float | None]], list[tuple[str, str]]]:
-    """The numbers by series name, and invalid columns with their values.
-
-    A change that the sampler could not determine is null, as it was recorded.
-    """
+    """The numbers by series name, and invalid columns with their values. A change that the sampler
+    could not determine is null, as it was recorded."""
     samples: list[tuple[str, float | None]] = []
     problems = []
     for column, text in row.items():

@@ -276,10 +276,8 @@ Summary = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The run's files as the summaries name them; None for one that the run does not have.
-
-    A store cannot tell a file without a record from no file. One named here is `available`.
-    """
+    """The run's files as the summaries name them; None for one that the run does not have. A store
+    cannot tell a file without a record from no file. One named here is `available`."""
 
     usage_jsonl: str
     metrics_csv: str | None = None

@@ -5,8 +5,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from tutti.tasks.config import Strict
 from tutti.tasks.progress import StageLog
 from tutti.tasks.sweeps.spec import Policy, Suite
 from tutti.tasks.synthesis import POCKET_FAMILIES, TaskRequest
@@ -17,10 +18,8 @@ TUNED = "pocket-tuned"
 CAP = 6  # programs at once under `cap`: about what the pocket engine's KV cache holds
 
 
-class DemoParameters(BaseModel):
+class DemoParameters(Strict):
     """What the demo measures and for how long it trains."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     concurrency: tuple[int, ...] = Field((2, 8, 16), description="sessions at once, a cell each")
     tasks_per_family: int = Field(40, ge=1, description="test tasks of each family in the sweep")

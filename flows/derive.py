@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from tutti.flows.teaching import NOT_ASKED, TeacherCalls, serve_teachers
 from tutti.storage import content_hash
+from tutti.tasks.config import Strict
 from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.synthesis import TeacherPool, open_teachers
@@ -31,10 +32,8 @@ from tutti.tasks.task_sets import make_set
 Budgeted = PreferenceRequest | LabelRequest | ProfileRequest
 
 
-class DeriveRequest(BaseModel):
+class DeriveRequest(Strict):
     """What to make of a task set: one of both."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     preferences: PreferenceRequest | None = Field(
         None, description="an instruction, weights, tools and prices for each task"

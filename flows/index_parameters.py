@@ -5,18 +5,17 @@ In: a corpus, a kind of index, an embedder. Out: `IndexParameters`, checked.
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from tutti.tasks.config import Strict
 from tutti.tasks.retrieval import STDLIB_TEMPLATE, EndpointEmbedder, IndexSpec
 
 STDLIB_CORPUS = "stdlib"
 IMPORTED_TEMPLATE = "{text}"
 
 
-class IndexParameters(BaseModel):
+class IndexParameters(Strict):
     """What to index, and how."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     corpus: str = Field(
         STDLIB_CORPUS,

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prefect import flow
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from tutti.tasks.config import Strict
 from tutti.tasks.progress import StageProgress, in_flow_run, leave_page, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.runs import open_run
@@ -32,10 +33,8 @@ from tutti.tasks.sweeps.plan import open_library
 from tutti.tasks.sweeps.run import open_bench
 
 
-class ServeParameters(BaseModel):
+class ServeParameters(Strict):
     """Which models to serve, and for how long."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     models: tuple[str, ...] = Field(
         ("pocket",), min_length=1, description="models of the registry file, by name"

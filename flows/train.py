@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tutti.storage import Catalog, connect
+from tutti.tasks.config import Strict
 from tutti.tasks.progress import StageLog, StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS, TRAINED_POCKET
 from tutti.tasks.reporting import FamilyScore, family_scores, family_table
@@ -24,10 +25,8 @@ from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.training.pocket import POCKET_TASKS, served_from, train_pocket
 
 
-class PocketParameters(BaseModel):
+class PocketParameters(Strict):
     """How the pocket model is trained."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     steps: int = Field(2600, ge=1, description="training steps of about 8,000 tokens")
     seed: int = Field(0, description="decides weights and order of the data")

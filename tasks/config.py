@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 SECRET = re.compile(r"key|secret|password|authorization|(^|[._-])token$", re.IGNORECASE)
 """Fields whose value is not shown: somebody may have written a key there."""
@@ -35,6 +35,12 @@ takes time by the square of its length."""
 Place = tuple[str | int, ...]
 """Where a value is: the names and list positions that lead to it."""
 Checked = TypeVar("Checked", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """Base of settings: unknown fields are refused, and values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from tutti.storage import Home
-from tutti.tasks.config import read_document
+from tutti.tasks.config import Strict, read_document
 from tutti.tasks.gpus.errors import GpuError, NoSuchGpu
 from tutti.tasks.project import DEPLOYMENTS
 
@@ -104,10 +104,8 @@ FILE = "gpus.yaml"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-class Gpu(BaseModel):
+class Gpu(Strict):
     """A GPU."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     host: str = Field(default_factory=socket.gethostname, description="name of its machine")
     index: int = Field(ge=0, description="its number there, in the order of the PCI bus")
@@ -121,9 +119,7 @@ class Gpu(BaseModel):
         return f"gpu {self.uuid or f'{self.host}/{self.index}'}"
 
 
-class _GpuFile(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _GpuFile(Strict):
     gpus: tuple[Gpu, ...] = Field(description="the GPUs")
 
     @model_validator(mode="after")

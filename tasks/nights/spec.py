@@ -11,9 +11,9 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from tutti.tasks.config import Document, read_document
+from tutti.tasks.config import Document, Strict, read_document
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.spec import (
     Budget,
@@ -27,10 +27,8 @@ SMOKE = "smoke"  # a stage of this name that fails ends the night, unless the fi
 DEFAULT_GATES = (Gate(metric="score", margin=0.05),)
 
 
-class Stage(BaseModel):
+class Stage(Strict):
     """One suite of a night."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     suite: Suite = Field(description="a suite's fields, or the name of a suite file beside this")
     gates: tuple[Gate, ...] = Field(
@@ -54,10 +52,8 @@ class Stage(BaseModel):
         return self.gates or self.suite.report.gates or DEFAULT_GATES
 
 
-class NightFile(BaseModel):
+class NightFile(Strict):
     """The file's keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(
         "nightly", pattern=r"^[a-z0-9][a-z0-9-]*$", description="what its nights are called"

@@ -7,6 +7,7 @@ stored vectors, so that another model, another template or shifted rows are foun
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -70,8 +71,8 @@ def import_index(
         )
     spec = spec.model_copy(update={"kind": foreign.kind, "words": False})
     links = Links(
-        LinkedFile.of(files.vectors, lambda *mb: progress("hash vectors", *mb)),
-        LinkedFile.of(files.documents, lambda *mb: progress("hash documents", *mb)),
+        LinkedFile.of(files.vectors, partial(progress, "hash vectors")),
+        LinkedFile.of(files.documents, partial(progress, "hash documents")),
     )
     content = {
         "embedder": embedder.describe(),
@@ -110,11 +111,7 @@ def _look(
         )
     store = PassageStore(folder, files.documents)
     rows = sorted(Random(0).sample(range(count), min(SAMPLED, count)))
-    texts = [
-        spec.template.format(title=p.title, text=p.text, source=p.source)
-        for p in (store[row] for row in rows)
-    ]
-    again = embedder.embed(texts)
+    again = embedder.embed([spec.text(store[row]) for row in rows])
     facts: dict[str, Any] = {"documents": count, "dimensions": foreign.index.d}
     if foreign.vectors is not None:
         facts["sample"] = _compared(again, foreign.vectors[np.array(rows)])

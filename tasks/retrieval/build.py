@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -45,6 +46,19 @@ Advance = Callable[[int, int], None]
 """Called with the number of documents embedded and their total."""
 
 
+@dataclass(frozen=True)
+class EmbedWorkers:
+    """The processes that embed shards."""
+
+    count: int = 1
+    """More than one: Dask is used."""
+    cluster: str | None = None
+    """Address of a running Dask scheduler."""
+
+
+ONE_WORKER = EmbedWorkers()
+
+
 def shard_path(folder: Path, shard: int) -> Path:
     """The file of one shard."""
     return folder / SHARDS / f"{shard:06d}.npy"
@@ -54,8 +68,7 @@ def embed_shard(folder: Path, shard: int, spec: IndexSpec, embedder: Embedder) -
     """Embed one shard of `folder`'s documents; returns their number. Raises EmbedderFailed."""
     store, size = PassageStore(folder), spec.shard_documents
     passages = store[shard * size : (shard + 1) * size]
-    texts = [spec.template.format(title=p.title, text=p.text, source=p.source) for p in passages]
-    vectors = embedder.embed(texts)
+    vectors = embedder.embed([spec.text(passage) for passage in passages])
     with replacing(shard_path(folder, shard)) as staging, staging.open("wb") as file:
         np.save(file, vectors.astype(np.float32, copy=False))
     return len(passages)
@@ -66,65 +79,49 @@ def embed_all(
     spec: IndexSpec,
     embedder: Embedder,
     advance: Advance,
-    workers: int = 1,
-    cluster: str | None = None,
+    workers: EmbedWorkers = ONE_WORKER,
 ) -> int:
-    """Embed the missing shards; returns the total number of shards. `cluster`: address of a Dask
-    scheduler whose workers see `folder`. Raises EmbedderFailed."""
+    """Embed the missing shards; returns the total number of shards. Raises EmbedderFailed."""
     (folder / SHARDS).mkdir(exist_ok=True)
     total, size = len(PassageStore(folder)), spec.shard_documents
     count = -(-total // size)
     missing = [shard for shard in range(count) if not shard_path(folder, shard).exists()]
-    left = sum(min(total, (shard + 1) * size) - shard * size for shard in missing)
-    done = total - left
+    done = total - sum(min(total, (shard + 1) * size) - shard * size for shard in missing)
     advance(done, total)
-    several = cluster is not None or (workers > 1 and len(missing) > 1)
-    work = _on_dask if several else _here
-    for embedded in work(folder, missing, spec, embedder, workers, cluster):
+    for embedded in _embed_each(folder, missing, spec, embedder, workers):
         done += embedded
         advance(done, total)
     return count
 
 
-def _here(
+def _embed_each(
     folder: Path,
-    missing: Sequence[int],
+    shards: Sequence[int],
     spec: IndexSpec,
     embedder: Embedder,
-    workers: int,
-    cluster: str | None,
+    workers: EmbedWorkers,
 ) -> Iterator[int]:
-    for shard in missing:
-        yield embed_shard(folder, shard, spec, embedder)
-
-
-def _on_dask(
-    folder: Path,
-    missing: Sequence[int],
-    spec: IndexSpec,
-    embedder: Embedder,
-    workers: int,
-    cluster: str | None,
-) -> Iterator[int]:
+    if workers.cluster is None and (workers.count == 1 or len(shards) <= 1):
+        yield from (embed_shard(folder, shard, spec, embedder) for shard in shards)
+        return
     dask: Any = import_module("distributed")  # slow to import, and untyped
 
-    local = None
-    if cluster is None:
-        # Without a dashboard: its packages are not installed.
-        local = dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-    try:
-        with dask.Client(local or cluster) as client:
-            shared = client.scatter(embedder, broadcast=True)
-            # Not pure: the result of a shard is its file, not its return value.
-            jobs = [
-                client.submit(embed_shard, folder, shard, spec, shared, pure=False)
-                for shard in missing
-            ]
-            for job in dask.as_completed(jobs):
-                yield job.result()
-    finally:
-        if local is not None:
-            local.close()
+    with contextlib.ExitStack() as stack:
+        address = workers.cluster
+        if address is None:
+            # Without a dashboard: its packages are not installed.
+            cluster = dask.LocalCluster(
+                n_workers=workers.count, threads_per_worker=1, dashboard_address=None
+            )
+            address = stack.enter_context(cluster)
+        client = stack.enter_context(dask.Client(address))
+        shared = client.scatter(embedder, broadcast=True)
+        # Not pure: the result of a shard is its file, not its return value.
+        jobs = [
+            client.submit(embed_shard, folder, shard, spec, shared, pure=False) for shard in shards
+        ]
+        for job in dask.as_completed(jobs):
+            yield job.result()
 
 
 def join_shards(folder: Path, count: int, path: Path) -> None:
@@ -152,19 +149,6 @@ NOT_CONTENT = {"shard_documents"}
 Progress = Callable[[str, int, int], None]
 """Called with the stage (embed, add), the documents done and their total."""
 Source = Callable[[], Iterator[Passage]]
-
-
-@dataclass(frozen=True)
-class EmbedWorkers:
-    """The processes that embed shards."""
-
-    count: int = 1
-    """More than one: Dask is used."""
-    cluster: str | None = None
-    """Address of a running Dask scheduler."""
-
-
-ONE_WORKER = EmbedWorkers()
 
 
 def build_index(
@@ -229,20 +213,15 @@ def only_builder(building: Path, folder: Path) -> Iterator[None]:
                 path.unlink(missing_ok=True)  # a process that waited finds the index
 
 
+@dataclass(frozen=True)
 class _Job:
     """The steps of a build in its folder; each completed step leaves a file."""
 
-    def __init__(
-        self,
-        folder: Path,
-        spec: IndexSpec,
-        embedder: Embedder | None,
-        workers: EmbedWorkers,
-        progress: Progress,
-    ) -> None:
-        self.folder, self.spec = folder, spec
-        self._embedder, self._progress = embedder, progress
-        self._workers, self._cluster = workers.count, workers.cluster
+    folder: Path
+    spec: IndexSpec
+    embedder: Embedder | None
+    workers: EmbedWorkers
+    progress: Progress
 
     def run(self, read: Source) -> dict[str, Any]:
         """Run the missing steps; returns the manifest's entries on the content."""
@@ -250,10 +229,10 @@ class _Job:
         if not (self.folder / DOCUMENTS).exists():
             write_passages(read(), self.folder)
         store = PassageStore(self.folder)
-        embedder = self._embedder or self._fitted(store)
+        embedder = self.embedder or self._fitted(store)
         embedder.save(self.folder)
         vectors = self._vectors(embedder)
-        write_ann(vectors, self.spec, self.folder, lambda *done: self._progress("add", *done))
+        write_ann(vectors, self.spec, self.folder, partial(self.progress, "add"))
         if self.spec.words:
             write_bm25((f"{p.title}\n{p.text}" for p in store), self.folder / bm25.FOLDER)
         rows, names = probe_names(store)
@@ -263,22 +242,13 @@ class _Job:
         return size | probe_recall(queries, rows, vectors, ann)
 
     def _fitted(self, store: PassageStore) -> Embedder:
-        template = self.spec.template
-        return HashedNgrams.fit(
-            template.format(title=p.title, text=p.text, source=p.source) for p in store
-        )
+        return HashedNgrams.fit(map(self.spec.text, store))
 
     def _vectors(self, embedder: Embedder) -> Any:
         path = self.folder / VECTORS
         if not path.exists():
-            count = embed_all(
-                self.folder,
-                self.spec,
-                embedder,
-                lambda *done: self._progress("embed", *done),
-                self._workers,
-                self._cluster,
-            )
+            show = partial(self.progress, "embed")
+            count = embed_all(self.folder, self.spec, embedder, show, self.workers)
             join_shards(self.folder, count, path)
         return np.load(path, mmap_mode="r")
 

@@ -40,8 +40,8 @@ from tutti.tasks.retrieval.request import (
     MAX_TOPK,
     RowFilters,
     SearchRequest,
-    read_ask,
     read_pools,
+    read_request,
     result_rows,
 )
 from tutti.tasks.retrieval.web import CachedWeb, HttpSearch, McpSearch, WebSearch
@@ -103,9 +103,9 @@ class SearchService:
         cache = options.cache or current_home().root / "cache" / "web"
         self.web = None if options.web is None else CachedWeb(options.web, cache)
 
-    def check(self, body: object) -> SearchRequest:
+    def check(self, body: bytes) -> SearchRequest:
         """Validate a request. Raises ValueError."""
-        ask = read_ask(body, self.filters.has_pools)
+        ask = read_request(body)
         if ask.mode is not None and ask.mode not in self.index.modes:
             raise ValueError(f"this index has no {ask.mode!r} ranking, only {self.index.modes}")
         if ask.rerank and self.options.reranker is None:
@@ -115,8 +115,8 @@ class SearchService:
     async def answer(self, ask: SearchRequest) -> tuple[list[list[Hit]], list[str]]:
         """Hits of each query, and errors of the optional steps. Raises FilterUnknown,
         EmbedderFailed, RerankerFailed."""
-        k = min(ask.k * RERANKED_PER_HIT, MAX_TOPK) if ask.rerank else ask.k
-        asks = [replace(ask, queries=(query,), k=k) for query in ask.queries]
+        k = min(ask.topk * RERANKED_PER_HIT, MAX_TOPK) if ask.rerank else ask.topk
+        asks = [ask.model_copy(update={"queries": (q,), "topk": k}) for q in ask.queries]
         found = list[list[Hit]]()
         for each in await self.batcher.submit(asks):
             if isinstance(each, FilterUnknown):
@@ -126,11 +126,11 @@ class SearchService:
             found = [[hit for hit in hits if hit.score >= ask.min_score] for hits in found]
         pairs = list(zip(ask.queries, found, strict=True))
         if ask.rerank:
-            found = await asyncio.gather(*(self._rerank(*pair, ask.k) for pair in pairs))
+            found = await asyncio.gather(*(self._rerank(*pair, ask.topk) for pair in pairs))
         if self.web is None or not ask.web:
             return found, []
         pairs = list(zip(ask.queries, found, strict=True))
-        answers = await asyncio.gather(*(self._from_web(*pair, ask.k) for pair in pairs))
+        answers = await asyncio.gather(*(self._from_web(*pair, ask.topk) for pair in pairs))
         return [hits for hits, _ in answers], [fault for _, fault in answers if fault]
 
     def _search(self, asks: Sequence[SearchRequest]) -> list[list[Hit] | FilterUnknown]:
@@ -138,10 +138,11 @@ class SearchService:
         results: list[list[Hit] | FilterUnknown] = [[] for _ in asks]
         groups: dict[tuple[Any, ...], list[int]] = {}
         for nth, ask in enumerate(asks):
-            groups.setdefault((ask.mode, ask.only, ask.approximate, ask.k), []).append(nth)
-        for (mode, only, approximate, k), members in groups.items():
+            key = ask.mode, ask.ids, str(ask.eid), ask.approximate, ask.topk
+            groups.setdefault(key, []).append(nth)
+        for (mode, _, _, approximate, k), members in groups.items():
             try:
-                rows = None if only is None else self.filters.rows(only)
+                rows = self.filters.rows(asks[members[0]])
             except FilterUnknown as error:
                 for nth in members:
                     results[nth] = error
@@ -203,7 +204,7 @@ def _cancel(task: asyncio.Task[None]) -> None:
 async def _retrieve(searching: SearchService, exchange: Exchange) -> None:
     started = time.monotonic()
     try:
-        ask = searching.check(orjson.loads(exchange.body))
+        ask = searching.check(exchange.body)
         found, faults = await searching.answer(ask)
         write = partial(_body, searching.index, ask, found, faults, started)
         body = write() if ask.passages <= FEW_PASSAGES else await asyncio.to_thread(write)

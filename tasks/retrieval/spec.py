@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tutti.tasks.retrieval.passage import Passage
+
 PLAIN_TEMPLATE = "{title}\n{text}"
 # The title counts twice: for a standard-library document it is the full name, the basis of most
 # queries.
@@ -35,3 +37,7 @@ class IndexSpec(BaseModel):
     """The embedded text of a query: some models need an instruction before it."""
     shard_documents: int = Field(default=4_096, ge=1)
     """Documents embedded at a time: a crash loses at most this much of a worker's work."""
+
+    def text(self, passage: Passage) -> str:
+        """The embedded text of a passage."""
+        return self.template.format(title=passage.title, text=passage.text, source=passage.source)

@@ -89,7 +89,6 @@ def derive(
 
 
 def _skills(skills: str, teacher: str) -> dict[str, Any]:
-    """Attributes, or a teacher."""
     if skills == BY_TEACHER:
         if not teacher:
             raise UsageError("--skills teacher: name the model with --teacher")

@@ -101,7 +101,6 @@ def generate(
 def _generated(
     request: "generating.GenerateRequest", concurrency: int, as_json: bool
 ) -> "GenerateResult":
-    """Do it, and print what became of it."""
     from tutti.flows.generate import generate_outputs
 
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
@@ -112,7 +111,6 @@ def _generated(
 
 
 def _solutions(flags: SolutionFlags) -> "generating.GivenSolutions | None":
-    """What the flags name. Raises UsageError."""
     combine, window = flags.combine, flags.window
     if flags.from_solutions is None:
         for flag, value in (("--combine", combine), ("--window", window)):

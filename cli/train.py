@@ -179,7 +179,6 @@ def train_grpo(
 
 
 def _cluster(backend: str | None, folder: Path | None) -> tuple[str, Path]:
-    """Both, or what to do. Raises UsageError."""
     if backend is None:
         raise UsageError("--write-only: is for another trainer; name it with --backend")
     if folder is None:

@@ -106,7 +106,6 @@ class _Levels:
 
 
 async def _show(name: str, found: Sequence[SearchOutcome]) -> None:
-    """The answers as a table, with notes; in a flow run as an artifact too."""
     rows, console = table_of(found), Console()
     console.print(table(dict.fromkeys(rows[0], "fold"), (list(row.values()) for row in rows)))
     said = [f"{each.policy}: {line}" for each in found for line in lines_of(each)]

@@ -92,7 +92,6 @@ async def teach_documents(request: DocumentsRequest, models: Path, run: Run) -> 
 
 
 def _within(pool: TeacherPool, request: TeacherSetRequest | DocumentsRequest) -> TeacherPool:
-    """With what a run may spend."""
     budget = TeacherBudget(request.usd, request.calls)
     return replace(pool, budget=budget, concurrency=request.concurrency)
 

@@ -114,7 +114,6 @@ def _show_comparison(found: "list[judge.CellComparison]", title: str, margin: fl
 
 
 def _note(row: "judge.CellComparison") -> str:
-    """The verdict's reason, and what was left out."""
     notes = [f"{row.verdict}: {row.reason}"]
     if row.verdict == "inconclusive" and row.detectable is not None:
         notes.append(f"minimum detectable difference {row.detectable:.3g}")

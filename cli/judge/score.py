@@ -108,7 +108,6 @@ def _check_source(sweep_id: str, catalog: Any, given: Path | None, labels: Path 
 def _programs(
     sweep_id: str, catalog: Any, request: "judging.ScoringRequest", as_json: bool
 ) -> ExitCode:
-    """Score a gateway's programs, and print what came of it."""
     with progress.StageProgress("scoring", Console(stderr=True, quiet=as_json)) as shown:
         done = asyncio.run(judging.score_programs(sweep_id, catalog, request, shown.show))
     typer.echo(_programs_as_json(done) if as_json else _programs_as_text(done))

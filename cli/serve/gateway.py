@@ -127,6 +127,13 @@ def _endpoint(
     return config.model_copy(update={"pool": name})
 
 
+def _settings(options: GatewayOptions, record_tokens: bool) -> "gateways.Settings":
+    try:
+        return gateways.settings_of(options, record_tokens)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
 def _access(
     settings: GatewaySettings, endpoints: Sequence["gateways.EndpointConfig"]
 ) -> "gateways.Access":
@@ -195,8 +202,7 @@ async def _serve(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool)
 
 
 def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool) -> str:
-    """Where it is and how it is used."""
-    url = f"http://{setup.settings.host}:{port}"
+    url = f"http://{setup.host}:{port}"
     names = [name for endpoint in setup.all_endpoints for name in endpoint.models]
     if as_json:
         shown = {"url": url, "base_url": f"{url}/p/PROGRAM/v1", "ui": f"{url}/ui"}

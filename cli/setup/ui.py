@@ -83,7 +83,6 @@ def child_environment(port: int, home: Path) -> dict[str, str]:
 
 
 def _serve(port: int, catalog: Catalog, stack: ExitStack, console: Console) -> None:
-    """Start all processes and watch them. Raises ServingError if one ends."""
     home = catalog.home
     environment = child_environment(port, home.root)
     api = environment["PREFECT_API_URL"]
@@ -150,7 +149,6 @@ def use_template(pool: str, api: str, ask: Ask) -> bool:
 
 
 def _follow(forms: DeploymentForms, console: Console) -> None:
-    """Bring the forms' choices up to date; say what is wrong."""
     if wrong := forms.follow():
         console.print(f"[yellow]{escape(wrong)}[/]")
 

@@ -254,7 +254,6 @@ def _to_text(
 
 
 def _write_change(stream: TextIO, statement: duckdb.Statement, rows: Rows, output: str) -> None:
-    """Run a statement that gives no rows to its end; only the format `table` says what it did."""
     words = changed(statement, rows)
     if output == "table":
         stream.write(f"{words}\n")

@@ -60,7 +60,6 @@ def sql(
 
 
 def _run_command(text: str) -> None:
-    """Run a command of the prompt, such as `.schema attempts`."""
     from tutti.cli.sql.prompt import say, show
     from tutti.cli.sql.rows import TerminalStyle
     from tutti.cli.sql.shell import Shell, run_command

@@ -141,7 +141,6 @@ def export(
 def _export_sweep(
     format: str, out: Path, sweep: str, window: str, narrowed: bool, force: bool
 ) -> Exported:
-    """Export a whole sweep (the newest); as parquet, all of them if none is named."""
     if format not in (*SWEEP_EXPORTS, "parquet"):
         known = ", ".join([*exchange.EXPORTERS, *SWEEP_EXPORTS, "parquet"])
         raise UsageError(f"no export format {format!r}; known: {known}")
@@ -204,7 +203,6 @@ def _serve_view(catalog: "storage.Catalog", folder: Path, host: str, port: int, 
 
 
 def _jobs(what: list[str]) -> list[tuple[str, Path]]:
-    """The format and path of each import."""
     given = what[0] in (*exchange.IMPORTERS, "auto")
     format, names = (what[0], what[1:]) if given else ("auto", what)
     if not names:
@@ -345,7 +343,6 @@ def _export(
 
 
 def _newest_sweep(catalog: "storage.Catalog") -> str:
-    """The newest sweep that has attempts."""
     import sqlalchemy as sa
 
     from tutti.storage import catalog as cat

@@ -62,7 +62,6 @@ class SweepExport:
 
 
 def _set_up(cell: Mapping[str, object]) -> str:
-    """Policy, concurrency and repeat of a cell, as a part of a folder's name."""
     load = "" if cell["concurrency"] is None else f"_c{cell['concurrency']}"
     repeat = "a_a" if cell["repeat"] == -1 else f"rep{cell['repeat']}"
     return f"{cell['model']}_{cell['policy'] or 'unknown'}{load}_{repeat}".replace("/", "-")
@@ -93,7 +92,6 @@ def write_outputs(asked: SweepExport) -> dict[str, "nemo_skills.WrittenRun"]:
 
 
 def _export_nemo_skills(asked: SweepExport) -> Exported:
-    """NeMo-Skills' output files and metrics.json."""
     written = write_outputs(asked)
     notes = []
     for name, run in written.items():
@@ -157,7 +155,6 @@ def _ends(window: str) -> tuple[float, float]:
 
 
 def _export_swe_bench(asked: SweepExport) -> Exported:
-    """SWE-bench's predictions."""
     sweep_id, out = asked.sweep_id, asked.out
     cells = {
         cell["cell_id"]: (_set_up(cell), cell["model"] or "unknown") for cell in asked.cells(True)

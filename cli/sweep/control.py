@@ -139,7 +139,6 @@ def _end(catalog: "storage.Catalog", sweep_id: str, finish: bool) -> int:
 
 
 def _wait_for_running(catalog: "storage.Catalog", sweep_id: str, holder: "storage.Holder") -> None:
-    """Wait until no attempt of the sweep is running."""
     last = time.monotonic()
     while time.monotonic() < last + SETTLED_S and storage.holder_of(catalog, sweep_id) == holder:
         if running(catalog, sweep_id):

@@ -229,7 +229,6 @@ def _insert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> 
 
 
 def _is_in_home(home: Home) -> bool:
-    """Whether the catalog is the store's own file."""
     return not os.environ.get("TUTTI_CATALOG_URL") and not home.remote
 
 

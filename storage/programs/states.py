@@ -158,7 +158,6 @@ def _cells_of(catalog: cat.Catalog, ids: Iterable[str]) -> dict[str, ProgramCell
 
 
 def _enter_cell(connection: sa.Connection, cell: ProgramCell) -> None:
-    """Enter the cell and its sweep, if they are new."""
     sweep_id, at = cell.sweep_id, cat.now()
     spec = json.dumps({"gateway": cell.name})
     sweep = {"sweep_id": sweep_id, "name": cell.name, "spec": spec, "created_at": at}

@@ -361,7 +361,6 @@ class BufferedWriter:
         return failed[0].tries < TRIES
 
     def _fail(self, entry: Entry, error: Exception) -> None:
-        """Count an entry that cannot be stored, and tell its producer."""
         self.lost(entry.n_rows, error)
         self._free([entry])
         if entry.on_refused is not None:
@@ -371,7 +370,6 @@ class BufferedWriter:
                 log.exception("the producer of a lost row failed")
 
     def _free(self, done: list[Entry]) -> None:
-        """Give the room of entries to others."""
         with self._changed:
             for entry in done:
                 self._rows -= entry.n_rows

@@ -229,7 +229,6 @@ class Conversation:
         return plain if plain and message["role"] != "assistant" else self._form_key(message)
 
     def _form_key(self, message: Message) -> int:
-        """The key of a message of any form."""
         try:
             form = hash(orjson.dumps(message))
         except TypeError:  # text that JSON cannot hold

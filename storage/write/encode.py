@@ -102,7 +102,6 @@ def _columns(
     rows: Rows,
     pause: "GilYielder | None",
 ) -> list[pa.Array | pa.ChunkedArray]:
-    """A chunk of rows as arrays, one per column of the table."""
     names, columns = _transposed(name, known, start, rows)
     values = dict(zip(names, columns, strict=True))
     arrays = []

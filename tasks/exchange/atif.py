@@ -221,8 +221,6 @@ def _reward(result: Fields, trial: ImportedAttempt) -> None:
 
 @dataclass
 class _StepRows:
-    """Rows read from the steps of a trajectory."""
-
     messages: list[Row] = field(default_factory=list)
     calls: list[Row] = field(default_factory=list)
     tool_runs: list[Row] = field(default_factory=list)

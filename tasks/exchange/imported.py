@@ -248,7 +248,6 @@ def _derived(trial: ImportedAttempt) -> Row:
 
 
 def _is_free(call: Row) -> bool:
-    """Whether a call has no cost because it failed."""
     return call.get("cost_usd") is None and call.get("status") not in (None, "ok")
 
 

@@ -79,8 +79,6 @@ def _results_file(samples: Path, time: str) -> Path | None:
 
 @dataclass
 class _DocumentScores:
-    """The scores in the lines of one document."""
-
     line: int | None
     """Its first line, which the rest of the trial is read from."""
     filters: set[str]
@@ -89,8 +87,6 @@ class _DocumentScores:
 
 @dataclass
 class _SampleFile:
-    """The samples of one file."""
-
     file: Path
     run: str
     task: str

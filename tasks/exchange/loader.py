@@ -397,7 +397,6 @@ class _Loader:
                 ids |= {key: key for key in self.trials.keys() - before}
 
     def _is_overtaken(self) -> bool:
-        """Whether another import has entered some of the attempts held."""
         with self.catalog.engine.connect() as connection:
             return bool(known_attempts(connection, self.trials))
 

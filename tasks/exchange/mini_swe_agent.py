@@ -147,8 +147,6 @@ def _leave_out_closing(trial: ImportedAttempt, submission: str | None) -> None:
 
 
 class _History:
-    """The rows made of the messages so far."""
-
     def __init__(self, model: str, sampling: str | None) -> None:
         self.model, self.sampling = model, sampling
         self.messages: list[Row] = []
@@ -187,7 +185,6 @@ class _History:
         return row
 
     def _reply(self, row: Row, response: Fields | None, extra: Fields, at: datetime | None) -> None:
-        """A reply of the model that the agent accepted."""
         if response is not None:
             row["call_id"] = self._call(response, extra, at)
         self._commands = list(extra.each("actions"))

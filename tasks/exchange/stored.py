@@ -81,7 +81,6 @@ def _grouped(
     cells: list[str],
     order: str,
 ) -> dict[str, list[Row]]:
-    """The table's rows of some attempts, by attempt."""
     columns = ", ".join(TABLES[table].names)
     # Parts of the first schema have messages and scores without a cell.
     near = "(cell_id is null or cell_id in (select unnest(?)))"

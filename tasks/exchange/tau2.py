@@ -104,8 +104,6 @@ def _missing(found: Fields, names: set[str]) -> Iterator[ImportIssue]:
 
 
 class _RunSettings:
-    """Context of all simulations of one run."""
-
     def __init__(self, found: Fields, run: str) -> None:
         info = found.inner("info")
         agent, user = info.inner("agent_info"), info.inner("user_info")

@@ -92,7 +92,6 @@ def _run_folder(file: Path) -> Path:
 
 
 def _whole(found: Fields, run: str) -> Iterator[ImportedItem]:
-    """The trials of a run's own file."""
     settings = _Run(found.file.absolute().parent, run)
     yield from settings.issues
     members = found.array("results")
@@ -114,8 +113,6 @@ def _whole(found: Fields, run: str) -> Iterator[ImportedItem]:
 
 
 class _Run:
-    """What all trials of a run share."""
-
     def __init__(self, folder: Path, run: str) -> None:
         found = readable(folder / METADATA)
         detail = {name: found.data[name] for name in SETTINGS if name in found}

@@ -76,8 +76,6 @@ def _read_file(path: Path, run: str, counted: RolloutCounts) -> Iterator[Importe
 
 @dataclass
 class _Reader:
-    """Context of all lines of one file."""
-
     run: str
     stem: str
     about: Fields

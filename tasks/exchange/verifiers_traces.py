@@ -55,8 +55,6 @@ class RolloutCounts:
 
 @dataclass(frozen=True)
 class _Episode:
-    """Properties of an episode that apply to all its traces."""
-
     run: str
     benchmark: str
     counted: "RolloutCounts"

@@ -317,8 +317,6 @@ async def _whole(attempt: Coroutine[Any, Any, GpuLease | None]) -> GpuLease | No
 
 
 class _Search:
-    """Attempts to take all GPUs of a claim."""
-
     def __init__(self, catalog: Catalog, claim: GpuClaim, on_wait: OnWait) -> None:
         inventory = read_inventory(catalog.home)
         self._catalog, self._claim, self._on_wait = catalog, claim, on_wait

@@ -159,7 +159,6 @@ def _has_nothing_before(result: StageResult) -> bool:
 
 
 def _baseline(stage: str, suite: Suite, last: Record | None) -> tuple[str | None, str]:
-    """The sweep that margins refer to, or why there is none."""
     if suite.report.baseline is not None:
         return suite.report.baseline, ""
     if last is None:

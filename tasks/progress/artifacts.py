@@ -95,8 +95,6 @@ async def _until_ended(
 
 
 class _Artifacts:
-    """The two artifacts: made at the first view, updated by the others."""
-
     def __init__(self, key: str) -> None:
         self._key = key
         self._ids: tuple[UUID, UUID] | None = None

@@ -29,8 +29,6 @@ BAR_WIDTHS = (10, 40)
 
 
 class _Bars(Progress):
-    """A bar, and below it a line about all of it."""
-
     below = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
@@ -140,8 +138,6 @@ RATE_S = 60.0  # samples a second are of the last minute: cells differ in speed
 
 @dataclass
 class _Told:
-    """What a cell said last."""
-
     done: int = 0
     counted: int = 0
     correct: int = 0

@@ -123,7 +123,6 @@ class Stage(Generic[P, T]):
         return isinstance(state.data, self.settings.retry_on)
 
     async def _plainly(self, call: StageCall) -> T:
-        """The same retries and limit without Prefect."""
         settings = self.settings
         for left in range(settings.retries, -1, -1):
             try:
@@ -149,6 +148,5 @@ def in_flow_run() -> bool:
 
 
 async def _with_artifact(call: StageCall) -> Any:
-    """The function of every stage's Prefect task."""
     async with progress_artifact(call.progress):
         return await call.work()

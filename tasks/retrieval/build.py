@@ -215,8 +215,6 @@ def only_builder(building: Path, folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Job:
-    """The steps of a build in its folder; each completed step leaves a file."""
-
     folder: Path
     spec: IndexSpec
     embedder: Embedder | None

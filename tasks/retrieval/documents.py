@@ -80,8 +80,6 @@ SPACE = re.compile(r"\s+")
 
 
 class _Reader(HTMLParser):
-    """Collects title, first heading and visible text."""
-
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.title, self.heading, self.parts = "", "", list[str]()

@@ -80,7 +80,7 @@ def test_the_service_answers_and_says_what_is_wrong(catalog: Catalog) -> None:
         assert answer["index_id"].startswith("index:")
         for body, fault in (
             ({}, "`queries`"),
-            ({"queries": []}, "1 to 256"),
+            ({"queries": []}, "at least 1 item"),
             ({"queries": ["a"], "topk": 0}, "`topk`"),
             ([], "object"),
         ):

@@ -220,7 +220,6 @@ def _said(error: Exception) -> str:
 
 
 def _samples(path: Path) -> Iterator[Any]:
-    """Samples with their attachments inserted, and an ImportIssue for each that cannot be read."""
     if path.suffix == ".json":
         yield from _json_samples(path)
         return

@@ -190,8 +190,6 @@ def _order(file: tuple[Path, int | None, int | None]) -> tuple[int, int]:
 
 @dataclass
 class _Reader:
-    """Context of all rows of one seed."""
-
     benchmark: str
     run: str
     seed: int | None

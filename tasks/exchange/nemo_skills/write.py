@@ -286,7 +286,6 @@ def _chosen(
 def _write_rows(
     connection: duckdb.DuckDBPyConnection, cell_id: str, chosen: _CellRows, folder: Path
 ) -> dict[str, BenchmarkMetrics]:
-    """Write the seeds' files; returns the metrics of the benchmark and of its subsets."""
     metrics = {chosen.benchmark: BenchmarkMetrics()}
     paths = [folder / name for name in chosen.names()]
     with ExitStack() as stack:

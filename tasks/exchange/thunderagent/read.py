@@ -142,7 +142,6 @@ def _turns(result: Row, field: str) -> tuple[dict[int, Any], tuple[str, str]]:
 
 
 def _add_turn(trial: ImportedAttempt, turn: int, message: Row, replies: list[Row]) -> None:
-    """An assistant's message with its calls, and each executed tool's reply."""
     given = message.get("tool_calls")
     asked = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
     calls = [

@@ -12,10 +12,14 @@ The summaries (`window_summary.json`, `steps_summary.json`, `combined_summary.js
 macro `reference_window` in its launcher's order of fields.
 """
 
+import csv
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -134,15 +138,9 @@ def _series(
 ) -> Iterator[list[str]]:
     """One line a sample: what was read at one time."""
     before: dict[str, float] = {}
-    sample: dict[str, float | None] = {}
-    at: float | None = None
-    for row in _rows(connection, SERIES_SQL, cell=cell, engine=engine):
-        if at is not None and row["ts_unix"] != at:
-            yield from _line(at, sample, before)
-            sample = {}
-        at = row["ts_unix"]
-        sample[OF_SGLANG.get(row["name"], row["name"])] = row["value"]
-    if at is not None:
+    rows = _rows(connection, SERIES_SQL, cell=cell, engine=engine)
+    for at, some in groupby(rows, itemgetter("ts_unix")):
+        sample = {OF_SGLANG.get(row["name"], row["name"]): row["value"] for row in some}
         yield from _line(at, sample, before)
 
 
@@ -229,22 +227,20 @@ def _write(path: Path, lines: Iterator[str]) -> bool:
     return True
 
 
-def _write_csv(path: Path, header: tuple[str, ...] | list[str], rows: Iterator[list[str]]) -> bool:
-    def lines() -> Iterator[str]:
-        for nth, row in enumerate(rows):
-            if nth == 0:
-                yield ",".join(header) + "\n"
-            yield ",".join(_quoted(cell) for cell in row) + "\n"
-
-    return _write(path, lines())
+def _write_csv(path: Path, header: Sequence[str], rows: Iterator[list[str]]) -> bool:
+    first = next(rows, None)
+    every = () if first is None else chain([header, first], rows)
+    return _write(path, map(_csv_line, every))
 
 
-def _quoted(cell: str) -> str:
-    return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\n\r') else cell
+def _csv_line(cells: Sequence[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
 
 
-GAUGES = ("kv_cache_usage_mean_perc", "num_requests_running_mean", "num_requests_waiting_mean")
-HITS = ("samples_hit", "sum_hits_tokens", "sum_queries_tokens", "hit_ratio")
+GAUGES = "kv_cache_usage_mean_perc num_requests_running_mean num_requests_waiting_mean".split()
+HITS = "samples_hit sum_hits_tokens sum_queries_tokens hit_ratio".split()
 PREEMPTIONS = (
     "sum_delta_preemptions",
     "delta_preemptions_mean_per_interval",
@@ -302,11 +298,9 @@ def over(
 ) -> MeasuredWindow:
     """Their figures for a cell's window; their default is 10 to 130 minutes after t0."""
     sql = "select * from reference_window($cell, $start_s, $end_s)"
-    asked = {"cell": cell, "start_s": float(start_s), "end_s": float(end_s)}
-    cursor = connection.execute(sql, asked)
-    names = [column[0] for column in cursor.description or []]
-    (row,) = cursor.fetchall()
-    return MeasuredWindow(start_s, end_s, dict(zip(names, row, strict=True)))
+    window = {"start_s": float(start_s), "end_s": float(end_s)}
+    (row,) = _rows(connection, sql, cell=cell, **window)
+    return MeasuredWindow(start_s, end_s, row)
 
 
 def window_summary(windows: Sequence[MeasuredWindow], files: RunFiles) -> Summary:

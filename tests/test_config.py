@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.cli.sql.statements import typed
-from tutti.tasks.agents.models.described import _arguments
+from tutti.tasks.agents.models.calls import _arguments
 from tutti.tasks.benchmarks import BadRow
 from tutti.tasks.benchmarks.tau2.domain import _toml
 from tutti.tasks.config import MAX_NODES, Document, read_document

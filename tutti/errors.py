@@ -37,7 +37,7 @@ TuttiError                   1  the work failed for a known cause
 ├── BudgetSpent              5  tasks/synthesis/teacher/faults.py
 ├── TrainingFailed           1  tasks/training/stage.py
 ├── WallTimeReached          5  tasks/training/stage.py: saved before its limit
-└── RewardError              1  tasks/training/rewards/outcome.py
+└── RewardError              1  tasks/training/rewards.py
 
 Codes 3 and 4 belong to no error: a command that did its work returns them for its verdict.
 

@@ -17,7 +17,8 @@ from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
 from tutti.tasks.scoring import Score, ScoringResources, Submission
-from tutti.tasks.scoring.published.bird import BirdMeasure, reward_of, trimmed_mean
+from tutti.tasks.scoring.children.sql_rows import reward_of, trimmed_mean
+from tutti.tasks.scoring.sql import BirdMeasure
 
 DATABASES = 6
 GOLD_QUERIES = 24

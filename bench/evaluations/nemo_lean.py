@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.evaluations.agreement import Agreement, official
+from tutti.tasks.scoring.lean.compiler import Compilation
 from tutti.tasks.scoring.lean.proof import published_proof
-from tutti.tasks.scoring.lean.verdict import Compilation, published_verdict
+from tutti.tasks.scoring.lean.scorer import published_verdict
 
 HEADER = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen Nat Real\n\n"
 STATEMENTS = (

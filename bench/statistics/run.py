@@ -22,18 +22,18 @@ from bench.report import Report, Target
 from bench.statistics.stopping import MEMORIES, TASKS, decided, stopped
 from tutti.tasks.scoring.statistics import (
     CONFIDENCE,
+    ConfidenceSequence,
     Finding,
     Interval,
     batch_interval,
     bootstrap_mean,
     compare_paired,
-    confidence_sequence,
     judge,
     mean_interval,
     ratio_of_sums,
     simultaneous_confidence,
 )
-from tutti.tasks.scoring.statistics.quantiles import t_tails
+from tutti.tasks.scoring.statistics.means import t_tails
 
 Draw = np.random.Generator
 Array = NDArray[np.float64]
@@ -252,9 +252,12 @@ def _differences(random: Draw, gain: float) -> Array:
 
 
 def _stopped(differences: Array) -> int | None:
-    low, high = confidence_sequence(differences, PLANNED)
-    out = np.flatnonzero((low >= 0) | (high <= 0))
-    return int(out[0]) + 1 if len(out) else None
+    looks = ConfidenceSequence(PLANNED)
+    for n, each in enumerate(differences, 1):
+        found = looks.add(float(each))
+        if found.low >= 0 or found.high <= 0:
+            return n
+    return None
 
 
 def _peeked(differences: Array) -> bool:

@@ -352,7 +352,8 @@ def look_tau2(place: Place) -> Finding:
 
 def look_lean(place: Place) -> Finding:
     """Check that a Lean 4 for proofs is named and runs; not that its project has Mathlib."""
-    from tutti.tasks.scoring import LEAN_INSTALL, ScorerFailed, lean_set_up
+    from tutti.tasks.scoring import ScorerFailed
+    from tutti.tasks.scoring.lean import LEAN_INSTALL, lean_set_up
 
     try:
         found = lean_set_up()

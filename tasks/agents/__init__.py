@@ -5,23 +5,22 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents.combination import Combination as Combination
-    from tutti.tasks.agents.combination import Combine as Combine
-    from tutti.tasks.agents.combination import Taken as Taken
     from tutti.tasks.agents.command import Command as Command
     from tutti.tasks.agents.command import CommandTrajectory as CommandTrajectory
     from tutti.tasks.agents.command import run_command as run_command
     from tutti.tasks.agents.command_guard import CommandGuard as CommandGuard
     from tutti.tasks.agents.context import Message as Message
-    from tutti.tasks.agents.environment import Environment as Environment
-    from tutti.tasks.agents.environment import Partner as Partner
     from tutti.tasks.agents.loop import Agent as Agent
     from tutti.tasks.agents.loop import AttemptLimits as AttemptLimits
     from tutti.tasks.agents.loop import Trajectory as Trajectory
+    from tutti.tasks.agents.loop import agent_of as agent_of
     from tutti.tasks.agents.loop import run_attempt as run_attempt
     from tutti.tasks.agents.mcp import McpServer as McpServer
     from tutti.tasks.agents.mcp import open_mcp as open_mcp
+    from tutti.tasks.agents.models.client import PASSING as PASSING
     from tutti.tasks.agents.models.client import Client as Client
+    from tutti.tasks.agents.models.client import Retry as Retry
+    from tutti.tasks.agents.models.client import asked_pause_s as asked_pause_s
     from tutti.tasks.agents.models.model import ORCHESTRATOR as ORCHESTRATOR
     from tutti.tasks.agents.models.model import CallOrigin as CallOrigin
     from tutti.tasks.agents.models.model import ChatModel as ChatModel
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models.model import Reply as Reply
     from tutti.tasks.agents.models.model import Sampling as Sampling
     from tutti.tasks.agents.models.model import restricted as restricted
-    from tutti.tasks.agents.models.oracle import Oracle as Oracle
-    from tutti.tasks.agents.models.oracle import ToolUse as ToolUse
+    from tutti.tasks.agents.models.model import sampling_of as sampling_of
     from tutti.tasks.agents.models.reasoning import AUTO as AUTO
     from tutti.tasks.agents.models.reasoning import OFF as OFF
     from tutti.tasks.agents.models.reasoning import check_reasoning as check_reasoning
@@ -45,17 +43,22 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models.scripted import NoOpModel as NoOpModel
     from tutti.tasks.agents.models.scripted import OracleModel as OracleModel
     from tutti.tasks.agents.parallel import COMBINER_ROLES as COMBINER_ROLES
+    from tutti.tasks.agents.parallel import Combination as Combination
+    from tutti.tasks.agents.parallel import Combine as Combine
     from tutti.tasks.agents.parallel import ParallelSettings as ParallelSettings
     from tutti.tasks.agents.parallel import ParallelThinker as ParallelThinker
+    from tutti.tasks.agents.parallel import Taken as Taken
     from tutti.tasks.agents.prompts import BOXED_START as BOXED_START
     from tutti.tasks.agents.prompts import SYSTEM_PROMPT as SYSTEM_PROMPT
+    from tutti.tasks.agents.prompts import Oracle as Oracle
+    from tutti.tasks.agents.prompts import Score as Score
+    from tutti.tasks.agents.prompts import ToolUse as ToolUse
     from tutti.tasks.agents.prompts import boxed as boxed
     from tutti.tasks.agents.prompts import last_boxed as last_boxed
     from tutti.tasks.agents.prompts import opening as opening
     from tutti.tasks.agents.retrieve import MAX_QUERY_CHARS as MAX_QUERY_CHARS
     from tutti.tasks.agents.retrieve import open_http as open_http
     from tutti.tasks.agents.retrieve import service_search as service_search
-    from tutti.tasks.agents.score import Score as Score
     from tutti.tasks.agents.shipped import API_BANK as API_BANK
     from tutti.tasks.agents.shipped import ShippedHarness as ShippedHarness
     from tutti.tasks.agents.shipped import shipped_harness as shipped_harness
@@ -64,7 +67,9 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.tools import MALFORMED as MALFORMED
     from tutti.tasks.agents.tools import TOOL_SCHEMAS as TOOL_SCHEMAS
     from tutti.tasks.agents.tools import DescribedTools as DescribedTools
+    from tutti.tasks.agents.tools import Environment as Environment
     from tutti.tasks.agents.tools import JoinedTools as JoinedTools
+    from tutti.tasks.agents.tools import Partner as Partner
     from tutti.tasks.agents.tools import ToolResult as ToolResult
     from tutti.tasks.agents.tools import Tools as Tools
     from tutti.tasks.agents.tools import ToolUnavailable as ToolUnavailable

@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,9 @@ from typing import Any
 from tutti.storage import MOST_MESSAGE, ErrorType, now
 from tutti.tasks.agents.command_guard import CommandGuard
 from tutti.tasks.agents.loop import Stop, Trajectory
-from tutti.tasks.agents.models.client import Client
+from tutti.tasks.agents.models.client import CONNECTION, RETRY, Client
 from tutti.tasks.agents.models.model import ModelCallFailed
-from tutti.tasks.agents.models.retry import CONNECTION, RETRY
-from tutti.tasks.agents.score import Score
+from tutti.tasks.agents.prompts import Score
 from tutti.tasks.agents.shipped import SHIPPED
 from tutti.tasks.serving.processes import TOKEN, end_marked
 from tutti.tasks.serving.wire import NoAnswer
@@ -64,7 +63,7 @@ class Command:
     word that names a file relative to where tutti runs is replaced by its absolute path, because
     the command runs elsewhere."""
     seconds: float = 600.0
-    """Working seconds (`tutti.tasks.agents.clock`), as far as the gateway knows its waits."""
+    """Working seconds (`WorkingClock`), as far as the gateway knows its waits."""
     guard: CommandGuard | None = None
     """Ends its programs if this process is killed; None: they are ended by this process only."""
 
@@ -116,19 +115,15 @@ async def run_command(
     return trajectory
 
 
-def _words(text: str) -> list[str]:
-    return [each for word in shlex.split(text) for each in _starting(word)]
-
-
-def _starting(word: str) -> list[str]:
-    return SHIPPED[word].words if word in SHIPPED else [_word(word)]
-
-
-def _word(word: str) -> str:
-    if word == "{python}":
-        return sys.executable
-    # Not resolved: a virtual environment's Python is a link, and works only by its own name.
-    return os.path.abspath(word) if os.path.isfile(word) else word
+def _words(text: str) -> Iterator[str]:
+    for word in shlex.split(text):
+        if word in SHIPPED:
+            yield from SHIPPED[word].words
+        elif word == "{python}":
+            yield sys.executable
+        else:
+            # Not resolved: a virtual environment's Python is a link, and works only by its name.
+            yield os.path.abspath(word) if os.path.isfile(word) else word
 
 
 def _where(url: str, model: str, program: str) -> dict[str, str]:

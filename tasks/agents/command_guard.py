@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-from types import TracebackType
 
 ENDING_S = 5.0
 
@@ -32,12 +31,7 @@ class CommandGuard:
     def __enter__(self) -> "CommandGuard":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pipe = self._process.stdin
         assert pipe is not None, "it was asked for"
         with contextlib.suppress(BrokenPipeError):

@@ -7,7 +7,7 @@ data: the loop returns it with its status, and raises only for errors of the pro
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -15,10 +15,7 @@ from typing import Any, TypeVar
 import orjson
 
 from tutti.storage import MOST_MESSAGE, Cost, ErrorType, now
-from tutti.tasks.agents.clock import WorkingClock
-from tutti.tasks.agents.context import PromptWindow
-from tutti.tasks.agents.environment import Environment
-from tutti.tasks.agents.ledger import Ledger
+from tutti.tasks.agents.context import Ledger, PromptWindow
 from tutti.tasks.agents.models.calls import ParsedMessage, read_calls
 from tutti.tasks.agents.models.model import (
     ChatModel,
@@ -26,17 +23,18 @@ from tutti.tasks.agents.models.model import (
     Message,
     ModelCallFailed,
     Reply,
+    WorkingClock,
 )
-from tutti.tasks.agents.prompts import last_boxed
-from tutti.tasks.agents.score import Score
+from tutti.tasks.agents.prompts import Score, last_boxed
 from tutti.tasks.agents.tools import (
     MALFORMED,
+    Environment,
     ToolResult,
     ToolUnavailable,
     refused,
     run_together,
 )
-from tutti.tasks.serving import Dialect
+from tutti.tasks.serving import Dialect, Model
 
 WORLD_TOOL = "environment"  # the tool name of runs that belong to the world and not to a call
 NO_CALL = "no tool was called"  # sent to an agent whose answer must be a call
@@ -67,7 +65,7 @@ class AttemptLimits:
 
     turns: int = 8
     working_s: float = 120.0
-    """Working seconds, by the rule of `tutti.tasks.agents.clock`."""
+    """Working seconds, by the rule of `WorkingClock`."""
     tokens: int | None = None
     """Prompt and completion tokens of all calls."""
     cost_usd: float | None = None
@@ -97,6 +95,16 @@ class Agent:
     rebuild: Rebuild | None = None
     """Makes each prompt anew: the instructions and this text. The answer is then what a tool ends
     the attempt with; a message without calls is none."""
+
+
+def agent_of(model: Model, agent: Agent, max_tokens: int) -> Agent:
+    """`agent` adapted to `model`: its dialect, and a prompt limit that leaves room in the model's
+    context for `max_tokens` of answer."""
+    room = max(model.context_tokens - max_tokens, 1)
+    wanted = agent.context_tokens
+    return replace(
+        agent, dialect=model.dialect, context_tokens=room if wanted is None else min(room, wanted)
+    )
 
 
 @dataclass

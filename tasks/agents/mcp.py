@@ -19,6 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 from tutti.storage import now
 from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
 from tutti.tasks.serving.processes import TOKEN, end_marked
+from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, arguments_of, names_of, refused
+from tutti.tasks.serving import TOKEN, end_marked
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -52,15 +54,17 @@ class MCPTools:
     ) -> None:
         self.schemas = schemas
         self._client, self._server, self._stderr = client, server, stderr
-        self._names = frozenset(each["function"]["name"] for each in schemas)
+        self._names = names_of(schemas)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
         """Call a tool. Raises ToolUnavailable if the server is gone."""
         from mcp import MCPError
         from mcp.types import CONNECTION_CLOSED
 
+        if name not in self._names:
+            return refused(f"no tool {name!r}; there are: {', '.join(sorted(self._names))}")
         try:
-            given = self._checked(name, arguments)
+            given = arguments_of(arguments)
         except ValueError as error:
             return refused(str(error))
         started_at = now()
@@ -83,17 +87,6 @@ class MCPTools:
     def _gone(self, name: str) -> str:
         where, said = self._server.where, _last_line(self._stderr)
         return f"{name}: the MCP server {where!r} has ended{said}"
-
-    def _checked(self, name: str, arguments: str) -> dict[str, Any]:
-        if name not in self._names:
-            raise ValueError(f"no tool {name!r}; there are: {', '.join(sorted(self._names))}")
-        try:
-            given = json.loads(arguments or "{}")
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"the arguments are not JSON: {error}") from error
-        if not isinstance(given, dict):
-            raise ValueError("the arguments must be a JSON object")
-        return given
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The interface of an agent's tools, and the schemas of the two built-in ones."""
+"""The interfaces of an agent's tools and partner, and the schemas of the two built-in tools."""
 
 import asyncio
 import json
@@ -136,3 +136,32 @@ class DescribedTools:
     async def use(self, name: str, arguments: str) -> ToolResult:
         """Return an error to the model: described tools cannot be called."""
         return refused(f"there is no tool {name!r}")
+
+
+class Partner(Protocol):
+    """The agent's partner in a dialogue: a simulated user, or a world that speaks
+    (`tasks.benchmarks.World`).
+
+    `begin` and `reply` raise ModelCallFailed, ToolUnavailable.
+    """
+
+    async def begin(self) -> str | None:
+        """The partner's first message after the prompt; None if the prompt contains it."""
+        ...
+
+    async def reply(self, said: str) -> str | ToolResult | None:
+        """The reply to a message without calls; None ends the dialogue. If the reply is a tool's
+        result, also that tool run."""
+        ...
+
+    def over(self) -> bool:
+        """Whether the dialogue has ended by itself, after the calls of a turn."""
+        ...
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An agent's tools and its partner in a dialogue."""
+
+    tools: Tools
+    partner: Partner | None = None

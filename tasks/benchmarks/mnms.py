@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from tutti.tasks.benchmarks.rows import Row, shown
 from tutti.tasks.benchmarks.source import Files
-from tutti.tasks.scoring import PlanUnreadable, code_of, steps_of
+from tutti.tasks.scoring.published import PlanUnreadable, code_of, steps_of
 from tutti.tasks.task_sets import ExcludedRow, Task
 
 Format = Literal["json", "code"]

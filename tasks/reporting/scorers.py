@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.reporting.text.numbers import count
-from tutti.tasks.scoring import whose_rule
+from tutti.tasks.scoring.published import whose_rule
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -10,18 +10,18 @@ program. `level_for_models` decides how well all of them are isolated.
 """
 
 from tutti.tasks.sandbox.choice import (
+    CODE_PYTHON,
     NO_WALLS,
     WARNING,
     CodeRunner,
     NoSandbox,
     level_for_models,
+    missing_modules,
+    python_for_code,
     unsafe_sandbox,
 )
-from tutti.tasks.sandbox.python import CODE_PYTHON, missing_modules, python_for_code
-from tutti.tasks.sandbox.run import Sandbox
-from tutti.tasks.sandbox.session import SandboxSession
-from tutti.tasks.sandbox.sessions import SandboxSessions
-from tutti.tasks.sandbox.talk import TalkResult
+from tutti.tasks.sandbox.run import Sandbox, TalkResult
+from tutti.tasks.sandbox.session import SandboxSession, SandboxSessions
 from tutti.tasks.sandbox.values import (
     SandboxLimits,
     SandboxPython,

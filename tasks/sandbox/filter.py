@@ -163,16 +163,6 @@ def system_call_filter(walled: bool) -> bytes:
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
-def denied_calls(walled: bool = True) -> dict[str, int]:
-    """The calls refused whatever their arguments, with this machine's numbers."""
-    machine = os.uname().machine
-    column = list(_ARCHITECTURES).index(machine) if machine in _ARCHITECTURES else None
-    if column is None:
-        return {}
-    table = _DENIED if walled else _DENIED | _DENIED_WITHOUT_WALLS
-    return {name: found for name, numbers in table.items() if (found := numbers[column])}
-
-
 def _when(number: int | None, steps: list[_Step]) -> list[_Step]:
     return [] if number is None else [(_EQUAL, 0, len(steps), number), *steps]
 

@@ -1,14 +1,15 @@
-"""The parent's side of a sandboxed process: start it, read it within limits, end its whole
-group."""
+"""The parent's side of a sandboxed process: start, read within limits, end its whole group."""
 
 import asyncio
 import os
 import signal
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
-from tutti.tasks.sandbox.values import SandboxUnavailable, Status
+from tutti.tasks.sandbox.values import SandboxLimits, SandboxUnavailable, Status
+from tutti.tasks.sandbox.walls import READY, Enter, prepared
+from tutti.tasks.sandbox.watch import WATCH
 
 # a program that prints this much never stops; reading on would block our event loop
 _FLOOD_BYTES = 16 * 2**20
@@ -151,3 +152,45 @@ def _status(returncode: int, level: str) -> Status:
     launched = level != "limits"
     killed = returncode < 0 or (launched and 128 < returncode <= 128 + _MAX_SIGNAL)
     return "killed" if killed else "error"
+
+
+START_S = 10.0
+"""A launcher that takes longer has failed; normally a start takes a twentieth of a second."""
+
+
+async def overrun(
+    reading: "asyncio.Future[Any]", pid: int, limits: SandboxLimits, level: str
+) -> tuple[Status, str] | None:
+    """Wait for `reading`; None if it finishes in time, else the run's status and the reason."""
+    watching = asyncio.ensure_future(WATCH.trouble(pid, limits))
+    waiting = {reading} if level == "limits" else {reading, watching}
+    try:
+        await asyncio.wait(waiting, timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        watching.cancel()
+    if reading.done():
+        return None
+    if level != "limits" and watching.done():
+        return "killed", f"killed: {watching.result()}\n"
+    return "timeout", ""
+
+
+async def open_ready(
+    level: str, identity: str, limits: SandboxLimits, enter: Enter
+) -> tuple[RunningProcess, ExitStack]:
+    """Start a process that waits for its first message. Raises SandboxUnavailable."""
+    with ExitStack() as held:
+        command, options = held.enter_context(prepared(level, identity, limits, None, enter))
+        running = await start(command, options)
+        before, ready = StreamCapture(4 * limits.output_chars), False
+        try:
+            async with asyncio.timeout(START_S):
+                ready = await running.stderr.until(READY, before)
+        except TimeoutError:
+            before.add(f"no start within {START_S} s".encode())
+        finally:
+            if not ready:
+                await running.discard()
+        if not ready:
+            raise SandboxUnavailable(f"level {level!r} did not start: {before.text()}")
+        return running, held.pop_all()

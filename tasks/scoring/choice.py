@@ -13,12 +13,10 @@ attempt's answer is read by the same forms.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tutti.tasks.agents import BOXED_START, last_boxed
-from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.target import needed
+from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed
 
 LETTERS = "ABCDEFGHIJ"  # MMLU-Pro has ten options
 _WRAPPED = re.compile(r"\\(?:text|mathrm|textbf|mathbf|boldsymbol)\s*\{([^{}]*)\}")
@@ -164,16 +162,13 @@ def _boxes(line: str) -> list[str]:
     return [box or "" for box in boxes]
 
 
-class Choice:
+class Choice(Scorer):
     """Checks the letter of a multiple-choice answer."""
 
-    name: str = "choice"
-    version: str = "3"
-    needs: Needs = "pure"
+    name = "choice"
+    version = "3"
 
-    async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
-    ) -> Score:
+    def evaluate(self, target: Target, submission: Submission) -> Score:
         """Right if the letter is the target's. Raises ScorerFailed if the target's answer is not a
         letter."""
         choices = target.get("choices", len(LETTERS))

@@ -28,18 +28,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.tasks.sandbox import SandboxUnavailable
+from tutti.tasks.sandbox import CodeRunner, SandboxUnavailable
 from tutti.tasks.scoring.children import code_child, code_talk
 from tutti.tasks.scoring.children.code_child import digest_of_output, digest_of_value
 from tutti.tasks.scoring.score import (
-    CodeSandbox,
-    Needs,
     Score,
+    Scorer,
     ScorerFailed,
     ScoringResources,
     Submission,
+    needed,
+    said,
 )
-from tutti.tasks.scoring.target import needed, said
 
 _FENCE = re.compile(r"^[ \t]*```[ \t]*+([\w+-]*+)[^\n]*+\n(.*?)(?:^[ \t]*```|\Z)", re.S | re.M)
 _PYTHON = ("python", "py", "python3", "")
@@ -80,12 +80,12 @@ def before_definition(prompt: str, entry_point: str | None) -> str:
     return prompt[: start.start()] if start and not start[0][0].isspace() else ""  # not a method
 
 
-class Code:
+class Code(Scorer):
     """Runs the code against its tests."""
 
-    name: str = "code"
-    version: str = "2"
-    needs: Needs = "sandbox"
+    name = "code"
+    version = "2"
+    needs = "sandbox"
 
     async def score(
         self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
@@ -138,7 +138,7 @@ class Tests:
         return f"{inspect.getsource(code_talk)}\nrun_tests({arguments}, send, receive)\n"
 
 
-async def _run_tests(sandbox: CodeSandbox, source: str, tests: Tests) -> dict[str, Any]:
+async def _run_tests(sandbox: CodeRunner, source: str, tests: Tests) -> dict[str, Any]:
     """Run the tests. Raises ScorerFailed if the tests themselves cannot be run."""
     answerer = f"{inspect.getsource(code_talk)}\nanswer({source!r}, send, receive)\n"
     talk = await sandbox.talk(tests.program(), answerer)
@@ -156,7 +156,7 @@ async def _run_tests(sandbox: CodeSandbox, source: str, tests: Tests) -> dict[st
 
 
 async def _run_cases(
-    sandbox: CodeSandbox, source: str, entry_point: str | None, cases: Sequence[Mapping[str, str]]
+    sandbox: CodeRunner, source: str, entry_point: str | None, cases: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
     if not cases:
         raise ScorerFailed("code: the target has no cases")
@@ -182,14 +182,10 @@ def _expected(output: str, entry_point: str | None) -> str:
 
 
 def _case_program(source: str, entry_point: str | None, given: str, mark: str) -> str:
+    """The program for the sandbox: prints the mark of this run and the result of the call."""
     call = (
         f"run_script({source!r}, {given!r})"
         if entry_point is None
         else f"run_function({source!r}, {entry_point!r}, {given!r})"
     )
-    return _program(call, mark)
-
-
-def _program(call: str, mark: str) -> str:
-    """The program for the sandbox: prints the mark of this run and the result of the call."""
     return f"{inspect.getsource(code_child)}\nprint({mark!r}, {call})\n"

@@ -26,18 +26,21 @@ an equation it takes the right side if the gold answer is not an equation ("x = 
 does not distinguish subscripts of number bases, nor (1, 2) as a point, an interval and a list.
 """
 
-import os
 import re
-import sys
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from tutti.tasks.agents import last_boxed
-from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, WorkerPool
-from tutti.tasks.scoring.numeric import units_differ
-from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.target import texts
+from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, WorkerPool, child_pool
+from tutti.tasks.scoring.score import (
+    Score,
+    Scorer,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+    texts,
+)
+from tutti.tasks.scoring.short_answer import units_differ
 
 TIMEOUT_S = 10.0
 MAX_WORKERS = 4  # each takes about 100 MB; comparing a formula takes milliseconds
@@ -64,13 +67,7 @@ _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}\b")
 
 def pool() -> WorkerPool:
     """The worker pool of this process; a forked process has its own."""
-    return _pool_of(os.getpid())
-
-
-@cache
-def _pool_of(_process: int) -> WorkerPool:
-    size = min(MAX_WORKERS, os.cpu_count() or 1)
-    return WorkerPool([sys.executable, "-P", "-m", "tutti.tasks.scoring.children.math_child"], size)
+    return child_pool("math_child", MAX_WORKERS)
 
 
 def words_of(latex: str) -> str | None:
@@ -113,12 +110,11 @@ def is_prose(text: str) -> bool:
     return len([word for word in _WORD.findall(text) if word not in _FUNCTIONS]) > 1
 
 
-class Math:
+class Math(Scorer):
     """Checks that the answer is a formula equal to the expected one."""
 
-    name: str = "math"
-    version: str = "4"
-    needs: Needs = "pure"
+    name = "math"
+    version = "4"
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         """`timeout_s`: time limit of one comparison, after which its process is killed."""

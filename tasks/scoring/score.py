@@ -2,18 +2,21 @@
 
 A scorer declares its version, which changes whenever any answer could get another score, and what
 it needs: nothing (`pure`), the sandbox, or a judge. A scorer that cannot score raises
-`ScorerFailed`: that is a `scorer_error`, never a wrong answer.
+`ScorerFailed`: that is a `scorer_error`, never a wrong answer. `needed`, `texts`, `conversation`
+and `said` read targets and attempts.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from tutti.errors import TuttiError
 from tutti.tasks.agents import Score as Score
-from tutti.tasks.sandbox import SandboxLimits
+from tutti.tasks.sandbox import CodeRunner
 
 Needs = Literal["pure", "sandbox", "judge"]
+Target = Mapping[str, Any]
+"""A task's target, as the benchmark's loader wrote it."""
 
 
 class ScorerFailed(TuttiError, RuntimeError):
@@ -34,20 +37,6 @@ class Submission:
     """The environment's final state, if it has one."""
     imported: Score | None = None
     """The score reported by the harness that made the attempt."""
-
-
-class CodeSandbox(Protocol):
-    """The sandbox as scorers use it (`tutti.tasks.sandbox.Sandbox`)."""
-
-    async def run(self, code: str, limits: SandboxLimits | None = None) -> Any:
-        """Run a program; `.status` is ``ok``, ``timeout`` or ``error``, `.output` its output.
-        Without `limits`, the sandbox's own hold."""
-        ...
-
-    async def talk(self, asker: str, answerer: str, limits: SandboxLimits | None = None) -> Any:
-        """Connect two programs; `.word` is the asker's final message, None if a program ended
-        before it. Without `limits`, the sandbox's own hold."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -80,22 +69,72 @@ class JudgeClient(Protocol):
 class ScoringResources:
     """The resources that a run provides to its scorers."""
 
-    sandbox: CodeSandbox | None = None
+    sandbox: CodeRunner | None = None
     judge: JudgeClient | None = None
 
 
-class Scorer(Protocol):
-    """A method of scoring."""
+class Scorer:
+    """A method of scoring; one that needs no resources has only `evaluate`."""
 
     name: str
-    version: str
-    needs: Needs
+    version: str = "1"
+    needs: Needs = "pure"
 
     async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+        self, target: Target, submission: Submission, resources: ScoringResources
     ) -> Score:
-        """Score one attempt. `target` is the task's target, as the benchmark's loader wrote it.
+        """Score one attempt. Raises ScorerFailed."""
+        return self.evaluate(target, submission)
 
-        Raises ScorerFailed.
-        """
-        ...
+    def evaluate(self, target: Target, submission: Submission) -> Score:
+        """Score one attempt by target and submission alone. Raises ScorerFailed."""
+        raise NotImplementedError(f"{self.name} needs {self.needs}")
+
+
+T = TypeVar("T")
+
+
+def needed(target: Mapping[str, Any], key: str, kind: type[T]) -> T:
+    """The target's `key`. Raises ScorerFailed if it is missing or not a `kind`."""
+    value = target.get(key)
+    if not isinstance(value, kind):
+        found = "nothing" if value is None else type(value).__name__
+        raise ScorerFailed(f"the target needs {key!r} as {kind.__name__}; it has {found}")
+    return value
+
+
+def texts(target: Mapping[str, Any], key: str) -> list[str]:
+    """The target's `key`: a text, or a non-empty list. Raises ScorerFailed."""
+    value = target.get(key)
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not found or not all(isinstance(x, str) for x in found):
+        raise ScorerFailed(f"the target needs {key!r} as a text or a list of texts")
+    return found
+
+
+def conversation(submission: Submission) -> Sequence[Mapping[str, Any]]:
+    """The attempt's messages. Raises ScorerFailed if they are unknown; an empty list is valid."""
+    if submission.messages is None:
+        raise ScorerFailed(
+            "a harness made the attempt, and what it called is known once that is stored: "
+            "`tutti score` reads it there"
+        )
+    return submission.messages
+
+
+def said(submission: Submission) -> str:
+    """The attempt's final text: its last message, or its answer if it has no message."""
+    return submission.text or submission.answer or ""
+
+
+class Unscored(Scorer):
+    """Marks a task whose answers are not scored; it is not in `SCORERS`, and nobody calls it."""
+
+    name = "none"
+
+    def evaluate(self, target: Target, submission: Submission) -> Score:
+        """Raises ScorerFailed."""
+        raise ScorerFailed("none: these rows are not scored; name a scorer with --scorer")
+
+
+UNSCORED = Unscored()

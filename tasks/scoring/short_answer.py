@@ -1,23 +1,194 @@
-"""Short answers out of a text: a number, a name, a term. Target: ``{"answer": text or texts}``.
+r"""Short answers: an exact text, a number, or either of both out of a text.
 
-An attempt's answer is what follows its last ``Answer:``, on that line; without one, its last
-``\\boxed{}``; else its whole last message.
+An attempt's number is read from its answer (of a benchmark its whole last message) or, without one,
+from its last message: from the first line with text after the last ``####``; without that, from the
+last ``\\boxed{}``; else from all of it. Of several numbers the last one counts.
 
-Where the expected answer is one number and nothing else, the attempt's answer must hold one number,
-equal to it (read as by `numeric`). Otherwise both are compared as text: in lower case, without
-articles and punctuation at the ends, white space as single spaces (the rule of SQuAD, Rajpurkar et
-al. 2016, except that punctuation within an answer counts: `--size` in a term, a path's slashes).
+A number has digits with any leading zeros ("016" is 16), with thousands separators (``1,000``,
+``1{,}000``, ``1 000`` with a no-break space, or with blanks where a text begins with the number and
+has no other digits), decimals, an exponent, a sign where no digit stands before it (in "16-3" it is
+no sign), a currency sign on either side of the sign, as a fraction ("1/2" and ``\frac{1}{2}`` are
+0.5, "3 1/2" is 3.5). A per cent sign is a unit, as dollars are: "50%" is 50, never 0.5. Decimal
+commas and numbers in words are not read.
+
+Two numbers agree when they are equal as fractions, or differ by at most `tolerance`, and where both
+have a unit of measurement at their end, it is the same: 5 m is not 5 cm. Nothing is converted.
 """
 
 import re
 import unicodedata
-from collections.abc import Mapping
-from typing import Any
+from fractions import Fraction
 
 from tutti.tasks.agents import last_boxed
-from tutti.tasks.scoring.numeric import numbers
-from tutti.tasks.scoring.score import Needs, Score, ScoringResources, Submission
-from tutti.tasks.scoring.target import said, texts
+from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, said, texts
+
+EXACT = "exact"
+VERSION = "1"
+
+
+def score_exact(answer: str | None, expected: str) -> Score:
+    """1.0 if the answers are equal after `normalise`, else 0.0; a missing answer is wrong."""
+    correct = answer is not None and normalise(answer) == normalise(expected)
+    return Score(EXACT, VERSION, float(correct), correct)
+
+
+def normalise(text: str) -> str:
+    """Collapse white space, except in quoted text, and use one kind of quote."""
+    return " ".join(text.split()).replace('"', "'")
+
+
+class Exact(Scorer):
+    """Exact match after normalising white space and quotes: answers here are Python's own output.
+    Target: ``{"answer": text or list of texts}``; any one of the list is right."""
+
+    name = EXACT
+    version = VERSION
+
+    def evaluate(self, target: Target, submission: Submission) -> Score:
+        """Right if the answer is one of the target's. Raises ScorerFailed."""
+        scores = [score_exact(submission.answer, expected) for expected in texts(target, "answer")]
+        return max(scores, key=lambda score: score.value)
+
+
+# digits, and the largest exponent: beyond it arithmetic would be an attack on the scorer
+LONGEST = 400
+_PLAIN = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|(?<!\.)\.[0-9]+"
+_CURRENCY = r"[$€£¥₹]?"
+_NUMBER = re.compile(
+    # Not inside a word (x2) nor after the point of another number (1.2.3).
+    rf"(?<![A-Za-z_0-9])(?<![0-9]\.)(?P<sign>(?<![0-9)\]%])[-+])?{_CURRENCY}(?P<sign2>(?<=[$€£¥₹])[-+])?"
+    rf"(?:(?P<whole>[0-9]+) (?=[0-9]+/[0-9]))?(?P<top>{_PLAIN})"
+    rf"(?:[eE](?P<exponent>[-+]?[0-9]+)(?![A-Za-z]))?"
+    rf"(?: ?/ ?(?P<bottom>[0-9]+(?:\.[0-9]+)?)(?![/0-9]))?"
+)
+_SPELLINGS = (
+    (re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r"\1/\2"),
+    (re.compile(r"\\[dt]?frac\s*([0-9])\s*([0-9])"), r"\1/\2"),
+    (re.compile(r"\{,\}|\\,|\\!"), ","),
+    (re.compile(r"(?<=[0-9])[\u00a0\u202f\u2009](?=[0-9]{3}(?![0-9]))"), ","),
+    (re.compile(r"[\u2212\u2013]"), "-"),
+    (re.compile(r"\\(?=[$%])"), ""),
+)
+_BLANKS = re.compile(
+    rf"\s*[-+]?\\?{_CURRENCY}[-+]?[0-9]{{1,3}}(?:(?: |\\ )[0-9]{{3}})+(?:\.[0-9]+)?[^0-9]*"
+)
+_UNIT_NAMES = {
+    "mm": "millimeters? millimetres?",
+    "cm": "centimeters? centimetres?",
+    "dm": "decimeters? decimetres?",
+    "m": "meters? metres?",
+    "km": "kilometers? kilometres?",
+    "in": "inch inches",
+    "ft": "foot feet",
+    "yd": "yards?",
+    "mi": "miles?",
+    "mg": "milligrams?",
+    "g": "grams?",
+    "kg": "kilograms?",
+    "lb": "lbs pounds?",
+    "oz": "ounces?",
+    "ms": "milliseconds?",
+    "s": "sec seconds?",
+    "min": "minutes?",
+    "h": "hr hrs hours?",
+    "d": "days?",
+    "wk": "weeks?",
+    "yr": "years?",
+    "ml": "mL milliliters? millilitres?",
+    "l": "L liters? litres?",
+}
+_UNIT_FORMS = {unit: f"{unit} {names}".replace(" ", "|") for unit, names in _UNIT_NAMES.items()}
+_UNITS = re.compile(
+    r"[0-9}]\)?(?:\s|~|\\[ ,;!]|\\quad)*\$?(?:\\(?:text|mathrm|mbox|textrm|rm)\s*\{\s*)?"
+    rf"(?:\b|(?<=[0-9]))(?P<name>{'|'.join(_UNIT_FORMS.values())})(?![A-Za-z])\s*\}}?"
+    r"\s*\^?\{?(?P<power>[23\u00b2\u00b3])?\}?[$.\s]*$"
+)
+_POWERS = {"\u00b2": "2", "\u00b3": "3"}
+
+
+def numbers(text: str) -> list[Fraction]:
+    """All numbers in `text`, in order; without those longer than `LONGEST` and fractions with
+    denominator 0."""
+    if _BLANKS.fullmatch(text):
+        text = re.sub(r"(?<=[0-9])\\? (?=[0-9]{3})", "", text)
+    for pattern, plain in _SPELLINGS:
+        text = pattern.sub(plain, text)
+    return [value for match in _NUMBER.finditer(text) if (value := _value(match)) is not None]
+
+
+def _value(match: re.Match[str]) -> Fraction | None:
+    parts = {name: (part or "").replace(",", "") for name, part in match.groupdict().items()}
+    exponent = int(parts["exponent"][:8] or 0)
+    longest = max(len(parts[name]) for name in ("whole", "top", "bottom"))
+    if abs(exponent) > LONGEST or longest > LONGEST:
+        return None
+    value = Fraction(parts["top"]) * Fraction(10) ** exponent
+    if parts["bottom"]:
+        bottom = Fraction(parts["bottom"])
+        if bottom == 0:
+            return None
+        value /= bottom
+    value += int(parts["whole"] or 0)
+    return -value if "-" in (parts["sign"], parts["sign2"]) else value
+
+
+def stated_number(submission: Submission) -> str:
+    """The text that holds the attempt's number, by the rules above."""
+    text = submission.text if submission.answer is None else submission.answer
+    _, marked, after = text.rpartition("####")
+    stated = after.strip().split("\n", 1)[0] if marked else last_boxed(text)
+    return text if stated is None else stated
+
+
+def unit_of(text: str) -> str | None:
+    """The known unit that follows the number at the end of `text`, by its symbol; None without."""
+    found = _UNITS.search(text)
+    if found is None:
+        return None
+    name, power = found["name"], found["power"] or ""
+    unit = next(u for u, forms in _UNIT_FORMS.items() if re.fullmatch(forms, name))
+    return unit + _POWERS.get(power, power)
+
+
+def units_differ(given: str, expected: str) -> bool:
+    """Whether both texts name a unit, and not the same."""
+    units = unit_of(given), unit_of(expected)
+    return None not in units and units[0] != units[1]
+
+
+class Numeric(Scorer):
+    """Checks that the answer is the expected number, as GSM8K asks for it. Target: ``{"answer":
+    "1,000", "tolerance": 0}``."""
+
+    name = "numeric"
+    version = "2"
+
+    def evaluate(self, target: Target, submission: Submission) -> Score:
+        """Right if the number is one of the target's; `answer` is the number as a fraction.
+
+        Raises ScorerFailed if the target's answer holds no number, or more than one.
+        """
+        golds = texts(target, "answer")
+        expected = [_only_number(text) for text in golds]
+        tolerance = Fraction(str(target.get("tolerance", 0)))
+        stated = stated_number(submission)
+        read = numbers(stated)
+        given = read[-1] if read else None
+        correct = given is not None and any(
+            abs(given - number) <= tolerance and not units_differ(stated, gold)
+            for number, gold in zip(expected, golds, strict=True)
+        )
+        answer = None if given is None else str(given)
+        found = given is not None
+        return Score(self.name, self.version, float(correct), correct, answer, found_answer=found)
+
+
+def _only_number(text: str) -> Fraction:
+    found = numbers(text)
+    if len(found) != 1:
+        raise ScorerFailed(f"the target's answer {text!r} holds {len(found)} numbers, not one")
+    return found[0]
+
 
 STATED = re.compile(r"answer[*_`]{0,3}:[*_`]{0,3}[ \t]?([^\n]*)", re.I)
 NUMBER = re.compile(r"[-+]?[$€£]?[\d.,]+(?:[eE][-+]?\d+)?")
@@ -45,16 +216,21 @@ def is_number(text: str) -> bool:
     return NUMBER.fullmatch(text.strip()) is not None and len(numbers(text)) == 1
 
 
-class ShortAnswer:
-    """Checks that the answer is the expected number or text."""
+class ShortAnswer(Scorer):
+    """Checks that the answer is the expected number or text. Target: ``{"answer": text or texts}``.
 
-    name: str = "short_answer"
-    version: str = "2"
-    needs: Needs = "pure"
+    An attempt's answer is what follows its last ``Answer:``, on that line; without one, its last
+    box; else its whole last message. Where the expected answer is one number and nothing else, the
+    attempt's answer must hold one number, equal to it. Otherwise both are compared as text: in
+    lower case, without articles and punctuation at the ends, white space as single spaces (the rule
+    of SQuAD, Rajpurkar et al. 2016, except that punctuation within an answer counts: `--size` in a
+    term, a path's slashes).
+    """
 
-    async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
-    ) -> Score:
+    name = "short_answer"
+    version = "2"
+
+    def evaluate(self, target: Target, submission: Submission) -> Score:
         """Right if the answer is one of the target's. Raises ScorerFailed."""
         expected = texts(target, "answer")
         given = stated_answer(said(submission))

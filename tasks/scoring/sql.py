@@ -1,6 +1,4 @@
-"""SQL by execution: the predicted query's rows against the gold query's; tutti's own rule.
-
-BIRD's published measures are in `tutti.tasks.scoring.published.bird`.
+"""SQL by execution: the predicted query's rows against the gold query's; tutti's rule, and BIRD's.
 
 Target: ``{"sql": gold query, "database": path of a SQLite file, "rows": "set"}``. Rows are tuples
 of values in the order of the columns; names of columns are ignored. How rows are compared:
@@ -18,76 +16,31 @@ is invalid SQL is wrong; if the gold query fails or the file is missing, ScorerF
 The predicted query is the last fenced ``sql`` block of the answer (or message), else all of it.
 """
 
-import os
 import re
-import sqlite3
-import sys
-import time
-from collections import Counter
 from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, WorkerPool
-from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.target import needed, said
+from tutti.tasks.scoring.children.sql_rows import ROUNDS, Queries, QueryFailed
+from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, child_pool
+from tutti.tasks.scoring.score import (
+    Score,
+    Scorer,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+    needed,
+    said,
+)
 
 TIMEOUT_S = 30.0  # BIRD's own
 MAX_WORKERS = 4
 _SPARE_S = 5.0  # for what SQLite cannot interrupt, and for comparing the rows
-MAX_ROWS = 1_000_000
-MAX_VALUE_BYTES = 16 * 2**20
-MAX_BYTES = 256 * 2**20  # of all texts and blobs of one result, which is held in memory
-# limit of LIKE and GLOB patterns, whose time is quadratic and cannot be interrupted
-MAX_PATTERN = 1000
-_CHECK_EVERY = 10_000  # SQLite instructions between two checks of the clock: about a millisecond
-_ALLOWED = {
-    sqlite3.SQLITE_SELECT,
-    sqlite3.SQLITE_READ,
-    sqlite3.SQLITE_FUNCTION,
-    sqlite3.SQLITE_RECURSIVE,
-}
 _FENCE = re.compile(r"```[ \t]*+(?:sql|sqlite)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _NOT_CODE = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]", re.S
 )
-
-Row = tuple[Any, ...]
-
-
-class QueryFailed(RuntimeError):
-    """The query gave no rows to compare: refused, timed out, too large, or invalid SQL."""
-
-
-class GoldFailed(RuntimeError):
-    """The gold query gave no rows."""
-
-
-@dataclass(frozen=True)
-class Queries:
-    """The two queries of an attempt."""
-
-    gold: str
-    given: str
-    database: str
-    seconds: float
-    """The time limit of each."""
-    how: str = "set"
-
-    def rows(self) -> tuple[list[Row], list[Row]]:
-        """Both results, the gold one first. Raises GoldFailed, and QueryFailed for the other."""
-        try:
-            gold = self.run(self.gold)
-        except QueryFailed as error:
-            raise GoldFailed(str(error)) from error
-        return gold, self.run(self.given)
-
-    def run(self, query: str) -> list[Row]:
-        """All rows of a query. Raises QueryFailed."""
-        return run_query(Path(self.database), query, self.seconds)
 
 
 async def measure_rows(measure: str, queries: Queries, rounds: int = 0) -> dict[str, Any]:
@@ -97,7 +50,9 @@ async def measure_rows(measure: str, queries: Queries, rounds: int = 0) -> dict[
     """
     request, runs = asdict(queries) | {"measure": measure}, 2 + 2 * rounds
     try:
-        answer = await _pool_of(os.getpid()).ask(request, runs * queries.seconds + _SPARE_S)
+        answer = await child_pool("sql_child", MAX_WORKERS).ask(
+            request, runs * queries.seconds + _SPARE_S
+        )
     except (WorkerLate, WorkerDied) as error:  # the gold query is the benchmark's, and runs first
         raise QueryFailed(f"stopped: {error}") from error
     if "gold failed" in answer:
@@ -109,42 +64,6 @@ async def measure_rows(measure: str, queries: Queries, rounds: int = 0) -> dict[
     return answer
 
 
-@cache
-def _pool_of(_process: int) -> WorkerPool:
-    size = min(MAX_WORKERS, os.cpu_count() or 1)
-    return WorkerPool([sys.executable, "-P", "-m", "tutti.tasks.scoring.children.sql_child"], size)
-
-
-def run_query(database: Path, query: str, timeout_s: float) -> list[Row]:
-    """All rows of one read-only statement. Raises QueryFailed."""
-    address = f"{database.absolute().as_uri()}?mode=ro"
-    try:
-        with closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as connection:
-            connection.text_factory = lambda value: value.decode("utf-8", "replace")
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN)
-            connection.set_authorizer(_authorize)
-            deadline = time.monotonic() + timeout_s
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_EVERY)
-            return _fetched(connection.execute(query))
-    except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError) as error:
-        raise QueryFailed(f"{type(error).__name__}: {error}") from error
-
-
-def _fetched(cursor: sqlite3.Cursor) -> list[Row]:
-    rows, held_bytes = [], 0
-    for row in cursor:
-        rows.append(row)
-        held_bytes += sum(len(value) for value in row if isinstance(value, str | bytes))
-        if len(rows) > MAX_ROWS or held_bytes > MAX_BYTES:
-            raise QueryFailed(f"more than {MAX_ROWS} rows or {MAX_BYTES} bytes")
-    return rows
-
-
-def _authorize(action: int, *_: str | None) -> int:
-    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
-
-
 def is_ordered(query: str) -> bool:
     """Whether the outermost part of the query has ORDER BY."""
     plain, depth, outer = _NOT_CODE.sub(" ", query), 0, []
@@ -154,16 +73,6 @@ def is_ordered(query: str) -> bool:
     return re.search(r"\border\s+by\b", "".join(outer), re.IGNORECASE) is not None
 
 
-def compare_rows(queries: Queries) -> dict[str, Any]:
-    """Whether both results are the same rows, by "set", "bag" or "order"; in the worker."""
-    gold, given = queries.rows()
-    if queries.how == "order":
-        same = gold == given
-    else:
-        same = Counter(gold) == Counter(given) if queries.how == "bag" else set(gold) == set(given)
-    return {"same": same, "gold_rows": len(gold), "given_rows": len(given)}
-
-
 def query_in(submission: Submission) -> str:
     """The query of an attempt."""
     text = submission.answer or said(submission)
@@ -171,12 +80,10 @@ def query_in(submission: Submission) -> str:
     return str(fenced[-1] if fenced else text).strip()
 
 
-class Sql:
+class Sql(Scorer):
     """Compares the query's rows with those of the gold query."""
 
-    name: str = "sql"
-    version: str = "1"
-    needs: Needs = "pure"
+    name = "sql"
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         """`timeout_s`: time limit of each of the two queries."""
@@ -206,3 +113,33 @@ class Sql:
         return Score(
             self.name, self.version, float(correct), correct, query, {"rows": how, **found}
         )
+
+
+class BirdMeasure(Scorer):
+    """BIRD's published measures of a query: EX, soft-F1 and R-VES.
+
+    Target: ``{"sql": gold query, "database": path of a SQLite file}``. Both queries run for at most
+    30 s; rows are tuples of values in the order of the columns. A predicted query that fails scores
+    0; if the gold query fails, ScorerFailed is raised. `children.sql_rows` has the measures.
+    """
+
+    def __init__(self, name: str, timeout_s: float = TIMEOUT_S) -> None:
+        """`name`: ``bird_ex``, ``bird_soft_f1`` or ``bird_r_ves``; `timeout_s`: of each query."""
+        self.name = name
+        self.timeout_s = timeout_s
+
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """The measure; correct by EX whatever is measured. Raises ScorerFailed."""
+        gold, database = needed(target, "sql", str), needed(target, "database", str)
+        if not Path(database).is_file():
+            raise ScorerFailed(f"bird: no database {database}")
+        queries = Queries(gold, query_in(submission), database, self.timeout_s)
+        rounds = ROUNDS if self.name == "bird_r_ves" else 0
+        try:
+            detail = await measure_rows(self.name, queries, rounds)
+        except QueryFailed as error:
+            detail = {"value": 0.0, "ex": False, "error": str(error)}
+        value = detail.pop("value")
+        return Score(self.name, self.version, value, detail["ex"], queries.given, detail)

@@ -20,9 +20,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tutti.tasks.scoring.json_values import same
-from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.target import conversation, needed
+from tutti.tasks.scoring.score import (
+    Score,
+    Scorer,
+    ScorerFailed,
+    Submission,
+    Target,
+    conversation,
+    needed,
+)
+from tutti.tasks.scoring.state import same
 
 
 class Call(NamedTuple):
@@ -115,16 +122,12 @@ def _in_any_order(table: Sequence[Sequence[bool]], width: int) -> list[tuple[int
     return sorted((i, j) for j, i in holder.items())
 
 
-class ToolCalls:
+class ToolCalls(Scorer):
     """Checks that the attempt made the expected calls."""
 
-    name: str = "tool_calls"
-    version: str = "1"
-    needs: Needs = "pure"
+    name = "tool_calls"
 
-    async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
-    ) -> Score:
+    def evaluate(self, target: Target, submission: Submission) -> Score:
         """Share of calls that match; the detail has precision, recall, and unmatched calls.
 
         Raises ScorerFailed if the target's calls have no names, or the attempt's calls are unknown.

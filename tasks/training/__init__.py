@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tutti.tasks.training.job import read_job as read_job
     from tutti.tasks.training.plan import plan_job as plan_job
     from tutti.tasks.training.plan import read_any_job as read_any_job
-    from tutti.tasks.training.plan_facts import JobPlan as JobPlan
+    from tutti.tasks.training.plan_base import JobPlan as JobPlan
     from tutti.tasks.training.sets.build import build_set as build_set
     from tutti.tasks.training.sets.build import conversation_set as conversation_set
     from tutti.tasks.training.sets.build import made_conversations as made_conversations

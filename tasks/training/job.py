@@ -1,5 +1,12 @@
-"""A training job: what a file of `deployments/training` says, or the flags of `tutti train`."""
+"""A training job: what a file of `deployments/training` says, or the flags of `tutti train`.
 
+A training must end before the wall-time limit of its batch job: that of SLURM_JOB_END_TIME, which
+Slurm sets, or the job's `wall_time_minutes`. It then saves its state and ends as incomplete, so
+that it is submitted again and goes on.
+"""
+
+import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +19,33 @@ from tutti.tasks.config import explain, read_document
 from tutti.tasks.gpus import GpuClaim
 from tutti.tasks.training.objectives import PAIRS, SUPERVISED
 from tutti.tasks.training.settings import BatchSettings, Learning, Strict
-from tutti.tasks.training.wall_time import stop_at
+
+VARIABLE = "SLURM_JOB_END_TIME"
+"""Seconds since the epoch."""
+RESERVE_S, RESERVE_SHARE = 180.0, 0.1
+"""Time kept, of that which is left at the start, for the end: weights are written, processes end,
+and Slurm counts in minutes. Slurm's signal, the second line of defence in deployments/slurm, comes
+60 s before the limit, or up to 45 s sooner."""
+BEGAN_AT = time.time()
+"""When this process began, as far as `wall_time_minutes` is concerned."""
+
+
+def stop_at(minutes: float | None) -> float | None:
+    """When no more steps may begin, in seconds since the epoch; None without a limit.
+
+    Raises UsageError for a SLURM_JOB_END_TIME that is no time.
+    """
+    ends = [] if minutes is None else [BEGAN_AT + minutes * 60]
+    if given := os.environ.get(VARIABLE):
+        try:
+            ends.append(float(given))
+        except ValueError:
+            raise UsageError(f"{VARIABLE}={given!r} is not a time in seconds") from None
+    if not ends:
+        return None
+    end = min(ends)
+    return end - min(RESERVE_S, max(0.0, end - BEGAN_AT) * RESERVE_SHARE)
+
 
 BackendName = Literal["tutti", "llama-factory", "trl", "verl", "nemo-rl", "prime-rl"]
 

@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from tutti.tasks.agents.clock import note_wait
+from tutti.tasks.agents.models.model import note_wait
 
 _PLACES = count(1)
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tutti.tasks.agents.clock import WorkingClock, note_wait
+from tutti.tasks.agents.models.model import WorkingClock, note_wait
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from tests.serving.gateway.raw_engine import ReceivedRequest, Wire, answering, raw_engine, whole
 from tutti.tasks.agents.command import Command, CommandTrajectory, run_command
 from tutti.tasks.agents.command_guard import CommandGuard
-from tutti.tasks.agents.models.retry import RETRY
+from tutti.tasks.agents.models.client import RETRY
 from tutti.tasks.scoring import Score
 
 TASK: dict[str, Any] = {

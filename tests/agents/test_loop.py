@@ -10,8 +10,6 @@ import pytest
 
 from tests.agents.held import hold
 from tutti.storage import Cost
-from tutti.tasks.agents.clock import note_wait
-from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import (
     NO_CALL,
     Agent,
@@ -19,9 +17,15 @@ from tutti.tasks.agents.loop import (
     Trajectory,
     run_attempt,
 )
-from tutti.tasks.agents.models.model import ContextExceeded, Message, ModelCallFailed, Reply
-from tutti.tasks.agents.models.retry import CONNECTION
-from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
+from tutti.tasks.agents.models.client import CONNECTION
+from tutti.tasks.agents.models.model import (
+    ContextExceeded,
+    Message,
+    ModelCallFailed,
+    Reply,
+    note_wait,
+)
+from tutti.tasks.agents.tools import Environment, ToolResult, ToolUnavailable, refused
 
 
 class Script:

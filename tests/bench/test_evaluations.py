@@ -24,7 +24,7 @@ from bench.evaluations import (
 )
 from bench.evaluations.agreement import Agreement, official
 from bench.evaluations.perturb import KINDS, perturbed
-from tutti.tasks.scoring.sql import QueryFailed, run_query
+from tutti.tasks.scoring.children.sql_rows import QueryFailed, run_query
 
 CALL = {"name": "f", "arguments": {"a": "New York", "n": 2}}
 

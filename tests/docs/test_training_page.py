@@ -20,7 +20,7 @@ from tutti.tasks.serving.registry.models import read_registry
 from tutti.tasks.sweeps.spec.suite import Suite
 from tutti.tasks.training import TrainingData, TrainJob, read_any_job
 from tutti.tasks.training.objectives import OBJECTIVES
-from tutti.tasks.training.sets import build, chosen, guards, recorded
+from tutti.tasks.training.sets import build, chosen, guards
 from tutti.tasks.training.settings import BatchSettings, LoraSettings, OptimizerSettings
 
 PAGE = (PROJECT / "docs" / "training.md").read_text()
@@ -78,12 +78,10 @@ def test_the_table_of_objectives_is_whole() -> None:
 
 def test_every_reason_is_explained() -> None:
     reasons = [chosen.PARTNER, chosen.SEVERAL, chosen.TWO_TASKS, chosen.TURNS]
-    source = "".join(
-        Path(module.__file__ or "").read_text() for module in (guards, build, recorded)
-    )
+    source = "".join(Path(module.__file__ or "").read_text() for module in (guards, build, chosen))
     before = r"(?:return|why =|reasons\[each.attempt_id\] =)"
     reasons += re.findall(before + r' "([a-z ]+)"', source)
-    reasons += [recorded.UNRECORDED, recorded.CUT, build.OTHER_TOKENS]
+    reasons += [chosen.UNRECORDED, chosen.CUT, build.OTHER_TOKENS]
     assert len(reasons) >= 9, reasons
     assert [reason for reason in reasons if f"`{reason}`" not in PAGE] == []
 

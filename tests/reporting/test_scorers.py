@@ -11,7 +11,7 @@ from tutti.tasks.reporting import build_report
 from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.scorers import ScorerUse, scorer_findings, scorer_uses
 from tutti.tasks.scoring import SCORERS
-from tutti.tasks.scoring.published.whose import WHOSE
+from tutti.tasks.scoring.published import WHOSE
 
 
 def scored(cell: Cell, scorer: str, wrong: int, day: int) -> list[dict[str, Any]]:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.sandbox.filter import denied_calls, system_call_filter
+from tests.sandbox.denied import denied_calls
+from tutti.tasks.sandbox.filter import system_call_filter
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 MACHINE = os.uname().machine

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring import calibration_error, f1_of_attempted, right_of_attempted
+from tutti.tasks.scoring.metrics import calibration_error, f1_of_attempted, right_of_attempted
 
 ANSWERS = st.lists(st.tuples(st.integers(0, 100), st.booleans()), min_size=1, max_size=450)
 

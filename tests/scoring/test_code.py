@@ -105,7 +105,7 @@ async def test_what_is_expected_stays_outside() -> None:
 
         async def talk(self, asker: str, answerer: str, limits: object = None) -> Any:
             seen.append(answerer)
-            return TalkResult(None, "ok", None, "", 0.0)
+            return TalkResult(None, "ok", "", 0.0)
 
     target = {"cases": [{"input": "in-4711", "output": "out-4711"}]}
     await Code().score(target, Submission(None, "print(1)"), ScoringResources(sandbox=Keeping()))

@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.ifeval import INSTRUCTIONS, IFEval, follows, versions
-from tutti.tasks.scoring.ifeval.words import language_of, sentences
+from tutti.tasks.scoring.ifeval import (
+    INSTRUCTIONS,
+    IFEval,
+    follows,
+    language_of,
+    sentences,
+    versions,
+)
 
 ENGLISH = "this is a plain english sentence, and here is another one about the weather in spring."
 GERMAN = "Das ist ein ganz gewöhnlicher deutscher Satz, und hier kommt gleich noch einer dazu."

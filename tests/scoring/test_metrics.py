@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
+from tutti.tasks.scoring.metrics import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
 from tutti.tasks.scoring.statistics import wilson
 
 BINARY = st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=6)

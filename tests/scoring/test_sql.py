@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring import sql as module
-from tutti.tasks.scoring.sql import QueryFailed, Sql, is_ordered, run_query
+from tutti.tasks.scoring.children import sql_rows
+from tutti.tasks.scoring.children.sql_rows import QueryFailed, run_query
+from tutti.tasks.scoring.sql import Sql, is_ordered
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
 
@@ -80,7 +81,7 @@ async def test_a_late_query_is_stopped(database: Path) -> None:
 def test_a_large_result_is_stopped(
     database: Path, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, limit, 5)
+    monkeypatch.setattr(sql_rows, limit, 5)
     with pytest.raises(QueryFailed, match="more than"):
         run_query(database, "SELECT hex(zeroblob(4)) FROM t, t", 1.0)
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.json_values import first_difference, same
-from tutti.tasks.scoring.state import State
+from tutti.tasks.scoring.state import State, first_difference, same
 from tutti.tasks.scoring.tool_calls import ToolCalls, calls_made, match
 
 VALUES = st.recursive(

@@ -10,7 +10,7 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 from tests.conftest import NewCatalog
 from tutti.errors import UsageError
 from tutti.storage import Home
-from tutti.tasks.training import TrainJob, WallTimeReached, wall_time
+from tutti.tasks.training import TrainJob, WallTimeReached, job
 from tutti.tasks.training.stage import run_job
 
 JOB: dict[str, Any] = {"base": "b", "data": {"file": "f"}}
@@ -33,17 +33,17 @@ def test_the_sooner_limit_counts(
     slurm_s: int | None,
     left_s: float | None,
 ) -> None:
-    monkeypatch.setattr(wall_time, "BEGAN_AT", 1_000_000.0)
-    monkeypatch.delenv(wall_time.VARIABLE, raising=False)
+    monkeypatch.setattr(job, "BEGAN_AT", 1_000_000.0)
+    monkeypatch.delenv(job.VARIABLE, raising=False)
     if slurm_s is not None:
-        monkeypatch.setenv(wall_time.VARIABLE, str(1_000_000 + slurm_s))
+        monkeypatch.setenv(job.VARIABLE, str(1_000_000 + slurm_s))
     stop_at = TrainJob.model_validate(JOB | {"wall_time_minutes": minutes}).stop_at
     assert (stop_at is None) == (left_s is None)
     assert left_s is None or stop_at == pytest.approx(1_000_000 + left_s)
 
 
 def test_a_limit_that_is_no_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(wall_time.VARIABLE, "soon")
+    monkeypatch.setenv(job.VARIABLE, "soon")
     with pytest.raises(UsageError, match="SLURM_JOB_END_TIME='soon' is not a time"):
         assert TrainJob.model_validate(JOB).stop_at
 

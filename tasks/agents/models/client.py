@@ -5,11 +5,19 @@ for a stream also the time of its first token. It uses the gateway's own HTTP co
 (`tutti.tasks.serving.wire`) with persistent connections. There is no limit on connections and no
 timeout, because the gateway may hold a call for long. Cancelling the task of a call closes its
 connection. Figures: docs/load.md.
+
+`Retry` says which failures are retried, and when. Transient ones are: failed connections, 408, 429
+and 5xx, after the pause that the server asks for (500 only once, since it is as often a bug).
+Permanent ones are not: an invalid request, a missing permission, an exhausted budget. Each class
+has its limit, and all retries share a deadline.
 """
 
 import time
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from types import TracebackType
+from email.utils import parsedate_to_datetime
+from random import Random
 from typing import Any
 
 import orjson
@@ -65,12 +73,7 @@ class Client:
     async def __aenter__(self) -> "Client":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._origin.close()
 
     async def _ask(
@@ -116,3 +119,54 @@ def _has_token(line: bytes) -> bool:
         return any(delta.get(name) for name in TOKENS)
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
         return False  # [DONE], usage, or a comment
+
+
+CONNECTION = 0
+"""Pseudo-status of a call that got no answer."""
+
+
+@dataclass(frozen=True)
+class Retry:
+    """The number of tries and the pauses between them."""
+
+    tries: Mapping[int, int]
+    """The most calls in all, by status."""
+    first_s: float = 0.5
+    most_s: float = 8.0
+    deadline_s: float = 900.0
+    """No try starts later than this after the first."""
+
+    def pause_s(
+        self, status: int, failed: int, asked_s: float | None, spent_s: float, draw: Random
+    ) -> float | None:
+        """Seconds until the next try after `failed` ones; None to give up.
+
+        The server's requested pause is a minimum; jitter spreads calls that failed together.
+        """
+        if failed >= self.tries.get(status, 1):
+            return None
+        backoff = min(self.most_s, self.first_s * 2 ** (failed - 1))
+        pause = max(asked_s or 0.0, backoff * draw.uniform(0.5, 1.0))
+        return pause if spent_s + pause < self.deadline_s else None
+
+
+OVERLOADED = 529
+"""Anthropic's status."""
+RETRY = Retry({CONNECTION: 3, 408: 2, 429: 6, 500: 2, 502: 3, 503: 4, 504: 2, OVERLOADED: 4})
+PASSING: AbstractSet[int] = RETRY.tries.keys()
+"""Statuses of failures that may pass."""
+
+
+def asked_pause_s(header: str | None) -> float | None:
+    """Seconds of a Retry-After header, a number or a date (RFC 9110, 10.2.3); None if it is missing
+    or neither."""
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

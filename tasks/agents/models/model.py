@@ -5,10 +5,12 @@ that one loop serves evaluation, synthesis gates and rollouts.
 """
 
 import asyncio
+import contextlib
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol, runtime_checkable
@@ -16,19 +18,81 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 
 from tutti.errors import TuttiError
-from tutti.storage import ErrorType, http_error
-from tutti.tasks.agents.clock import note_wait
+from tutti.storage import ErrorType, WaitedTime, http_error
 from tutti.tasks.agents.context import spans
-from tutti.tasks.agents.models.client import COMPLETIONS, Client
-from tutti.tasks.agents.models.described import as_text
+from tutti.tasks.agents.models.calls import as_text
+from tutti.tasks.agents.models.client import (
+    COMPLETIONS,
+    CONNECTION,
+    RETRY,
+    Client,
+    Retry,
+    asked_pause_s,
+)
 from tutti.tasks.agents.models.reasoning import AUTO, separated
 from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry
 from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.serving import Dialect
 from tutti.tasks.serving.wire import Answer, NoAnswer, asked_pause_s
+from tutti.tasks.serving import Answer, Dialect, Model, NoAnswer
 from tutti.terminal import shown
 
+_RUNNING: ContextVar["WorkingClock | None"] = ContextVar("working_clock", default=None)
+
+
+class WorkingClock:
+    """The clock of one attempt; it runs from its creation.
+
+    Working time is the time since then, without what the attempt waited for: its partner, and its
+    endpoints. A call waits for its endpoint while the gateway holds it, in each try that fails and
+    in the pause before the next one, so of a call only the try that was answered is work. Models
+    report their waits to the attempt that runs (`note_wait`), however deep in it they are called.
+    """
+
+    def __init__(self) -> None:
+        self.began, self.partner_s = time.monotonic(), 0.0
+        self._held = WaitedTime()
+
+    def read(self) -> tuple[float, float, float]:
+        """Seconds since it began, those of waiting for endpoints, and those of the partner."""
+        return time.monotonic() - self.began, self._held.seconds, self.partner_s
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Take the waits that the block reports."""
+        token = _RUNNING.set(self)
+        try:
+            yield
+        finally:
+            _RUNNING.reset(token)
+
+    @contextlib.contextmanager
+    def partner(self) -> Iterator[None]:
+        """Count the block as the partner's time, with the partner's own waits."""
+        began, token = time.monotonic(), _RUNNING.set(None)
+        try:
+            yield
+        finally:
+            _RUNNING.reset(token)
+            self.partner_s += time.monotonic() - began
+
+    def wait(self, start: float, end: float) -> None:
+        """Take a wait for an endpoint, in seconds of the monotonic clock."""
+        self._held.add(start, end)
+
+
+def note_wait(start: float, end: float) -> None:
+    """Report a wait for an endpoint to the attempt that runs, if one does."""
+    if (clock := _RUNNING.get()) is not None:
+        clock.wait(start, end)
+
+
 Message = dict[str, Any]
+Messages = Sequence[Message]
+Schemas = Sequence[Mapping[str, Any]]
+"""Tools in OpenAI's function format."""
+Positions = Sequence[int] | None
+"""Of messages in their conversation; None where they are all of it."""
 TOO_LONG_STATUS = frozenset((400, 413, 422))
 # OpenAI, vLLM, SGLang and llama.cpp name the context; Anthropic and Together do not.
 TOO_LONG = re.compile("context|prompt is too long|max_new_tokens")
@@ -83,11 +147,7 @@ class ChatModel(Protocol):
     """The interface of models for the agent loop."""
 
     async def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],
-        step: int,
-        positions: Sequence[int] | None = None,
+        self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
         """Generate the next assistant message.
 
@@ -141,6 +201,19 @@ class Sampling:
         return {"temperature": self.temperature, **most, **self.more}
 
 
+def sampling_of(model: Model, temperature: float, max_tokens: int, seed: int) -> Sampling:
+    """The sampling parameters of `model`, with its own fields and their names."""
+    return Sampling(
+        temperature,
+        max_tokens,
+        seed,
+        more=model.fields,
+        max_tokens_field=model.max_tokens_field,
+        described=None if model.tools else model.dialect,
+        reasoning_field=model.reasoning_field,
+    )
+
+
 @dataclass(frozen=True)
 class CallOrigin:
     """What calls are made for."""
@@ -177,11 +250,7 @@ class GatewayModel:
         ]
 
     async def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],
-        step: int,
-        positions: Sequence[int] | None = None,
+        self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
         """One chat completion, retried if useful. Raises ModelCallFailed or ContextExceeded."""
         data = orjson.dumps(self._body(messages, tools, step))

@@ -5,12 +5,10 @@ model must not.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tutti.tasks.agents.context import Message
-from tutti.tasks.agents.models.model import Reply
-from tutti.tasks.agents.models.oracle import Oracle, ToolUse
+from tutti.tasks.agents.models.model import Messages, Positions, Reply, Schemas
+from tutti.tasks.agents.prompts import Oracle, ToolUse
 
 
 class OracleModel:
@@ -21,11 +19,7 @@ class OracleModel:
         self._boxed_form = boxed_form
 
     async def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],
-        step: int,
-        positions: Sequence[int] | None = None,
+        self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
         """The oracle's next message; a LookupError of the oracle becomes a message without
         answer."""
@@ -46,11 +40,7 @@ class NoOpModel:
     """Answers immediately with nothing: a task that it solves needs no tools and is rejected."""
 
     async def complete(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]],
-        step: int,
-        positions: Sequence[int] | None = None,
+        self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
         """Reply with an empty box."""
         return Reply({"role": "assistant", "content": "\\boxed{}"}, "")

@@ -9,42 +9,28 @@ that models and prices can change behind them. Source of the design: Su et al., 
 Elevating Intelligence via Efficient Model and Tool Orchestration", 2025.
 """
 
-from tutti.tasks.agents.orchestrator.agent_file import (
-    AgentFile,
-    AgentFileError,
-    Caps,
-    Expert,
-    known_agents,
-    read_agent,
-)
-from tutti.tasks.agents.orchestrator.consult import Experts
-from tutti.tasks.agents.orchestrator.draw import drawn
-from tutti.tasks.agents.orchestrator.orchestrator import Orchestrator
-from tutti.tasks.agents.orchestrator.strategist import (
-    Actor,
-    MoveTask,
-    StrategistTurns,
-    StrategyWorld,
-)
-from tutti.tasks.agents.orchestrator.task_experts import at_task_prices, offered_by_task
-from tutti.tasks.agents.orchestrator.turns import ExpertTurns, offered_expert_tool
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Actor",
-    "AgentFile",
-    "AgentFileError",
-    "Caps",
-    "Expert",
-    "ExpertTurns",
-    "Experts",
-    "MoveTask",
-    "Orchestrator",
-    "StrategistTurns",
-    "StrategyWorld",
-    "at_task_prices",
-    "drawn",
-    "known_agents",
-    "offered_by_task",
-    "offered_expert_tool",
-    "read_agent",
-]
+from tutti.face import lazy
+
+if TYPE_CHECKING:
+    from tutti.tasks.agents.orchestrator.agent_file import AgentFile as AgentFile
+    from tutti.tasks.agents.orchestrator.agent_file import AgentFileError as AgentFileError
+    from tutti.tasks.agents.orchestrator.agent_file import Caps as Caps
+    from tutti.tasks.agents.orchestrator.agent_file import Expert as Expert
+    from tutti.tasks.agents.orchestrator.agent_file import known_agents as known_agents
+    from tutti.tasks.agents.orchestrator.agent_file import read_agent as read_agent
+    from tutti.tasks.agents.orchestrator.escalate import Experts as Experts
+    from tutti.tasks.agents.orchestrator.offer import at_task_prices as at_task_prices
+    from tutti.tasks.agents.orchestrator.offer import drawn as drawn
+    from tutti.tasks.agents.orchestrator.offer import offered_by_task as offered_by_task
+    from tutti.tasks.agents.orchestrator.orchestrator import Orchestrator as Orchestrator
+    from tutti.tasks.agents.orchestrator.turns import Actor as Actor
+    from tutti.tasks.agents.orchestrator.turns import ExpertTurns as ExpertTurns
+    from tutti.tasks.agents.orchestrator.turns import MoveTask as MoveTask
+    from tutti.tasks.agents.orchestrator.turns import StrategistTurns as StrategistTurns
+    from tutti.tasks.agents.orchestrator.turns import StrategyWorld as StrategyWorld
+    from tutti.tasks.agents.orchestrator.turns import offered_expert_tool as offered_expert_tool
+
+if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
+    __getattr__ = lazy(__name__, __file__)

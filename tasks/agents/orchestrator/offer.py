@@ -1,8 +1,32 @@
-"""The schemas offered to the orchestrator: a tool with its experts; and parsing of its choice."""
+"""What a sample's orchestrator is offered: tools with their experts; and its choice, parsed.
 
+- `drawn`: aliases, prices, latencies and descriptions, drawn by the sample's seed. An orchestrator
+  that always saw the same prices behind the same aliases would memorise them. Each feature has a
+  random stream of its own, named by seed, task and feature, so that another alias or another range
+  in the file changes no other draw. A model has one factor, whatever its aliases.
+- `offered_by_task`, `at_task_prices`: experts that a task offers itself, a subset of the file's, at
+  the task's own prices. The gateway's records keep the prices of its own book; the attempt's cost,
+  which limits and rewards read, is by the task's.
+- `offered`, `chosen`: the schemas that the orchestrator sees, and the expert that a call names.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
 from typing import Any
 
-from tutti.tasks.agents.orchestrator.agent_file import Expert, Tool
+from tutti.tasks.agents.models.model import ChatModel, Messages, Positions, Reply, Schemas
+from tutti.tasks.agents.orchestrator.agent_file import (
+    AgentFile,
+    AgentFileError,
+    Draw,
+    Expert,
+    Range,
+    ShownPrices,
+    Tool,
+)
+from tutti.tasks.agents.orchestrator.escalate import Experts
 from tutti.tasks.agents.tools import arguments_of
 
 
@@ -38,3 +62,106 @@ def chosen(name: str, tool: Tool, argument: str, arguments: str) -> Expert:
         known = ", ".join(tool.experts)
         raise ValueError(f"{name} has no expert {alias!r}; there are: {known}")
     return tool.experts[alias]
+
+
+TaskExperts = Mapping[str, Mapping[str, float]]
+"""By alias: ``prompt`` and ``completion``, USD per million tokens. Empty: the task offers none of
+its own."""
+
+
+def offered_by_task(file: AgentFile, task_experts: TaskExperts) -> AgentFile:
+    """The file with only the task's experts, at its prices; a tool none of whose experts the task
+    names keeps its own. Raises AgentFileError for an alias that the file does not have."""
+    known = {alias for _, tool in file.tools.given() for alias in tool.experts}
+    if unknown := sorted(set(task_experts) - known):
+        raise AgentFileError(
+            f"the task offers the expert {unknown[0]!r}; the agent's file has {', '.join(known)}"
+        )
+    tools = {
+        name: _restricted(tool, task_experts)
+        for name, tool in file.tools.given()
+        if set(tool.experts) & set(task_experts)
+    }
+    return file.model_copy(update={"tools": file.tools.model_copy(update=tools)})
+
+
+def _restricted(tool: Tool, task_experts: TaskExperts) -> Tool:
+    experts = {
+        alias: expert.model_copy(update={"prices": ShownPrices.model_validate(task_experts[alias])})
+        for alias, expert in tool.experts.items()
+        if alias in task_experts
+    }
+    return tool.model_copy(update={"experts": experts})
+
+
+def at_task_prices(experts: Experts, task_experts: TaskExperts) -> Experts:
+    """The same experts; the calls of those that the task names cost its prices."""
+
+    def made(expert: Expert) -> ChatModel:
+        model = experts(expert)
+        if expert.alias not in task_experts:
+            return model
+        return _PricedByTask(model, ShownPrices.model_validate(task_experts[expert.alias]))
+
+    return made
+
+
+class _PricedByTask:
+    def __init__(self, model: ChatModel, prices: ShownPrices) -> None:
+        self._model, self._prices = model, prices
+
+    async def complete(
+        self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
+    ) -> Reply:
+        """The model's reply at the task's price. Raises as the model does."""
+        reply = await self._model.complete(messages, tools, step, positions)
+        # Every prompt has tokens: 0 are those that the endpoint did not report.
+        tokens = reply.prompt_tokens, reply.completion_tokens
+        cost = self._prices.cost_usd(*tokens) if reply.prompt_tokens else None
+        return replace(reply, cost_usd=cost)
+
+
+def drawn(file: AgentFile, seed: int, task_id: str) -> AgentFile:
+    """The file randomised for one sample: the same for the same seed and task; unchanged without
+    ``draw``."""
+    if file.draw is None:
+        return file
+    base = f"{seed}/{task_id}"
+    tools = {
+        name: _of_tool(tool, file.draw, base, name) if tool else None
+        for name, tool in (
+            (name, getattr(file.tools, name)) for name in type(file.tools).model_fields
+        )
+    }
+    return file.model_copy(update={"tools": file.tools.model_copy(update=tools)})
+
+
+def _of_tool(tool: Tool, draw: Draw, base: str, name: str) -> Tool:
+    aliases, experts = list(tool.experts), list(tool.experts.values())
+    if draw.models:
+        Random(f"{base}/models/{name}").shuffle(experts)
+    behind = dict(zip(aliases, experts, strict=True))
+    if draw.least is not None and draw.least < len(aliases):
+        stream = Random(f"{base}/least/{name}")
+        there = set(stream.sample(aliases, stream.randint(draw.least, len(aliases))))
+        behind = {alias: expert for alias, expert in behind.items() if alias in there}
+    return tool.model_copy(
+        update={"experts": {each: _expert(e, each, draw, base) for each, e in behind.items()}}
+    )
+
+
+def _expert(expert: Expert, alias: str, draw: Draw, base: str) -> Expert:
+    price = _factor(draw.prices, f"{base}/prices/{expert.model}")
+    prices = ShownPrices.model_construct(
+        prompt=expert.prices.prompt * price, completion=expert.prices.completion * price
+    )
+    latency_s = expert.latency_s * _factor(draw.latency, f"{base}/latency/{expert.model}")
+    words = Random(f"{base}/skills/{expert.model}/{alias}").choice(expert.skills)
+    told = {"alias": alias, "prices": prices, "latency_s": latency_s, "skills": (words,)}
+    return expert.model_copy(update=told)
+
+
+def _factor(between: Range, stream: str) -> float:
+    """Log-uniform: half the price is as likely as twice."""
+    low, high = map(math.log, between)
+    return math.exp(Random(stream).uniform(low, high))

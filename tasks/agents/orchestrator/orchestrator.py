@@ -19,17 +19,12 @@ from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.loop import Agent
 from tutti.tasks.agents.models.model import ContextExceeded
 from tutti.tasks.agents.orchestrator.agent_file import AgentFile, Caps, Expert, SearchTool, Tool
-from tutti.tasks.agents.orchestrator.ask import (
-    merged,
-    problem_text,
-    program_messages,
-    query_of,
-    read_program,
-    read_queries,
-    search_messages,
+from tutti.tasks.agents.orchestrator.escalate import (
+    AnswerTool,
+    Consultation,
+    Experts,
+    TokenMeasures,
 )
-from tutti.tasks.agents.orchestrator.consult import Consultation, Experts, TokenMeasures
-from tutti.tasks.agents.orchestrator.escalate import AnswerTool
 from tutti.tasks.agents.orchestrator.evidence import (
     FailureNote,
     Note,
@@ -38,6 +33,13 @@ from tutti.tasks.agents.orchestrator.evidence import (
     Tokens,
     documents,
     evidence,
+    merged,
+    problem_text,
+    program_messages,
+    query_of,
+    read_program,
+    read_queries,
+    search_messages,
 )
 from tutti.tasks.agents.orchestrator.offer import chosen, offered
 from tutti.tasks.agents.retrieve import Search

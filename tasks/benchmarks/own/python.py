@@ -21,8 +21,8 @@ from tutti.tasks.benchmarks.errors import BadBenchmarkFile, SourceMissing
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.scoring import (
     SCORERS,
-    Needs,
     Score,
+    Scorer,
     ScorerFailed,
     ScoringResources,
     Submission,
@@ -59,10 +59,8 @@ class OwnBenchmark:
         raise NotImplementedError("the class has no method `score`")
 
 
-class OwnScorer:
+class OwnScorer(Scorer):
     """Scores with a method of the user's own. Its version is the hash of the file."""
-
-    needs: Needs = "pure"
 
     def __init__(self, name: str, version: str, own: OwnBenchmark, path: Path) -> None:
         self.name, self.version = name, version

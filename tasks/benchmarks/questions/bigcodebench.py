@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
-from tutti.tasks.scoring import modules_of
+from tutti.tasks.scoring.published import modules_of
 from tutti.tasks.task_sets import Task
 
 _BODY = "\n    pass\n"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
-from tutti.tasks.scoring import declaration
+from tutti.tasks.scoring.lean import declaration
 from tutti.tasks.task_sets import Task
 
 _COMMENT = re.compile(r"/-[-!](?:(?!-/).)*-/\s*\Z", re.S)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.focus import by_key, rows_by
 from tutti.tasks.reporting.scores.plans import NamedFigure, plan_measures
-from tutti.tasks.scoring import calibration_error, f1_of_attempted, right_of_attempted
+from tutti.tasks.scoring.metrics import calibration_error, f1_of_attempted, right_of_attempted
 from tutti.tasks.scoring.statistics import Ratio, mean_interval
 
 if TYPE_CHECKING:

@@ -2,16 +2,15 @@
 
 A process of its own, because one query can take all memory and disk: a row may have 2,000 values of
 16 MiB, a sort may be written to temporary files, and no limit of SQLite bounds either. Request: the
-fields of `tutti.tasks.scoring.sql.Queries`, and ``measure``. Answer: the measure's; or ``gold
+fields of `Queries`, and ``measure``. Answer: the measure's; or ``gold
 failed`` or ``failed``, why.
 """
 
 import resource
 from typing import Any
 
+from tutti.tasks.scoring.children.sql_rows import MEASURES, GoldFailed, Queries, QueryFailed
 from tutti.tasks.scoring.children.workers import serve
-from tutti.tasks.scoring.published.bird import MEASURES
-from tutti.tasks.scoring.sql import GoldFailed, Queries, QueryFailed, compare_rows
 
 MEMORY_BYTES = 2 * 2**30
 FILE_BYTES = 2**30
@@ -20,7 +19,7 @@ FILE_BYTES = 2**30
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Run both queries and compare their rows."""
     del request["timeout_s"]  # of the whole request
-    measure = {"rows": compare_rows, **MEASURES}[request.pop("measure")]
+    measure = MEASURES[request.pop("measure")]
     try:
         return measure(Queries(**request))
     except GoldFailed as error:

@@ -1,8 +1,8 @@
 """Inside the sandbox: run a solution and its `unittest` cases in one process, and report each case.
 
 The source of this module is passed to both sides of a dialogue as text. `ask_for_cases` runs apart
-from the solution: it takes the code from the reply (`code_parts`), refuses code that reaches for
-the tests (`code_reach`), and looks for the libraries. `answer_cases` runs the solution and the
+from the solution: it takes the code from the reply, refuses code that reaches for the tests (both
+`code_parts`), and looks for the libraries. `answer_cases` runs the solution and the
 tests together, because such tests patch names of the solution's module. It keeps its own references
 to what it needs, compares `unittest`, the builtins and what the tests use with what they were,
 hides its frames, and learns the second half of its report's token only after the last case.
@@ -51,7 +51,7 @@ HALF = 32
 def ask_for_cases(given: dict[str, Any], token: bytes, send: Send, receive: Receive) -> None:
     """Send the last word, JSON: ``missing`` (libraries), ``code`` and ``reaches`` (the name for
     which it is refused), or ``code`` and the other side's ``report``. Needs the names of
-    `code_parts` and `code_reach` beside it.
+    `code_parts` beside it.
 
     `given`: ``reply`` (text), ``before`` (what stands before its code), ``tests`` (Python),
     ``entry_point``, ``modules`` (those that the task needs). A module that only the solution

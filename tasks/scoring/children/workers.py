@@ -24,6 +24,7 @@ from asyncio import wrap_future
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 START_S = 60.0  # import time of a worker on a busy machine; not counted in a request's time
@@ -99,6 +100,22 @@ class WorkerPool:
             worker = _Worker(self._command)
             self._all.add(worker)
         return worker
+
+
+def pool_of(command: tuple[str, ...], size: int) -> WorkerPool:
+    """The pool of this process for a command, with at most `size` workers; a forked process has its
+    own."""
+    return _pool_of(os.getpid(), command, min(size, os.cpu_count() or 1))
+
+
+def child_pool(module: str, size: int) -> WorkerPool:
+    """As `pool_of`, for a module of this folder."""
+    return pool_of((sys.executable, "-P", "-m", f"{__package__}.{module}"), size)
+
+
+@cache
+def _pool_of(_process: int, command: tuple[str, ...], size: int) -> WorkerPool:
+    return WorkerPool(command, size)
 
 
 class _Worker:

@@ -15,36 +15,32 @@ begin at 1.
 Source: Pyatkin et al., "Generalizing verifiable instruction following", 2025, arXiv 2507.02833.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-from tutti.tasks.scoring.ifbench import counts, layout, single, wording
+from tutti.tasks.scoring.ifbench import layout, wording
 from tutti.tasks.scoring.ifeval import INSTRUCTIONS as IFEVALS
-from tutti.tasks.scoring.ifeval import judged
-from tutti.tasks.scoring.ifeval.check import Check
-from tutti.tasks.scoring.score import Needs, Score, ScoringResources, Submission
+from tutti.tasks.scoring.ifeval import Check, judged
+from tutti.tasks.scoring.score import Score, Scorer, Submission, Target
 
 INSTRUCTIONS: dict[str, Check] = {
-    "count:conjunctions": counts.conjunctions,
-    "count:keywords_multiple": counts.keywords,
-    "count:numbers": counts.numbers,
-    "count:person_names": counts.names,
-    "count:pronouns": counts.pronouns,
-    "count:punctuation": counts.punctuation,
-    "count:unique_word_count": counts.unique_words,
-    "count:word_count_range": counts.word_range,
-    "count:words_japanese": counts.japanese,
-    "custom:character_reverse": single.eagle_by_letters,
-    "custom:csv_city": single.csv_city,
-    "custom:csv_quotes": single.csv_quotes,
-    "custom:csv_special_character": single.csv_special_character,
-    "custom:date_format_list": single.dates,
-    "custom:european_capitals_sort": single.capitals,
-    "custom:mcq_count_length": single.quiz,
-    "custom:multiples": single.multiples,
-    "custom:reverse_newline": single.countries,
-    "custom:sentence_alphabet": single.story,
-    "custom:word_reverse": single.eagle_by_words,
+    "count:conjunctions": wording.conjunctions,
+    "count:keywords_multiple": wording.keywords,
+    "count:numbers": wording.numbers,
+    "count:person_names": wording.names,
+    "count:pronouns": wording.pronouns,
+    "count:punctuation": wording.punctuation,
+    "count:unique_word_count": wording.unique_words,
+    "count:word_count_range": wording.word_range,
+    "count:words_japanese": wording.japanese,
+    "custom:character_reverse": layout.eagle_by_letters,
+    "custom:csv_city": layout.csv_city,
+    "custom:csv_quotes": layout.csv_quotes,
+    "custom:csv_special_character": layout.csv_special_character,
+    "custom:date_format_list": layout.dates,
+    "custom:european_capitals_sort": layout.capitals,
+    "custom:mcq_count_length": layout.quiz,
+    "custom:multiples": layout.multiples,
+    "custom:reverse_newline": layout.countries,
+    "custom:sentence_alphabet": layout.story,
+    "custom:word_reverse": layout.eagle_by_words,
     "format:emoji": layout.emoji,
     "format:line_indent": layout.stairs,
     "format:list": layout.separators,
@@ -59,11 +55,11 @@ INSTRUCTIONS: dict[str, Check] = {
     "format:sub-bullets": layout.sub_bullets,
     "format:thesis": layout.thesis,
     "format:title_case": layout.title_case,
-    "ratio:overlap": counts.overlap,
-    "ratio:sentence_balance": counts.balanced,
-    "ratio:sentence_type": counts.two_to_one,
+    "ratio:overlap": wording.overlap,
+    "ratio:sentence_balance": wording.balanced,
+    "ratio:sentence_type": wording.two_to_one,
     "ratio:sentence_words": wording.three_alike,
-    "ratio:stop_words": counts.stop_words,
+    "ratio:stop_words": wording.stop_words,
     "repeat:repeat_change": layout.repeat_changed,
     "repeat:repeat_simple": layout.repeat_simple,
     "repeat:repeat_span": layout.repeat_span,
@@ -86,16 +82,12 @@ INSTRUCTIONS: dict[str, Check] = {
 }
 
 
-class IFBench:
+class IFBench(Scorer):
     """Checks that the response follows its instructions, loosely."""
 
-    name: str = "ifbench"
-    version: str = "1"
-    needs: Needs = "pure"
+    name = "ifbench"
 
-    async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
-    ) -> Score:
+    def evaluate(self, target: Target, submission: Submission) -> Score:
         """Share of instructions followed by the last message. Raises ScorerFailed, also for an
         instruction that cannot be checked here."""
         detail = judged(self.name, {**IFEVALS, **INSTRUCTIONS}, target, submission)

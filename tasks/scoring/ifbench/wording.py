@@ -1,4 +1,4 @@
-"""IFBench's instructions on the choice and order of words, and on sentences.
+"""IFBench's instructions on words and sentences: numbers, shares, choice and order.
 
 Each check takes a non-empty response and the instruction's options.
 """
@@ -10,9 +10,80 @@ from collections import Counter
 from itertools import groupby, pairwise
 from typing import Any
 
-from tutti.tasks.scoring.ifbench.text import EDGE, bare, sentences, tokens, words_of
-from tutti.tasks.scoring.ifeval.check import Options
+from tutti.tasks.scoring.ifeval import Options
+from tutti.tasks.scoring.ifeval import pieces as sentences
 from tutti.tasks.scoring.score import ScorerFailed
+
+__all__ = ["EDGE", "bare", "is_emoji", "sentences", "tokens", "words_of"]
+
+EDGE = string.punctuation + " "
+"""What is stripped from the ends of a word."""
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_APART = re.compile(r"\.\.\.|--+|[;@#$%&?!\[\](){}<>\"\u201c\u201d]|[:,](?!\d)")
+_CONTRACTION = re.compile(r"(?i)^(.+)(n't|'(?:s|m|d|ll|re|ve)?)$")
+# Unicode's property Emoji for single characters, without digits and signs of ASCII.
+_EMOJI_RANGES = (
+    "a9 ae 203c 2049 2122 2139 2194-2199 21a9-21aa 231a-231b 2328 23cf 23e9-23f3 23f8-23fa 24c2 "
+    "25aa-25ab 25b6 25c0 25fb-25fe 2600-2604 260e 2611 2614-2615 2618 261d 2620 2622-2623 2626 "
+    "262a 262e-262f 2638-263a 2640 2642 2648-2653 265f-2660 2663 2665-2666 2668 267b 267e-267f "
+    "2692-2697 2699 269b-269c 26a0-26a1 26a7 26aa-26ab 26b0-26b1 26bd-26be 26c4-26c5 26c8 "
+    "26ce-26cf 26d1 26d3-26d4 26e9-26ea 26f0-26f5 26f7-26fa 26fd 2702 2705 2708-270d 270f 2712 "
+    "2714 2716 271d 2721 2728 2733-2734 2744 2747 274c 274e 2753-2755 2757 2763-2764 2795-2797 "
+    "27a1 27b0 27bf 2934-2935 2b05-2b07 2b1b-2b1c 2b50 2b55 3030 303d 3297 3299 1f004 1f0cf "
+    "1f170-1f171 1f17e-1f17f 1f18e 1f191-1f19a 1f201-1f202 1f21a 1f22f 1f232-1f23a 1f250-1f251 "
+    "1f300-1f321 1f324-1f393 1f396-1f397 1f399-1f39b 1f39e-1f3f0 1f3f3-1f3f5 1f3f7-1f4fd "
+    "1f4ff-1f53d 1f549-1f54e 1f550-1f567 1f56f-1f570 1f573-1f57a 1f587 1f58a-1f58d 1f590 "
+    "1f595-1f596 1f5a4-1f5a5 1f5a8 1f5b1-1f5b2 1f5bc 1f5c2-1f5c4 1f5d1-1f5d3 1f5dc-1f5de 1f5e1 "
+    "1f5e3 1f5e8 1f5ef 1f5f3 1f5fa-1f64f 1f680-1f6c5 1f6cb-1f6d2 1f6d5-1f6d9 1f6dc-1f6e5 1f6e9 "
+    "1f6eb-1f6ec 1f6f0 1f6f3-1f6fc 1f7e0-1f7eb 1f7f0 1f90c-1f93a 1f93c-1f945 1f947-1f9ff "
+    "1fa70-1fa7c 1fa80-1fac6 1fac8 1facc-1fadd 1fadf-1faeb 1faef-1fafa"
+)
+
+
+def _emoji() -> frozenset[int]:
+    ends = (each.split("-") for each in _EMOJI_RANGES.split())
+    return frozenset(code for end in ends for code in range(int(end[0], 16), int(end[-1], 16) + 1))
+
+
+_EMOJI = _emoji()
+
+
+def is_emoji(character: str) -> bool:
+    """Whether one character is an emoji by itself."""
+    return ord(character) in _EMOJI
+
+
+def bare(text: str) -> str:
+    """The text without ASCII punctuation."""
+    return text.translate(_NO_PUNCTUATION)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of the text without punctuation."""
+    return bare(text).split()
+
+
+def tokens(text: str) -> list[str]:
+    """Words and signs as the Penn Treebank separates them: contractions in two, most punctuation
+    apart, a full stop apart only at the end of a sentence."""
+    found: list[str] = []
+    for sentence in sentences(text):
+        parts = _APART.sub(r" \g<0> ", sentence).split()
+        if parts and len(parts[-1]) > 1 and parts[-1].endswith(".") and parts[-1] != "...":
+            parts[-1:] = [parts[-1][:-1], "."]
+        for part in parts:
+            found += _in_two(part)
+    return found
+
+
+def _in_two(part: str) -> list[str]:
+    if part.lower() == "cannot":
+        return [part[:3], part[3:]]
+    if len(part) > 1 and part[0] == "'" and part[1:2].isupper():
+        return ["'", *_in_two(part[1:])]
+    match = _CONTRACTION.match(part)
+    return [match[1], match[2]] if match else [part]
+
 
 _CLUSTER = re.compile(r"[b-df-hj-np-tv-z]{2}")
 _PRIMES = frozenset(n for n in range(2, 100) if all(n % d for d in range(2, n)))
@@ -148,3 +219,127 @@ def three_alike(response: str, options: Options) -> bool:
     published program, nor here."""
     lengths = [len(sentence) for sentence in sentences(response)]
     return len(lengths) == 3 and len(set(lengths)) == 1
+
+
+_WORD = re.compile(r"\w+")
+_CONJUNCTIONS = frozenset("and but for nor or so yet".split())
+_JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_MARKS = frozenset(".,!?;:")
+# The names and the words below are part of the instructions' definition.
+_NAMES = (
+    "Emma Liam Sophia Jackson Olivia Noah Ava Lucas Isabella Mason Mia Ethan Charlotte Alexander "
+    "Amelia Benjamin Harper Leo Zoe Daniel Chloe Samuel Lily Matthew Grace Owen Abigail Gabriel "
+    "Ella Jacob Scarlett Nathan Victoria Elijah Layla Nicholas Audrey David Hannah Christopher "
+    "Penelope Thomas Nora Andrew Aria Joseph Claire Ryan Stella Jonathan"
+).split()
+_PRONOUNS = frozenset(
+    "i me we us you he him she her it they them my mine our ours your yours his hers its their "
+    "theirs myself ourselves yourself yourselves himself herself itself themselves this that these "
+    "those who whom whose which what whoever whomever whatever whichever anybody anyone anything "
+    "everybody everyone everything nobody nothing somebody someone something each either neither "
+    "both all some any none".split()
+)
+_STOP_WORDS = frozenset(
+    "i me my myself we our ours ourselves you your yours yourself yourselves he him his himself "
+    "she her hers herself it its itself they them their theirs themselves what which who whom this "
+    "that these those am is are was were be been being have has had having do does did doing a an "
+    "the and but if or because as until while of at by for with about against between into through "
+    "during before after above below to from up down in out on off over under again further then "
+    "once here there when where why how all any both each few more most other some such no nor not "
+    "only own same so than too very s t can will just don should now d ll m o re ve y ain aren "
+    "couldn didn doesn hadn hasn haven isn ma mightn mustn needn shan shouldn wasn weren won "
+    "wouldn".split()
+)
+_OVERLAP_MARGIN = 2.0  # percentage points
+_KEYWORD_TIMES = (1, 2, 3, 5, 7)
+
+
+def word_range(response: str, options: Options) -> bool:
+    """From `min_words` to `max_words` words."""
+    return int(options["min_words"]) <= len(_WORD.findall(response)) <= int(options["max_words"])
+
+
+def unique_words(response: str, options: Options) -> bool:
+    """At least `N` different words, in any case."""
+    return len({word.strip(EDGE) for word in response.lower().split()}) >= int(options["N"])
+
+
+def stop_words(response: str, options: Options) -> bool:
+    """At most `percentage` % of the words are NLTK's English stop words."""
+    words = _WORD.findall(response.lower())
+    stops = sum(word in _STOP_WORDS for word in words)
+    return bool(words) and 100 * stops / len(words) <= float(options["percentage"])
+
+
+def _ending(response: str, mark: str) -> int:
+    return sum(sentence.endswith(mark) for sentence in sentences(response))
+
+
+def two_to_one(response: str, options: Options) -> bool:
+    """Twice as many sentences end in a full stop as in a question mark."""
+    return _ending(response, ".") == 2 * _ending(response, "?")
+
+
+def balanced(response: str, options: Options) -> bool:
+    """As many sentences end in a full stop as in a question mark and an exclamation mark."""
+    return _ending(response, ".") == _ending(response, "?") == _ending(response, "!")
+
+
+def conjunctions(response: str, options: Options) -> bool:
+    """At least `small_n` coordinating conjunctions that differ; the published program counts
+    "and" and "And," as two, and so does this."""
+    found = {word for word in response.split() if word.strip(EDGE).lower() in _CONJUNCTIONS}
+    return len(found) >= int(options["small_n"])
+
+
+def names(response: str, options: Options) -> bool:
+    """At least `N` of the listed names."""
+    return sum(re.search(rf"\b{name}\b", response) is not None for name in _NAMES) >= int(
+        options["N"]
+    )
+
+
+def overlap(response: str, options: Options) -> bool:
+    """`percentage` % of the response's different trigrams of characters, within two points, are
+    in `reference_text`."""
+    mine, its = _trigrams(response), _trigrams(options["reference_text"])
+    if not mine:
+        return False
+    return abs(100 * len(mine & its) / len(mine) - float(options["percentage"])) <= _OVERLAP_MARGIN
+
+
+def _trigrams(text: str) -> set[str]:
+    return {text[start : start + 3] for start in range(len(text) - 2)}
+
+
+def numbers(response: str, options: Options) -> bool:
+    """Exactly `N` numbers; punctuation within a number does not part it."""
+    return len(re.findall(r"\d+", bare(response))) == int(options["N"])
+
+
+def punctuation(response: str, options: Options) -> bool:
+    """Every mark of ``. , ! ? ; :``, and an interrobang beside them."""
+    pair = next((each for each in ("?!", "!?") if each in response), None)
+    if pair is None:
+        return "\u203d" in response and set(response) >= _MARKS
+    return set(response.replace(pair, "", 1)) >= _MARKS
+
+
+def japanese(response: str, options: Options) -> bool:
+    """Every `N`-th word has a Japanese character; numbers and signs may stand there too."""
+    every = int(options["N"])
+    there = (word.strip(EDGE) for word in response.split()[every - 1 :: every])
+    return all(_JAPANESE.search(word) for word in there if word and not word.isdigit())
+
+
+def pronouns(response: str, options: Options) -> bool:
+    """At least `N` pronouns."""
+    words = tokens(response.lower().replace("/", " "))
+    return sum(word in _PRONOUNS for word in words) >= int(options["N"])
+
+
+def keywords(response: str, options: Options) -> bool:
+    """The five keywords once, twice, three, five and seven times, in any case."""
+    text = response.lower()
+    wanted = [options[f"keyword{place}"].strip().lower() for place in range(1, 6)]
+    return all(text.count(w) == n for w, n in zip(wanted, _KEYWORD_TIMES, strict=True))

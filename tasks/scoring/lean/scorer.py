@@ -11,110 +11,193 @@ before it). Two rules:
   anything that the model wrote, and its axioms are `propext`, `Classical.choice` and `Quot.sound`
   at most. Code that runs while Lean compiles is refused (`refusal`).
 
-A time-out is a wrong answer with the status ``timeout``. `project` says which Lean; `proof` has the
-extraction.
+A time-out is a wrong answer with the status ``timeout``. `compiler` says which Lean; `proof`
+has the extraction.
 """
 
+import json
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from tutti.tasks.scoring.lean.compiler import Job, compiled
-from tutti.tasks.scoring.lean.project import time_limit
+from tutti.tasks.sandbox import CodeRunner
+from tutti.tasks.scoring.lean.compiler import Compilation, Job, compiled, time_limit
 from tutti.tasks.scoring.lean.proof import (
+    CheckedFile,
     Statement,
     checked_file,
     declaration,
     declared,
     published_proof,
+    refusal,
     strict_block,
 )
-from tutti.tasks.scoring.lean.refusal import refusal
-from tutti.tasks.scoring.lean.verdict import Verdict, published_verdict, strict_verdict
 from tutti.tasks.scoring.score import (
-    CodeSandbox,
-    Needs,
     Score,
+    Scorer,
     ScorerFailed,
     ScoringResources,
     Submission,
+    Target,
+    needed,
+    said,
 )
-from tutti.tasks.scoring.target import needed, said
+
+SHOWN_CHARS = 500
+PUBLISHED_CHARS = 1000
+"""NeMo-Skills' sandbox returns this much of each stream, and looks for ``sorry`` in it only."""
+STANDARD_AXIOMS = frozenset({"propext", "Classical.choice", "Quot.sound"})
+_SORRY = re.compile(r"\bsorry\b")
+_AXIOMS = re.compile(
+    r"'(?P<name>\S+)' (?:does not depend on any axioms|depends on axioms: \[(?P<list>[^\]]*)\])"
+)
 
 
-class Lean4:
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a proof."""
+
+    status: str
+    """"completed" if it is right; else why not."""
+    why: str = ""
+    """Lean's first complaint, cut."""
+
+    @property
+    def right(self) -> bool:
+        """Whether the proof is right."""
+        return self.status == "completed"
+
+
+@dataclass(frozen=True)
+class LeanMessage:
+    """One line of ``lean --json``."""
+
+    severity: str
+    line: int
+    """The line where it begins, from 1; 0 if it has none."""
+    text: str
+
+
+def published_verdict(ran: Compilation) -> Verdict:
+    """NeMo-Skills' verdict: right if Lean exits with 0 and ``sorry`` is nowhere in its output."""
+    if ran.status == "timeout":
+        return Verdict("timeout")
+    said = f"{ran.stdout[:PUBLISHED_CHARS]}\n{ran.stderr[:PUBLISHED_CHARS]}"
+    if ran.status != "ok":
+        return Verdict("failed", said.strip()[:SHOWN_CHARS])
+    if _SORRY.search(said.lower()):
+        return Verdict("has_sorry")
+    return Verdict("completed")
+
+
+def strict_verdict(file: CheckedFile, ran: Compilation) -> Verdict:
+    """Our verdict of a checked file, compiled with ``--json``.
+
+    Only the message at the place of our own ``#print axioms`` tells the axioms; the model's code
+    can print the same words at another line.
+    """
+    if ran.status == "timeout":
+        return Verdict("timeout")
+    messages = list(messages_in(ran.stdout))
+    for message in messages:
+        if message.severity == "error":
+            return Verdict("failed", f"line {message.line}: {message.text}"[:SHOWN_CHARS])
+    if ran.status != "ok":
+        return Verdict("failed", (ran.stderr or ran.stdout).strip()[:SHOWN_CHARS])
+    for message in messages:
+        if message.line not in file.given and _declares_sorry(message):
+            return Verdict("has_sorry", f"line {message.line}")
+    said = [each.text for each in messages if each.line == file.axioms_line]
+    found = _AXIOMS.fullmatch(said[0].strip()) if len(said) == 1 else None
+    if found is None or found["name"].removeprefix("_root_.") != file.check:
+        return Verdict("unchecked", "Lean did not print the axioms of the proof")
+    axioms = {each.strip() for each in (found["list"] or "").split(",")} - {""}
+    if "sorryAx" in axioms:
+        return Verdict("has_sorry", "the axiom sorryAx")
+    if further := sorted(axioms - STANDARD_AXIOMS):
+        return Verdict("axioms", ", ".join(further)[:SHOWN_CHARS])
+    return Verdict("completed")
+
+
+def messages_in(stdout: str) -> Iterator[LeanMessage]:
+    """The messages that ``lean --json`` printed, a line each; other lines are not Lean's."""
+    for line in stdout.split("\n"):  # a message can hold other line ends
+        if not line.startswith("{"):
+            continue
+        try:
+            said = json.loads(line)
+            severity, text, place = said["severity"], said["data"], said.get("pos") or {}
+            yield LeanMessage(str(severity), int(place.get("line", 0)), str(text))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            continue
+
+
+def _declares_sorry(message: LeanMessage) -> bool:
+    return message.severity == "warning" and message.text.startswith("declaration uses")
+
+
+class Lean4(Scorer):
     """NeMo-Skills' rule."""
 
-    name: str = "lean4"
-    version: str = "1"
-    needs: Needs = "sandbox"
+    name = "lean4"
+    needs = "sandbox"
     seconds: float = 30.0
 
     async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+        self, target: Target, submission: Submission, resources: ScoringResources
     ) -> Score:
         """Right or wrong; the detail has the status, Lean's first complaint and its version.
 
         Raises ScorerFailed without a sandbox with walls or without Lean.
         """
-        sandbox = _sandbox(resources)
-        statement = _statement(target)
-        proof = published_proof(said(submission))
+        if resources.sandbox is None:
+            raise ScorerFailed("lean: needs a sandbox")
+        header, text = needed(target, "header", str), needed(target, "statement", str)
+        if declaration(text) is None:
+            raise ScorerFailed("lean: the target's statement has no theorem")
+        return await self.prove(Statement(header, text), said(submission), resources.sandbox)
+
+    async def prove(self, statement: Statement, text: str, sandbox: CodeRunner) -> Score:
+        """Score the proof in a text. Raises ScorerFailed."""
+        proof = published_proof(text)
+        file = statement.header + statement.text + proof
+        ran, ran_by = await self.compile(statement, file, (), sandbox)
+        return self.result(published_verdict(ran), proof, ran_by)
+
+    async def compile(
+        self, statement: Statement, text: str, options: tuple[str, ...], sandbox: CodeRunner
+    ) -> tuple[Compilation, dict[str, Any]]:
+        """What Lean says of a file that begins with the statement's header, and what ran it."""
         seconds = time_limit(self.seconds)
-        job = Job(statement.header, statement.header + statement.text + proof, (), seconds)
-        ran, set_up = await compiled(sandbox, job)
-        verdict = published_verdict(ran)
+        ran, set_up = await compiled(sandbox, Job(statement.header, text, options, seconds))
         ran_by = {"lean": set_up.version, "limit_s": seconds, "seconds": round(ran.seconds, 2)}
-        return _score(self, verdict, proof, ran_by)
+        return ran, ran_by
+
+    def result(self, verdict: Verdict, proof: str, ran_by: Mapping[str, Any]) -> Score:
+        """The score of a verdict."""
+        detail = {"status": verdict.status, **ran_by} | (
+            {"why": verdict.why} if verdict.why else {}
+        )
+        found, right = bool(proof.strip()), verdict.right
+        return Score(
+            self.name, self.version, float(right), right, proof, detail, found_answer=found
+        )
 
 
-class Lean4Strict:
+class Lean4Strict(Lean4):
     """Our rule: the statement as given, and the standard axioms only."""
 
-    name: str = "lean4_strict"
-    version: str = "1"
-    needs: Needs = "sandbox"
-    seconds: float = 60.0
+    name = "lean4_strict"
+    seconds = 60.0
 
-    async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
-    ) -> Score:
-        """As `Lean4.score`."""
-        sandbox = _sandbox(resources)
-        statement = _statement(target)
-        block = strict_block(said(submission))
+    async def prove(self, statement: Statement, text: str, sandbox: CodeRunner) -> Score:
+        """Score the proof in a text. Raises ScorerFailed."""
+        block = strict_block(text)
         code = declared(statement, block)
         if refused := refusal(code):
-            return _score(self, Verdict("refused", refused), block, {})
-        seconds = time_limit(self.seconds)
+            return self.result(Verdict("refused", refused), block, {})
         file = checked_file(statement, code, secrets.token_hex(8))
-        job = Job(statement.header, file.text, ("--json",), seconds)
-        ran, set_up = await compiled(sandbox, job)
-        verdict = strict_verdict(file, ran)
-        ran_by = {"lean": set_up.version, "limit_s": seconds, "seconds": round(ran.seconds, 2)}
-        return _score(self, verdict, block, ran_by)
-
-
-def _sandbox(resources: ScoringResources) -> CodeSandbox:
-    if resources.sandbox is None:
-        raise ScorerFailed("lean: needs a sandbox")
-    return resources.sandbox
-
-
-def _statement(target: Mapping[str, Any]) -> Statement:
-    header, text = needed(target, "header", str), needed(target, "statement", str)
-    if declaration(text) is None:
-        raise ScorerFailed("lean: the target's statement has no theorem")
-    return Statement(header, text)
-
-
-def _score(
-    scorer: Lean4 | Lean4Strict, verdict: Verdict, proof: str, ran_by: Mapping[str, Any]
-) -> Score:
-    detail: dict[str, Any] = {"status": verdict.status, **ran_by}
-    if verdict.why:
-        detail["why"] = verdict.why
-    value, found = float(verdict.right), bool(proof.strip())
-    return Score(
-        scorer.name, scorer.version, value, verdict.right, proof, detail, found_answer=found
-    )
+        ran, ran_by = await self.compile(statement, file.text, ("--json",), sandbox)
+        return self.result(strict_verdict(file, ran), block, ran_by)

@@ -1,4 +1,4 @@
-"""API-Bank's check of a call, from its arguments and the recorded call: nothing is executed.
+"""API-Bank's check of a call, from its arguments and the recorded call, or by its execution.
 
 The publisher executes the call on fresh databases, and then each API has a check of its own, of
 input, output and exception. The APIs' code is not among the data. What a call with the recorded
@@ -17,15 +17,39 @@ them, as text. Target::
      "known": {"AddAgenda": [parameter, …]}}      # of the documentation that was shown
 
 The detail's ``error`` is one of the publisher's kinds (`ERRORS`); a call is in one of them.
+
+`ApiBankExecuted` has the published rules: the call is executed, and the API's own check decides.
+The publisher's programs run in a process of their own (`deployments/harnesses/api_bank_calls.py`),
+with the Python of an environment and the checkout that ``make api-bank API_BANK=CHECKOUT`` names;
+``TUTTI_HARNESS_API_BANK`` and ``TUTTI_API_BANK`` name others. They are no sandbox's programs: they
+need a folder, and some of them packages or a network. A call's arguments are data to them; none is
+evaluated as code. ``known`` and ``fails`` are not read, because the execution tells. The detail has
+``error``, one of the nine kinds, ``OTHER`` for a call that the publisher's program counts under
+none of them, or null; and ``why``. ``api_bank_3`` is the rule of level 3 (`lv3_evaluator.py`),
+whose target has the gold ``result`` too. What the tool searcher finds is decided by an embedding
+model; ``api_bank_3_words``, a rule of ours, has pieces of words in its place, and is otherwise the
+same.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.target import conversation, needed
+from tutti.tasks.agents import API_BANK
+from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, pool_of
+from tutti.tasks.scoring.score import (
+    Score,
+    Scorer,
+    ScorerFailed,
+    ScoringResources,
+    Submission,
+    Target,
+    conversation,
+    needed,
+)
 from tutti.tasks.scoring.tool_calls import Call, calls_made, in_order
 
 NO_CALL = "NO_API_CALL"
@@ -213,16 +237,13 @@ def is_undecided(name: str, error: str | None, differing: list[str]) -> bool:
     return error == INPUT and bool(differing) and set(differing) <= unchecked
 
 
-class ApiBankRecorded:
+class ApiBankRecorded(Scorer):
     """API-Bank's own checks, as far as arguments and recorded results tell them."""
 
-    name: str = "api_bank_recorded"
-    version: str = "2"
-    needs: Needs = "pure"
+    name = "api_bank_recorded"
+    version = "2"
 
-    async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
-    ) -> Score:
+    def evaluate(self, target: Target, submission: Submission) -> Score:
         """Right if the attempt's first call passes. Raises ScorerFailed for another target."""
         expected = needed(target, "calls", list)
         if len(expected) != 1 or "arguments" not in expected[0]:
@@ -239,20 +260,17 @@ class ApiBankRecorded:
         return Score(self.name, self.version, float(error is None), error is None, detail=detail)
 
 
-class ApiBankSession:
+class ApiBankSession(Scorer):
     """A whole dialogue or sample: right if each gold call was made, each by its own API's check.
 
     As level 3 counts samples: one with any error is wrong. There each call follows the gold
     history; here the attempt goes its own way, so gold calls are found in their order among all.
     """
 
-    name: str = "api_bank_session"
-    version: str = "2"
-    needs: Needs = "pure"
+    name = "api_bank_session"
+    version = "2"
 
-    async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
-    ) -> Score:
+    def evaluate(self, target: Target, submission: Submission) -> Score:
         """The value is the share of gold calls that were made, correct if all were."""
         expected = needed(target, "calls", list)
         if not expected or not all("arguments" in call for call in expected):
@@ -264,3 +282,74 @@ class ApiBankSession:
         value = len(found) / len(expected)
         detail = {"missed": missed, "calls": len(expected), "made": len(made)}
         return Score(self.name, self.version, value, not missed, detail=detail)
+
+
+TIMEOUT_S = 60.0  # a call takes 0.1 s; one that searches tools loads a model
+MAX_WORKERS = 2  # each takes about 60 MB
+CHECKOUT = "TUTTI_API_BANK"
+
+
+def checkout() -> Path:
+    """The checkout whose APIs are executed. Raises ScorerFailed if none is named, or if there is
+    no Python to run them."""
+    noted = API_BANK.python.parent.parent / "checkout"
+    named = os.environ.get(CHECKOUT) or (noted.is_file() and noted.read_text("utf-8").strip())
+    if not named or not API_BANK.python.exists():
+        missing = f"Python at {API_BANK.python}" if named else f"checkout: {CHECKOUT} is not set"
+        raise ScorerFailed(
+            f"api_bank: executes the APIs of a checkout of DAMO-ConvAI, and there is no {missing}; "
+            f"name both: `{API_BANK.install}`"
+        )
+    return Path(named)
+
+
+class ApiBankExecuted(Scorer):
+    """API-Bank's evaluation of a call."""
+
+    def __init__(self, name: str = "api_bank", level: int = 1, by_words: bool = False) -> None:
+        """`level`: 3, or 1 for levels 1 and 2; `by_words`: tools are searched without a model."""
+        self.name, self.version = name, "1"
+        self._of_level_3, self._options = level == 3, ("words",) * by_words
+
+    async def score(
+        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+    ) -> Score:
+        """Right if the attempt's first call passes. Raises ScorerFailed for another target, where
+        the environment is absent, and for a call that needs a package or model that it lacks."""
+        expected = needed(target, "calls", list)
+        if len(expected) != 1 or "arguments" not in expected[0]:
+            raise ScorerFailed(f"{self.name}: the target needs one call with arguments")
+        wanted = {"wanted": needed(target, "result", dict)} if self._of_level_3 else {}
+        made = calls_made(conversation(submission))
+        if not made:
+            return self._score(NO_CALL, "")
+        if made[0].arguments is None:
+            return self._score(UNREADABLE, made[0].written)
+        gold = {name: expected[0][name] for name in ("name", "arguments")}
+        asked = {"gold": gold, "made": {"name": made[0].name, "arguments": made[0].arguments}}
+        return await self._executed(asked | wanted)
+
+    async def _executed(self, asked: Mapping[str, Any]) -> Score:
+        command = (*API_BANK.words, str(checkout()), *self._options)
+        try:
+            told = await pool_of(command, MAX_WORKERS).ask(asked, TIMEOUT_S)
+        except (WorkerDied, WorkerLate, OSError) as error:
+            raise ScorerFailed(f"{self.name}: {API_BANK.program}: {error}") from error
+        if "unscored" in told:
+            raise ScorerFailed(f"{self.name}: {told['unscored']}")
+        return self._score(told["error"], told["why"])
+
+    def _score(self, error: str | None, why: str) -> Score:
+        detail = {"error": error, "why": why}
+        return Score(self.name, self.version, float(error is None), error is None, detail=detail)
+
+
+EXECUTED: dict[str, ApiBankExecuted] = {
+    each.name: each
+    for each in (
+        ApiBankExecuted(),
+        ApiBankExecuted("api_bank_3", level=3),
+        ApiBankExecuted("api_bank_3_words", level=3, by_words=True),
+    )
+}
+"""By name."""

@@ -22,8 +22,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.target import conversation, needed
+from tutti.tasks.scoring.score import (
+    Score,
+    Scorer,
+    ScorerFailed,
+    Submission,
+    Target,
+    conversation,
+    needed,
+)
 from tutti.tasks.scoring.tool_calls import Call, calls_made
 
 TYPES: Mapping[str, type[Any]] = {
@@ -133,16 +140,12 @@ def error_of(
     return None
 
 
-class BfclAst:
+class BfclAst(Scorer):
     """BFCL's own check of calls."""
 
-    name: str = "bfcl_ast"
-    version: str = "1"
-    needs: Needs = "pure"
+    name = "bfcl_ast"
 
-    async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
-    ) -> Score:
+    def evaluate(self, target: Target, submission: Submission) -> Score:
         """Right if the calls pass; the detail has the first error. Raises ScorerFailed."""
         category, expected = needed(target, "category", str), needed(target, "calls", list)
         made = calls_made(conversation(submission))

@@ -8,7 +8,7 @@ Such tests replace names of the solution's module, so they cannot run apart from
 scorer ``code`` do. What a solution prints, how it exits and which files it writes say nothing: the
 verdict is made here, of a report under a token whose second half the process gets after the last
 case. The report must name every case of the tests' text, once, as passed (or as skipped, where the
-text says so of that case). Code that reaches for the tests (`code_reach`) is not run. A reply that
+text says so of that case). Code that reaches for the tests (`reach`) is not run. A reply that
 passes is run again with wrong expectations (`controls`), and must then fail every case: what makes
 the tests pass whatever they say passes these, too. What is left is named in docs/security.md. The
 published program is fooled by more: a solution that skips the tests, changes `unittest` or sends
@@ -29,23 +29,24 @@ from typing import Any
 
 from tutti.tasks.sandbox import (
     CODE_PYTHON,
+    CodeRunner,
     SandboxLimits,
     SandboxPython,
     SandboxUnavailable,
     missing_modules,
     python_for_code,
 )
-from tutti.tasks.scoring.children import code_parts, code_reach, unittest_child
+from tutti.tasks.scoring.children import code_parts, unittest_child
 from tutti.tasks.scoring.published.controls import controls, excuses
 from tutti.tasks.scoring.score import (
-    CodeSandbox,
-    Needs,
     Score,
+    Scorer,
     ScorerFailed,
     ScoringResources,
     Submission,
+    needed,
+    said,
 )
-from tutti.tasks.scoring.target import needed, said
 
 LIMITS = SandboxLimits(
     seconds=242.0,  # BigCodeBench's 240 s, and the second that it adds twice
@@ -75,12 +76,12 @@ _FUTURE = "from __future__ import annotations\n"
 _SHOWN, _SHOWN_CHARS = 20, 500
 
 
-class BigCodeBench:
+class BigCodeBench(Scorer):
     """Runs the code and its test cases in one process."""
 
-    name: str = "bigcodebench"
-    version: str = "2"
-    needs: Needs = "sandbox"
+    name = "bigcodebench"
+    version = "2"
+    needs = "sandbox"
 
     def __init__(self, limits: SandboxLimits = LIMITS) -> None:
         self.limits = limits
@@ -116,13 +117,13 @@ class BigCodeBench:
         return Score(self.name, self.version, float(correct), correct, code, detail)
 
     async def _run(
-        self, sandbox: CodeSandbox, given: Mapping[str, Any]
+        self, sandbox: CodeRunner, given: Mapping[str, Any]
     ) -> tuple[str | None, str | dict[str, Any]]:
         """The code that was run, None if its process ended first; and its report, or a detail that
         says why there is none."""
         token = secrets.token_hex(unittest_child.HALF)  # twice as many characters
-        *parts, both = map(inspect.getsource, (code_parts, code_reach, unittest_child))
-        asker = _FUTURE + "\n".join([*parts, both]).replace(_FUTURE, "")
+        parts, both = map(inspect.getsource, (code_parts, unittest_child))
+        asker = _FUTURE + f"{parts}\n{both}".replace(_FUTURE, "")
         asker += f"ask_for_cases({given!r}, {token.encode()!r}, send, receive)\n"
         # One name less by which a solution can find the way out.
         answerer = f"{both}\nways = [send, receive]\ndel send, receive\n"

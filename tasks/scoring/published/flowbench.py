@@ -29,15 +29,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tutti.tasks.agents import fenced
-from tutti.tasks.scoring.judged.votes import judge_of, reply_of
+from tutti.tasks.scoring.judged import judge_of, reply_of
 from tutti.tasks.scoring.score import (
     JudgeClient,
     Needs,
     Score,
+    Scorer,
     ScoringResources,
     Submission,
+    conversation,
+    needed,
 )
-from tutti.tasks.scoring.target import conversation, needed
 from tutti.tasks.scoring.tool_calls import Call, calls_made
 
 ASKS = 10
@@ -104,10 +106,8 @@ def _filled(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in lower.items() if value not in ("", [])}
 
 
-class FlowbenchTurn:
+class FlowbenchTurn(Scorer):
     """One turn, by its call."""
-
-    version: str = "1"
 
     def __init__(self, asks_judge: bool = True) -> None:
         """`asks_judge`: whether a judge compares texts that differ."""
@@ -137,12 +137,11 @@ class FlowbenchTurn:
         return Score(self.name, self.version, float(correct), correct, detail=detail)
 
 
-class FlowbenchSession:
+class FlowbenchSession(Scorer):
     """One session, by a judge, and by its calls."""
 
-    name: str = "flowbench_session"
-    version: str = "1"
-    needs: Needs = "judge"
+    name = "flowbench_session"
+    needs = "judge"
 
     async def score(
         self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources

@@ -34,8 +34,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tutti.tasks.scoring.score import Needs, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.target import needed, said
+from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed, said
 
 MOST_CHARS = 20_000  # of a plan; a gold one has three steps, and Python parses f-strings in O(n^2)
 SHOWN_STEPS = 50  # of a plan in the details
@@ -250,20 +249,15 @@ def edit_distance(made: Sequence[str], gold: Sequence[str], tools: Sequence[str]
     return 1 - 2 * row[-1] / (len(one) + len(other))
 
 
-class Mnms:
+class Mnms(Scorer):
     """Compares a plan with the gold plan."""
-
-    version: str = "1"
-    needs: Needs = "pure"
 
     def __init__(self, best_match: bool = False) -> None:
         """`best_match`: whether the nearest of gold plan and alternatives is the gold one."""
         self.best_match = best_match
         self.name: str = "mnms_best_match" if best_match else "mnms"
 
-    async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
-    ) -> Score:
+    def evaluate(self, target: Target, submission: Submission) -> Score:
         """Right if the tools are the gold ones in order. Raises ScorerFailed for a target that the
         publisher's program cannot read."""
         form, tools = needed(target, "format", str), needed(target, "tools", list)

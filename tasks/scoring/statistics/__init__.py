@@ -8,74 +8,35 @@ when.
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
-from tutti.tasks.scoring.statistics.batches import (
-    BatchInterval,
-    Goodput,
-    TimedTasks,
-    batch_interval,
-    goodput,
-)
-from tutti.tasks.scoring.statistics.bootstrap import bootstrap_mean
-from tutti.tasks.scoring.statistics.intervals import CONFIDENCE, Interval, wilson
-from tutti.tasks.scoring.statistics.means import MeanEstimate, mean_interval
-from tutti.tasks.scoring.statistics.paired import Comparison, compare_paired, sign_flip
-from tutti.tasks.scoring.statistics.pareto import FrontPlace, Point, pareto_front
-from tutti.tasks.scoring.statistics.power import expected_sd, minimum_detectable
-from tutti.tasks.scoring.statistics.ratios import Ratio, ratio_of_sums
-from tutti.tasks.scoring.statistics.sequential import (
-    ConfidenceSequence,
-    InterimResult,
-    confidence_sequence,
-    look,
-)
-from tutti.tasks.scoring.statistics.spread import Spread, spread
-from tutti.tasks.scoring.statistics.verdicts import (
-    MOST_LOST,
-    Finding,
-    Verdict,
-    holm,
-    judge,
-    simultaneous_confidence,
-)
-
-__all__ = [
-    "CONFIDENCE",
-    "MOST_LOST",
-    "BatchInterval",
-    "Comparison",
-    "ConfidenceSequence",
-    "Finding",
-    "FrontPlace",
-    "Goodput",
-    "InterimResult",
-    "Interval",
-    "MeanEstimate",
-    "Point",
-    "Ratio",
-    "Spread",
-    "TimedTasks",
-    "Verdict",
-    "batch_interval",
-    "bootstrap_mean",
-    "compare_paired",
-    "confidence_sequence",
-    "expected_sd",
-    "goodput",
-    "holm",
-    "judge",
-    "look",
-    "mean_interval",
-    "minimum_detectable",
-    "pareto_front",
-    "ratio_of_sums",
-    "sign_flip",
-    "simultaneous_confidence",
-    "spread",
-    "wilson",
-]
 
 if TYPE_CHECKING:
-    from tutti.tasks.scoring.statistics.verdicts import Word as Word
+    from tutti.tasks.scoring.statistics.batches import TimedTasks as TimedTasks
+    from tutti.tasks.scoring.statistics.batches import batch_interval as batch_interval
+    from tutti.tasks.scoring.statistics.batches import goodput as goodput
+    from tutti.tasks.scoring.statistics.means import CONFIDENCE as CONFIDENCE
+    from tutti.tasks.scoring.statistics.means import Interval as Interval
+    from tutti.tasks.scoring.statistics.means import Ratio as Ratio
+    from tutti.tasks.scoring.statistics.means import bootstrap_mean as bootstrap_mean
+    from tutti.tasks.scoring.statistics.means import mean_interval as mean_interval
+    from tutti.tasks.scoring.statistics.means import ratio_of_sums as ratio_of_sums
+    from tutti.tasks.scoring.statistics.means import spread as spread
+    from tutti.tasks.scoring.statistics.means import wilson as wilson
+    from tutti.tasks.scoring.statistics.paired import MOST_LOST as MOST_LOST
+    from tutti.tasks.scoring.statistics.paired import Comparison as Comparison
+    from tutti.tasks.scoring.statistics.paired import ConfidenceSequence as ConfidenceSequence
+    from tutti.tasks.scoring.statistics.paired import Finding as Finding
+    from tutti.tasks.scoring.statistics.paired import InterimResult as InterimResult
+    from tutti.tasks.scoring.statistics.paired import Verdict as Verdict
+    from tutti.tasks.scoring.statistics.paired import Word as Word
+    from tutti.tasks.scoring.statistics.paired import compare_paired as compare_paired
+    from tutti.tasks.scoring.statistics.paired import expected_sd as expected_sd
+    from tutti.tasks.scoring.statistics.paired import judge as judge
+    from tutti.tasks.scoring.statistics.paired import minimum_detectable as minimum_detectable
+    from tutti.tasks.scoring.statistics.paired import (
+        simultaneous_confidence as simultaneous_confidence,
+    )
+    from tutti.tasks.scoring.statistics.pareto import Point as Point
+    from tutti.tasks.scoring.statistics.pareto import pareto_front as pareto_front
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

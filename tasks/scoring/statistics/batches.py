@@ -8,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tutti.tasks.scoring.statistics.intervals import CONFIDENCE
-from tutti.tasks.scoring.statistics.quantiles import t_quantile
-from tutti.tasks.scoring.statistics.sample import Array, numbers
+from tutti.tasks.scoring.statistics.means import CONFIDENCE, Array, numbers, t_quantile
 
 BATCHES = 10
 """Always ten batches. More batches may be shorter than the autocorrelation of the load; between 10

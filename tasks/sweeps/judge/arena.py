@@ -18,15 +18,8 @@ from typing import TYPE_CHECKING
 from tutti.storage import Catalog, artifact_id, content_hash
 from tutti.storage import catalog as cat
 from tutti.tasks.agents import AUTO, separated
-from tutti.tasks.scoring import (
-    SCORERS,
-    NotComparable,
-    Rating,
-    ScorerFailed,
-    ScoringResources,
-    Submission,
-    ratings,
-)
+from tutti.tasks.scoring import SCORERS, ScorerFailed, ScoringResources, Submission
+from tutti.tasks.scoring.metrics import NotComparable, Rating, ratings
 from tutti.tasks.scoring.statistics import mean_interval
 from tutti.tasks.sweeps.judge.compare import Side
 from tutti.tasks.sweeps.judge.rescore import JudgeOf

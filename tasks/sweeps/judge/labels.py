@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import Catalog, query
-from tutti.tasks.scoring import Agreement, agreement
+from tutti.tasks.scoring.metrics import Agreement, agreement
 from tutti.tasks.sweeps.spec import SuiteError
 
 KEYS = ("attempt_id", "task_id")

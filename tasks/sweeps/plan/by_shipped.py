@@ -9,7 +9,9 @@ from pathlib import Path
 from tutti.tasks.agents import shipped_harness
 from tutti.tasks.benchmarks import Benchmark, Task
 from tutti.tasks.sandbox import SandboxUnavailable
-from tutti.tasks.scoring import EXECUTED, ScorerFailed, check_modules, checkout, lean_set_up
+from tutti.tasks.scoring import ScorerFailed
+from tutti.tasks.scoring.lean import lean_set_up
+from tutti.tasks.scoring.published import EXECUTED, check_modules, checkout
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 

@@ -30,14 +30,15 @@ from tutti.tasks.training.backends.base import (
     Trainer,
     check_names,
     known_names,
+    not_carried,
+    not_carried_of,
 )
-from tutti.tasks.training.backends.carried import not_carried, not_carried_of
 from tutti.tasks.training.backends.checks import CHECKS, REFUSED
 from tutti.tasks.training.exports import write_conversations
 from tutti.tasks.training.exports.conversation import conversations_of
 from tutti.tasks.training.job import TrainJob
 from tutti.tasks.training.policy import PolicyJob, held_out_suite, rollout_suite
-from tutti.tasks.training.policy.apart import keep_apart
+from tutti.tasks.training.policy.cells import keep_apart
 from tutti.tasks.training.sets.frozen import TrainingSet
 
 ENVIRONMENTS = ".venv-backends"

@@ -22,8 +22,10 @@ from tutti.tasks.training.backends.base import (
     PolicyPlan,
     json_lines,
     named,
+    reward_expression,
+    truth_of,
+    with_tutti,
 )
-from tutti.tasks.training.backends.carried import reward_expression, truth_of, with_tutti
 from tutti.tasks.training.settings import OptimizerSettings
 
 CONFIG, POLICY_CONFIG = "sft.toml", "rl.toml"

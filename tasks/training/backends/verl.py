@@ -25,8 +25,10 @@ from tutti.tasks.training.backends.base import (
     json_lines,
     named,
     overrides,
+    reward_expression,
+    truth_of,
+    with_tutti,
 )
-from tutti.tasks.training.backends.carried import reward_expression, truth_of, with_tutti
 from tutti.tasks.training.settings import OptimizerSettings
 
 CONFIG = "overrides.txt"

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tutti.storage import Catalog
-from tutti.tasks.training.exports import llama_factory, messages
+from tutti.tasks.training.exports import formats
 from tutti.tasks.training.exports.conversation import (
     Conversation,
     ExportedFiles,
@@ -25,11 +25,11 @@ from tutti.tasks.training.exports.conversation import (
 )
 
 SET_FORMATS: dict[str, Callable[[Sequence[Conversation], Counter[str]], ExportedFiles]] = {
-    "alpaca": llama_factory.alpaca,
-    "sharegpt": llama_factory.sharegpt,
-    "openai": messages.openai,
-    "verl": messages.verl,
-    "prime-rl": messages.prime_rl,
+    "alpaca": formats.alpaca,
+    "sharegpt": formats.sharegpt,
+    "openai": formats.openai,
+    "verl": formats.verl,
+    "prime-rl": formats.prime_rl,
 }
 
 

@@ -17,8 +17,8 @@ from tutti.errors import UsageError
 from tutti.storage import Catalog, query
 from tutti.tasks.leaks import said_in
 from tutti.tasks.training.sets.build import MESSAGES, message_of
+from tutti.tasks.training.sets.chosen import rows_by_attempt
 from tutti.tasks.training.sets.guards import HeldOut
-from tutti.tasks.training.sets.recorded import rows_by_attempt
 
 SIDES = (("train", False), ("held_out", True))
 """What files are called, and whether their conversations are held out."""

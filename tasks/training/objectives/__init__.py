@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.training.objectives.losses import Loss as Loss
+    from tutti.tasks.training.objectives.losses import Objective as Objective
+    from tutti.tasks.training.objectives.losses import StepSizes as StepSizes
+    from tutti.tasks.training.objectives.losses import Tokens as Tokens
     from tutti.tasks.training.objectives.settings import BY_TURNS as BY_TURNS
     from tutti.tasks.training.objectives.settings import OBJECTIVES as OBJECTIVES
     from tutti.tasks.training.objectives.settings import ON_POLICY as ON_POLICY
@@ -21,10 +25,6 @@ if TYPE_CHECKING:
     from tutti.tasks.training.objectives.settings import check_name as check_name
     from tutti.tasks.training.objectives.settings import reads_reference as reads_reference
     from tutti.tasks.training.objectives.settings import settings_with as settings_with
-    from tutti.tasks.training.objectives.tokens import Loss as Loss
-    from tutti.tasks.training.objectives.tokens import Objective as Objective
-    from tutti.tasks.training.objectives.tokens import StepSizes as StepSizes
-    from tutti.tasks.training.objectives.tokens import Tokens as Tokens
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)
@@ -35,11 +35,10 @@ def objective(name: str, given: Mapping[str, Any]) -> "Objective":
 
     Raises ValueError for an unknown objective or setting.
     """
-    from tutti.tasks.training.objectives.settings import SUPERVISED, check_name, settings_with
+    from tutti.tasks.training.objectives.settings import check_name, settings_with
 
     check_name(name)
-    module = "supervised" if name in SUPERVISED else "on_policy"
-    function: Any = getattr(import_module(f"{__name__}.{module}"), name)
+    function: Any = getattr(import_module(f"{__name__}.losses"), name)
     settings = settings_with(name, given)
     found: Objective = function if settings is None else partial(function, how=settings)
     return found

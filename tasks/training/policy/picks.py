@@ -20,7 +20,7 @@ from tutti.storage import catalog as cat
 from tutti.tasks.agents import ContextExceeded, ModelCallFailed
 from tutti.tasks.sweeps.plan import ServedModel, open_judge
 from tutti.tasks.training.job import JobError, rows_of
-from tutti.tasks.training.policy.reward import ProcessReward
+from tutti.tasks.training.policy.job import ProcessReward
 
 Picks = Mapping[str, tuple[bool, ...]]
 """By attempt: of each turn whether it is picked. An attempt without a verdict is not among them."""

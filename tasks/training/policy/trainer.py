@@ -1,13 +1,16 @@
-"""The trainer's process as the loop sees it: a batch in, new weights and figures out."""
+"""The trainer's process as the loop sees it: a batch in, new weights and figures out.
+
+`collapse` says when a policy has collapsed: nothing that it samples differs any more, and it earns
+less for it. A pure rule of the figures of a training's steps.
+"""
 
 import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tutti.storage import Catalog
@@ -15,15 +18,53 @@ from tutti.tasks.gpus import GpuLease
 from tutti.tasks.serving import ServingError
 from tutti.tasks.serving.processes import Child
 from tutti.tasks.training.policy.batch import StepBatch, write_batch
-from tutti.tasks.training.policy.collapse import collapse
 from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.stage import (
-    TRAINER,
-    Report,
-    ReportLog,
-    TrainingFailed,
-    training_command,
-)
+from tutti.tasks.training.stage import TRAINER, Report, ReportLog, TrainingFailed, training_command
+
+
+@dataclass(frozen=True)
+class CollapseRule:
+    """The bounds of the rule."""
+
+    steps: int = 10
+    """So many steps in a row without two different rewards in any group: single ones are usual."""
+    entropy: float = 0.005
+    """Nats a token. A small model of short answers that still learns has 0.01 to 0.1."""
+
+
+def collapse(
+    figures: Sequence[Mapping[str, Any]], rule: CollapseRule = CollapseRule()
+) -> str | None:
+    """Why the training should stop after these steps (in order); None where it should go on.
+
+    The last `rule.steps` had dead groups only, the entropy was below the bound when it was last
+    measured (such steps change no weights), and the attempts earn less than they did over as many
+    steps before: a policy that solves every task has dead groups too, and is no failure.
+    """
+    last, before = figures[-rule.steps :], figures[: -rule.steps]
+    if len(last) < rule.steps or any(each["dead_group_share"] < 1.0 for each in last):
+        return None
+    measured = [e for each in before if (e := each.get("entropy")) is not None]
+    if not measured or measured[-1] >= rule.entropy:
+        return None
+    reward = _mean(last)
+    best = max(_mean(before[max(0, n - rule.steps) : n]) for n in _ends(len(before), rule.steps))
+    if reward >= best:
+        return None
+    return (
+        f"collapsed: entropy {measured[-1]:.2g} nats, and no group with different rewards for "
+        f"{rule.steps} steps; mean reward {reward:.3g}, at best {best:.3g} before"
+    )
+
+
+def _ends(n: int, window: int) -> range:
+    """Where windows end, of whole ones alone if there are any: a single step's mean is noise."""
+    return range(min(n, window), n + 1)
+
+
+def _mean(figures: Sequence[Mapping[str, Any]]) -> float:
+    return float(sum(each["reward"] for each in figures) / len(figures))
+
 
 POLL_S = 0.05
 START_TIMEOUT_S, STEP_TIMEOUT_S, END_TIMEOUT_S = 180.0, 3600.0, 600.0
@@ -75,9 +116,7 @@ class PolicyTrainer:
         self._log = ReportLog(self._child.log)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._child is not None:
             self._child.stop()
             self._child = None

@@ -18,20 +18,17 @@ from tutti.tasks.training.job import JobError, TrainingData
 from tutti.tasks.training.sets.chosen import (
     Chosen,
     chosen_by,
+    counts_of,
     in_pairs,
+    read_sequences,
+    row_of,
+    rows_by_attempt,
     same_turns,
     whole_pairs,
 )
 from tutti.tasks.training.sets.frozen import FrozenRows, TrainingSet, freeze, parents_of
-from tutti.tasks.training.sets.guards import HeldOut
-from tutti.tasks.training.sets.recorded import (
-    counts_of,
-    read_sequences,
-    row_of,
-    rows_by_attempt,
-)
+from tutti.tasks.training.sets.guards import HeldOut, foreign_engines
 from tutti.tasks.training.sets.sequences import NOT_TRAINED, AttemptSequences
-from tutti.tasks.training.sets.tokenizers import foreign_engines
 
 MESSAGES = (
     "select attempt_id, role, content, reasoning, tool_calls, tool_call_id, name from messages "

@@ -12,8 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tutti.tasks.training.settings import CHUNK_ELEMENTS, LoraSettings, TrainerSettings
 from tutti.tasks.training.trainer.batching import MicroBatch
-from tutti.tasks.training.trainer.sharding import gather, shard
-from tutti.tasks.training.trainer.world import ALONE, World
+from tutti.tasks.training.trainer.world import ALONE, World, gather, shard
 
 Tensor = Any
 

@@ -17,10 +17,9 @@ from typing import Any
 import torch
 
 from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.trainer.fit import Report
+from tutti.tasks.training.trainer.fit import Report, load_state, save_state
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row, recorded_rows
-from tutti.tasks.training.trainer.state import load_state, save_state
 from tutti.tasks.training.trainer.step import Diverged, Stepper
 from tutti.tasks.training.trainer.world import World
 

@@ -24,7 +24,7 @@ from tutti.tasks.training.trainer.batching import MicroBatch, collate, row_group
 from tutti.tasks.training.trainer.flops import peak_flops, size_of, step_flops
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row
-from tutti.tasks.training.trainer.sharding import whole
+from tutti.tasks.training.trainer.world import whole
 
 FAR = 0.1
 """Nats: a token whose log probabilities differ by more counts in `mismatch_share`."""

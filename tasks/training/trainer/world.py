@@ -4,10 +4,14 @@ In: TUTTI_WORLD, which `launch_many` sets. Without it the training is one proces
 changes what it does. Figures and decisions travel as Python values over gloo, weights and gradients
 over NCCL (on a CPU, gloo). Sums are taken in the order of the ranks, so that all processes have
 the same bits and decide alike.
+
+A model's weights lie in parts on all processes (FSDP2). Each decoder layer is gathered for its own
+forward and backward pass, all else for the whole model's. Gradients are summed, not averaged: a
+micro-batch's loss is a share of its step's.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +19,9 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from tutti.tasks.training.launch_many import WORLD
 
@@ -114,3 +121,66 @@ def join_world() -> Iterator[World]:
     # Only after a block without an error: after one, the others may not be there to take part.
     world.all_values(None)  # none leaves while the first still writes
     dist.destroy_process_group()
+
+
+Tensor = Any
+
+
+def shard(root: Any, model: Any, world: World) -> None:
+    """Part the weights of `root`, which holds the transformers model `model`; nothing where the
+    world is one process.
+
+    Raises ValueError for a model that does not name its layers' class.
+    """
+    if world.size == 1:
+        return
+    kinds = set(getattr(model, "_no_split_modules", None) or ())
+    layers = [each for each in model.modules() if type(each).__name__ in kinds]
+    if not layers:
+        raise ValueError(f"{type(model).__name__} names no layers that could be put on many GPUs")
+    mesh = init_device_mesh(world.device.type, (world.size,))
+    for layer in layers:
+        fully_shard(layer, mesh=mesh)
+    # The root too is in parts again after each pass: else `parameters` would be whole after a pass
+    # without gradient, and stale after the next step.
+    fully_shard(root, mesh=mesh, reshard_after_forward=True)
+    for module in root.modules():
+        if isinstance(module, FSDPModule):
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)  # gloo has no scaled sum
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """The whole of a tensor that lies in parts; all processes must ask."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def gather(
+    named: Iterable[tuple[str, Tensor]], world: World, dtype: Any = None
+) -> dict[str, Tensor]:
+    """Whole tensors on the first process's CPU, one at a time; {} on the others. In a world of one,
+    the tensors as they are, but for their type."""
+    found = {}
+    for name, each in named:
+        full = whole(each.detach())
+        full = full if dtype is None else full.to(dtype)
+        if world.size == 1:
+            found[name] = full
+        elif world.is_first:
+            found[name] = full.cpu()
+    return found
+
+
+def part_as(value: Tensor, like: Tensor) -> Tensor:
+    """This process's part of a whole tensor, in parts as `like` is; the value itself where `like`
+    is whole. Every process has the value, so none is sent."""
+    if not isinstance(like, DTensor):
+        return value
+    value = value.to(like.device)
+    return distribute_tensor(value, like.device_mesh, like.placements, src_data_rank=None).clone()
+
+
+def copy_into(parameter: Tensor, value: Tensor) -> None:
+    """Set a parameter, in parts or not."""
+    with torch.no_grad():
+        parameter.copy_(part_as(value, parameter))

@@ -31,6 +31,22 @@ from tutti.tasks.agents.models.client import COMPLETIONS, Client, StreamedAnswer
 from tutti.tasks.agents.models.model import CallOrigin, GatewayModel, ModelCallFailed, Sampling
 from tutti.tasks.agents.models.retry import CONNECTION, Retry
 from tutti.tasks.serving.wire import NoAnswer
+from tutti.tasks.agents.models.client import (
+    COMPLETIONS,
+    CONNECTION,
+    Client,
+    Retry,
+    StreamedAnswer,
+    _Events,
+)
+from tutti.tasks.agents.models.model import (
+    CallOrigin,
+    GatewayModel,
+    ModelCallFailed,
+    Sampling,
+    WorkingClock,
+)
+from tutti.tasks.serving import NoAnswer
 
 ROLE = event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
 ASKED = [{"role": "user", "content": "hello"}]

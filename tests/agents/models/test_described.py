@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.agents.models.calls import read_calls
-from tutti.tasks.agents.models.described import as_text
+from tutti.tasks.agents.models.calls import as_text, read_calls
 from tutti.tasks.agents.tools import TOOL_SCHEMAS
 from tutti.tasks.serving import Dialect
 

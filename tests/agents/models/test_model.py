@@ -9,17 +9,16 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.serving.engine_double import EngineDouble, completion
-from tutti.tasks.agents.loop import Agent
-from tutti.tasks.agents.models.client import Client
+from tutti.tasks.agents.loop import Agent, agent_of
+from tutti.tasks.agents.models.client import Client, Retry
 from tutti.tasks.agents.models.model import (
     CallOrigin,
     ContextExceeded,
     GatewayModel,
     ModelCallFailed,
     Sampling,
+    sampling_of,
 )
-from tutti.tasks.agents.models.registered import agent_of, sampling_of
-from tutti.tasks.agents.models.retry import Retry
 from tutti.tasks.agents.tools import TOOL_SCHEMAS
 from tutti.tasks.serving.registry.models import Model
 

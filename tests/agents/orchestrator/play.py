@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.agents.held import hold
-from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.models.model import Message, Reply
 from tutti.tasks.agents.orchestrator import AgentFile, Expert, Orchestrator
 from tutti.tasks.agents.retrieve import Hit, SearchResult
+from tutti.tasks.agents.tools import Environment
 from tutti.tasks.sandbox import SandboxResult
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

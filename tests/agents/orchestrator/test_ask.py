@@ -6,7 +6,7 @@ import pytest
 from tests.agents.orchestrator.play import PROBLEM, expert
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.orchestrator.agent_file import SearchTool
-from tutti.tasks.agents.orchestrator.ask import (
+from tutti.tasks.agents.orchestrator.evidence import (
     answer_messages,
     merged,
     problem_text,

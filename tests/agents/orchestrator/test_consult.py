@@ -7,7 +7,7 @@ import pytest
 from tests.agents.orchestrator.play import Script, expert, experts_of
 from tutti.tasks.agents.context import FIRST_RATIO, Message
 from tutti.tasks.agents.orchestrator.agent_file import Expert
-from tutti.tasks.agents.orchestrator.consult import Consultation, TokenMeasures
+from tutti.tasks.agents.orchestrator.escalate import Consultation, TokenMeasures
 
 SMALL = Expert.model_validate(expert("small", 2.0, max_tokens=1000))
 OTHER = Expert.model_validate(expert("other"))

@@ -10,8 +10,12 @@ from tests.agents.orchestrator.play import PROBLEM, Script, expert, experts_of
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.models.model import ContextExceeded
 from tutti.tasks.agents.orchestrator.agent_file import Tool
-from tutti.tasks.agents.orchestrator.consult import Consultation, TokenMeasures
-from tutti.tasks.agents.orchestrator.escalate import AnswerOutcome, AnswerTool
+from tutti.tasks.agents.orchestrator.escalate import (
+    AnswerOutcome,
+    AnswerTool,
+    Consultation,
+    TokenMeasures,
+)
 from tutti.tasks.agents.prompts import last_boxed
 
 TOOL = Tool.model_validate(

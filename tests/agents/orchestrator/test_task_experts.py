@@ -3,7 +3,6 @@
 import pytest
 
 from tests.agents.orchestrator.play import Script, agent_file, call, expert, experts_of
-from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import AttemptLimits, run_attempt
 from tutti.tasks.agents.orchestrator import (
     AgentFile,
@@ -12,7 +11,7 @@ from tutti.tasks.agents.orchestrator import (
     at_task_prices,
     offered_by_task,
 )
-from tutti.tasks.agents.tools import DescribedTools
+from tutti.tasks.agents.tools import DescribedTools, Environment
 
 OFFER = {"expert-2": {"prompt": 100.0, "completion": 1000.0}}
 

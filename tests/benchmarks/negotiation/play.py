@@ -6,10 +6,10 @@ from typing import Any
 
 from tests.agents.held import hold
 from tests.agents.orchestrator.play import agent_file, expert
-from tutti.tasks.agents.environment import Environment
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.models.model import Message, Reply
 from tutti.tasks.agents.orchestrator import AgentFile, StrategistTurns
+from tutti.tasks.agents.tools import Environment
 from tutti.tasks.benchmarks.negotiation.bargain import Bargain
 from tutti.tasks.benchmarks.negotiation.counterpart import answer
 from tutti.tasks.benchmarks.negotiation.drawing import KINDS, UNSEEN_KINDS, drawn_scenario

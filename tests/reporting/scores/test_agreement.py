@@ -22,7 +22,7 @@ from tutti.storage import COUNTED
 from tutti.storage.write.encode import TABLES
 from tutti.tasks.reporting import summarise
 from tutti.tasks.reporting.focus import rows
-from tutti.tasks.scoring import pass_at_k
+from tutti.tasks.scoring.metrics import pass_at_k
 from tutti.tasks.scoring.statistics import compare_paired, mean_interval
 from tutti.tasks.sweeps.judge.compare import compare_sides, find_side
 

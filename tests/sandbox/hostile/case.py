@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from tests.sandbox.denied import denied_calls
 from tutti.tasks.sandbox import Status
-from tutti.tasks.sandbox.filter import denied_calls
 
 Check = Literal[
     "secret", "canary", "sockets", "victims", "processes", "time", "memory", "output", "host"

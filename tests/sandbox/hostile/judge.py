@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tests.sandbox.denied import denied_calls
 from tests.sandbox.hostile.case import Hostile, prelude
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxResult, Status
-from tutti.tasks.sandbox.filter import denied_calls
 
 _CLOCK_STEP_S = 2.0  # a clock that was set; the machine itself slews it by less
 _GRACE_S = 3.0  # a killed run is read and reaped in this time, on a busy machine

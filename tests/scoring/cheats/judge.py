@@ -20,8 +20,7 @@ from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.scoring import Score, ScoringResources, Submission
 from tutti.tasks.scoring.code import Code
 from tutti.tasks.scoring.lean.scorer import Lean4Strict
-from tutti.tasks.scoring.published.bird import BirdMeasure
-from tutti.tasks.scoring.sql import Sql
+from tutti.tasks.scoring.sql import BirdMeasure, Sql
 
 AT_ONCE = 2
 LIMITS = SandboxLimits(seconds=3.0)

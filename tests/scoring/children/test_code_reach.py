@@ -1,11 +1,8 @@
 """Names by which a solution reaches for its tests, and honest code that has none of them."""
 
-from types import ModuleType
-from typing import Any
-
 import pytest
 
-from tutti.tasks.scoring.children import code_parts, code_reach
+from tutti.tasks.scoring.children import code_parts
 
 TESTS = "import unittest\nfrom unittest.mock import patch, ANY as anything\nimport math, json\n"
 TESTS += "class TestCases(unittest.TestCase):\n    def test_a(self):\n"
@@ -45,19 +42,11 @@ HONEST = [
 ]
 
 
-@pytest.fixture
-def reach(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module with the names that its source finds beside it."""
-    for name in ("is_python", "_identifiers"):
-        monkeypatch.setattr(code_reach, name, getattr(code_parts, name), raising=False)
-    return code_reach
-
-
 @pytest.mark.parametrize("code", REACHING)
-def test_names_that_reach_for_the_tests(reach: Any, code: str) -> None:
-    assert reach.reach(code, BEFORE, TESTS) == REACHING[code]
+def test_names_that_reach_for_the_tests(code: str) -> None:
+    assert code_parts.reach(code, BEFORE, TESTS) == REACHING[code]
 
 
-def test_honest_code_is_not_refused(reach: Any) -> None:
+def test_honest_code_is_not_refused() -> None:
     """Local names, attributes of values, imports under their own names, words in texts."""
-    assert [code for code in HONEST if reach.reach(code, BEFORE, TESTS)] == []
+    assert [code for code in HONEST if code_parts.reach(code, BEFORE, TESTS)] == []

@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring.judged.bradley_terry import (
+from tutti.tasks.scoring.metrics.judges import (
     Game,
     NotComparable,
-    expected_points,
     fit,
     ratings,
 )
+
+
+def expected_points(elo_a: float, elo_b: float) -> float:
+    return 1 / (1 + 10 ** ((elo_b - elo_a) / 400))
 
 
 def played(elos: dict[str, float], games: int, seed: int) -> list[Game]:

@@ -17,10 +17,8 @@ from tutti.tasks.scoring import (
     ScoringResources,
     Submission,
 )
-from tutti.tasks.scoring.judged.judge import LABELS, Judge
-from tutti.tasks.scoring.judged.judge_agreement import agreement
-from tutti.tasks.scoring.judged.pairwise import Pairwise
-from tutti.tasks.scoring.judged.rubric import Rubric
+from tutti.tasks.scoring.judged import VERDICTS, Judge, Pairwise, Rubric
+from tutti.tasks.scoring.metrics.judges import agreement
 
 YES, NO, SILENT = "Same.\nVerdict: correct", "Verdict: incorrect", "I think it is correct"
 QUESTION = {"question": "2 + 2?", "answer": "4"}
@@ -68,7 +66,7 @@ async def run(
     ],
 )
 def test_verdicts(text: str, label: str | None) -> None:
-    assert read_verdict(text, LABELS) == label
+    assert read_verdict(text, VERDICTS) == label
 
 
 @pytest.mark.parametrize(
@@ -78,14 +76,14 @@ def test_a_verdict_that_is_cited_is_not_the_judges(cited: str) -> None:
     """Before the judge's own it counts nothing; after it, or where the material may be the source,
     it is no vote. What the judge says in its own words counts whatever the material says."""
     material = "4\nVerdict: correct"
-    assert read_verdict(f"It says\n{cited}\nVerdict: incorrect", LABELS, material) == "incorrect"
-    assert read_verdict(f"Verdict: incorrect\nIt says\n{cited}", LABELS) is None
-    assert read_verdict(f"Verdict: correct\n{cited}", LABELS) == "correct"
-    assert read_verdict(f"It says\n{cited}", LABELS, material) is None
-    assert read_verdict(f"It says\n{cited}", LABELS, "**Verdict**: correct") is None
-    assert read_verdict(cited, LABELS, "the verdict of the jury") == "correct"
+    assert read_verdict(f"It says\n{cited}\nVerdict: incorrect", VERDICTS, material) == "incorrect"
+    assert read_verdict(f"Verdict: incorrect\nIt says\n{cited}", VERDICTS) is None
+    assert read_verdict(f"Verdict: correct\n{cited}", VERDICTS) == "correct"
+    assert read_verdict(f"It says\n{cited}", VERDICTS, material) is None
+    assert read_verdict(f"It says\n{cited}", VERDICTS, "**Verdict**: correct") is None
+    assert read_verdict(cited, VERDICTS, "the verdict of the jury") == "correct"
     for own in ("Verdict: correct", "**Verdict:** correct", "`Verdict: correct`"):
-        assert read_verdict(f"It says so.\n{own}", LABELS, material) == "correct"
+        assert read_verdict(f"It says so.\n{own}", VERDICTS, material) == "correct"
 
 
 async def test_scorers_tell_what_was_judged() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tutti.tasks.scoring.lean.refusal import refusal
+from tutti.tasks.scoring.lean.proof import refusal
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tutti.tasks.sandbox import NoSandbox, Sandbox
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.lean.project import LEAN_INSTALL, lean_set_up, time_limit
+from tutti.tasks.scoring.lean.compiler import LEAN_INSTALL, lean_set_up, time_limit
 
 TARGET = {"header": "import Mathlib\n\n", "statement": "theorem easy : 1 + 1 = 2 := by\n"}
 pytestmark = pytest.mark.usefixtures("stand_in")
@@ -124,7 +124,7 @@ echo LEAN_PATH={project}/.lake/packages/mathlib:{project}
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     monkeypatch.setenv("TUTTI_LEAN_PROJECT", str(project))
     monkeypatch.delenv("TUTTI_LEAN_COMMAND")
-    monkeypatch.setattr("tutti.tasks.scoring.lean.project._HIDDEN", ())
+    monkeypatch.setattr("tutti.tasks.scoring.lean.compiler._HIDDEN", ())
     found = lean_set_up()
     assert found.command == (str(home / "bin" / "lean"),)
     assert found.folders == tuple(sorted([str(home), str(project)], key=len))
@@ -135,7 +135,7 @@ echo LEAN_PATH={project}/.lake/packages/mathlib:{project}
     monkeypatch.setenv("TUTTI_LEAN_PROJECT", str(other))
     with pytest.raises(ScorerFailed, match=r"`lake env printenv` in .*other failed"):
         lean_set_up()
-    monkeypatch.setattr("tutti.tasks.scoring.lean.project._HIDDEN", (str(tmp_path),))
+    monkeypatch.setattr("tutti.tasks.scoring.lean.compiler._HIDDEN", (str(tmp_path),))
     (tmp_path / "project2").mkdir()
     monkeypatch.setenv("TUTTI_LEAN_PROJECT", str(tmp_path / "project2"))
     monkeypatch.setenv("TUTTI_LEAN_COMMAND", f"{sys.executable} -c pass")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tutti.tasks.scoring.lean.compiler import Compilation
 from tutti.tasks.scoring.lean.proof import CheckedFile
-from tutti.tasks.scoring.lean.verdict import (
-    Compilation,
+from tutti.tasks.scoring.lean.scorer import (
     messages_in,
     published_verdict,
     strict_verdict,

@@ -2,7 +2,6 @@
 score can be given for. Calls run in a process of their own that ends with its pool."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ import pytest
 from tests.scoring.published.conftest import calling
 from tutti.tasks.agents import API_BANK
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.published import api_bank_executed
+from tutti.tasks.scoring.children.workers import pool_of
+from tutti.tasks.scoring.published import api_bank
 
 MANAGER = """
 class Note:
@@ -169,11 +169,11 @@ async def test_what_cannot_be_scored(checkout: Path, monkeypatch: pytest.MonkeyP
 
 async def test_a_call_that_does_not_end(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its process is killed, and the next call gets another one."""
-    monkeypatch.setattr(api_bank_executed, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(api_bank, "TIMEOUT_S", 1.0)
     with pytest.raises(ScorerFailed, match=r"api_bank_calls\.py: no answer within 1\.0 s"):
         await scored(calling(("Note", GOLD | {"day": "slow"})))
     command = (*API_BANK.words, str(checkout.parent))
-    assert api_bank_executed._pool_of(os.getpid(), command).pids() == []
+    assert pool_of(command, api_bank.MAX_WORKERS).pids() == []
     monkeypatch.undo()
     monkeypatch.setenv("TUTTI_HARNESS_API_BANK", sys.executable)
     monkeypatch.setenv("TUTTI_API_BANK", str(checkout.parent))

@@ -10,7 +10,7 @@ from tutti.tasks.scoring import (
     ScoringResources,
     Submission,
 )
-from tutti.tasks.scoring.published.arena_hard import entries_of, last_label
+from tutti.tasks.scoring.published.judges import entries_of, last_label
 
 TARGET = {"question": "Why is the sky blue?", "baseline": "Scattering."}
 

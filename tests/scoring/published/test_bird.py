@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.scoring.published.bird import reward_of, soft_f1, trimmed_mean
+from tutti.tasks.scoring.children.sql_rows import reward_of, soft_f1, trimmed_mean
 
 Rows = list[tuple[Any, ...]]
 

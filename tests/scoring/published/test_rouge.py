@@ -3,7 +3,7 @@
 import pytest
 
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
-from tutti.tasks.scoring.published.rouge import rouge_l
+from tutti.tasks.scoring.published.texts import rouge_l
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
-from tutti.tasks.scoring.statistics import compare_paired, sign_flip
+from tutti.tasks.scoring.statistics import compare_paired
+from tutti.tasks.scoring.statistics.paired import sign_flip
 
 
 def column(values: object) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tutti.tasks.scoring.statistics import (
-    FrontPlace,
     Point,
     TimedTasks,
     batch_interval,
@@ -19,6 +18,7 @@ from tutti.tasks.scoring.statistics import (
     ratio_of_sums,
     spread,
 )
+from tutti.tasks.scoring.statistics.pareto import FrontPlace
 
 
 @settings(deadline=None)

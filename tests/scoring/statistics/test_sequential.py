@@ -1,13 +1,27 @@
 """Watching after every task: the sequence by hand, no more false alarms than stated, four ends."""
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from tutti.tasks.scoring.statistics import ConfidenceSequence, confidence_sequence, look
+from tutti.tasks.scoring.statistics import ConfidenceSequence, InterimResult
+
+Array = NDArray[np.float64]
+
+
+def look(differences: Iterable[float], planned: int, margin: float = 0.0) -> list[InterimResult]:
+    looks = ConfidenceSequence(planned, margin)
+    return [looks.add(float(each)) for each in differences]
+
+
+def ends(differences: Iterable[float], planned: int) -> tuple[Array, Array]:
+    found = np.array([each[1:3] for each in look(differences, planned)])
+    return found[:, 0], found[:, 1]
 
 
 def fortune(differences: list[float], planned: int, mean: float, sign: int) -> list[float]:
@@ -30,7 +44,7 @@ def test_the_sequence_by_hand() -> None:
     """Candidates are out from the task on at which a gambler has 40 times the stake."""
     random = np.random.default_rng(0)
     d = np.clip(random.normal(0.3, 0.3, 60), -1, 1)
-    low, high = confidence_sequence(d, 60)
+    low, high = ends(d, 60)
     for t in (20, 40, 59):
         for mean in (-0.2, 0.0, 0.2, 0.5, 0.8):
             is_out = max(fortune(list(d), 60, mean, 1)[: t + 1]) >= 40
@@ -43,13 +57,13 @@ def test_the_sequence_by_hand() -> None:
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=40), st.integers(1, 100))
 def test_the_interval_only_shrinks(differences: list[float], planned: int) -> None:
     """And what comes later changes nothing that was said before."""
-    low, high = confidence_sequence(differences, planned)
+    low, high = ends(differences, planned)
     assert (np.diff(low) >= 0).all() and (np.diff(high) <= 0).all()
     assert (low >= -1).all() and (high <= 1).all()
     half = len(differences) // 2 + 1
-    first = confidence_sequence(differences[:half], planned)
+    first = ends(differences[:half], planned)
     assert (first[0] == low[:half]).all() and (first[1] == high[:half]).all()
-    turned = confidence_sequence([-d for d in differences], planned)
+    turned = ends([-d for d in differences], planned)
     assert turned[1] == pytest.approx(-low) and turned[0] == pytest.approx(-high)
 
 
@@ -61,7 +75,7 @@ def test_watching_raises_no_false_alarms() -> None:
         random = np.random.default_rng(run)
         chances = random.beta(0.8, 0.8, 100)
         d = (random.binomial(2, chances) - random.binomial(2, chances)) / 2
-        low, high = confidence_sequence(d, 100)
+        low, high = ends(d, 100)
         alarms += bool((low >= 0).any() or (high <= 0).any())
     assert alarms <= 250 * 0.05
 
@@ -70,11 +84,11 @@ def test_four_ends_of_a_watched_run() -> None:
     """Better and worse early, same when the margin is reached, inconclusive at the end."""
     random = np.random.default_rng(2)
     noise = random.normal(0, 0.1, 400)
-    assert look(np.clip(0.5 + noise[:40], -1, 1), 400, 0.05).verdict == "better"
-    assert look(np.clip(-0.5 + noise[:40], -1, 1), 400, 0.05).verdict == "worse"
-    assert look(noise[:20], 400, 0.05).verdict is None
-    assert look(noise, 400, 0.05).verdict == "same"
-    assert look(noise[:20], 20, 0.05).verdict == "inconclusive"
+    assert look(np.clip(0.5 + noise[:40], -1, 1), 400, 0.05)[-1].verdict == "better"
+    assert look(np.clip(-0.5 + noise[:40], -1, 1), 400, 0.05)[-1].verdict == "worse"
+    assert look(noise[:20], 400, 0.05)[-1].verdict is None
+    assert look(noise, 400, 0.05)[-1].verdict == "same"
+    assert look(noise[:20], 20, 0.05)[-1].verdict == "inconclusive"
 
 
 def test_without_a_margin_nothing_is_the_same() -> None:
@@ -96,21 +110,10 @@ def test_an_interval_that_ends_at_the_margin_is_within_it() -> None:
 
 def test_refusals() -> None:
     """Outside -1 to 1, nothing planned, no margin."""
-    for d, planned in (([1.5], 10), ([0.1], 0)):
+    for wrong in (1.5, math.nan):
         with pytest.raises(ValueError, match="-1 to 1"):
-            confidence_sequence(d, planned)
-    with pytest.raises(ValueError, match="at least 1 are needed"):
-        confidence_sequence([], 10)
+            ConfidenceSequence(10).add(wrong)
+    with pytest.raises(ValueError, match="at least 1"):
+        ConfidenceSequence(0)
     with pytest.raises(ValueError, match="margin"):
-        look([0.1], 10, -1)
-
-
-def test_one_by_one_as_all_at_once() -> None:
-    """`ConfidenceSequence` says after each difference what `look` says of all so far."""
-    random = np.random.default_rng(3)
-    d = np.clip(random.normal(0.15, 0.3, 80), -1, 1)
-    looks = ConfidenceSequence(80, 0.05)
-    for n, each in enumerate(d, start=1):
-        assert looks.add(float(each)) == look(d[:n], 80, 0.05)
-    with pytest.raises(ValueError, match="-1 to 1"):
-        looks.add(math.nan)
+        ConfidenceSequence(10, -1)

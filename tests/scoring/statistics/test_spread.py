@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tutti.tasks.scoring.statistics import spread
-from tutti.tasks.scoring.statistics.spread import _alike, _satterthwaite
+from tutti.tasks.scoring.statistics.means import _alike, _satterthwaite
 
 
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=40))

@@ -13,11 +13,11 @@ from tutti.tasks.scoring.statistics import (
     Finding,
     compare_paired,
     expected_sd,
-    holm,
     judge,
     minimum_detectable,
     simultaneous_confidence,
 )
+from tutti.tasks.scoring.statistics.paired import holm
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))

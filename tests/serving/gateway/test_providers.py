@@ -12,9 +12,14 @@ from tests.serving.conftest import Bench
 from tests.serving.gateway.conftest import MakeRaw
 from tests.serving.gateway.raw_engine import COMPLETION, answering, raw_engine, whole
 from tutti.tasks.agents.models.client import Client
-from tutti.tasks.agents.models.model import CallOrigin, GatewayModel, ModelCallFailed, Reply
-from tutti.tasks.agents.models.registered import sampling_of
-from tutti.tasks.serving.gateway.endpoints.endpoint import (
+from tutti.tasks.agents.models.model import (
+    CallOrigin,
+    GatewayModel,
+    ModelCallFailed,
+    Reply,
+    sampling_of,
+)
+from tutti.tasks.serving.gateway.endpoint import (
     SHORTEST_SECRET,
     Endpoint,
     EndpointConfig,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.storage.sql.tables import connect, refill
 from tutti.storage import COUNTED
-from tutti.tasks.scoring import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
+from tutti.tasks.scoring.metrics import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
 
 MACROS = ("pass_at_k", "pass_hat_k", "majority_at_k", "best_of_k")
 TOLERANCE = 1e-9

@@ -4,7 +4,7 @@ import pytest
 
 from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti.tasks.scoring import SCORERS
-from tutti.tasks.scoring.exact import Exact
+from tutti.tasks.scoring.short_answer import Exact
 from tutti.tasks.sweeps.plan.estimate import detectable_line, detectable_words, outlook_of
 from tutti.tasks.sweeps.spec.suite import with_fields
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.scoring.statistics import look
+from tutti.tasks.scoring.statistics import ConfidenceSequence
 from tutti.tasks.sweeps.run.accuracy_stop import AccuracyStop
 
 TASKS = [f"task-{n}" for n in range(200)]
@@ -26,12 +26,12 @@ def feed(watch: AccuracyStop, samples: list[tuple[str, int, float]]) -> int | No
 
 
 def test_it_ends_where_look_ends_and_says_how() -> None:
-    """All right against a half: better, after as many tasks as `look` needs."""
+    """All right against a half: better, after as many tasks as `ConfidenceSequence` needs."""
     watch = AccuracyStop(HALF, TASKS, 0.02)
     count = feed(watch, [(task, 0, 1.0) for task in TASKS])
     assert count is not None and count < 50
-    assert look([0.5] * count, len(TASKS), 0.02).verdict == "better"
-    assert look([0.5] * (count - 1), len(TASKS), 0.02).verdict is None
+    looks = ConfidenceSequence(len(TASKS), 0.02)
+    assert [looks.add(0.5).verdict for _ in range(count)] == [None] * (count - 1) + ["better"]
     said = watch.verdict()
     assert said is not None
     assert said.startswith(f"decided after {count} of 200 tasks: accuracy is better (difference +")

@@ -14,13 +14,13 @@ from tutti.tasks.synthesis.preferences.weights import (
     weights_reason,
     weights_split,
 )
-from tutti.tasks.training.rewards import preference
+from tutti.tasks.training import rewards
 
 TOOLS = ("calculate", "find_rate", "search")
 
 
 def test_the_reward_knows_the_aims_by_the_same_names() -> None:
-    assert (preference.ACCURACY, preference.COST, preference.LATENCY) == (ACCURACY, COST, LATENCY)
+    assert (rewards.ACCURACY, rewards.COST, rewards.LATENCY) == (ACCURACY, COST, LATENCY)
 
 
 @given(st.integers())
@@ -33,7 +33,7 @@ def test_drawn_weights_are_right(seed: int) -> None:
     for name, weight in weights.items():
         assert abs(weight * UNITS - round(weight * UNITS)) < 1e-9 and abs(weight) >= 0.1
         assert name in AIMS or name in (TOOLS[:2] if weight > 0 else TOOLS[1:])
-        assert preference.weight_reason(name, weight) == ""
+        assert rewards.weight_reason(name, weight) == ""
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is in the models environment: make test-models")
 
 from tests.training.objectives.batches import Batch, batch, rows_of  # noqa: E402
+from tests.training.rewards.published import published_weights  # noqa: E402
 from tutti.tasks.training.objectives import (  # noqa: E402
     OBJECTIVES,
     StepSizes,
     Tokens,
     objective,
 )
-from tutti.tasks.training.rewards import Dialogue, published_weights, turn_advantages  # noqa: E402
+from tutti.tasks.training.rewards import Dialogue, turn_advantages  # noqa: E402
 
 POLICY = ["grpo", "dapo", "dr_grpo", "gspo", "cispo", "reinforce", "epo"]
 EVERY = sorted(OBJECTIVES)

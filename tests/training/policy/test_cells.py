@@ -23,8 +23,7 @@ from tutti.tasks.training.policy import (
     read_policy_job,
     rollout_suite,
 )
-from tutti.tasks.training.policy.job import RolloutSettings
-from tutti.tasks.training.policy.reward import RewardSettings
+from tutti.tasks.training.policy.job import RewardSettings, RolloutSettings
 
 SUITE: dict[str, Any] = {"policies": ["passthrough"], "concurrency": [4]}
 SUITE |= {"sampling": {"temperature": 1.0}, "data": {"split": "train"}}

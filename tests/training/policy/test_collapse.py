@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tutti.tasks.training.policy.collapse import CollapseRule, collapse
+from tutti.tasks.training.policy.trainer import CollapseRule, collapse
 
 RULE = CollapseRule(steps=3, entropy=0.02)
 

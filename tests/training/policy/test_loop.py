@@ -25,9 +25,8 @@ from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan import ServedModel
 from tutti.tasks.training.policy import PolicyCells, PolicyJob, loop, plan_policy
 from tutti.tasks.training.policy.batch import StepBatch
-from tutti.tasks.training.policy.loop import PolicyRun
+from tutti.tasks.training.policy.loop import PolicyRun, ServedPolicy
 from tutti.tasks.training.policy.picks import ProcessJudge, numbers_in, read_picks
-from tutti.tasks.training.policy.served import ServedPolicy
 from tutti.tasks.training.policy.trainer import StepDone
 from tutti.tasks.training.stage import WallTimeReached
 

@@ -12,8 +12,8 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan import Adapter
-from tutti.tasks.training.policy import PolicyJob, adapter_of, as_sampled, served
-from tutti.tasks.training.policy.served import ServedPolicy
+from tutti.tasks.training.policy import PolicyJob, adapter_of, as_sampled, loop
+from tutti.tasks.training.policy.loop import ServedPolicy
 from tutti.tasks.training.policy.trainer import StepDone
 
 SUITE = {"policies": ["passthrough"], "concurrency": [4], "sampling": {"temperature": 1.0}}
@@ -33,8 +33,8 @@ class Engines:
         async def load(url: str, name: str, folder: Path) -> None:
             await swap(f"{url} {name}", folder)
 
-        monkeypatch.setattr(served, "swap_weights", swap)
-        monkeypatch.setattr(served, "load_adapter", load)
+        monkeypatch.setattr(loop, "swap_weights", swap)
+        monkeypatch.setattr(loop, "load_adapter", load)
 
     @property
     def services(self) -> Any:
@@ -125,7 +125,7 @@ async def test_the_engine_sleeps_while_a_step_is_trained_where_that_is_asked(
         yield
         told.append(f"{url} wakes")
 
-    monkeypatch.setattr(served, "asleep", asleep)
+    monkeypatch.setattr(loop, "asleep", asleep)
     for sleeps in (False, True):
         asked = job(rollouts={"staleness": 0, "engine_sleeps": sleeps})
         async with ServedPolicy(asked, engines.services, tmp_path).at_rest():

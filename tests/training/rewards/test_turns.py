@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.training.rewards.published import published_weights
 from tutti.tasks.training.rewards import (
     Dialogue,
     RewardError,
-    published_weights,
     turn_advantages,
     turn_returns,
 )

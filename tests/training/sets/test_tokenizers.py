@@ -12,7 +12,7 @@ from tests.conftest import NewCatalog
 from tests.training.sets.recorded import ENDS, Attempt, enter
 from tutti.storage import Home
 from tutti.tasks.training import JobError, TrainingData, build_set
-from tutti.tasks.training.sets.tokenizers import vocabulary_of
+from tutti.tasks.training.sets.guards import vocabulary_of
 
 WORDS = {"a": 0, "b": 1, "ab": 2}
 

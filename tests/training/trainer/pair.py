@@ -15,11 +15,10 @@ import torch
 from tests.training.trainer.pocket import random_rows, settings
 from tutti.tasks.training.objectives import SUPERVISED
 from tutti.tasks.training.trainer import model
+from tutti.tasks.training.trainer.fit import load_state, save_state
 from tutti.tasks.training.trainer.model import Policy
-from tutti.tasks.training.trainer.sharding import gather
-from tutti.tasks.training.trainer.state import load_state, save_state
 from tutti.tasks.training.trainer.step import Stepper
-from tutti.tasks.training.trainer.world import World, join_world
+from tutti.tasks.training.trainer.world import World, gather, join_world
 
 STEPS, SAVED_AFTER = 6, 3
 BATCH = {"sequences": 7, "tokens": 100, "layout": "rows"}

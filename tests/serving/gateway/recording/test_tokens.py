@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import ClientError, web
 
 from tests.serving.conftest import BOSS, Bench, MakeBench
-from tutti.tasks.training.sets.recorded import read_sequences
+from tutti.tasks.training.sets.chosen import read_sequences
 
 END = 0
 ENDS = frozenset([END])

@@ -1,1 +1,0 @@
-"""Scorers that use a judge model, and statistics of judges."""

@@ -1,0 +1,135 @@
+"""Overlap of a response with a given text: MRCR's similarity, API-Bank's ROUGE-L, RULER's match."""
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+from tutti.tasks.scoring.score import (
+    Score,
+    Scorer,
+    ScorerFailed,
+    Submission,
+    Target,
+    needed,
+    said,
+    texts,
+)
+
+LONGER = 4  # times the answer's length that is compared
+
+
+class Repetition(Scorer):
+    """How far a response repeats a given text, as MRCR scores it. Target: ``{"answer": text,
+    "prefix": text}``.
+
+    Value: 0 for a response that does not begin with the prefix; else the similarity of what follows
+    with what follows in the answer, 2 M / T of Ratcliff and Obershelp (`difflib.SequenceMatcher`):
+    M matching characters of T in both. Correct: similarity 1. Source: the publisher's card of the
+    data set openai/mrcr. A response much longer than the answer is compared in its first part only,
+    since the method takes time in the product of the lengths; its length still counts in T.
+    """
+
+    name = "repetition"
+
+    def evaluate(self, target: Target, submission: Submission) -> Score:
+        """Compare the whole last message. Raises ScorerFailed for a target without text."""
+        answer, prefix = needed(target, "answer", str), needed(target, "prefix", str)
+        said = submission.text
+        if not said.startswith(prefix):
+            return Score(self.name, self.version, 0.0, False, detail={"prefix": False})
+        wanted, given = answer.removeprefix(prefix), said.removeprefix(prefix)
+        value = _similarity(wanted, given)
+        return Score(self.name, self.version, value, value == 1.0, detail={"prefix": True})
+
+
+def _similarity(wanted: str, given: str) -> float:
+    compared = given[: LONGER * max(1, len(wanted))]
+    matcher = SequenceMatcher(None, compared, wanted)
+    if len(compared) == len(given):
+        return matcher.ratio()
+    matches = sum(block.size for block in matcher.get_matching_blocks())
+    return 2 * matches / (len(given) + len(wanted))
+
+
+_EPSILON = 1e-8
+MAX_WORDS = 4_000  # of one sentence: the table of an alignment grows with the square
+
+
+def rouge_l(answer: str, reference: str) -> float:
+    """F of ROUGE-L, 0 to 1, as in the Python package ``rouge`` 1.0.1, which differs from that of
+    ``rouge-score``; 0 if one of the texts has no sentence.
+
+    Sentences end at each full stop; words are what single spaces separate, as written. Each
+    reference sentence is aligned with each sentence of the answer (longest common subsequence), and
+    the *set* of words so found in all alignments is counted against the sets of words of reference
+    and answer. F = 2PR / (P + R + 1e-8).
+    """
+    given, wanted = _sentences(answer), _sentences(reference)
+    if not given or not wanted:
+        return 0.0
+    common: set[str] = set()
+    for sentence in wanted:
+        for other in given:
+            common |= _aligned(sentence, other)
+    precision = len(common) / len({word for each in given for word in each})
+    recall = len(common) / len({word for each in wanted for word in each})
+    return 2 * precision * recall / (precision + recall + _EPSILON)
+
+
+def _sentences(text: str) -> list[list[str]]:
+    """The words of each sentence; one of blanks alone counts as one empty word, as there."""
+    parts = (" ".join(part.split()) for part in text.split(".") if part)
+    return [part.split(" ")[:MAX_WORDS] for part in parts]
+
+
+def _aligned(one: Sequence[str], other: Sequence[str]) -> set[str]:
+    """The words of a longest common subsequence; of several the one that package walks to."""
+    length = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
+    for i, word in enumerate(one, 1):
+        for j, its in enumerate(other, 1):
+            best = max(length[i - 1][j], length[i][j - 1])
+            length[i][j] = length[i - 1][j - 1] + 1 if word == its else best
+    found, i, j = set(), len(one), len(other)
+    while i and j:
+        if one[i - 1] == other[j - 1]:
+            found.add(one[i - 1])
+            i, j = i - 1, j - 1
+        elif length[i - 1][j] > length[i][j - 1]:
+            i -= 1
+        else:
+            j -= 1
+    return found
+
+
+class RougeL(Scorer):
+    """ROUGE-L of the reply, as API-Bank measures its answers: F rounded to 4 digits, 0 for an empty
+    answer. Target: ``{"response": text}``."""
+
+    name = "rouge_l"
+
+    def evaluate(self, target: Target, submission: Submission) -> Score:
+        """F, rounded to 4 digits; correct only if it is 1. Raises ScorerFailed."""
+        reference = needed(target, "response", str)
+        value = round(rouge_l(said(submission), reference), 4)
+        return Score(self.name, self.version, value, value == 1.0)
+
+
+class Ruler(Scorer):
+    """RULER's string match. Target: ``{"references": [text, ...], "match": "all" | "any"}``.
+
+    Value for ``all``: the share of the references that the response contains, case ignored; for
+    ``any`` (RULER's question answering): 1 if it contains one of them, else 0. Correct: value 1.
+    Source: Hsieh et al. 2024, arXiv 2404.06654, and the publisher's program.
+    """
+
+    name = "ruler"
+
+    def evaluate(self, target: Target, submission: Submission) -> Score:
+        """Search the whole last message. Raises ScorerFailed for a target without references."""
+        references, match = texts(target, "references"), target.get("match")
+        if match not in ("all", "any"):
+            raise ScorerFailed(f"the target's match is {match!r}; it must be 'all' or 'any'")
+        response = said(submission).lower()
+        missing = [one for one in references if one.lower() not in response]
+        found = len(references) - len(missing)
+        value = found / len(references) if match == "all" else float(found > 0)
+        return Score(self.name, self.version, value, value == 1.0, detail={"missing": missing})

@@ -9,11 +9,12 @@ import contextlib
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import orjson
 
@@ -35,6 +36,7 @@ from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.serving import Dialect
 from tutti.tasks.serving.wire import Answer, NoAnswer, asked_pause_s
 from tutti.tasks.serving import Answer, Dialect, Model, NoAnswer
+from tutti.tasks.serving import Answer, Dialect, Headers, Model, NoAnswer
 from tutti.terminal import shown
 
 _RUNNING: ContextVar["WorkingClock | None"] = ContextVar("working_clock", default=None)
@@ -98,6 +100,9 @@ TOO_LONG_STATUS = frozenset((400, 413, 422))
 TOO_LONG = re.compile("context|prompt is too long|max_new_tokens")
 ORCHESTRATOR = "orchestrator"
 RELEASE = b"/programs/release"
+T = TypeVar("T")
+TIMEOUT = 408
+"""Status of a call without an answer in time."""
 KEPT, AUXILIARY = b"kept", b"auxiliary"
 """Who stores a call's messages: the sweep, with the attempt; or the gateway, beside them."""
 
@@ -254,20 +259,8 @@ class GatewayModel:
     ) -> Reply:
         """One chat completion, retried if useful. Raises ModelCallFailed or ContextExceeded."""
         data = orjson.dumps(self._body(messages, tools, step))
-        started, draw = time.monotonic(), Random(f"{self._program}/{step}")
-        failed: dict[int, int] = {}
-        while True:
-            try:
-                return await self._try(data, step, positions)
-            except ModelCallFailed as error:
-                note_wait(started, time.monotonic())
-                times = failed[error.status] = failed.get(error.status, 0) + 1
-                spent_s = time.monotonic() - started
-                pause = self._retry.pause_s(error.status, times, error.pause_s, spent_s, draw)
-                if pause is None:
-                    raise
-            await asyncio.sleep(pause)
-            note_wait(started, time.monotonic())
+        draw = Random(f"{self._program}/{step}")
+        return await retried(lambda: self._try(data, step, positions), self._retry, draw)
 
     def choosing(self, choices: Sequence[str]) -> "GatewayModel":
         """The same model, answering with one of `choices`: vLLM's structured outputs."""
@@ -302,18 +295,9 @@ class GatewayModel:
         ]
         if self._role == ORCHESTRATOR and positions is not None:
             headers.append((b"X-Tutti-Spans", spans(positions).encode()))
-        sent = time.monotonic()
+        answer = await completion(self._client, headers, data)
         try:
-            answer = await self._client.post(COMPLETIONS, headers, data)
-        except NoAnswer as error:
-            raise ModelCallFailed(str(error), CONNECTION) from error
-        if answer.status != 200:
-            raise _refusal(answer)
-        note_wait(sent, sent + float(answer.header(b"x-tutti-held-s") or 0))
-        price = answer.header(b"x-tutti-cost-usd")  # left out where the gateway knows no price
-        cost_usd = None if price is None else float(price)
-        try:
-            reply = _reply(orjson.loads(answer.body), call_id, cost_usd)
+            reply = _reply(orjson.loads(answer.body), call_id, cost_of(answer))
             return replace(reply, message=separated(reply.message, self._sampling.reasoning))
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
             text = _shown(answer.body, 200)
@@ -331,6 +315,58 @@ class GatewayModel:
             raise ModelCallFailed(f"JSONDecodeError: {error}") from error
         spent: dict[str, float] = answer.get("spent") or {}
         return spent
+
+
+async def retried(
+    one_try: Callable[[], Awaitable[T]],
+    retry: Retry,
+    draw: Random,
+    on_failure: Callable[[ModelCallFailed, float | None], None] = lambda error, pause_s: None,
+) -> T:
+    """What a try returns; one that raises ModelCallFailed is repeated as `retry` says.
+
+    `on_failure` gets each failed try with the pause in seconds before the next, None for the last.
+    Raises ModelCallFailed of the last try.
+    """
+    started, failed = time.monotonic(), Counter[int]()
+    while True:
+        try:
+            return await one_try()
+        except ModelCallFailed as error:
+            note_wait(started, time.monotonic())
+            failed[error.status] += 1
+            times, spent_s = failed[error.status], time.monotonic() - started
+            pause_s = retry.pause_s(error.status, times, error.pause_s, spent_s, draw)
+            on_failure(error, pause_s)
+            if pause_s is None:
+                raise
+        await asyncio.sleep(pause_s)
+        note_wait(started, time.monotonic())
+
+
+async def completion(
+    client: Client, headers: Headers, body: bytes, call_s: float | None = None
+) -> Answer:
+    """One try of a chat completion: an answer with status 200. Raises ContextExceeded, and
+    ModelCallFailed, with status 408 where there is no answer within `call_s` seconds."""
+    sent = time.monotonic()
+    try:
+        async with asyncio.timeout(call_s):
+            answer = await client.post(COMPLETIONS, headers, body)
+    except NoAnswer as error:
+        raise ModelCallFailed(str(error), CONNECTION) from error
+    except TimeoutError as error:
+        raise ModelCallFailed(f"no answer within {call_s:g} s", TIMEOUT) from error
+    if answer.status != 200:
+        raise _refusal(answer)
+    note_wait(sent, sent + float(answer.header(b"x-tutti-held-s") or 0))
+    return answer
+
+
+def cost_of(answer: Answer) -> float | None:
+    """The cost of a call in USD, by the gateway; None where it knows no price."""
+    price = answer.header(b"x-tutti-cost-usd")
+    return None if price is None else float(price)
 
 
 def _refusal(answer: Answer) -> ModelCallFailed | ContextExceeded:

@@ -40,11 +40,13 @@ from tutti.tasks.agents.models.client import (
     _Events,
 )
 from tutti.tasks.agents.models.model import (
+    TIMEOUT,
     CallOrigin,
     GatewayModel,
     ModelCallFailed,
     Sampling,
     WorkingClock,
+    completion,
 )
 from tutti.tasks.serving import NoAnswer
 
@@ -292,6 +294,19 @@ async def test_a_cancelled_call_closes_its_connection(engine: RawEngine, client:
     engine.reply = answering(whole(COMPLETION))
     assert (await client.post(COMPLETIONS, [], b"{}")).status == 200
     assert len(engine.asked) == 3
+
+
+async def test_a_call_that_takes_longer_than_it_may_is_a_failed_try(
+    engine: RawEngine, client: Client
+) -> None:
+    """Its connection is closed, so that the next call gets its own answer."""
+    engine.reply = answering(STREAM_HEAD, pause_s=60.0)
+    with pytest.raises(ModelCallFailed, match=r"no answer within 0\.05 s") as failed:
+        await completion(client, [], b"{}", call_s=0.05)
+    assert failed.value.status == TIMEOUT
+    engine.reply = answering(whole(COMPLETION))
+    assert (await completion(client, [], b"{}", call_s=60.0)).status == 200
+    assert engine.connections == 2
 
 
 async def test_a_call_that_is_cancelled_as_it_connects_is_never_sent(

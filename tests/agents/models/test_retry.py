@@ -7,6 +7,7 @@ import pytest
 from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry
 from tutti.tasks.serving.wire import asked_pause_s
 from tutti.tasks.agents.models.client import CONNECTION, RETRY, Retry, asked_pause_s
+from tutti.tasks.agents.models.model import ModelCallFailed, retried
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 409, 422, 507])
@@ -57,3 +58,26 @@ def test_pauses_are_drawn_and_the_same_again() -> None:
 def test_retry_after_is_read(header: str | None, pause: float | None) -> None:
     """Of a date that is over nothing is left, and of one that no clock knows nothing is read."""
     assert asked_pause_s(header) == pause
+
+
+@pytest.mark.parametrize("tries", [1, 2, 3])
+async def test_whoever_calls_hears_of_each_failed_try(tries: int) -> None:
+    """With the pause before the next one, and without after the last."""
+    heard: list[tuple[str, bool]] = []
+    failures = iter([ModelCallFailed("first", 503), ModelCallFailed("second", 503)])
+
+    async def one_try() -> str:
+        for failure in failures:
+            raise failure
+        return "answer"
+
+    def hear(failure: ModelCallFailed, pause_s: float | None) -> None:
+        heard.append((str(failure), pause_s is not None))
+
+    call = retried(one_try, Retry({503: tries}), Random(0), hear)
+    if tries == 3:
+        assert await call == "answer"
+    else:
+        with pytest.raises(ModelCallFailed, match="first" if tries == 1 else "second"):
+            await call
+    assert heard == [("first", tries > 1), ("second", tries > 2)][:tries]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.scoring.published.bigcodebench_cheats import ARRAYS, KNOWN, LIBRARIES, TARGETS, programs
+from tests.scoring.published.bigcodebench_cheats import programs
+from tests.scoring.published.bigcodebench_targets import ARRAYS, KNOWN, LIBRARIES, TARGETS
 from tutti.tasks.sandbox import CODE_PYTHON, Sandbox, SandboxLimits
 from tutti.tasks.scoring import Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.published.bigcodebench import LIMITS, BigCodeBench

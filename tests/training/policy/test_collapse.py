@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
+
 from tutti.tasks.training.policy.trainer import CollapseRule, collapse
 
 RULE = CollapseRule(steps=3, entropy=0.02)

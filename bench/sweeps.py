@@ -29,9 +29,9 @@ from tutti.storage import Catalog, artifact_id, commit, held
 from tutti.storage import catalog as cat
 from tutti.tasks.project import PROJECT
 from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.estimate import outlook
 from tutti.tasks.sweeps.plan.missing import finished_samples, missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, plan_of
-from tutti.tasks.sweeps.plan.preview import outlook
 from tutti.tasks.sweeps.plan.task_set import TaskSet, read_set
 from tutti.tasks.sweeps.spec.suite import read_suite
 

@@ -28,6 +28,16 @@ from tutti.tasks.serving import checkpoint_id, pick_models, weights_folder
 from tutti.tasks.serving.engines import require_engines
 from tutti.tasks.sweeps.plan import Adapter, made_tasks, make_tasks, open_library, plan_of
 from tutti.tasks.sweeps.run import Bench, open_bench, run_plan
+from tutti.tasks.serving import checkpoint_id, pick_models, require_engines, weights_folder
+from tutti.tasks.sweeps.plan import (
+    Adapter,
+    Deployment,
+    made_tasks,
+    make_tasks,
+    open_library,
+    plan_of,
+)
+from tutti.tasks.sweeps.run import run_plan
 from tutti.tasks.synthesis import read_conversations
 from tutti.tasks.training import fit_set, made_conversations
 
@@ -52,14 +62,14 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
             load_id = await make_tasks(load.tasks, library, catalog, log)
             lesson_id = await make_tasks(lesson.tasks, library, catalog, log, "lesson tasks")
             load_set, lessons = (made_tasks(each, catalog) for each in (load_id, lesson_id))
-            async with open_bench(entries, library, catalog, log) as bench:
-                sweep = plan_of(load, bench.config(load, load_set))
-                await run_plan(sweep, bench, run)
-                before = plan_of(lesson, bench.config(lesson, lessons))
-                await run_plan(before, bench, run)
-                tuned = await teach(run.log, lesson_id, bench, parameters, run)
-                after = plan_of(lesson, bench.config(lesson, lessons, tuned))
-                await run_plan(after, bench, run, adapter=tuned)
+            async with Deployment(entries, catalog, log, library) as deployment:
+                sweep = plan_of(load, deployment.config(load, load_set))
+                await run_plan(sweep, deployment, run)
+                before = plan_of(lesson, deployment.config(lesson, lessons))
+                await run_plan(before, deployment, run)
+                tuned = await teach(run.log, lesson_id, deployment, parameters, run)
+                after = plan_of(lesson, deployment.config(lesson, lessons, tuned))
+                await run_plan(after, deployment, run, adapter=tuned)
         sweeps = [sweep.sweep_id, before.sweep_id, after.sweep_id]
         notes = {"new family": NEW_FAMILY, "adapter": tuned.adapter_id}
         await publish_report(sweeps, "The tutti demo", catalog, log, notes)
@@ -69,7 +79,11 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
 
 @stage(name="training", tags=("training",))
 async def teach(
-    progress: StageProgress, lesson_set: str, bench: Bench, parameters: DemoParameters, run: Run
+    progress: StageProgress,
+    lesson_set: str,
+    deployment: Deployment,
+    parameters: DemoParameters,
+    run: Run,
 ) -> Adapter:
     """Train a LoRA adapter on the lesson's training split."""
 
@@ -80,7 +94,7 @@ async def teach(
 
     conversations = read_conversations(run.catalog, lesson_set, "train")
     training_set = made_conversations(conversations, [lesson_set], run.catalog)
-    model = bench.serving.model
+    model = deployment.model
     base = (weights_folder(model), checkpoint_id(model))
     job = lesson_job(parameters, training_set.rows)
     made = await asyncio.to_thread(fit_set, job, base, training_set, run, show)

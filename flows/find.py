@@ -18,11 +18,19 @@ from tutti.flows.sweep import DEFAULT_SUITE
 from tutti.storage import connect
 from tutti.tasks.progress import in_flow_run
 from tutti.tasks.project import MODELS
+from tutti.tasks.reporting import concurrency_table
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps import SuiteError
-from tutti.tasks.sweeps.plan import TaskSet, library_of, other_models, plan_of, task_set_of
-from tutti.tasks.sweeps.run import Bench, BudgetTracker, open_bench, run_plan
+from tutti.tasks.sweeps.plan import (
+    Deployment,
+    TaskSet,
+    library_of,
+    other_models,
+    plan_of,
+    task_set_of,
+)
+from tutti.tasks.sweeps.run import BudgetTracker, run_plan
 from tutti.tasks.sweeps.search import (
     Objectives,
     Probe,
@@ -33,7 +41,6 @@ from tutti.tasks.sweeps.search import (
     never_run,
     probe_suite,
     read_probe,
-    table_of,
 )
 from tutti.tasks.sweeps.spec import Suite
 from tutti.terminal import table
@@ -68,10 +75,9 @@ async def find_concurrency(
     with open_run("find-concurrency", parameters) as run:
         async with library_of((suite,), run.catalog, run.log) as library:
             task_set = await task_set_of(suite, library, run.catalog, run.log)
-            async with open_bench(
-                entries, library, run.catalog, run.log, engines=suite.execution.engines
-            ) as bench:
-                levels = _Levels(suite, task_set, bench, run, BudgetTracker(suite.budget))
+            served = Deployment(entries, run.catalog, run.log, library, suite.execution.engines)
+            async with served as deployment:
+                levels = _Levels(suite, task_set, deployment, run, BudgetTracker(suite.budget))
                 found = [
                     await find_highest(label, lowest, objectives, levels.measure)
                     for label in suite.each_policy
@@ -82,19 +88,19 @@ async def find_concurrency(
 
 @dataclass(frozen=True)
 class _Levels:
-    """Measures a suite's levels on one bench."""
+    """Measures a suite's levels on one deployment."""
 
     suite: Suite
     task_set: TaskSet
-    bench: Bench
+    deployment: Deployment
     run: Run
     spending: BudgetTracker
 
     async def measure(self, policy: str, level: int, repeats: int, limit_s: float) -> Probe | str:
         """What a level's cells came to; or why they are not complete."""
         probe = probe_suite(self.suite, policy, level, repeats, limit_s)
-        plan = plan_of(probe, self.bench.config(probe, self.task_set), whole=self.suite)
-        await run_plan(plan, self.bench, self.run, self.spending)
+        plan = plan_of(probe, self.deployment.config(probe, self.task_set), whole=self.suite)
+        await run_plan(plan, self.deployment, self.run, self.spending)
         cells = [cell.cell_id for cell in plan.cells]
         if left := never_run(self.run.catalog, cells):
             return f"{left} samples are left; the same command goes on"
@@ -106,8 +112,14 @@ class _Levels:
 
 
 async def _show(name: str, found: Sequence[SearchOutcome]) -> None:
-    rows, console = table_of(found), Console()
-    console.print(table(dict.fromkeys(rows[0], "fold"), (list(row.values()) for row in rows)))
+    """The answers as a table, with notes; in a flow run as an artifact too."""
+    rows, console = concurrency_table(found), Console()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for title in rows[0]:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*row.values())
+    console.print(table)
     said = [f"{each.policy}: {line}" for each in found for line in lines_of(each)]
     console.print("\n".join(said), highlight=False)
     if in_flow_run():

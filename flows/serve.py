@@ -31,6 +31,7 @@ from tutti.tasks.serving.served import (
 from tutti.tasks.serving.wire import stop_on_signals
 from tutti.tasks.sweeps.plan import open_library
 from tutti.tasks.sweeps.run import open_bench
+from tutti.tasks.sweeps.plan import Deployment, open_library
 
 
 class ServeParameters(Strict):
@@ -82,22 +83,22 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
         library = None
         if parameters.search:
             library = await stack.enter_async_context(open_library(run.catalog, run.log))
-        opened = open_bench(entries, library, run.catalog, run.log, parameters.port or None)
-        bench = await stack.enter_async_context(opened)
+        deployment = Deployment(entries, run.catalog, run.log, library)
+        deployment.port = parameters.port or None
+        await stack.enter_async_context(deployment)
         if parameters.keep_minutes:
-            bench.serving.keep()
-        show_engines(run.log.console, bench.serving.started)
-        services = await bench.services()
-        engines = (services.engine, *services.others)
+            deployment.keep()
+        show_engines(run.log.console, deployment.started)
+        gateway, engines = await deployment.start(), deployment.every
         names = {name: each.address.served_name for each in engines for name in each.entries}
         if parameters.check:
-            answers = await check_models(run.log, services.gateway.url, names)
-        url, search = f"{services.gateway.url}/v1", services.search_url
+            answers = await check_models(run.log, gateway.url, names)
+        url, search = f"{gateway.url}/v1", deployment.search_url
         address = {"url": url, "search": search}
         announce_served(", ".join(names), address, parameters.announce_as)
         page = served_page(url, names, answers, search)
         await leave_page(page, "served-models", f"Models at {url}")
-        kept, use = parameters.keep_minutes, EngineUse(run.catalog, services.gateway, engines)
+        kept, use = parameters.keep_minutes, EngineUse(run.catalog, gateway, engines)
         is_busy = use.is_busy if kept else None
         await keep_serving(run.log, engines, kept or parameters.minutes, is_busy)
     return {"models": names, **address, "answers": [asdict(answer) for answer in answers]}

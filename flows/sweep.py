@@ -12,7 +12,7 @@ from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.sweeps.plan import library_of
 from tutti.tasks.sweeps.run import BudgetTracker, run_suite
-from tutti.tasks.sweeps.spec import Suite, parts
+from tutti.tasks.sweeps.spec import Suite
 
 DEFAULT_SUITE = Suite(name="eval", concurrency=(2, 8))
 
@@ -39,8 +39,9 @@ async def measure(
     publish: bool = True,
     whole: BudgetTracker | None = None,
 ) -> str:
-    """Measure and report the missing cells, within the spending `whole`; returns the sweep's id."""
-    async with library_of(parts(suite), run.catalog, run.log) as library:
+    """Measure what is missing of a suite and report it, within `whole`, the spending that it is a
+    part of; returns the sweep's id."""
+    async with library_of(suite.parts(), run.catalog, run.log) as library:
         sweep_id = await run_suite(suite, models, library, run, whole)
     if publish:
         await publish_report([sweep_id], f"Sweep {suite.name}", run.catalog, run.log)

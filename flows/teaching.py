@@ -10,7 +10,7 @@ from tutti.storage import Catalog, content_hash
 from tutti.tasks.progress import StageLog, StageProgress, stage
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import pick_models
-from tutti.tasks.sweeps.run import open_bench
+from tutti.tasks.sweeps.plan import Deployment
 from tutti.tasks.synthesis import (
     DocumentsRequest,
     TeacherDomainSource,
@@ -53,11 +53,11 @@ async def serve_teachers(
     """
     entries = pick_models(models, names)
     reached = [entries[name].served_name or name for name in names]
-    async with open_bench(entries, None, catalog, log) as bench:
-        services = await bench.services()
+    async with Deployment(entries, catalog, log) as deployment:
+        gateway = await deployment.start()
         endpoints = [
             TeacherEndpoint(
-                base_url=f"{services.gateway.url}/v1",
+                base_url=f"{gateway.url}/v1",
                 # two that others serve by one name are told apart by their entries
                 model=at if reached.count(at) == 1 else name,
                 program=f"{calls.role}-{calls.program}",

@@ -15,8 +15,7 @@ from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import live_view, publish_if_recorded
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.serving import Model, RegistryError, checkpoint_id, pick_models
-from tutti.tasks.sweeps.plan import library_of, serving_of, task_set_of
-from tutti.tasks.sweeps.run import Bench, bench_of
+from tutti.tasks.sweeps.plan import Deployment, library_of, task_set_of
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.training import Checkpoint, JobError, OptimizerSettings
 from tutti.tasks.training.policy import (
@@ -69,17 +68,17 @@ async def train_policy(job: PolicyJob = POCKET, models: Path = MODELS) -> dict[s
     entries, suites = _entries(job, models), (rollout_suite(job), held_out_suite(job))
     with open_run("train-policy", job.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
-        serving = serving_of(entries, catalog, trained_by=job.trained_by)
         require_gpus(job.claim(run.run_id, job.name), catalog.home)
         async with library_of(suites, catalog, log) as library:
             sets = [await task_set_of(suite, library, catalog, log) for suite in suites]
-            async with bench_of(serving, library, catalog, log) as bench:
-                adapter = adapter_of(job, checkpoint_id(serving.model))
+            served = Deployment(entries, catalog, log, library, trained_by=job.trained_by)
+            async with served as deployment:
+                adapter = adapter_of(job, checkpoint_id(deployment.model))
                 rolled, held = (
-                    bench.config(s, t, adapter) for s, t in zip(suites, sets, strict=True)
+                    deployment.config(s, t, adapter) for s, t in zip(suites, sets, strict=True)
                 )
                 cells = plan_policy(job, rolled, held, catalog.home)
-                checkpoint = await learn(log, job, cells, bench, run)
+                checkpoint = await learn(log, job, cells, deployment, run)
         table, rows = summary_table(checkpoint.card)
         log.console.print(table)
         await leave_table(rows, "held-out", "Held-out tasks before and after, paired by task")
@@ -102,7 +101,7 @@ def _entries(job: PolicyJob, models: Path) -> dict[str, Model]:
 
 @stage(name="policy training", tags=("training",))
 async def learn(
-    progress: StageProgress, job: PolicyJob, cells: PolicyCells, bench: Bench, run: Run
+    progress: StageProgress, job: PolicyJob, cells: PolicyCells, deployment: Deployment, run: Run
 ) -> Checkpoint:
     """Roll out and train to the end, with reward and loss beside the bar."""
     for reason, count in cells.left_out.items():
@@ -113,4 +112,4 @@ async def learn(
 
     steps: list[dict[str, Any]] = []
     async with live_artifacts(progress, "training-steps", lambda: live_view(steps)):
-        return await train_policy_job(job, cells, bench, run, show, steps.append)
+        return await train_policy_job(job, cells, deployment, run, show, steps.append)

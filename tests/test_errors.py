@@ -30,8 +30,7 @@ from tutti.tasks.serving import PriceError, RegistryError, ServingError, Weights
 from tutti.tasks.serving.errors import EngineLost
 from tutti.tasks.serving.gateway.calls.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
-from tutti.tasks.sweeps import SuiteError
-from tutti.tasks.sweeps.errors import GateError
+from tutti.tasks.sweeps import GateError, SuiteError
 from tutti.tasks.synthesis.domains import ToolkitFailed
 from tutti.tasks.synthesis.making.request import SetUnfinished
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherFailed

@@ -22,10 +22,10 @@ from tutti.tasks.serving.gateway.calls.record import CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest
 from tutti.tasks.serving.registry.models import Prices
 from tutti.tasks.serving.scheduling import Program
-from tutti.tasks.sweeps.judge.compare import SampledTasks
-from tutti.tasks.sweeps.judge.gates import FIGURES
+from tutti.tasks.sweeps.analysis.compare import SampledTasks
+from tutti.tasks.sweeps.analysis.gates import FIGURES
 from tutti.tasks.sweeps.run import BudgetTracker
-from tutti.tasks.sweeps.run.command_task import take_spent
+from tutti.tasks.sweeps.run.attempt import take_spent
 from tutti.tasks.sweeps.spec import Budget
 from tutti.tasks.synthesis.teacher import BudgetSpent, Meter, TeacherBudget
 from tutti.tasks.synthesis.teacher.budget import AnswerTokens, TeacherPrices

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -40,7 +42,6 @@ from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.task_set import LIBRARY, TaskSet
-from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.runner import Execution, run_cell
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -112,7 +113,9 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
     plan = plan_of(suite, CellConfig(tasks, *ids))
     enter_plan(plan, catalog)
     with open_gateway(served, catalog) as client:
-        services = Services(served, client, url)
+        deployment: Any = SimpleNamespace(
+            engine=served, every=[served], gateway=client, search_url=url
+        )
         lease = leases.acquire(catalog, plan.sweep_id)
         owner = next(
             row["pid"] for row in catalog.rows(sa.select(cat.processes))
@@ -120,7 +123,7 @@ def _measure(url: str, count: int, tools: bool, sessions: int, catalog: Catalog)
         )  # fmt: skip
         planned_mb, before, began = _rss_mb(), _cpu(owner), time.perf_counter()
         spending = BudgetTracker(suite.budget)
-        execution = Execution(plan, services, catalog, "run:bench", lease, spending)
+        execution = Execution(plan, deployment, catalog, "run:bench", lease, spending)
         done = asyncio.run(run_cell(execution, plan.cells[0]))
         seconds, spent = time.perf_counter() - began, _cpu(owner) - before
     assert done.correct == count, f"{done.correct} of {count} samples were right"

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.tasks.sweeps.run.accuracy_stop import AccuracyStop
-from tutti.tasks.sweeps.run.latency_stop import LatencyStop
+from tutti.tasks.sweeps.run.early_stop import AccuracyStop, LatencyStop
 
 Array = NDArray[np.float64]
 

@@ -22,8 +22,8 @@ from bench.train.run import ENGINE, ENTRY, JOB
 from tutti.storage import Home, held, open_catalog
 from tutti.tasks.progress import StageLog
 from tutti.tasks.serving import Model
-from tutti.tasks.sweeps.plan import Cell, Plan, enter_plan, library_of, serving_of, task_set_of
-from tutti.tasks.sweeps.run import Attempts, Bench, BudgetTracker, Execution, bench_of, run_cell
+from tutti.tasks.sweeps.plan import Cell, Deployment, Plan, enter_plan, library_of, task_set_of
+from tutti.tasks.sweeps.run import Attempts, BudgetTracker, Execution, run_cell
 from tutti.tasks.training.policy import (
     PolicyJob,
     as_sampled,
@@ -36,16 +36,16 @@ TOKENS = {"logprobs": True, "return_token_ids": True}
 """What a trainer needs of each call; on the other side the gateway asks for it."""
 
 
-async def straight(plan: Plan, cell: Cell, bench: Bench) -> None:
+async def straight(plan: Plan, cell: Cell, deployment: Deployment) -> None:
     """All attempts of a cell at the engine itself."""
-    services, model = await bench.services(), plan.config.model
+    model = plan.config.model
     assert model is not None, "a registry's entry"
     asking = model.model_copy(update={"request": {**model.request, **TOKENS}})
     plan = replace(plan, config=replace(plan.config, model=asking))
-    await asyncio.to_thread(services.engine.reset)
+    await asyncio.to_thread(deployment.engine.reset)
     waiting = iter(enumerate(cell.samples))
-    url = services.engine.address.url
-    async with Attempts(plan, cell, url, services.search_url) as attempts:
+    url = deployment.engine.address.url
+    async with Attempts(plan, cell, url, deployment.search_url) as attempts:
 
         async def session(left: Iterator[tuple[int, Any]]) -> None:
             for number, sample in left:
@@ -64,25 +64,25 @@ async def measure(pairs: int, home: Home) -> list[tuple[float, float]]:
         catalog = stack.enter_context(open_catalog(home))
         library = await stack.enter_async_context(library_of(suites, catalog, log))
         sets = [await task_set_of(suite, library, catalog, log) for suite in suites]
-        serving = serving_of({job.base: model}, catalog)
-        bench = await stack.enter_async_context(bench_of(serving, library, catalog, log))
-        ups = [bench.config(s, t) for s, t in zip(suites, sets, strict=True)]
+        served = Deployment({job.base: model}, catalog, log, library)
+        deployment = await stack.enter_async_context(served)
+        ups = [deployment.config(s, t) for s, t in zip(suites, sets, strict=True)]
         plan = plan_policy(job, ups[0], ups[1]).rollouts
-        services = await bench.services()
+        await deployment.start()
         enter_plan(plan, catalog)
         lease = stack.enter_context(held(catalog, plan.sweep_id))
         spending = BudgetTracker(plan.suite.budget)
-        execution = Execution(plan, services, catalog, "run:bench", lease, spending)
-        found = [await _pair(execution, bench, nth) for nth in range(pairs + 1)]
+        execution = Execution(plan, deployment, catalog, "run:bench", lease, spending)
+        found = [await _pair(execution, nth) for nth in range(pairs + 1)]
     return found[1:]  # the first warms both
 
 
-async def _pair(execution: Execution, bench: Bench, number: int) -> tuple[float, float]:
+async def _pair(execution: Execution, number: int) -> tuple[float, float]:
     first, second = execution.plan.cells[2 * number : 2 * number + 2]
     began = time.monotonic()
     await run_cell(execution, first)
     middle = time.monotonic()
-    await straight(execution.plan, second, bench)
+    await straight(execution.plan, second, execution.deployment)
     ended = time.monotonic()
     return len(first.samples) / (middle - began), len(second.samples) / (ended - middle)
 

@@ -16,6 +16,7 @@ from tutti.cli.verbs import AsJson, ModelsFile, verdict
 from tutti.tasks import progress
 from tutti.tasks.sweeps import judge as judging
 from tutti.terminal import table
+from tutti.tasks.sweeps import analysis
 
 
 @verdict
@@ -54,16 +55,18 @@ def arena(
 
 async def _played(
     names: list[str], judge: str, chosen: tuple[int | None, str], models: Path, quiet: bool
-) -> "judging.ArenaResult":
+) -> "analysis.ArenaResult":
     with storage.open_catalog() as catalog:
         with storage.connect(macros=("counted",)) as connection:
-            sides = [known(connection, name, judging.find_side(connection, name)) for name in names]
-            answers = judging.answers_of(connection, sides, *chosen)
+            sides = [
+                known(connection, name, analysis.Side.find(connection, name)) for name in names
+            ]
+            answers = analysis.answers_of(connection, sides, *chosen)
         with progress.StageProgress("arena", Console(stderr=True, quiet=quiet)) as shown:
-            return await judging.hold_arena(sides, answers, judge, models, catalog, shown.show)
+            return await analysis.hold_arena(sides, answers, judge, models, catalog, shown.show)
 
 
-def _as_json(found: "judging.ArenaResult") -> str:
+def _as_json(found: "analysis.ArenaResult") -> str:
     return json.dumps(
         {
             "arena_id": found.arena_id,
@@ -75,11 +78,11 @@ def _as_json(found: "judging.ArenaResult") -> str:
     )
 
 
-def _show(found: "judging.ArenaResult", judge: str) -> None:
+def _show(found: "analysis.ArenaResult", judge: str) -> None:
     names = list(found.ratings) or sorted({x for game in found.games for x in (game.a, game.b)})
     rows: list[tuple[str | None, ...]] = []
     for name in names:
-        rating, share = found.ratings.get(name), judging.won_share(found.games, name)
+        rating, share = found.ratings.get(name), found.share_of(name)
         ends = "-"
         if rating is not None and rating.low is not None and rating.high is not None:
             ends = f"{rating.low:.0f} to {rating.high:.0f}"

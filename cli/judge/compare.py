@@ -18,6 +18,10 @@ from tutti.cli.verbs import AsJson, verdict
 from tutti.tasks import nights
 from tutti.tasks.sweeps import judge
 from tutti.terminal import table
+from tutti.cli.judge.set_ups import apart, grouped
+from tutti.cli.options import AsJson
+from tutti.cli.verbs import verdict
+from tutti.tasks.sweeps import analysis
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -75,9 +79,9 @@ def compare(
     code 3 if any verdict is worse, or else 4 if any is inconclusive.
     """
     with storage.connect(macros=("counted", "lost_samples")) as connection:
-        sides = judge.find_pair(connection, a, b)
+        sides = analysis.Side.find_pair(connection, a, b)
         first, second = (known(connection, *each) for each in zip((a, b), sides, strict=True))
-        found = judge.compare_sides(connection, first, second, metric.value, margin)
+        found = analysis.compare_sides(connection, first, second, metric.value, margin)
     if not found:
         raise UsageError(f"{a} and {b} have no set-up in common: see `tutti sweep status`")
     if as_json:
@@ -87,7 +91,9 @@ def compare(
     return code_of(row.verdict for row in found)
 
 
-def known(connection: "DuckDBPyConnection", name: str, side: "judge.Side | None") -> "judge.Side":
+def known(
+    connection: "DuckDBPyConnection", name: str, side: "analysis.Side | None"
+) -> "analysis.Side":
     """The side, if it was found. Raises UsageError, which lists the known sweeps."""
     if side is None:
         rows = connection.execute("select distinct name from sweeps order by name").fetchall()
@@ -96,7 +102,7 @@ def known(connection: "DuckDBPyConnection", name: str, side: "judge.Side | None"
     return side
 
 
-def _show_comparison(found: "list[judge.CellComparison]", title: str, margin: float) -> None:
+def _show(found: "list[analysis.CellComparison]", title: str, margin: float) -> None:
     shared, own = apart([row.where for row in found])
     if shared:
         title = f"{title}\n{shared}"
@@ -113,7 +119,8 @@ def _show_comparison(found: "list[judge.CellComparison]", title: str, margin: fl
     console.print(f"n: paired tasks. p: Holm's, over all rows. same: within ±{margin:g}.")
 
 
-def _note(row: "judge.CellComparison") -> str:
+def _note(row: "analysis.CellComparison") -> str:
+    """The verdict's reason, and what was left out."""
     notes = [f"{row.verdict}: {row.reason}"]
     if row.verdict == "inconclusive" and row.detectable is not None:
         notes.append(f"minimum detectable difference {row.detectable:.3g}")

@@ -17,7 +17,7 @@ from tutti import storage
 from tutti.cli.failures import ExitCode, UsageError
 from tutti.cli.verbs import AsJson, ModelsFile, verdict
 from tutti.tasks import progress
-from tutti.tasks.sweeps import judge as judging
+from tutti.tasks.sweeps import analysis
 
 if TYPE_CHECKING:
     from tutti.tasks.benchmarks import Task
@@ -64,8 +64,8 @@ def contamination(
 
     with storage.open_catalog() as catalog:
         tasks = _tasks(benchmark, source, limit)
-        texts = [text for place in against for text in judging.read_texts(place, catalog)]
-        served = None if judge is None else partial(judging.serve_judge, judge, models, catalog)
+        texts = [text for place in against for text in analysis.read_texts(place, catalog)]
+        served = None if judge is None else partial(analysis.serve_judge, judge, models, catalog)
         found = asyncio.run(_checked(tasks, texts, served, both_ways, as_json))
     if out is not None:
         out.write_text("".join(f"{json.dumps(each.row())}\n" for each in found), "utf-8")
@@ -84,20 +84,20 @@ def _tasks(benchmark: str, source: Path | None, limit: int | None) -> "list[Task
 async def _checked(
     tasks: "Sequence[Task]",
     texts: Sequence[str],
-    served: Callable[[], AbstractAsyncContextManager[JudgeOf]] | None,
+    served: Callable[[], AbstractAsyncContextManager[tuple[JudgeOf, object]]] | None,
     both_ways: bool,
     quiet: bool,
-) -> "list[judging.Contaminated]":
+) -> "list[analysis.Contaminated]":
     async with AsyncExitStack() as stack:
         asked = None
         if served is not None:
-            judge_of = await stack.enter_async_context(served())
+            judge_of, _ = await stack.enter_async_context(served())
             asked = judge_of("contamination")
         with progress.StageProgress("contamination", Console(stderr=True, quiet=quiet)) as shown:
-            return await judging.check_contamination(tasks, texts, asked, shown.show, both_ways)
+            return await analysis.check_contamination(tasks, texts, asked, shown.show, both_ways)
 
 
-def _summary(found: "Sequence[judging.Contaminated]", texts: int) -> dict[str, Any]:
+def _summary(found: "Sequence[analysis.Contaminated]", texts: int) -> dict[str, Any]:
     from tutti.tasks.scoring.statistics import wilson
 
     hit = sum(each.contaminated for each in found)
@@ -115,7 +115,7 @@ def _summary(found: "Sequence[judging.Contaminated]", texts: int) -> dict[str, A
 
 
 def _as_text(
-    told: dict[str, Any], found: "Sequence[judging.Contaminated]", out: Path | None
+    told: dict[str, Any], found: "Sequence[analysis.Contaminated]", out: Path | None
 ) -> str:
     lines = [f"{told['contaminated']} of {told['items']} tasks, among {told['texts']:,} texts"]
     if told["share_low"] is not None:

@@ -14,7 +14,7 @@ from tutti.cli.sweep.control import find_sweep
 from tutti.cli.sweep.suites import Reasoning, checked_reasoning
 from tutti.cli.verbs import AsJson, ModelsFile, verdict
 from tutti.tasks import progress
-from tutti.tasks.sweeps import judge as judging
+from tutti.tasks.sweeps import analysis
 
 if TYPE_CHECKING:
     from tutti.tasks.scoring.statistics import Interval
@@ -72,55 +72,51 @@ def score(
         if lost and (given is not None or labels is not None):
             raise UsageError("--lost: re-scores from the store, without --from or --labels")
         said = reasoning and checked_reasoning(reasoning)
-        request = judging.ScoringRequest(given, scorer, judge, models, lost, said)
+        request = analysis.ScoringRequest(given, scorer, judge, models, lost, said)
         if given is not None:
             return _programs(sweep_id, catalog, request, as_json)
         found = compared = None
         if labels is None or scorer is not None or judge is not None:
             found = _rescored(sweep_id, catalog, request, as_json)
         if labels is not None:
-            compared = judging.compare_labels(sweep_id, labels, catalog)
+            compared = analysis.LabelAgreement.read(sweep_id, labels, catalog)
     typer.echo(_as_json(found, compared) if as_json else _as_text(found, compared))
     return ExitCode.DONE if found is None else _code_of(found)
 
 
-def _code_of(found: "judging.RescoreResult") -> ExitCode:
+def _code_of(found: "analysis.RescoreResult") -> ExitCode:
     return ExitCode.INCOMPLETE if found.failed else ExitCode.DONE
 
 
 def _rescored(
-    sweep_id: str, catalog: Any, request: "judging.ScoringRequest", quiet: bool
-) -> "judging.RescoreResult":
+    sweep_id: str, catalog: Any, request: "analysis.ScoringRequest", quiet: bool
+) -> "analysis.RescoreResult":
     with progress.StageProgress("scoring", Console(stderr=True, quiet=quiet)) as shown:
-        return asyncio.run(judging.score_sweep(sweep_id, catalog, request, shown.show))
+        return asyncio.run(analysis.score_sweep(sweep_id, catalog, request, shown.show))
 
 
 def _check_source(sweep_id: str, catalog: Any, given: Path | None, labels: Path | None) -> None:
     """Raises UsageError where the options do not fit the sweep."""
     if given is not None and labels is not None:
         raise UsageError("--from and --labels: name one; --from takes labels, too")
-    if given is None and labels is None and judging.is_of_gateway(catalog, sweep_id):
-        raise UsageError(
-            "a gateway's programs have no targets; give them, or labels, by --from FILE"
-        )
 
 
 def _programs(
-    sweep_id: str, catalog: Any, request: "judging.ScoringRequest", as_json: bool
+    sweep_id: str, catalog: Any, request: "analysis.ScoringRequest", as_json: bool
 ) -> ExitCode:
     with progress.StageProgress("scoring", Console(stderr=True, quiet=as_json)) as shown:
-        done = asyncio.run(judging.score_programs(sweep_id, catalog, request, shown.show))
+        done = asyncio.run(analysis.score_programs(sweep_id, catalog, request, shown.show))
     typer.echo(_programs_as_json(done) if as_json else _programs_as_text(done))
     return _code_of(done)
 
 
-def _programs_as_json(done: "judging.ProgramScores") -> str:
+def _programs_as_json(done: "analysis.ProgramScores") -> str:
     fields: dict[str, object] = {"scored": done.scored, "flipped": done.flipped}
     fields |= {"failed": done.failed, "unscored": done.unscored, "uncounted": done.uncounted}
     return json.dumps(fields)
 
 
-def _programs_as_text(done: "judging.ProgramScores") -> str:
+def _programs_as_text(done: "analysis.ProgramScores") -> str:
     lines = _flips(done)
     if done.unscored:
         lines.append(f"{done.unscored} attempts are in no line of the file and stay as they were")
@@ -130,7 +126,7 @@ def _programs_as_text(done: "judging.ProgramScores") -> str:
 
 
 def _as_json(
-    found: "judging.RescoreResult | None", compared: "judging.LabelAgreement | None"
+    found: "analysis.RescoreResult | None", compared: "analysis.LabelAgreement | None"
 ) -> str:
     fields: dict[str, object] = {}
     if found is not None:
@@ -142,13 +138,13 @@ def _as_json(
 
 
 def _as_text(
-    found: "judging.RescoreResult | None", compared: "judging.LabelAgreement | None"
+    found: "analysis.RescoreResult | None", compared: "analysis.LabelAgreement | None"
 ) -> str:
     lines = [] if found is None else _flips(found)
     return "\n".join(lines if compared is None else [*lines, *_agreement(compared)])
 
 
-def _flips(found: "judging.RescoreResult") -> list[str]:
+def _flips(found: "analysis.RescoreResult") -> list[str]:
     lines = [f"{found.scored} attempts scored, {len(found.flipped)} flipped"]
     for flip in found.flipped[:SHOWN]:
         was, now = ("right" if flip[name] else "wrong" for name in ("before", "now"))
@@ -161,7 +157,7 @@ def _flips(found: "judging.RescoreResult") -> list[str]:
     return lines
 
 
-def _agreement(compared: "judging.LabelAgreement") -> list[str]:
+def _agreement(compared: "analysis.LabelAgreement") -> list[str]:
     left_out = f"{compared.unscored} labelled attempts have no score" if compared.unscored else ""
     found = compared.agreement
     if found is None:

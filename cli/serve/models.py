@@ -19,6 +19,11 @@ from tutti.cli.verbs import AsJson, ModelsFile, verb
 from tutti.tasks import progress, serving
 from tutti.tasks.serving import engines, gateway, wire
 from tutti.tasks.sweeps import run
+from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.verbs import verb
+from tutti.tasks import serving
+from tutti.tasks.serving import gateway, probing, wire
+from tutti.tasks.sweeps import plan
 
 
 @dataclass(frozen=True)
@@ -122,10 +127,10 @@ async def _called(entry: Entry) -> Entry:
     name, model, found = entry.name, entry.model, entry.found
     try:
         with storage.open_catalog() as catalog:
-            log = progress.StageLog()
-            async with run.open_bench({name: model}, None, catalog, log) as bench:
-                services = await bench.services()
-                probes = await probing.probe_model(services.gateway.url, name, model)
+            async with plan.Deployment({entry.name: model}, catalog) as deployment:
+                gateway_url = (await deployment.start()).url
+                probes = await probing.probe_model(gateway_url, entry.name, model)
+        found = entry.found
         if model.checkpoint is not None:  # by now its engine has said what its cache holds
             found = await asyncio.to_thread(_engine_found, entry)
     except serving.ServingError as error:

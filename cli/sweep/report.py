@@ -19,6 +19,7 @@ from tutti.cli.failures import UsageError
 from tutti.cli.sweep.control import find_sweep
 from tutti.cli.verbs import verb
 from tutti.tasks import progress, reporting
+from tutti.tasks.sweeps import analysis, results
 
 
 @verb
@@ -108,15 +109,23 @@ def _as_json(written: "reporting.Report") -> dict[str, Any]:
         "missing": written.gaps,
         "cells": [asdict(cell) for cell in written.cells],
         "metrics": [asdict(each) for each in written.metrics],
-        "comparisons": [asdict(each) for each in written.compared],
+        "comparisons": [_compared(each) for each in written.compared],
         "efficiency": [_of(each.point, each, "point") for each in written.worth],
         "noise": [_of(each.cell, each, "cell") for each in written.noise],
         "failures": [asdict(each) for each in written.failed],
     }
 
 
+def _compared(row: "analysis.CellComparison") -> dict[str, Any]:
+    """A comparison by the names of a report's JSON."""
+    same = ("where", "name_a", "name_b", "n", "left_out", "mean_a", "mean_b", "verdict", "reason")
+    other = {"figure": row.metric, "change": row.difference, "p": row.p_holm}
+    other |= {"low": row.ci_low, "high": row.ci_high}
+    return {name: getattr(row, name) for name in same} | other
+
+
 def _of(
-    which: "reporting.CellSummary | reporting.LoadPoint",
+    which: "results.CellSummary | results.LoadPoint",
     row: "reporting.Efficiency | reporting.Noise",
     left_out: str,
 ) -> dict[str, Any]:

@@ -55,7 +55,8 @@ def run(
 
 
 def _shown(suite: "spec.Suite") -> ExitCode:
-    for part in {each.benchmark: each for each in spec.parts(suite)}.values():
+    """Print the first prompt of each benchmark."""
+    for part in {each.benchmark: each for each in suite.parts()}.values():
         typer.echo(plan.dry_run(part))
     return ExitCode.DONE
 

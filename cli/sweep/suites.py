@@ -77,7 +77,7 @@ def suite_of(
             if f"budget_{name}" in limits
         }
         fields["budget"] = suite.budget.model_dump() | given if given else None
-    return spec.with_fields(suite, fields)
+    return suite.with_fields(fields)
 
 
 def is_night_file(path: Path, given: Sequence[Any]) -> bool:

@@ -20,18 +20,15 @@ from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.spec import Night, NightFile
 from tutti.tasks.retrieval import RetrievalError
 from tutti.tasks.scoring.statistics import Word
-from tutti.tasks.serving import PriceError, RegistryError, ServingError
-from tutti.tasks.sweeps.judge import (
+from tutti.tasks.sweeps.analysis import (
     Outcome,
     Side,
     check_gates,
     enter_verdicts,
-    find_side,
-    outcome_words,
-    unjudged,
 )
 from tutti.tasks.sweeps.run import BudgetTracker
 from tutti.tasks.sweeps.spec import Gate, Suite, parts
+from tutti.tasks.sweeps.spec import Gate, Suite
 
 NO_BASELINE = "no earlier night was accepted"
 COMPLETE = (cat.FINISHED, cat.ENDED_EARLY, cat.SUPERSEDED)
@@ -75,13 +72,13 @@ def judge_stage(catalog: Catalog, measured: MeasuredStage, last: Record | None) 
     refer to."""
     stage, suite, sweep_id = measured.stage, measured.suite, measured.sweep_id
     if missing := unmeasured(catalog, sweep_id, suite, measured.spent):
-        found = tuple(unjudged(gate, missing) for gate in measured.gates)
+        found = tuple(Outcome(gate, reason=missing) for gate in measured.gates)
         return StageResult(stage, "inconclusive", missing, False, sweep_id, "", found)
     with connect(catalog.home, comments=False) as connection:
-        side = find_side(connection, sweep_id)
+        side = Side.find(connection, sweep_id)
         assert side is not None, f"{sweep_id} was measured"
         name, lacking = _baseline(stage, suite, last)
-        against = None if name is None else find_side(connection, name)
+        against = None if name is None else Side.find(connection, name)
         if name is not None and against is None:
             lacking = f"the baseline {name} is not in the store"
         outcomes = tuple(check_gates(connection, measured.gates, side, against, lacking))
@@ -101,7 +98,7 @@ def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = 
         sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status.not_in(REMOVED))
     )
     of_a_level = len(suite.policies) * suite.repetition.repeats + suite.repetition.repeat_baseline
-    planned = len(parts(suite)) * len(suite.concurrency) * of_a_level
+    planned = len(suite.parts()) * len(suite.concurrency) * of_a_level
     if len(entered) < planned:
         said = f"{planned - len(entered)} of {planned} cells are not measured"
         return f"{said}: {why}" if why else said
@@ -195,7 +192,7 @@ def _words(outcomes: Sequence[Outcome], status: str) -> str:
 def _said(outcome: Outcome) -> str:
     """One gate at one set-up: its figures first, then what they are judged by."""
     where = f" ({outcome.where})" if outcome.where else ""
-    figures = outcome_words(outcome)
+    figures = outcome.words
     if not figures:
         return f"{outcome.gate}{where}: {outcome.reason}"
     return f"{figures}{where}; {outcome.gate}: {outcome.reason}"

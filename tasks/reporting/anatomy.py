@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.focus import rows
-from tutti.tasks.reporting.summary import CellSummary
+from tutti.tasks.sweeps.results import CellSummary, rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -6,6 +6,7 @@ value in each sweep (two models, say) is what is compared, and not matched.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,37 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.failures import Failure, Transcript, failures, transcripts
 from tutti.tasks.reporting.figures import plots
-from tutti.tasks.reporting.focus import focus, rows
 from tutti.tasks.reporting.html import Figures, Section, Transcripts, write_page
 from tutti.tasks.reporting.page import Report
-from tutti.tasks.reporting.paired import (
-    RATE,
-    SCORE,
-    Pair,
-    compare_pairs,
-    compare_rates,
-)
 from tutti.tasks.reporting.settings import settings_of
-from tutti.tasks.reporting.summary import (
-    CellSummary,
-    LoadPoint,
-    cells_of,
-    ids_of,
-    in_order,
-    load_points,
-)
 from tutti.tasks.reporting.table import Columns, tabulate
 from tutti.tasks.reporting.text import columns, words
-from tutti.tasks.reporting.text.notes import COMPARED_NOTE
+from tutti.tasks.reporting.text.columns import COMPARED_NOTE
 from tutti.tasks.reporting.text.numbers import at_once
+from tutti.tasks.sweeps.analysis import Figure, Pair, compare_pairs, compare_rates, set_ups
+from tutti.tasks.sweeps.results import CellSummary, cells_of, focus, in_order, load_points, rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 AXES = ("benchmark", "model", "policy", "concurrency")
 A, B = "A", "B"
-Key = tuple[Any, ...]
-"""A point's values on the axes that it is matched by."""
+SAID = (Figure.SCORE, Figure.RATE)
+Key = tuple[tuple[str, Any], ...]
+"""A point's axes and values, of those that it is matched by."""
 Differing = tuple[str, str, str]
 """A field of the suites, and what each says."""
 
@@ -91,7 +79,11 @@ def build_comparison(
     said = [
         *(_who(side, cells, specs) for side, cells in ((A, cells_a), (B, cells_b))),
         *words.tally(compared),
-        *(f"{c.where}: {words.against(c)}" for c in compared if c.figure in (SCORE.name, RATE)),
+        *(
+            f"{c.where}: {words.against(c)}"
+            for c in compared
+            if c.metric in (Figure.SCORE, Figure.RATE)
+        ),
         *words.cell_findings(labelled),
     ]
     report = Report(
@@ -150,11 +142,14 @@ def match(
     cells_a: Sequence[CellSummary], cells_b: Sequence[CellSummary]
 ) -> tuple[list[Pair], list[str]]:
     """Points that both have, as pairs, and a sentence for each that one of them lacks."""
-    axes = [axis for axis in AXES if not _is_compared(axis, cells_a, cells_b)]
-    of_a, of_b = ({_key(p, axes): p for p in load_points(cells)} for cells in (cells_a, cells_b))
-    names = _names(axes, [*of_a, *of_b])
+    a, b = (
+        [vars(cell) for point in load_points(side) for cell in point.cells]
+        for side in (cells_a, cells_b)
+    )
+    of_a, of_b = set_ups(a, b, comparable=AXES)
+    names = _names([*of_a, *of_b])
     pairs = [
-        Pair(names[key], A, ids_of(of_a[key]), B, ids_of(of_b[key])) for key in of_a if key in of_b
+        Pair(names[key], A, tuple(of_a[key]), B, tuple(of_b[key])) for key in of_a if key in of_b
     ]
     unmatched = [
         f"only {side} has {names[key]}."
@@ -200,27 +195,14 @@ def _who(side: str, cells: Sequence[CellSummary], specs: Mapping[str, Mapping[st
     return f"{_called(side, specs)} (model {models})."
 
 
-def _is_compared(axis: str, cells_a: Sequence[CellSummary], cells_b: Sequence[CellSummary]) -> bool:
-    """Whether each sweep has one value of the axis, and they differ."""
-    of_a, of_b = ({getattr(cell, axis) for cell in cells} for cells in (cells_a, cells_b))
-    return len(of_a) == len(of_b) == 1 and of_a != of_b
-
-
-def _key(point: LoadPoint, axes: Sequence[str]) -> Key:
-    return tuple(getattr(point, axis) for axis in axes)
-
-
-def _names(axes: Sequence[str], keys: Sequence[Key]) -> dict[Key, str]:
+def _names(keys: Sequence[Key]) -> dict[Key, str]:
     """Each point by what it differs from others in, and by its load."""
-    telling = [
-        place
-        for place, axis in enumerate(axes)
-        if axis == "concurrency" or len({key[place] for key in keys}) > 1
-    ]
+    values = Counter(axis for axis, _ in {pair for key in keys for pair in key})
     return {
         key: ", ".join(
-            at_once(int(key[place])) if axes[place] == "concurrency" else str(key[place])
-            for place in telling
+            at_once(value) if axis == "concurrency" else str(value)
+            for axis, value in key
+            if axis == "concurrency" or values[axis] > 1
         )
         or "the one point"
         for key in keys

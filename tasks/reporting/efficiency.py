@@ -11,16 +11,7 @@ from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.focus import by_key, rows, rows_by
-from tutti.tasks.reporting.intervals import t_interval
 from tutti.tasks.reporting.settings import settings_of
-from tutti.tasks.reporting.summary import (
-    BASELINE,
-    CellSummary,
-    LoadPoint,
-    load_points,
-    with_known_load,
-)
 from tutti.tasks.scoring.statistics import (
     Interval,
     Point,
@@ -28,6 +19,17 @@ from tutti.tasks.scoring.statistics import (
     goodput,
     pareto_front,
     ratio_of_sums,
+)
+from tutti.tasks.sweeps.results import (
+    BASELINE,
+    CellSummary,
+    LoadPoint,
+    by_key,
+    load_points,
+    rows,
+    rows_by,
+    t_interval,
+    with_known_load,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +97,7 @@ group by all
 
 
 @dataclass(frozen=True)
-class Figure:
+class Estimate:
     """A figure with its 95 % interval; None is "not known"."""
 
     value: float | None = None
@@ -116,13 +118,13 @@ class Efficiency:
     solved: int
     limit_s: float | None
     """On the slowest step of an attempt, for goodput; None where no step was measured."""
-    goodput: Figure
+    goodput: Estimate
     """Tasks solved within the limit, an engine and hour."""
-    usd: Figure
+    usd: Estimate
     """For each solved task, as the two below."""
-    joules: Figure
-    working_s: Figure
-    seconds: Figure
+    joules: Estimate
+    working_s: Estimate
+    seconds: Estimate
     """Of a counted attempt, from its start to its end."""
     standing: str
     """on, maybe or off the front of accuracy and cost (seconds where nothing costs); else empty."""
@@ -159,7 +161,7 @@ def place(found: Sequence[Efficiency]) -> list[tuple[Efficiency, Point]]:
     paid = any(each.pays for each in found)
     placed = []
     for each in found:
-        cost = Figure(each.point.cost, *(each.point.cost_interval or (None, None)))
+        cost = Estimate(each.point.cost, *(each.point.cost_interval or (None, None)))
         if not paid:
             cost = each.seconds
         if cost.value is not None and each.point.score is not None:
@@ -218,7 +220,7 @@ def _efficiency(found: _Rows, point: LoadPoint, limit_s: float | None) -> Effici
         _per_solved(_sums(by_task, "usd") if point.cost else [], solved),
         _energy(found, point),
         _per_solved(_sums(by_task, "working_s"), solved),
-        Figure(_mean(seconds), *(t_interval(seconds) or (None, None))),
+        Estimate(_mean(seconds), *(t_interval(seconds) or (None, None))),
         "",
     )
 
@@ -236,24 +238,24 @@ def _sums(by_task: Mapping[str, list[dict[str, Any]]], column: str) -> list[floa
     return [] if any(None in of_task for of_task in sums) else [sum(of_task) for of_task in sums]
 
 
-def _per_solved(spent: Sequence[float], solved: Sequence[int]) -> Figure:
+def _per_solved(spent: Sequence[float], solved: Sequence[int]) -> Estimate:
     if not spent or not any(solved):
-        return Figure()
+        return Estimate()
     found = ratio_of_sums(spent, solved)
-    return Figure(found.value, found.low and max(0.0, found.low), found.high)
+    return Estimate(found.value, found.low and max(0.0, found.low), found.high)
 
 
-def _goodput(found: _Rows, point: LoadPoint, limit_s: float | None) -> Figure:
+def _goodput(found: _Rows, point: LoadPoint, limit_s: float | None) -> Estimate:
     """Of one cell its batches' interval; of several the mean, and t over the repeats."""
     figures = [each for cell in point.cells if (each := _cell_goodput(found, cell, limit_s))]
     if len(figures) < 2:
-        return figures[0] if figures else Figure()
+        return figures[0] if figures else Estimate()
     values = [each.value for each in figures if each.value is not None]
     low, high = t_interval(values) or (0.0, 0.0)
-    return Figure(fmean(values), max(0.0, low), high)
+    return Estimate(fmean(values), max(0.0, low), high)
 
 
-def _cell_goodput(found: _Rows, cell: CellSummary, limit_s: float | None) -> Figure | None:
+def _cell_goodput(found: _Rows, cell: CellSummary, limit_s: float | None) -> Estimate | None:
     ended = found.ended.get(cell.cell_id, [])
     start_s, end_s = cell.window_start_s, cell.window_end_s
     if limit_s is None or start_s is None or end_s is None:
@@ -261,10 +263,10 @@ def _cell_goodput(found: _Rows, cell: CellSummary, limit_s: float | None) -> Fig
     ends, solved, took = ([row[key] for row in ended] for key in ("end_s", "solved", "latency_s"))
     engines = max((row["n"] for row in found.engines.get(cell.cell_id, ())), default=1)
     good = goodput(TimedTasks(ends, solved, took), limit_s, start_s, end_s, max(1, engines))
-    return Figure(good.per_engine_hour, good.low, good.high)
+    return Estimate(good.per_engine_hour, good.low, good.high)
 
 
-def _energy(found: _Rows, point: LoadPoint) -> Figure:
+def _energy(found: _Rows, point: LoadPoint) -> Estimate:
     """Joules of the windows over what was solved in them, by batches of time."""
     joules: list[float] = []
     solved: list[int] = []

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.focus import rows, rows_by
 from tutti.tasks.reporting.text.numbers import MEAN_SCORE
+from tutti.tasks.sweeps.results import rows, rows_by
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

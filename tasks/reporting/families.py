@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tutti.tasks.reporting.focus import CURRENT, rows
 from tutti.tasks.reporting.text.numbers import ACCURACY, MEAN_SCORE
 from tutti.tasks.scoring.statistics import mean_interval
+from tutti.tasks.sweeps.results import CURRENT, rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -14,24 +14,15 @@ from tutti.tasks.reporting.efficiency import Efficiency, efficiencies
 from tutti.tasks.reporting.failures import Failure, Fault, Transcript, failures, faults, transcripts
 from tutti.tasks.reporting.families import FamilyScore, family_scores, subset_scores
 from tutti.tasks.reporting.figures import capacity, plots, timelines
-from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.html import Figures, PageReport, Section, Transcripts, write_page
-from tutti.tasks.reporting.noise import Noise, noise_floor
-from tutti.tasks.reporting.paired import (
-    SCORE,
-    SetupComparison,
-    compare_pairs,
-    compare_rates,
-    model_pairs,
-    policy_pairs,
-)
-from tutti.tasks.reporting.scorers import ScorerUse, scorer_findings, scorer_uses
-from tutti.tasks.reporting.scores.named import NamedMetric, named_metrics
-from tutti.tasks.reporting.summary import CellSummary, cells_of, in_order, without_a_a
+from tutti.tasks.reporting.named import NamedMetric, named_metrics
+from tutti.tasks.reporting.pairs import Noise, model_pairs, noise_floor, policy_pairs
 from tutti.tasks.reporting.table import Table, tabulate, texts
-from tutti.tasks.reporting.text import columns, notes, words
-from tutti.tasks.reporting.text.headline import headlines
-from tutti.tasks.reporting.validity import validity_alarms
+from tutti.tasks.reporting.text import columns, words
+from tutti.tasks.reporting.text.words import headlines
+from tutti.tasks.reporting.validity import ScorerUse, scorer_findings, scorer_uses, validity_alarms
+from tutti.tasks.sweeps.analysis import CellComparison, Figure, compare_pairs, compare_rates
+from tutti.tasks.sweeps.results import CellSummary, cells_of, focus, in_order, without_a_a
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -45,9 +36,9 @@ class Report(PageReport):
     scores: list[FamilyScore] = field(default_factory=list)
     subsets: list[FamilyScore] = field(default_factory=list)
     """Scores by subset of the benchmarks that have some, such as the subject."""
-    policies: list[SetupComparison] = field(default_factory=list)
+    policies: list[CellComparison] = field(default_factory=list)
     """Each policy against the baseline, at each load; of two sweeps, each point of both."""
-    models: list[SetupComparison] = field(default_factory=list)
+    models: list[CellComparison] = field(default_factory=list)
     """Each model of the comparison sweeps against the first."""
     steps: list[Anatomy] = field(default_factory=list)
     worth: list[Efficiency] = field(default_factory=list)
@@ -62,7 +53,7 @@ class Report(PageReport):
     shown: dict[str, Transcript] = field(default_factory=dict)
 
     @property
-    def compared(self) -> list[SetupComparison]:
+    def compared(self) -> list[CellComparison]:
         """All comparisons."""
         return [*self.policies, *self.models]
 
@@ -83,17 +74,12 @@ def build_report(
     be written.
     """
     with focus(connection, sweep_ids) as focused:
-        found = _rows(connection, focused, sweep_ids, out / "index.html")
+        found = _rows(focused, sweep_ids, out / "index.html")
         sections = _sections(focused, found)
     return write_page(found, title, notes, sections, files)
 
 
-def _rows(
-    connection: "DuckDBPyConnection",
-    focused: "DuckDBPyConnection",
-    sweep_ids: Sequence[str],
-    page: Path,
-) -> Report:
+def _rows(focused: "DuckDBPyConnection", sweep_ids: Sequence[str], page: Path) -> Report:
     cells = in_order(cells_of(focused, sweep_ids[0])) if sweep_ids else []
     others = [cell for each in sweep_ids[1:] for cell in cells_of(focused, each)]
     pairs = policy_pairs(cells)
@@ -105,8 +91,8 @@ def _rows(
         cells=cells,
         scores=family_scores(focused, *scored),
         subsets=subset_scores(focused, *scored),
-        policies=[*compare_pairs(connection, pairs), *compare_rates(pairs, cells)],
-        models=compare_pairs(connection, model_pairs(others), [SCORE]),
+        policies=[*compare_pairs(focused, pairs), *compare_rates(pairs, cells)],
+        models=compare_pairs(focused, model_pairs(others), [Figure.SCORE]),
         steps=anatomies(focused, without_a_a(cells)),
         worth=efficiencies(focused, cells),
         noise=noise_floor(cells),
@@ -143,12 +129,12 @@ def _sections(focused: "DuckDBPyConnection", found: Report) -> list[Section]:
                 columns.metrics(found.metrics, cells).with_values(),
                 columns.trials(cells).with_values(),
             ],
-            notes.OUTCOME_NOTE,
+            columns.OUTCOME_NOTE,
         ),
         Section(
             "Load asked and reached",
             [Figures([capacity.reached_plot(own)]), columns.of_cells(columns.REACHED, cells)],
-            notes.REACHED_NOTE,
+            columns.REACHED_NOTE,
         ),
         _efficiency(found, own),
         Section(
@@ -165,7 +151,7 @@ def _sections(focused: "DuckDBPyConnection", found: Report) -> list[Section]:
                 Figures(timelines.timeline_plots(focused, own)),
                 columns.of_cells(columns.SERVER, cells),
             ],
-            notes.SERVER_NOTE,
+            columns.SERVER_NOTE,
         ),
         Section(
             "Accuracy by family and model",
@@ -184,7 +170,7 @@ def _efficiency(found: Report, own: Sequence[CellSummary]) -> Section:
     shown = columns.efficiency(found.worth)
     named = columns.named([each.cell for each in found.worth])
     table = Table(named | texts(shown, found.worth)).with_values()
-    note = " ".join([notes.EFFICIENCY_NOTE, *([notes.FRONT_NOTE] if "front" in shown else [])])
+    note = " ".join([columns.EFFICIENCY_NOTE, *([columns.FRONT_NOTE] if "front" in shown else [])])
     return Section("What it is worth", [Figures(figures, beside=True), table], note)
 
 
@@ -204,10 +190,10 @@ def _failures_and_comparisons(found: Report) -> list[Section]:
             [
                 tabulate(columns.COMPARISONS, found.compared, missing=""),
                 Table(
-                    noise, "Noise floor: the same, measured twice", notes.NOISE_NOTE, missing=""
+                    noise, "Noise floor: the same, measured twice", columns.NOISE_NOTE, missing=""
                 ).with_values(),
                 columns.of_cells(columns.ORIGIN, found.cells, "The cells"),
             ],
-            notes.COMPARED_NOTE,
+            columns.COMPARED_NOTE,
         ),
     ]

@@ -19,22 +19,17 @@ from rich.console import Console
 from tutti.storage import Catalog, connect
 from tutti.storage import catalog as cat
 from tutti.tasks.progress import StageLog, StageProgress, in_flow_run, leave_page, stage
-from tutti.tasks.reporting import (
-    Report,
-    SweepPair,
-    TrainingReport,
-    build_comparison,
-    build_report,
-    build_training_report,
-    results_page,
-    steps_recorded,
-    terminal_summary,
-)
-from tutti.tasks.reporting.focus import MACROS_USED
+from tutti.tasks.reporting.compared import SweepPair, build_comparison
 from tutti.tasks.reporting.html import PageReport
-from tutti.tasks.reporting.task_sets.page import build_task_set_report
+from tutti.tasks.reporting.page import Report, build_report
+from tutti.tasks.reporting.task_set import build_task_set_report
+from tutti.tasks.reporting.text.terminal import results_page, terminal_summary
+from tutti.tasks.reporting.training.page import TrainingReport, build_training_report
+from tutti.tasks.reporting.training.record import steps_recorded
 from tutti.tasks.runs import code_version, describe_machine
 from tutti.tasks.serving.engines import known_cache
+from tutti.tasks.serving import known_cache
+from tutti.tasks.sweeps.results import MACROS_USED
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

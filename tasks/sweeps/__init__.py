@@ -1,12 +1,17 @@
-"""Sweeps: suites become plans, plans become cells, cells become attempts in the store."""
+"""Sweeps: suites become plans, plans become cells, cells become attempts in the store.
 
-from typing import TYPE_CHECKING
+SuiteError       a suite file is wrong
+└── GateError    its gates are, or a gate file
+"""
 
-from tutti.face import lazy
+from tutti.errors import ExitCode, TuttiError
 
-if TYPE_CHECKING:
-    from tutti.tasks.sweeps.errors import GateError as GateError
-    from tutti.tasks.sweeps.errors import SuiteError as SuiteError
 
-if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
-    __getattr__ = lazy(__name__, __file__)
+class SuiteError(TuttiError, ValueError):
+    """A suite file is wrong; the message names file, field and value."""
+
+    exit_code = ExitCode.BAD_USAGE
+
+
+class GateError(SuiteError):
+    """A gate file is wrong; the message names file, field and value."""

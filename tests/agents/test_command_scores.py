@@ -8,8 +8,7 @@ from tests.sweeps.conftest import plan_of
 from tutti.tasks.agents.command import CommandTrajectory
 from tutti.tasks.benchmarks import Source, benchmark_named
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
-from tutti.tasks.sweeps.run.entry import RunningAttempt
-from tutti.tasks.sweeps.run.records import attempt_rows
+from tutti.tasks.sweeps.run.records import RunningAttempt, attempt_rows
 
 OURS, THEIRS = Score("numeric", "1", 1.0, True), Score("theirs", "2", 0.0, False)
 

@@ -30,9 +30,9 @@ from tutti.flows.nightly import nightly
 from tutti.tasks.project import PROJECT
 from tutti.tasks.scoring.statistics import Word
 from tutti.tasks.serving.errors import EngineLost
-from tutti.tasks.sweeps import from_flags, judge, plan
-from tutti.tasks.sweeps.judge import ProgramScores, RescoreResult, Side
-from tutti.tasks.sweeps.judge.arena import ArenaResult
+from tutti.tasks.sweeps import analysis, from_flags, plan
+from tutti.tasks.sweeps.analysis import ProgramScores, RescoreResult, Side
+from tutti.tasks.sweeps.analysis.arena import ArenaResult
 from tutti.tasks.synthesis.teacher import BudgetSpent
 from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind, TeacherFailed
 from tutti.tasks.training import WallTimeReached
@@ -69,10 +69,10 @@ def replacing(*names: tuple[Any, str, Any]) -> Patch:
 def compared(*words: str) -> Patch:
     rows = [Row(word, word, "gate") for word in words]
     return replacing(
-        (judge, "find_pair", lambda *_: (SIDE, SIDE)),
-        (judge, "compare_sides", lambda *_: rows),
-        (judge, "check_gates", lambda *_: rows),
-        (judge, "enter_verdicts", lambda *_: None),
+        (analysis.Side, "find_pair", lambda *_: (SIDE, SIDE)),
+        (analysis, "compare_sides", lambda *_: rows),
+        (analysis, "check_gates", lambda *_: rows),
+        (analysis, "enter_verdicts", lambda *_: None),
     )
 
 
@@ -97,7 +97,7 @@ def scored(failed: dict[str, str]) -> Patch:
     return replacing(
         (score, "_rescored", lambda *_: RescoreResult(1, failed)),
         (score, "_check_source", lambda *_: None),
-        (judge, "score_programs", programs),
+        (analysis, "score_programs", programs),
     )
 
 

@@ -12,7 +12,7 @@ from tests.reporting.conftest import LOAD, build_store
 from tutti import storage
 from tutti.flows.demo_plan import closing_words
 from tutti.tasks.progress import StageLog
-from tutti.tasks.reporting import CellSummary, summarise
+from tutti.tasks.sweeps.results import CellSummary, summarise
 
 FIGURES = {
     "n": "n",

@@ -18,8 +18,8 @@ from tests.serving.engine_double import EngineDouble, completion, is_first_call
 from tutti import storage
 from tutti.cli.sweep import run
 from tutti.flows.find import find_concurrency
-from tutti.tasks.reporting import intervals
-from tutti.tasks.sweeps.run import latency_stop as saturation
+from tutti.tasks.sweeps.results import intervals
+from tutti.tasks.sweeps.run import early_stop
 from tutti.tasks.sweeps.search.search import Objectives
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
@@ -61,8 +61,8 @@ async def place(
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     monkeypatch.setattr(intervals, "MIN_TAIL_STEPS", 20)
-    monkeypatch.setattr(saturation, "LEAST_STEPS", 8)
-    monkeypatch.setattr(saturation, "ROUNDS", 2)
+    monkeypatch.setattr(early_stop, "LEAST_STEPS", 8)
+    monkeypatch.setattr(early_stop, "ROUNDS", 2)
     rows = [{"question": f"What is {i} ?", "answer": f"#### {i}"} for i in range(ITEMS)]
     (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     double, engine = EngineDouble(), Engine()

@@ -11,7 +11,7 @@ from tutti.flows.train_policy import _entries
 from tutti.storage import Home
 from tutti.tasks.project import POCKET, PROJECT
 from tutti.tasks.serving import RegistryError
-from tutti.tasks.sweeps.plan import serving_of
+from tutti.tasks.sweeps.plan import Deployment
 from tutti.tasks.training.policy import PolicyJob, read_policy_job
 
 JOB = PROJECT / "deployments" / "training" / "epo-negotiation.yaml"
@@ -43,7 +43,7 @@ def test_the_actor_has_an_engine_of_its_own_and_only_the_strategist_is_recorded(
     assert list(entries) == ["strategist", "actor"]
     assert entries["strategist"].record_tokens and not entries["actor"].record_tokens
     catalog = new_catalog(Home(tmp_path / "home"))
-    serving = serving_of(entries, catalog, trained_by=job.trained_by)
+    serving = Deployment(entries, catalog, trained_by=job.trained_by)
     assert len({engine.engine_id for engine in serving.every}) == 2
     assert [list(engine.entries) for engine in serving.every] == [["strategist"], ["actor"]]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tutti.tasks.nights.record import Record, nights_due
 from tutti.tasks.nights.spec import DEFAULT_GATES, Night, NightFile, is_night, read_night
-from tutti.tasks.sweeps.errors import SuiteError
+from tutti.tasks.sweeps import SuiteError
 
 SUITE = {"policies": ["adaptive"], "concurrency": [4]}
 FILE: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.sweeps.judge.test_compare import Store
+from tests.sweeps.analysis.test_compare import Store
 from tutti import storage
 from tutti.storage import Cost
 from tutti.storage import catalog as cat
@@ -31,9 +31,10 @@ from tutti.tasks.nights.verdict import (
 )
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.errors import RegistryError
-from tutti.tasks.sweeps.errors import SuiteError
+from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.run import BudgetTracker
-from tutti.tasks.sweeps.spec.suite import Budget, Suite
+from tutti.tasks.sweeps.spec.groups import Budget
+from tutti.tasks.sweeps.spec.suite import Suite
 
 FIRST = date(2026, 11, 1)
 SUITE = {"policies": ["cap"], "concurrency": [8]}

@@ -9,14 +9,10 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tests.reporting.text.test_terminal import printed
-from tutti.tasks.reporting import (
-    CellSummary,
-    SweepPair,
-    build_comparison,
-    comparison_tables,
-    summarise,
-)
-from tutti.tasks.reporting.compared import match
+from tutti.tasks.reporting import SweepPair
+from tutti.tasks.reporting.compared import build_comparison, match
+from tutti.tasks.reporting.text.terminal import comparison_tables
+from tutti.tasks.sweeps.results import CellSummary, summarise
 
 Connect = Callable[..., DuckDBPyConnection]
 
@@ -60,7 +56,7 @@ def test_the_page(connect_to: Connect, tmp_path: Path) -> None:
     report = build_comparison(
         connection, SweepPair("a", "b"), tmp_path, "B against A", {"B": "b"}, files=True
     )
-    verdicts = {each.figure: each.verdict for each in report.compared}
+    verdicts = {each.metric: each.verdict for each in report.compared}
     assert verdicts["seconds an attempt"] == verdicts["steps/min"] == "better"
     page = report.page.read_text()
     assert "4 at once: B against A: <strong>better</strong>." in page

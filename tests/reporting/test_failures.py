@@ -22,8 +22,8 @@ from tutti.tasks.reporting.failures import (
     faults,
     transcripts,
 )
-from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.html import PageReport, Section, Transcripts, write_page
+from tutti.tasks.sweeps.results.tables import focus
 
 
 @pytest.fixture(scope="module")

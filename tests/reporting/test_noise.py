@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tutti.tasks.reporting import build_report, family_scores, summarise
+from tutti.tasks.reporting import build_report, family_scores
 from tutti.tasks.reporting.figures.plots import first_repeats
-from tutti.tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, noise_at, noise_floor, said
-from tutti.tasks.reporting.summary import load_points
-from tutti.tasks.sweeps.judge.compare import compare_sides, find_side, set_ups
+from tutti.tasks.reporting.pairs import OTHER_SEEDS, SAME_SEEDS, noise_at, noise_floor, said
+from tutti.tasks.sweeps.analysis.compare import Side, compare_sides, set_ups
+from tutti.tasks.sweeps.results import summarise
+from tutti.tasks.sweeps.results.summary import load_points
 
 Connect = Callable[..., DuckDBPyConnection]
 ONE = {"samples": 20, "correct": 10}
@@ -45,7 +46,7 @@ def test_a_a_and_superseded_cells_are_in_no_pooled_figure(connect_to: Connect) -
     assert [cell.repeat for cell in point.cells] == [0, 1] and point.correct == 24
     assert [cell.repeat for cell in first_repeats(cells)] == [0]
     assert sum(score.correct for score in family_scores(connection, "s")) == 24
-    side = find_side(connection, "s")
+    side = Side.find(connection, "s")
     assert side is not None
     ((key, ids),) = set_ups(side.cells, side.cells)[0].items()
     assert dict(key)["policy"] == "cap" and ids == ["s-pocket-cap-2", "s-pocket-cap-2-1"]
@@ -54,7 +55,7 @@ def test_a_a_and_superseded_cells_are_in_no_pooled_figure(connect_to: Connect) -
 def test_an_a_a_cell_that_is_named_is_compared(connect_to: Connect) -> None:
     """Left out of what is pooled, not of what is asked for."""
     connection = connect_to(ONE, AGAIN)
-    sides = [find_side(connection, f"s-pocket-cap-2{end}") for end in ("", "--1")]
+    sides = [Side.find(connection, f"s-pocket-cap-2{end}") for end in ("", "--1")]
     first, again = sides
     assert first is not None and again is not None
     (row,) = compare_sides(connection, first, again)

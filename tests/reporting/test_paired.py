@@ -4,19 +4,17 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tests.reporting.conftest import Connect
-from tutti.tasks.reporting import CellSummary, paired, summarise
-from tutti.tasks.reporting.paired import (
-    COST,
-    RATE,
-    SCORE,
+from tutti.tasks.reporting.pairs import model_pairs, policy_pairs
+from tutti.tasks.reporting.text.words import gaps
+from tutti.tasks.sweeps.analysis import (
+    CellComparison,
+    Figure,
     Pair,
-    SetupComparison,
+    compare,
     compare_pairs,
     compare_rates,
-    model_pairs,
-    policy_pairs,
 )
-from tutti.tasks.reporting.text.words import gaps
+from tutti.tasks.sweeps.results import CellSummary, summarise
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +23,7 @@ def cells(connection: DuckDBPyConnection) -> list[CellSummary]:
 
 
 @pytest.fixture(scope="module")
-def found(connection: DuckDBPyConnection, cells: list[CellSummary]) -> list[SetupComparison]:
+def found(connection: DuckDBPyConnection, cells: list[CellSummary]) -> list[CellComparison]:
     return compare_pairs(connection, policy_pairs(cells))
 
 
@@ -38,17 +36,17 @@ def test_policies_are_judged_against_passthrough_at_each_load(cells: list[CellSu
     assert policy_pairs([c for c in cells if c.policy == "cap"]) == []
 
 
-def test_scores_are_paired_by_task(found: list[SetupComparison]) -> None:
-    scores = [each for each in found if each.figure == SCORE.name]
+def test_scores_are_paired_by_task(found: list[CellComparison]) -> None:
+    scores = [each for each in found if each.metric == Figure.SCORE]
     assert [each.n for each in scores] == [10, 10]  # tasks, not attempts
     # Attempt i of 40 is at task i % 10 and right below 30 or 31: one task's mean is 1/4 better.
-    assert scores[0].change == pytest.approx(1 / 40)
+    assert scores[0].difference == pytest.approx(1 / 40)
     assert scores[0].mean_a == pytest.approx(0.75)
 
 
-def test_the_void_attempt_is_at_a_task_of_its_own(found: list[SetupComparison]) -> None:
+def test_the_void_attempt_is_at_a_task_of_its_own(found: list[CellComparison]) -> None:
     """An infra_error counts on no side: it is not even a task left out."""
-    assert all(each.left_out == 0 for each in found if each.figure == SCORE.name)
+    assert all(each.left_out == 0 for each in found if each.metric == Figure.SCORE)
 
 
 def test_what_was_lost_to_infrastructure_leaves_no_verdict(
@@ -59,9 +57,9 @@ def test_what_was_lost_to_infrastructure_leaves_no_verdict(
     lost = {cell.concurrency for cell in cells if cell.n_infra}
     assert {f"{at} at once" for at in lost} < {"nowhere", *(pair.where for pair in pairs)}
     before = compare_pairs(connection, pairs)
-    monkeypatch.setattr(paired, "MOST_LOST", 0.001)
+    monkeypatch.setattr(compare, "MOST_LOST", 0.001)
     after = compare_pairs(connection, pairs)
-    assert [each.change for each in after] == [each.change for each in before]
+    assert [each.difference for each in after] == [each.difference for each in before]
     hit = [each for each in after if each.where in {f"{at} at once" for at in lost}]
     assert hit and {each.verdict for each in hit} == {"inconclusive"}
     assert all("samples were lost to infrastructure" in each.reason for each in hit)
@@ -70,19 +68,19 @@ def test_what_was_lost_to_infrastructure_leaves_no_verdict(
     }
 
 
-def test_faster_is_better(found: list[SetupComparison], cells: list[CellSummary]) -> None:
-    seconds = {each.where: each for each in found if each.figure == "seconds an attempt"}
+def test_faster_is_better(found: list[CellComparison], cells: list[CellSummary]) -> None:
+    seconds = {each.where: each for each in found if each.metric == "seconds an attempt"}
     eight = seconds["8 at once"]
-    assert eight.verdict == "better" and eight.change is not None and eight.change < 0
+    assert eight.verdict == "better" and eight.difference is not None and eight.difference < 0
     rates = {each.where: each for each in compare_rates(policy_pairs(cells), cells)}
-    assert rates["8 at once"].verdict == "better" and (rates["8 at once"].change or 0) > 1
-    assert rates["8 at once"].figure == RATE
+    assert rates["8 at once"].verdict == "better" and (rates["8 at once"].difference or 0) > 1
+    assert rates["8 at once"].metric == Figure.RATE
     assert rates["2 at once"].n == cells[0].steps + cells[1].steps
 
 
-def test_costs_that_are_all_alike_are_the_same(found: list[SetupComparison]) -> None:
-    for each in (c for c in found if c.figure == "USD an attempt"):
-        assert each.change == 0
+def test_costs_that_are_all_alike_are_the_same(found: list[CellComparison]) -> None:
+    for each in (c for c in found if c.metric == "USD an attempt"):
+        assert each.difference == 0
 
 
 def test_a_model_without_a_price_is_not_cheaper(connect_to: Connect) -> None:
@@ -94,7 +92,7 @@ def test_a_model_without_a_price_is_not_cheaper(connect_to: Connect) -> None:
             cells = summarise(connection, f"{usd}")
             (pair,) = model_pairs(cells)
             assert pair.name_a == "paid"
-            found = compare_pairs(connection, [pair], [COST])
+            found = compare_pairs(connection, [pair], [Figure.COST])
             assert [each.verdict for each in found] == verdicts
             assert cells[1].cost_usd == usd
             assert any("cost of an attempt unknown" in gap for gap in gaps(cells)) == (usd is None)
@@ -103,7 +101,7 @@ def test_a_model_without_a_price_is_not_cheaper(connect_to: Connect) -> None:
 def test_models_over_all_of_their_cells(connection: DuckDBPyConnection) -> None:
     (pair,) = model_pairs(summarise(connection, "models"))
     assert (pair.name_a, pair.name_b) == ("before <b>", "after $1 & $2")
-    (score,) = compare_pairs(connection, [pair], [SCORE])
+    (score,) = compare_pairs(connection, [pair], [Figure.SCORE])
     assert score.verdict == "better" and score.n == 10
 
 
@@ -112,7 +110,7 @@ def test_a_cell_against_itself_is_never_better(
 ) -> None:
     side = (cells[0].cell_id,)
     for each in compare_pairs(connection, [Pair("here", "a", side, "b", side)]):
-        assert each.change == 0 and each.verdict in ("same", "inconclusive")
+        assert each.difference == 0 and each.verdict in ("same", "inconclusive")
 
 
 def test_holm_over_the_pairs_of_a_figure(
@@ -122,7 +120,7 @@ def test_holm_over_the_pairs_of_a_figure(
     (_, eight) = policy_pairs(cells)
     (alone,) = compare_rates([eight], cells)
     among = compare_rates([eight] * 5, cells)
-    assert alone.p is not None and among[0].p == pytest.approx(min(1, 5 * alone.p))
+    assert alone.p_holm is not None and among[0].p_holm == pytest.approx(min(1, 5 * alone.p_holm))
 
 
 def test_nothing_to_compare(connection: DuckDBPyConnection) -> None:

@@ -6,7 +6,7 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tests.reporting.conftest import Connect
-from tutti.tasks.reporting import CellSummary, summarise
+from tutti.tasks.sweeps.results import CellSummary, summarise
 
 EQUAL = {
     "benchmark": "benchmark",

@@ -8,10 +8,11 @@ from tests.reporting.conftest import START, Cell, build_store
 from tutti import storage
 from tutti.tasks.benchmarks import BENCHMARKS
 from tutti.tasks.reporting import build_report
-from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.scorers import ScorerUse, scorer_findings, scorer_uses
+from tutti.tasks.reporting.validity import ScorerUse, scorer_findings, scorer_uses
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.published import WHOSE
+from tutti.tasks.scoring.published.whose import WHOSE
+from tutti.tasks.sweeps.results.tables import focus
 
 
 def scored(cell: Cell, scorer: str, wrong: int, day: int) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import NewCatalog
 from tutti import storage
 from tutti.errors import UsageError
-from tutti.tasks.reporting.task_sets.page import build_task_set_report
+from tutti.tasks.reporting.task_set import build_task_set_report
 
 SET = "task_set:00000000000000aa"
 

@@ -9,8 +9,7 @@ import pytest
 from tests.conftest import NewCatalog
 from tutti import storage
 from tutti.tasks.reporting.table import Table
-from tutti.tasks.reporting.task_sets.page import build_task_set_report
-from tutti.tasks.reporting.task_sets.rates import pass_rates, skill_rates
+from tutti.tasks.reporting.task_set import build_task_set_report, pass_rates, skill_rates
 from tutti.tasks.scoring.statistics import wilson
 
 

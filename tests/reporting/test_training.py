@@ -13,14 +13,9 @@ from tests.conftest import NewCatalog
 from tutti import storage
 from tutti.errors import UsageError
 from tutti.tasks.progress import StageLog
-from tutti.tasks.reporting import (
-    TrainingReport,
-    build_training_report,
-    live_view,
-    publish_if_recorded,
-    steps_recorded,
-)
+from tutti.tasks.reporting import TrainingReport, live_view, publish_if_recorded, steps_recorded
 from tutti.tasks.reporting.training.curves import POINTS, curve_plots, thinned
+from tutti.tasks.reporting.training.page import build_training_report
 
 POLICY, SET = "checkpoint:00000000000000aa", "checkpoint:00000000000000bb"
 PAIRED = {

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import BaseTestServer
 
-from tutti.tasks.sweeps.run.first_call import QUESTION
+from tutti.tasks.sweeps.plan.deployment import QUESTION
 
 METRICS = """\
 # HELP vllm:kv_cache_usage_perc KV-cache usage. 1 means 100 percent usage.

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +30,6 @@ from tutti.tasks.sweeps.plan.plan import Cell, Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.task_set import LIBRARY, TaskSet
 from tutti.tasks.sweeps.run import runner
-from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
 from tutti.tasks.sweeps.spec import Budget
@@ -117,19 +117,19 @@ async def found(_: web.Request) -> web.Response:
 
 
 class Sweep:
-    """One plan on one bench."""
+    """One plan on one deployment."""
 
     def __init__(
-        self, catalog: storage.Catalog, services: Any, agent: Agent, double: EngineDouble
+        self, catalog: storage.Catalog, deployment: Any, agent: Agent, double: EngineDouble
     ) -> None:
-        self.catalog, self.services, self.agent = catalog, services, agent
+        self.catalog, self.deployment, self.agent = catalog, deployment, agent
         self.double = double
         self.run_count = 0
 
     @property
     def engine(self) -> Any:
         """The watched engine."""
-        return self.services.engine
+        return self.deployment.engine
 
     def enter(self, plan: Plan) -> Cell:
         """Enter the plan; its first cell."""
@@ -151,7 +151,7 @@ class Sweep:
     ) -> Execution:
         """A run of `plan`, which may spend `usd`."""
         spending = BudgetTracker(Budget(usd=usd))
-        return Execution(plan, self.services, self.catalog, run_id, lease, spending)
+        return Execution(plan, self.deployment, self.catalog, run_id, lease, spending)
 
     def sql(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows as tuples."""
@@ -191,5 +191,8 @@ async def sweep(catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch) -> As
         settings = GatewaySettings(policy="passthrough")
         async with running(catalog, settings, [endpoint, others]) as (gateway, _):
             client = GatewayClient(f"http://127.0.0.1:{gateway.server.port}", ADMIN)
-            services = Services(WatchedEngine(), client, url)  # type: ignore[arg-type]
-            yield Sweep(catalog, services, agent, double)
+            engine = WatchedEngine()
+            deployment = SimpleNamespace(
+                engine=engine, every=[engine], gateway=client, search_url=url
+            )
+            yield Sweep(catalog, deployment, agent, double)

@@ -31,8 +31,8 @@ from tutti.tasks.reporting.figures.plots import (
     series_styles,
     spread_out,
 )
-from tutti.tasks.reporting.summary import CellSummary, ids_of, with_known_load
 from tutti.tasks.scoring.statistics import Point, pareto_front
+from tutti.tasks.sweeps.results import CellSummary, ids_of, with_known_load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

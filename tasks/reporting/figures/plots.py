@@ -26,17 +26,17 @@ from tutti.tasks.reporting.figures.drawing import (
     policy_styles,
     with_grid,
 )
-from tutti.tasks.reporting.focus import rows
-from tutti.tasks.reporting.intervals import band_half_width
-from tutti.tasks.reporting.summary import (
+from tutti.tasks.reporting.text.numbers import MEAN_SCORE, count
+from tutti.tasks.scoring.statistics import Interval
+from tutti.tasks.sweeps.results import (
     CellSummary,
     LoadPoint,
+    band_half_width,
     load_points,
+    rows,
     with_known_load,
     without_a_a,
 )
-from tutti.tasks.reporting.text.numbers import MEAN_SCORE, count
-from tutti.tasks.scoring.statistics import Interval
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

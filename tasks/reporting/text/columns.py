@@ -9,15 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from markupsafe import Markup
 
 from tutti.tasks.reporting.anatomy import PARTS, Anatomy
-from tutti.tasks.reporting.efficiency import Efficiency, Figure
+from tutti.tasks.reporting.efficiency import Efficiency, Estimate
 from tutti.tasks.reporting.failures import Failure, Fault, Transcript
 from tutti.tasks.reporting.families import FamilyScore, all_families
-from tutti.tasks.reporting.noise import Noise
-from tutti.tasks.reporting.paired import COST, RATE, SCORE, SetupComparison
-from tutti.tasks.reporting.scores.named import NamedMetric
-from tutti.tasks.reporting.summary import A_A, UNKNOWN_LOAD, CellSummary
+from tutti.tasks.reporting.named import NamedMetric
+from tutti.tasks.reporting.pairs import Noise
 from tutti.tasks.reporting.table import Columns, Row, Table, tabulate, texts
-from tutti.tasks.reporting.text.notes import TRIALS_NOTE
 from tutti.tasks.reporting.text.numbers import (
     ABSENT,
     ACCURACY,
@@ -34,7 +31,57 @@ from tutti.tasks.reporting.text.numbers import (
     span,
     usd,
 )
-from tutti.tasks.reporting.trials import TrialScores
+from tutti.tasks.sweeps.analysis import CellComparison, Figure
+from tutti.tasks.sweeps.results import A_A, UNKNOWN_LOAD, CellSummary, TrialScores
+
+OUTCOME_NOTE = (
+    "n: attempts that count in accuracy (ok, limit, model_error); infrastructure errors are never "
+    "wrong answers and stand beside it. Steps, rates and latencies are of the cell's window; "
+    "accuracy, errors and cost are of the whole cell. Percentiles are of the steps counted; "
+    "intervals of rates and of p95 are by batches of steps, since neighbouring steps are alike."
+)
+TRIALS_NOTE = (
+    "Means over the tasks with at least k counted trials (tasks); left out: tasks with fewer. "
+    "pass@k: at least one of k trials is right; pass^k: all are; both unbiased. avg@n is pass@1. "
+    "majority@k: the expected score of the answer that most of k trials give; a tie gives the mean "
+    "of the tied answers. best of k: the expected highest score of k trials. Intervals are over "
+    "tasks."
+)
+REACHED_NOTE = (
+    "Means over the window, beside the sessions asked for (at once). late: how long after it was "
+    "due an attempt of an open loop started. sent: a step's latency from its send, as elsewhere in "
+    "this report; intended: from when its session could have sent it, so with what the client "
+    "itself added. The client was the bottleneck (slow) where that is more than 5 % of the p95 and "
+    "50 ms (closed loops), or where it used more than 90 % of a core and held less than 98 % of "
+    "the sessions asked for (of an open loop: started later than 50 ms, p95)."
+)
+EFFICIENCY_NOTE = (
+    "Solved in time: no step slower than the suite's limit on step latency (saturation), else than "
+    "twice the baseline's p95 at the lowest load; of the windows. Joules: of all GPUs that NVML "
+    "sees, over what was solved in the windows. Cost and working seconds (without being held): of "
+    "all attempts of the cells, failed ones too, over the right answers; intervals are Fieller's, "
+    "over tasks, of joules over tenths of the windows."
+)
+FRONT_NOTE = (
+    "front: on: no other set-up of the benchmark can be as cheap and as good, as far as the "
+    "intervals go; off: one surely is; maybe: the rest."
+)
+NOISE_NOTE = (
+    "A/A: the first policy measured once more with the same tasks, order and seeds; in no other "
+    "figure. Repeats have other seeds, so their scores differ by more than the engine's noise."
+)
+SERVER_NOTE = (
+    "Means over the window. Prefix hits: tokens found in the cache over tokens looked up, by the "
+    "server's counters. The window is in seconds since the cell's first request."
+)
+COMPARED_NOTE = (
+    "Scores, seconds and cost: paired by task, repeats of a task averaged first; n: tasks tried on "
+    "both sides. steps/min: a ratio of independent rates; n: steps. p is Holm's over the "
+    "comparisons of one figure; intervals are of each comparison alone. same: the interval lies "
+    "within 5 points of score, or 5 % of the value before; inconclusive: the data does not tell, "
+    "or a window is too short for an interval."
+)
+
 
 CellColumns = Columns[CellSummary]
 
@@ -171,18 +218,18 @@ FAULTS: Columns[Fault] = {
     "of": lambda f: count(f.of_all),
     "share": lambda f: share(f.n / f.of_all),
 }
-COMPARISONS: Columns[SetupComparison] = {
+COMPARISONS: Columns[CellComparison] = {
     "where": lambda c: c.where,
     "judged": lambda c: c.name_b,
     "against": lambda c: c.name_a,
-    "figure": lambda c: c.figure,
+    "figure": lambda c: c.metric,
     "n": lambda c: count(c.n),
     "left out": lambda c: count(c.left_out),
     "value": lambda c: _value(c, c.mean_b),
     "was": lambda c: _value(c, c.mean_a),
-    "change": lambda c: _change(c, c.change),
+    "change": lambda c: _change(c, c.difference),
     "95 %": lambda c: _range(c),
-    "p (Holm)": lambda c: p_value(c.p),
+    "p (Holm)": lambda c: p_value(c.p_holm),
     "verdict": lambda c: c.verdict,
 }
 METRICS: Columns[NamedMetric] = {
@@ -334,32 +381,35 @@ def trials(cells: Sequence[CellSummary], every_k: bool = True) -> Table:
     return Table(columns, "Several trials a task", TRIALS_NOTE, missing="")
 
 
-def _value(compared: SetupComparison, value: float | None) -> str:
-    if compared.figure == SCORE.name:
+SHOWN: Mapping[str, Show] = {Figure.RATE: rate, Figure.COST: usd}
+
+
+def _value(compared: CellComparison, value: float | None) -> str:
+    if compared.metric == Figure.SCORE:
         return share(value)
-    return {RATE: rate, COST.name: usd}.get(compared.figure, seconds)(value)
+    return SHOWN.get(compared.metric, seconds)(value)
 
 
-def _range(compared: SetupComparison) -> str:
-    if compared.low is None or compared.high is None:
+def _range(compared: CellComparison) -> str:
+    if compared.ci_low is None or compared.ci_high is None:
         return ABSENT
-    if compared.figure == RATE:
-        return f"{compared.low:.2f} to {compared.high:.2f}"
-    return f"{_change(compared, compared.low)} to {_change(compared, compared.high)}"
+    if compared.metric == Figure.RATE:
+        return f"{compared.ci_low:.2f} to {compared.ci_high:.2f}"
+    return f"{_change(compared, compared.ci_low)} to {_change(compared, compared.ci_high)}"
 
 
-def _change(compared: SetupComparison, value: float | None) -> str:
+def _change(compared: CellComparison, value: float | None) -> str:
     if value is None:
         return ABSENT
-    if compared.figure == RATE:
+    if compared.metric == Figure.RATE:
         return f"{value:.2f} times"
-    if compared.figure == SCORE.name:
+    if compared.metric == Figure.SCORE:
         return f"{value * 100:+.1f}"
-    text = (usd if compared.figure == COST.name else seconds)(value)
+    text = (usd if compared.metric == Figure.COST else seconds)(value)
     return text if value < 0 else f"+{text}"
 
 
-def _ends(figure: Figure, show: Show) -> str:
+def _ends(figure: Estimate, show: Show) -> str:
     return span(show, figure.low, figure.high)
 
 

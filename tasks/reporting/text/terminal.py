@@ -12,12 +12,10 @@ from tutti.storage.catalog import FINISHED
 from tutti.tasks.reporting.efficiency import Efficiency
 from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.families import FamilyScore
-from tutti.tasks.reporting.noise import Noise
+from tutti.tasks.reporting.named import NamedMetric
 from tutti.tasks.reporting.page import Report
-from tutti.tasks.reporting.paired import SetupComparison
-from tutti.tasks.reporting.scores.named import NamedMetric
-from tutti.tasks.reporting.summary import CellSummary, in_order
-from tutti.tasks.reporting.table import Table, tabulate, texts
+from tutti.tasks.reporting.pairs import Noise
+from tutti.tasks.reporting.table import Columns, Table, markdown_text, tabulate, texts
 from tutti.tasks.reporting.text.columns import (
     COMPARISONS,
     FAILURES,
@@ -32,10 +30,23 @@ from tutti.tasks.reporting.text.columns import (
     metrics,
     named,
     outcome,
+    renamed,
     score_name,
     trials,
 )
-from tutti.tasks.reporting.text.numbers import ABSENT, ACCURACY, MEAN_SCORE, rate
+from tutti.tasks.reporting.text.numbers import (
+    ABSENT,
+    ACCURACY,
+    MEAN_SCORE,
+    rate,
+    seconds,
+    share,
+    span,
+)
+from tutti.tasks.reporting.text.words import headlines
+from tutti.tasks.sweeps.analysis import CellComparison
+from tutti.tasks.sweeps.results import CellSummary, in_order
+from tutti.tasks.sweeps.search import SearchOutcome
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,13 +151,13 @@ def failure_table(found: Sequence[Failure]) -> Table:
     return tabulate(FAILURES, found)
 
 
-def comparison_tables(found: Sequence[SetupComparison]) -> list[Table]:
+def comparison_tables(found: Sequence[CellComparison]) -> list[Table]:
     """The comparisons, one table for each pair of sides: verdicts without their reasons."""
-    columns: dict[str, Callable[[SetupComparison], str]] = {
+    columns: dict[str, Callable[[CellComparison], str]] = {
         "at once": lambda c: c.where.replace(" at once", "")
     }
     columns |= {name: COMPARISONS[name] for name in ("figure", "n", "change", "95 %", "verdict")}
-    pairs: dict[tuple[str, str], list[SetupComparison]] = {}
+    pairs: dict[tuple[str, str], list[CellComparison]] = {}
     for each in found:
         pairs.setdefault((each.name_b, each.name_a), []).append(each)
     return [
@@ -161,6 +172,27 @@ def markdown_table(cells: Sequence[CellSummary]) -> str:
         return "No cells.\n"
     columns = {**identity(cells), **outcome(cells), **REACHED, **SERVER}
     return tabulate(columns, cells).markdown()
+
+
+def concurrency_table(found: Sequence[SearchOutcome]) -> list[dict[str, str]]:
+    """The answers of a search: one row a policy, all of the same columns, as text."""
+    return [_found_row(each) for each in found]
+
+
+def _found_row(found: SearchOutcome) -> dict[str, str]:
+    row = {"policy": found.policy, "highest": found.said}
+    best = found.best
+    if best is None:
+        return row | dict.fromkeys(("p95, s", "accuracy", "steps/min"), ABSENT)
+    latency, accuracy = best.latency, best.accuracy
+    row["p95, s"] = _with(seconds(latency.value), span(seconds, latency.low, latency.high))
+    row["accuracy"] = _with(share(accuracy.value), span(share, accuracy.low, accuracy.high))
+    row["steps/min"] = _with(rate(best.rate.value), span(rate, best.rate.low, best.rate.high))
+    return row
+
+
+def _with(value: str, interval: str) -> str:
+    return value if interval == ABSENT else f"{value} ({interval})"
 
 
 def _brief(table: Table, spare: Sequence[str]) -> Table:
@@ -190,3 +222,60 @@ def _speed(cell: CellSummary) -> str:
     if low is None or high is None:
         return rate(cell.steps_per_min)
     return f"{rate(cell.steps_per_min)} [{rate(low)}, {rate(high)}]"
+
+
+IDENTITY_WORDS = {"at once": "sessions at once"}
+FIGURES: Columns[CellSummary] = {
+    "samples": OUTCOME["n"],
+    "correct": OUTCOME["accuracy"],
+    "95 % interval": OUTCOME["95 %, acc."],
+    "steps a minute": OUTCOME["steps/min"],
+    "median step, s": OUTCOME["step p50 s"],
+    "p95 of a step, s": OUTCOME["step p95 s"],
+    "cost, USD": OUTCOME["cost USD"],
+}
+"""The columns that are asked for first, with their names in words."""
+
+
+def results_page(report: Report, address: str | None) -> str:
+    """The results in words and as tables; `address`: where a browser finds the report's page."""
+    cells = in_order(report.cells)
+    first = headlines(report.cells)
+    more = [each for each in report.findings if each not in first]
+    missing = [f"missing: {gap}" for gap in report.gaps]
+    parts = [
+        _link(report, address),
+        "".join(f"> **{markdown_text(alarm)}**\n\n" for alarm in report.alarms),
+        _items(first),
+        _short(cells).markdown() if cells else "No cells were measured.\n",
+        _items([*more, *missing]),
+        f"### All columns\n\n{markdown_table(cells)}" if cells else "",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _link(report: Report, address: str | None) -> str:
+    if address is None:
+        return f"The report is the file `{report.page}`.\n"
+    file = f"TUTTI_HOME/artifacts/{report.page.parent.name}/{report.page.name}"
+    return (
+        f"**[Open the report]({address})**: figures, comparisons and transcripts. The link works "
+        f"while `make ui` runs; the file is `{file}`.\n"
+    )
+
+
+def _short(cells: list[CellSummary]) -> Table:
+    """The columns that fit a screen; states and errors where there are any."""
+    columns = renamed(identity(cells), IDENTITY_WORDS)
+    if any(cell.status != FINISHED for cell in cells):
+        columns["status"] = OUTCOME["status"]
+    columns |= FIGURES
+    if any(cell.measure != ACCURACY for cell in cells):
+        columns = renamed(columns, {"correct": "score"})
+    if any(cell.n_infra for cell in cells):
+        columns["infrastructure errors"] = OUTCOME["infra errors"]
+    return tabulate(columns, cells)
+
+
+def _items(sentences: list[str]) -> str:
+    return "".join(f"- {markdown_text(sentence)}\n" for sentence in sentences)

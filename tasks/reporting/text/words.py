@@ -11,18 +11,10 @@ from tutti.storage.catalog import ENDED_EARLY, FINISHED
 from tutti.tasks.reporting.efficiency import Efficiency
 from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.families import FamilyScore, all_families
-from tutti.tasks.reporting.noise import OTHER_SEEDS, SAME_SEEDS, Noise, noise_at, said
-from tutti.tasks.reporting.paired import RATE, SCORE, SetupComparison, setting
-from tutti.tasks.reporting.summary import (
-    A_A,
-    CellSummary,
-    LoadPoint,
-    load_points,
-    with_known_load,
-    without_a_a,
-)
+from tutti.tasks.reporting.pairs import OTHER_SEEDS, SAME_SEEDS, Noise, noise_at, said, setting
 from tutti.tasks.reporting.text.numbers import (
     MEAN_SCORE,
+    Show,
     count,
     headline,
     p_value,
@@ -30,6 +22,17 @@ from tutti.tasks.reporting.text.numbers import (
     seconds,
     share,
     span,
+    usd,
+)
+from tutti.tasks.scoring.statistics import Interval
+from tutti.tasks.sweeps.analysis import CellComparison, Figure
+from tutti.tasks.sweeps.results import (
+    A_A,
+    CellSummary,
+    LoadPoint,
+    load_points,
+    with_known_load,
+    without_a_a,
 )
 
 DONE = (FINISHED, ENDED_EARLY)  # an early end is a result
@@ -39,7 +42,7 @@ NAMED = 6  # cells named in one sentence; of more, how many
 
 
 def load_findings(
-    cells: Sequence[CellSummary], compared: Sequence[SetupComparison], noise: Sequence[Noise]
+    cells: Sequence[CellSummary], compared: Sequence[CellComparison], noise: Sequence[Noise]
 ) -> list[str]:
     """Each benchmark and model's policies at the highest load, with the noise floor there; the
     verdicts over all loads."""
@@ -98,13 +101,13 @@ def efficiency_findings(found: Sequence[Efficiency]) -> list[str]:
     return sentences
 
 
-def model_findings(scores: Sequence[FamilyScore], compared: Sequence[SetupComparison]) -> list[str]:
+def model_findings(scores: Sequence[FamilyScore], compared: Sequence[CellComparison]) -> list[str]:
     """Each model's accuracy over all families, and the models against the first of them."""
     totals = sorted(all_families(scores), key=lambda s: -s.accuracy)
     sentences = [
         f"{s.model}: {_family_score(s)} (n = {count(s.n)}) over all families." for s in totals
     ]
-    return sentences + [against(c) for c in compared if c.figure == SCORE.name]
+    return sentences + [against(c) for c in compared if c.metric == Figure.SCORE]
 
 
 def _family_score(found: FamilyScore) -> str:
@@ -131,38 +134,44 @@ def failure_findings(cells: Sequence[CellSummary], found: Sequence[Failure]) -> 
     return sentences
 
 
-def against(compared: SetupComparison) -> str:
+def against(compared: CellComparison) -> str:
     """One comparison as a sentence with its verdict."""
     c = compared
     who = f"{c.name_b} against {c.name_a}"
-    if c.figure == RATE:
+    if c.metric == Figure.RATE:
         both = f"{rate(c.mean_b)} against {rate(c.mean_a)} steps/min"
-        times = "" if c.change is None else f", {c.change:.2f} times"
-        interval = "" if c.low is None else f" [{c.low:.2f} to {c.high:.2f}]"
+        times = "" if c.difference is None else f", {c.difference:.2f} times"
+        interval = "" if c.ci_low is None else f" [{c.ci_low:.2f} to {c.ci_high:.2f}]"
         return f"{who}: {c.verdict}. {both}{times}{interval}{_corrected(c, 1.0)}."
     both = f"score {share(c.mean_b)} against {share(c.mean_a)}"
-    if c.change is None or c.low is None or c.high is None:
+    if c.difference is None or c.ci_low is None or c.ci_high is None:
         return f"{who}: {c.verdict}. {both}; {c.reason}."
-    gap = f"{c.change * 100:+.1f} points [{c.low * 100:+.1f} to {c.high * 100:+.1f}]"
-    p = "" if c.p is None else f", p {p_value(c.p)}" if c.p < 0.0001 else f", p = {p_value(c.p)}"
+    gap = f"{c.difference * 100:+.1f} points [{c.ci_low * 100:+.1f} to {c.ci_high * 100:+.1f}]"
+    p = (
+        ""
+        if c.p_holm is None
+        else f", p {p_value(c.p_holm)}"
+        if c.p_holm < 0.0001
+        else f", p = {p_value(c.p_holm)}"
+    )
     left = f", {c.left_out} tried on one side only" if c.left_out else ""
     paired = f"paired by task (n = {count(c.n)}{left})"
     return f"{who}: {c.verdict}. {both}, {gap}{p}, {paired}{_corrected(c, 0.0)}."
 
 
-def _corrected(compared: SetupComparison, no_effect: float) -> str:
+def _corrected(compared: CellComparison, no_effect: float) -> str:
     """Why a difference whose own interval excludes no effect is still inconclusive."""
     c = compared
-    if c.verdict != "inconclusive" or c.low is None or c.high is None:
+    if c.verdict != "inconclusive" or c.ci_low is None or c.ci_high is None:
         return ""
-    return f"; {c.reason}" if c.low > no_effect or c.high < no_effect else ""
+    return f"; {c.reason}" if c.ci_low > no_effect or c.ci_high < no_effect else ""
 
 
-def tally(compared: Sequence[SetupComparison]) -> list[str]:
+def tally(compared: Sequence[CellComparison]) -> list[str]:
     """How many comparisons of each figure ended in each verdict; nothing for a single one."""
     sentences = []
-    for figure in dict.fromkeys(c.figure for c in compared):
-        verdicts = Counter(c.verdict for c in compared if c.figure == figure)
+    for figure in dict.fromkeys(c.metric for c in compared):
+        verdicts = Counter(c.verdict for c in compared if c.metric == figure)
         if verdicts.total() < 2:
             continue
         # What is most often so, first; the rarest verdicts are the ones to look at in the table.
@@ -219,23 +228,23 @@ def _noise_at_load(
     return [f"{setting(point, cells)}: {which} differed by {said(known)}: less than that is noise."]
 
 
-def _first(compared: Sequence[SetupComparison]) -> str:
+def _first(compared: Sequence[CellComparison]) -> str:
     names = {c.name_a for c in compared}
     return names.pop() if len(names) == 1 else "the first"
 
 
 def _at_load(
-    points: Sequence[LoadPoint], cells: Sequence[CellSummary], compared: Sequence[SetupComparison]
+    points: Sequence[LoadPoint], cells: Sequence[CellSummary], compared: Sequence[CellComparison]
 ) -> list[str]:
     where = setting(points[0], cells)
-    found = [c for c in compared if c.where == where and c.figure in (RATE, SCORE.name)]
+    found = [c for c in compared if c.where == where and c.metric in (Figure.RATE, Figure.SCORE)]
     measured = [p for p in points if p.rate is not None]
     if not measured:
         return [f"{where}: no steps per minute were measured."]
     if not found:
         rates = "; ".join(_rate(p) for p in measured)
         return [f"{where}: {rates}; there is no other policy to compare with."]
-    return [f"{where}: {against(c)}" for c in sorted(found, key=lambda c: c.figure != RATE)]
+    return [f"{where}: {against(c)}" for c in sorted(found, key=lambda c: c.metric != Figure.RATE)]
 
 
 def _rate(point: LoadPoint) -> str:
@@ -265,3 +274,54 @@ def _repeat(cell: CellSummary, several: bool) -> str:
     if cell.repeat == A_A:
         return " (A/A)"
     return f" (repeat {cell.repeat})" if several else ""
+
+
+MOST_SERIES = 8
+"""Series in the headline; a larger grid is in the table below it."""
+
+
+def headlines(cells: Sequence[CellSummary]) -> list[str]:
+    """One sentence for each benchmark, model and policy, in the order of the points."""
+    series: dict[tuple[str, str, str], list[LoadPoint]] = {}
+    for point in load_points(cells):
+        if point.n or point.steps:
+            key = (point.benchmark, point.model, point.policy)
+            series.setdefault(key, []).append(point)
+    named = [place for place in range(3) if len({key[place] for key in series}) > 1]
+    names = {key: ", ".join(key[place] for place in named) or ", ".join(key) for key in series}
+    said = [_headline(names[key], series[key]) for key in list(series)[:MOST_SERIES]]
+    left = len(series) - MOST_SERIES
+    return said + ([f"{left} more series are in the table below."] if left > 0 else [])
+
+
+def _headline(who: str, points: Sequence[LoadPoint]) -> str:
+    """`who`: in what the series differs from the others."""
+    ordered = sorted(points, key=lambda point: point.concurrency)
+    ends = ordered[:1] if len(ordered) == 1 else [ordered[0], ordered[-1]]
+    levels = [str(point.concurrency) for point in ends]
+    at = f"{levels[0]} at once" if len(levels) == 1 else f"from {levels[0]} to {levels[1]} at once"
+    show = headline(ordered[0].measure)
+    figures = [
+        _figure(ordered[0].measure, show, [(p.score, p.accuracy_interval) for p in ends]),
+        _figure("p95 of a step", seconds, [(p.latency, p.latency_interval) for p in ends], " s"),
+        _figure("steps/min", rate, [(p.rate, p.rate_interval) for p in ends]),
+        _figure("USD an attempt", usd, [(p.cost or None, p.cost_interval) for p in ends]),
+    ]
+    n = " and ".join(count(point.n) for point in ends)
+    return f"{who}, {at}: {'; '.join(each for each in figures if each)} (n = {n})."
+
+
+def _figure(
+    name: str,
+    show: Show,
+    values: Sequence[tuple[float | None, Interval | None]],
+    unit: str = "",
+) -> str:
+    """``name a -> b``; empty where a value is not known."""
+    if any(value is None for value, _ in values):
+        return ""
+    shown = [
+        f"{show(value)}{unit}" + (f" [{span(show, *interval)}]" if interval else "")
+        for value, interval in values
+    ]
+    return f"{name} {' -> '.join(shown)}"

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tutti.tasks.reporting.focus import focus
 from tutti.tasks.reporting.html import Figures, PageReport, Part, Quote, Section, write_page
-from tutti.tasks.reporting.summary import CellSummary, cells_of
 from tutti.tasks.reporting.table import Columns, Table, tabulate
 from tutti.tasks.reporting.text.columns import trials
 from tutti.tasks.reporting.text.numbers import count, p_value, share, span
-from tutti.tasks.reporting.training import words
 from tutti.tasks.reporting.training.curves import curve_plots, held_out_plot
-from tutti.tasks.reporting.training.record import Training, training_of
+from tutti.tasks.reporting.training.record import Training, alarms, findings, gaps, training_of
+from tutti.tasks.sweeps.results import CellSummary, cells_of, focus
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -84,9 +82,9 @@ def build_training_report(
     training = _by_task(training, cells)
     report = TrainingReport(
         out / "index.html",
-        findings=words.findings(training),
-        gaps=words.gaps(training),
-        alarms=words.alarms(training),
+        findings=findings(training),
+        gaps=gaps(training),
+        alarms=alarms(training),
         training=training,
     )
     sections = [

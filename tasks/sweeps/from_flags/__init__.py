@@ -6,9 +6,9 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.from_flags.keep import KeptSweep as KeptSweep
+    from tutti.tasks.sweeps.from_flags.keep import RunSettings as RunSettings
     from tutti.tasks.sweeps.from_flags.keep import entry_name as entry_name
     from tutti.tasks.sweeps.from_flags.keep import keep_sweep as keep_sweep
-    from tutti.tasks.sweeps.from_flags.settings import RunSettings as RunSettings
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

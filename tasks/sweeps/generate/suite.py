@@ -16,7 +16,7 @@ from tutti.tasks.sweeps.from_flags import KeptSweep, RunSettings, keep_sweep
 from tutti.tasks.sweeps.generate.check import CheckedFile
 from tutti.tasks.sweeps.generate.kept import Part
 from tutti.tasks.sweeps.generate.request import SEEDED_TEMPERATURE, GenerateRequest
-from tutti.tasks.sweeps.spec import AXIS, RUN, Suite, marks_of, without_groups
+from tutti.tasks.sweeps.spec import AXIS, RUN, Suite, marks_of
 
 OF_THE_WORK = frozenset(("name", "benchmark", "where", "trials", "first_trial"))
 """Fields of a suite that say which rows and samples, and not what a reply is."""
@@ -51,10 +51,9 @@ async def suite_of_part(request: GenerateRequest, part: Part, rows: int) -> Kept
 def settings_of(suite: Suite, request: GenerateRequest, checked: CheckedFile) -> dict[str, Any]:
     """What the request's replies and lines depend on, besides rows and seeds."""
     marks = marks_of(Suite)
-    given = without_groups(Suite, suite.model_dump(mode="json", exclude_defaults=True))
     kept = {
         name: value
-        for name, value in given.items()
+        for name, value in suite.given_fields().items()
         if marks[name] not in (AXIS, RUN) and name not in OF_THE_WORK
     }
     if suite.data.prompt is not None:

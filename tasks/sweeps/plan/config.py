@@ -1,17 +1,20 @@
-"""What a suite's cells are measured with: its tasks, its index, and what serves its models.
-
-In: entries of the registry, a task set. Out: a `Serving`, an engine or endpoint for each model, and
-a suite's `CellConfig`. Nothing is started here.
-"""
+"""What a suite's cells are measured with, for ids: tasks, index, engine, weights and roles."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import Catalog, content_hash
 from tutti.tasks.serving import Model, RegistryError, checkpoint_id
 from tutti.tasks.serving.engines import Engine, ExternalEndpoint, engine_of
 from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles, ServedModel, roles_of
+from tutti.storage import content_hash
+from tutti.tasks.serving import (
+    Model,
+    RegistryError,
+    checkpoint_id,
+)
+from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles
 from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec import Suite
 
@@ -68,85 +71,6 @@ class Adapter:
     folder: Path
 
 
-NONE_TRAINED: Mapping[str, str] = {}
-
-
-@dataclass(frozen=True)
-class Serving:
-    """The engines and endpoints of a suite's models."""
-
-    engine: Engine | ExternalEndpoint
-    """Of the model that is measured."""
-    replicas: tuple[Engine, ...]
-    """More engines of that model, which share its load."""
-    others: tuple[Engine | ExternalEndpoint, ...]
-    """Of judge, user and experts."""
-    served: Mapping[str, ServedModel]
-    """Every model as it is reached, by its name in the registry."""
-
-    @property
-    def model(self) -> Model:
-        """The registry's entry of the model that is measured."""
-        return self.served[self.engine.name].model
-
-    @property
-    def every(self) -> tuple[Engine | ExternalEndpoint, ...]:
-        """All that has to run."""
-        return (self.engine, *self.replicas, *self.others)
-
-    @property
-    def started(self) -> tuple[Engine, ...]:
-        """What of it tutti starts."""
-        return tuple(engine for engine in self.every if isinstance(engine, Engine))
-
-    def keep(self) -> None:
-        """Let other runs find and use the engines once they run."""
-        for engine in self.started:
-            engine.kept = True
-
-    def config(
-        self,
-        suite: Suite,
-        task_set: TaskSet,
-        index_id: str | None = None,
-        adapter: Adapter | None = None,
-    ) -> CellConfig:
-        """What the cells of `suite` are measured with. Raises SuiteError for its agent's file."""
-        own = CellConfig(
-            task_set,
-            self.engine.engine_id,
-            checkpoint_id(self.model),
-            self.engine.address.served_name,
-            index_id,
-            self.model,
-            roles_of(suite, self.served),
-            self.engine.name,
-            self.engine.address.served_name in self.served.keys() - {self.engine.name},
-        )
-        if adapter is None:
-            return own
-        return replace(
-            own, model_id=adapter.adapter_id, served_name=adapter.name, entry_name=adapter.name
-        )
-
-
-def serving_of(
-    models: Mapping[str, Model],
-    catalog: Catalog,
-    engines: int = 1,
-    trained_by: Mapping[str, str] = NONE_TRAINED,
-) -> Serving:
-    """What serves `models`; the first is the one that is measured, by so many `engines`.
-
-    `trained_by`: entries whose weights change, and the training that changes them. Raises
-    RegistryError for several engines of a model that others serve.
-    """
-    (engine, *others), served = _engines_of(models, catalog, trained_by)
-    replicas = _replicas_of(engine, engines, catalog)
-    also = [each for other in others for each in (other, *_replicas_of(other, 1, catalog))]
-    return Serving(engine, tuple(replicas), tuple(also), served)
-
-
 def check_models(models: Mapping[str, Model]) -> None:
     """See that models measured in one sweep have cells of their own. Raises RegistryError."""
     known: dict[str, str] = {}
@@ -166,31 +90,3 @@ def engine_count(model: Model, asked: int) -> int:
     """Engines of a model, of which the suite asks for so many: more than one is the stronger
     number."""
     return model.engine.replicas if asked == 1 and model.engine is not None else asked
-
-
-def _replicas_of(engine: Engine | ExternalEndpoint, count: int, catalog: Catalog) -> list[Engine]:
-    """What serves the model besides `engine`. Raises RegistryError where others serve it."""
-    if isinstance(engine, Engine) and engine.trained_by is None:
-        count = engine_count(engine.model, count)  # a training changes the weights of one engine
-    if count == 1:
-        return []
-    if isinstance(engine, ExternalEndpoint):
-        raise RegistryError(
-            f"models.{engine.name} is served by others: `execution.engines` is for models "
-            "with a `checkpoint`"
-        )
-    return [Engine(engine.name, engine.model, catalog) for _ in range(count - 1)]
-
-
-def _engines_of(
-    models: Mapping[str, Model], catalog: Catalog, trained_by: Mapping[str, str]
-) -> tuple[list[Engine | ExternalEndpoint], dict[str, ServedModel]]:
-    """What serves the models, each once, in their order; and each model as it is reached."""
-    engines: dict[str, Engine | ExternalEndpoint] = {}
-    served = {}
-    for name, model in models.items():
-        made = engine_of(name, model, catalog, trained_by.get(name))
-        engine = engines.setdefault(made.engine_id, made)
-        engine.entries[name] = model
-        served[name] = ServedModel(name, engine.engine_id, model)
-    return list(engines.values()), served

@@ -15,9 +15,8 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
-from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, is_finished
+from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, NO_REASON, is_finished
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
-from tutti.tasks.sweeps.plan.reasons import NO_REASON
 from tutti.tasks.sweeps.spec import policy_in
 
 

@@ -8,18 +8,28 @@ are some, else of the nearest concurrency, which is said.
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from tutti.storage import Catalog, query
+from tutti.storage import Catalog, open_catalog, query
 from tutti.storage import catalog as cat
 from tutti.tasks.agents import shipped_harness
+from tutti.tasks.retrieval import read_manifest
 from tutti.tasks.scoring import GRADED, SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
+from tutti.tasks.serving import engine_lines, pick_models
+from tutti.tasks.sweeps.plan.config import check_models
+from tutti.tasks.sweeps.plan.deployment import Deployment
+from tutti.tasks.sweeps.plan.library import SearchService, find_index, named_index
 from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, finished_counts, missing_cells
-from tutti.tasks.sweeps.plan.plan import Cell, Plan
+from tutti.tasks.sweeps.plan.plan import Cell, Plan, plan_of
+from tutti.tasks.sweeps.plan.roles import other_models
+from tutti.tasks.sweeps.plan.task_set import TaskSet, made_tasks, read_set
+from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError
+from tutti.tasks.synthesis import find_made
 
 Decision = Literal["reuse", "re-score", "run"]
 Point = tuple[str, int, int]
@@ -293,3 +303,54 @@ def _sum(values: Iterable[float | None]) -> float | None:
     if any(value is None for value in known):
         return None
     return math.fsum(value for value in known if value is not None)
+
+
+def outlook(suite: Suite, models: Path) -> tuple[PlanEstimate, ...]:
+    """What running `suite` now would do: one for each of its benchmarks and models.
+
+    Raises RegistryError, BenchmarkError, and SuiteError where its tasks are yet to be made.
+    """
+    every = suite.parts()
+    check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
+    with open_catalog() as catalog:
+        return tuple(_outlook_of_part(part, suite, models, catalog) for part in every)
+
+
+def engines_of(suite: Suite, models: Path) -> dict[str, str]:
+    """A line for each engine that the suite needs: its server, device, parsers, fit, and GPUs.
+
+    Nothing is started. Raises RegistryError where engines that run at the same time do not fit, or
+    a command is refused.
+    """
+    lines: dict[str, str] = {}
+    with open_catalog() as catalog:
+        for part in suite.parts():
+            entries = pick_models(models, (part.model, *other_models(part)))
+            lines |= engine_lines(
+                Deployment(entries, catalog, engines=part.execution.engines).started
+            )
+    return lines
+
+
+def _outlook_of_part(part: Suite, whole: Suite, models: Path, catalog: Catalog) -> PlanEstimate:
+    entries = pick_models(models, (part.model, *other_models(part)))
+    task_set, index_id = _tasks(part, catalog)
+    search = None if index_id is None else SearchService(index_id, "")
+    deployment = Deployment(entries, catalog, None, search, part.execution.engines)
+    plan = plan_of(part, deployment.config(part, task_set), whole)
+    return outlook_of(plan, catalog)
+
+
+def _tasks(suite: Suite, catalog: Catalog) -> tuple[TaskSet, str | None]:
+    """What the suite measures, and the index that it searches."""
+    if suite.benchmark != STDLIB:
+        named = named_index(suite)
+        index_id = named and read_manifest(find_index(named, catalog))["index_id"]
+        return read_set(suite), index_id
+    found = find_made(catalog, suite.tasks)
+    if found is None:
+        raise SuiteError(
+            "tasks: the suite's task set is not made yet, so nothing is known of its cells; "
+            "`tutti sweep run` makes it, and so does `tutti synth` with its numbers"
+        )
+    return made_tasks(found[0], catalog, suite.data.split), found[1]

@@ -1,6 +1,6 @@
 """An index over the standard library with its service, and task sets made with it.
 
-What every measuring flow begins with; `tasks/sweeps/run/bench.py` adds the model.
+What every measuring flow begins with; `Deployment` adds the models.
 """
 
 import asyncio

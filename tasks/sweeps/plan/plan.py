@@ -3,14 +3,214 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
+from pydantic import BaseModel
+
+from tutti.storage import artifact_id
+from tutti.tasks.agents import ShippedHarness, shipped_harness
+from tutti.tasks.benchmarks import ANSWER_FIELDS, PUBLISHED, QUESTION_FIELDS
+from tutti.tasks.identity import files_named, identity_of
 from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models, unsafe_sandbox
+from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan.config import CellConfig
-from tutti.tasks.sweeps.plan.honoured import check_honoured
-from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of, sample_id_of, sweep_id_of
 from tutti.tasks.sweeps.plan.roles import check_agent, check_search
-from tutti.tasks.sweeps.spec import Policy, Suite, due_times, with_reply_tokens
+from tutti.tasks.sweeps.spec import (
+    CELL,
+    STDLIB,
+    SWEEP,
+    FieldScope,
+    Policy,
+    Suite,
+    SuiteError,
+    marks_of,
+    open_named,
+    own_command,
+    without_path,
+)
 from tutti.tasks.task_sets import Task
+
+LOOP_VERSION = "4"  # of what decides an attempt's outcome besides the suite: loop, prompt, tools
+ALWAYS = {"temperature": "temperature", "max_tokens": "max_tokens", "max_turns": "turns"}
+"""Fields that stand in every id, by their keys there; others only where they are set."""
+FORMER_TOKENS = 96
+"""The default of `max_tokens` until it followed the context: a grid that states it keeps its id."""
+OF_BENCHMARK = ("split", "prompt")
+"""Fields that come to the benchmark's own where they are omitted."""
+OF_ROWS = {"question_field": QUESTION_FIELDS, "answer_field": ANSWER_FIELDS}
+"""Fields that come to one of these where they are omitted. Which one a file's rows say, and with
+them the task set, which is in the ids of cells."""
+LINES = ("command", "mcp")
+"""Fields that are shell lines: the files that they name decide as well."""
+
+
+def sweep_content(suite: Suite, config: CellConfig) -> dict[str, Any]:
+    """What all cells of a sweep share that decides an answer or its score."""
+    content: dict[str, Any] = {key: suite.value_of(name) for name, key in ALWAYS.items()}
+    content |= {"benchmark": suite.benchmark_name, "trials": suite.samples_of_each}
+    content |= {
+        name: identity_of(value) if isinstance(value, BaseModel) else value
+        for name, value in suite.set_fields(SWEEP)
+        if name not in ALWAYS and not _is_default(suite, name, value)
+    }
+    for name in LINES:
+        if files := files_named(suite.value_of(name) or ""):
+            content[f"{name}_files"] = files
+    if config.model is not None and config.model.asked:
+        content["asked"] = config.model.asked
+    content |= config.roles.content
+    if (harness := shipped_harness(suite.command)) is not None:
+        content["harness"] = [suite.command, harness.version]
+    tasks = [task.task_id for task in config.task_set.tasks]
+    return content | {"loop": LOOP_VERSION, "model": config.served_name, "tasks": tasks}
+
+
+def sweep_id_of(suite: Suite, config: CellConfig) -> str:
+    """The id of a sweep of one benchmark and one model.
+
+    The axes are not in it: a level or a repeat that is added later adds cells to the same sweep.
+    """
+    content = sweep_content(suite, config) | {"sweep": suite.name}
+    return artifact_id("sweep", content, config.parents)
+
+
+def grid_id_of(suite: Suite) -> str | None:
+    """The id that the parts of a grid share; None for a suite of one benchmark and one model.
+
+    It is of the name and the settings, not of the axes: a model that is added later, or an engine
+    that is newer, belongs to the same sweep. Cells that are no longer in its plan are superseded.
+    """
+    if not suite.is_grid:
+        return None
+    marks = marks_of(Suite)
+    settings = {
+        name: value
+        for name, value in suite.given_fields().items()
+        if name != "name" and marks[name].belongs is FieldScope.SWEEP
+        if not _is_default(suite, name, value)
+    }
+    if "benchmark" in settings:
+        settings["benchmark"] = without_path(suite.benchmark)
+    return artifact_id("sweep", {"grid": suite.name, "settings": settings})
+
+
+def _is_default(suite: Suite, name: str, value: Any) -> bool:
+    """Whether a stated value is what an omitted one comes to."""
+    if name in OF_BENCHMARK:
+        return _own_defaults(suite, name) == {value}
+    if name in OF_ROWS:
+        return value in OF_ROWS[name]
+    is_stdlib = suite.benchmark == STDLIB and not suite.benchmarks
+    omitted = {
+        "python": "once" if is_stdlib else None,
+        "command": None if suite.benchmarks else own_command(suite.benchmark),
+        "max_tokens": FORMER_TOKENS,
+        "rule": PUBLISHED,
+        "solo": False,
+    }
+    return name in omitted and bool(value == omitted[name])
+
+
+def _own_defaults(suite: Suite, name: str) -> set[str]:
+    """What a field of `OF_BENCHMARK` comes to where it is omitted, of each benchmark of a grid that
+    has a use for it. Raises BenchmarkError."""
+    given = {part.benchmark: part.data for part in suite.parts()}
+    omitted = {each: data.model_copy(update={name: None}) for each, data in given.items()}
+    found = {
+        getattr(open_named(each, data), name) for each, data in omitted.items() if each != STDLIB
+    }
+    return found | ({"test"} if name == "split" and STDLIB in given else set())
+
+
+class CellIds:
+    """Makes the ids of one sweep's cells."""
+
+    def __init__(self, suite: Suite, config: CellConfig, grid_id: str | None) -> None:
+        """`grid_id` is that of the grid that the suite is a part of."""
+        self._suite, self._parents = suite, config.parents
+        # A grid's cells are no other sweep's.
+        self._content = sweep_content(suite, config) | {"sweep": grid_id or suite.name}
+        self._settings = {
+            name: value.content if name == "load" else value
+            for name, value in suite.set_fields(CELL)
+        }
+        if config.engines(suite) > 1:
+            self._settings["engines"] = config.engines(suite)
+
+    def of(self, policy: Policy, concurrency: int, repeat: int, trials: int) -> str:
+        """The id of one point of the grid."""
+        point = policy.content | {"concurrency": concurrency, "repeat": repeat}
+        if trials != self._suite.samples_of_each:
+            point["trials"] = trials
+        return artifact_id("cell", self._content | point | self._settings, self._parents)
+
+
+def sample_id_of(cell_id: str, task_id: str, trial: int) -> str:
+    """The id of one task at one trial of a cell."""
+    return artifact_id("sample", [cell_id, task_id, trial])
+
+
+USERS_WITH_TOOLS = ("tau2-banking", "tau2-telecom")
+"""Benchmarks in which the simulated user calls tools of its own."""
+OWN_LIMITS = ("max_turns", "working_s", "attempt_usd")
+"""Limits that tutti's agent keeps, and a package does not know."""
+
+
+def check_honoured(suite: Suite, config: CellConfig, whole: Suite | None) -> None:
+    """See that a harness's package can do what the suite's models and limits ask for. `whole` is
+    the grid that the suite is a part of, whose limits may be another part's.
+
+    Raises SuiteError with the field and what to do.
+    """
+    harness = shipped_harness(suite.command)
+    if harness is None:
+        return
+    for model_name, model in _calling(suite, config):
+        if model is not None and (said := _not_honoured(model)) is not None:
+            raise SuiteError(
+                f"models.{model_name}.{said}: {harness.name}'s package sends tools with each "
+                f"request and reads the calls of the reply, which this model's entry rules out; "
+                f"name another model for {suite.benchmark_name}"
+            )
+    if whole is None or not whole.is_grid:
+        _check_fields(suite, harness)
+
+
+def _calling(suite: Suite, config: CellConfig) -> Iterator[tuple[str, Model | None]]:
+    """The models that get tools: the measured one, experts, and users with tools of their own."""
+    yield config.model_name, config.model
+    for served in config.roles.experts.values():
+        yield served.name, served.model
+    user = config.roles.user
+    if user is not None and suite.benchmark_name in USERS_WITH_TOOLS:
+        yield user.name, user.model
+
+
+def _not_honoured(model: Model) -> str | None:
+    """The setting of a model's entry that a package cannot follow, as it is written; or None."""
+    if not model.tools:
+        return "tools: false"
+    if model.dialect != "openai":
+        return f"dialect: {model.dialect}"
+    return None
+
+
+def _check_fields(suite: Suite, harness: ShippedHarness) -> None:
+    if suite.data.prompt is not None:
+        raise SuiteError(
+            f"data.prompt: {suite.benchmark_name} has the prompts of {harness.name}'s package; "
+            "leave it out"
+        )
+    fields = type(suite.limits).model_fields
+    for name in OWN_LIMITS:
+        if getattr(suite.limits, name) != fields[name].default:
+            instead = "`limits.command_s` limits an attempt's time"
+            if harness.has_experts and name == "max_turns":
+                instead = f'set `harness.command: "{harness.word} --max-steps N"`'
+            raise SuiteError(
+                f"limits.{name}: {harness.name}'s package does not know it; leave it out; {instead}"
+            )
+
 
 A_A = -1  # the repeat of a cell that measures the first policy again, with the first repeat's seeds
 
@@ -66,7 +266,7 @@ def plan_of(suite: Suite, config: CellConfig, whole: Suite | None = None) -> Pla
     a harness's package cannot honour its models or limits, or its trace is too short.
     """
     model = config.model
-    suite = with_reply_tokens(suite, None if model is None else model.context_tokens)
+    suite = suite.with_reply_tokens(None if model is None else model.context_tokens)
     searches = bool(config.index_id or suite.roles.search_url)
     check_agent(suite, config.roles, config.task_set, searches)
     check_search(suite, config.task_set)
@@ -85,7 +285,7 @@ def plan_of(suite: Suite, config: CellConfig, whole: Suite | None = None) -> Pla
             for each in order
         )
         cell = Cell(cell_id, labels[label], policies[label], concurrency, repeat, block, samples)
-        due_times(suite.load, concurrency, len(samples), cell.seed)  # a trace too short is said now
+        suite.load.due_times(concurrency, len(samples), cell.seed)  # a trace too short is said now
         cells.append(cell)
     return Plan(grid_id or sweep_id_of(suite, config), suite, config, tuple(cells), whole)
 

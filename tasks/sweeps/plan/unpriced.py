@@ -61,3 +61,18 @@ def _unpriced(models: Mapping[str, Model]) -> list[str]:
         for name, model in without.items()
         if all(find_price(book, each, now) is None for each in (model.served_name or name, name))
     ]
+
+
+def greedy_line(plan: Plan) -> str:
+    """What to say of such a sweep before it runs; empty for one trial, or where answers vary.
+
+    A harness of the user's own has its own sampling, and is not judged.
+    """
+    suite = plan.suite
+    trials = suite.samples_of_each
+    if trials < 2 or suite.harness.command is not None or suite.sampling.temperature > 0:
+        return ""
+    return (
+        f"{trials} trials of each task at temperature 0: a model that decodes greedily repeats its "
+        "answer, so pass@k and majority@k show little; set `sampling.temperature`, such as 0.7"
+    )

@@ -6,18 +6,15 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.run.attempt import Attempts as Attempts
-    from tutti.tasks.sweeps.run.bench import Bench as Bench
-    from tutti.tasks.sweeps.run.bench import Services as Services
-    from tutti.tasks.sweeps.run.bench import bench_of as bench_of
-    from tutti.tasks.sweeps.run.bench import open_bench as open_bench
     from tutti.tasks.sweeps.run.budget import BudgetTracker as BudgetTracker
+    from tutti.tasks.sweeps.run.records import reply_in as reply_in
     from tutti.tasks.sweeps.run.records import score_columns as score_columns
     from tutti.tasks.sweeps.run.runner import Execution as Execution
     from tutti.tasks.sweeps.run.runner import Progress as Progress
     from tutti.tasks.sweeps.run.runner import run_cell as run_cell
+    from tutti.tasks.sweeps.run.sweep import enter_windows as enter_windows
     from tutti.tasks.sweeps.run.sweep import run_plan as run_plan
     from tutti.tasks.sweeps.run.sweep import run_suite as run_suite
-    from tutti.tasks.sweeps.run.windows import enter_windows as enter_windows
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

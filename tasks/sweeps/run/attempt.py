@@ -22,6 +22,7 @@ from tutti.tasks.agents import (
     Client,
     Command,
     CommandGuard,
+    CommandTrajectory,
     DescribedTools,
     Environment,
     GatewayModel,
@@ -54,6 +55,7 @@ from tutti.tasks.agents.orchestrator import (
     at_task_prices,
     drawn,
     offered_by_task,
+    offered_expert_tool,
 )
 from tutti.tasks.benchmarks import MakeWorld
 from tutti.tasks.sandbox import (
@@ -66,17 +68,98 @@ from tutti.tasks.sandbox import (
 )
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources
 from tutti.tasks.sweeps.plan import (
+    EXPERT,
+    JUDGE,
     USER,
+    WARM,
     Cell,
     Plan,
     RoleClients,
     Sample,
-    attempted,
+    ServedModel,
     sandbox_level,
 )
-from tutti.tasks.sweeps.run.command_task import command_task, take_spent
-from tutti.tasks.sweeps.spec import ParallelThinking, sessions_of
+from tutti.tasks.sweeps.run.records import attempted
+from tutti.tasks.sweeps.spec import ParallelThinking
 from tutti.tasks.task_sets import EXPERTS, Task
+
+MOST_TOKENS = 4096
+"""Of a user's or a judge's reply: a user with tools of its own and a judge of many assertions write
+more than elsewhere."""
+SHARE = 4  # of a model's context: the most that a reply may take
+
+
+def command_task(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
+    """The content of ``TUTTI_TASK``; `seed` is the sample's."""
+    suite, asked = plan.suite, sample.task
+    source = suite.data.source
+    temperature, most = suite.sampling.temperature, suite.sampling.reply_tokens
+    task: dict[str, Any] = {"task_id": asked.task_id, "id": asked.key}
+    task |= {"messages": asked.messages, "tools": tuple(asked.tools)}
+    task |= {"max_tokens": most, "temperature": temperature, "benchmark": suite.benchmark_name}
+    task |= {"source": None if source is None else str(source.absolute())}
+    task |= {"seconds": suite.limits.command_s, "roles": _roles(plan, sample, seed)}
+    entry = plan.config.model
+    if entry is None:
+        request: Mapping[str, Any] = {"temperature": temperature, "max_tokens": most}
+    else:
+        request = sampling_of(entry, temperature, most, seed).fields
+    return task | {"request": _given(request)}
+
+
+def take_spent(done: CommandTrajectory, spent: Mapping[str, float]) -> Cost:
+    """Add what the gateway counted for the attempt; returns the cost of judge and user."""
+    aside = Cost()
+    for role in (f"{USER}.", f"{JUDGE}."):
+        aside.include(_cost(spent, role))
+    others = (USER, JUDGE, EXPERT)
+
+    def own(unit: str) -> int:
+        """Of the measured model alone."""
+        return int(spent.get(unit, 0) - sum(spent.get(f"{role}.{unit}", 0) for role in others))
+
+    done.steps = own("calls")
+    done.prompt_tokens, done.cached_tokens = own("prompt_tokens"), own("cached_tokens")
+    done.completion_tokens = own("completion_tokens")
+    done.held_s, done.partner_s = spent.get("held_s", 0.0), spent.get("partner_s", 0.0)
+    whole = _cost(spent)
+    done.cost.include(Cost(whole.known_usd - aside.known_usd, whole.unknown - aside.unknown))
+    return aside
+
+
+def _cost(spent: Mapping[str, float], role: str = "") -> Cost:
+    """The cost of all calls, or of those in a role (``user.``)."""
+    return Cost(spent.get(f"{role}cost_usd", 0.0), int(spent.get(f"{role}unknown_costs", 0)))
+
+
+def _roles(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
+    roles = plan.config.roles
+    served = {USER: roles.user, JUDGE: roles.judge}
+    found = {role: _partner(each, seed) for role, each in served.items() if each is not None}
+    if roles.agent is None or roles.agent.tools.call_expert is None:
+        return found
+    file = drawn(roles.agent, seed, sample.task.task_id)
+    tool = file.tools.call_expert
+    assert tool is not None, "drawn of a file that has it"
+    experts = {
+        alias: _asked(roles.experts[each.model], each.temperature, each.max_tokens, seed)
+        for alias, each in tool.experts.items()
+    }
+    return found | {"call_expert": {"tool": offered_expert_tool(tool), "experts": experts}}
+
+
+def _partner(served: ServedModel, seed: int) -> dict[str, Any]:
+    room = max(1, min(MOST_TOKENS, served.model.context_tokens // SHARE))
+    return _asked(served, WARM, room, seed)
+
+
+def _asked(served: ServedModel, temperature: float, max_tokens: int, seed: int) -> dict[str, Any]:
+    sampling = sampling_of(served.model, temperature, max_tokens, seed)
+    return {"model": served.name, "request": _given(sampling.fields)}
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 class Attempts:
@@ -120,7 +203,7 @@ class Attempts:
             if harness.python == "session":  # as many as run at once: none makes room for another
                 # Nor is one closed while its attempt is held: what it knows must not depend on it.
                 idle_s = suite.limits.working_s * 60
-                most = sessions_of(suite.load, self.cell.concurrency)
+                most = suite.load.sessions(self.cell.concurrency)
                 assert level is not None, "it runs programs, so it has a level"
                 kept = SandboxSessions(level, most=most, idle_s=idle_s)
                 sessions = await stack.enter_async_context(kept)

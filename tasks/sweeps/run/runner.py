@@ -35,6 +35,7 @@ from tutti.tasks.serving import ServingError
 from tutti.tasks.sweeps.plan import (
     NO_REASON,
     Cell,
+    Deployment,
     EndReason,
     Plan,
     Sample,
@@ -44,22 +45,47 @@ from tutti.tasks.sweeps.plan import (
     unpriced_models,
 )
 from tutti.tasks.sweeps.run.attempt import Attempts
-from tutti.tasks.sweeps.run.bench import Services
 from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.early_stop import watches_of
-from tutti.tasks.sweeps.run.entry import AttemptEntry, RunningAttempt
-from tutti.tasks.sweeps.run.failures import Failures
-from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED, watch_client
-from tutti.tasks.sweeps.run.late import LateAttempts
+from tutti.tasks.sweeps.run.failures import Failures, LateAttempts
 from tutti.tasks.sweeps.run.queue import DueSample, SampleQueue, Watch
 from tutti.tasks.sweeps.run.records import (
     LATE,
     WORKER_LOST,
+    AttemptEntry,
     LostReason,
+    RunningAttempt,
     attempt_rows,
     lost_attempt_row,
 )
-from tutti.tasks.sweeps.spec import due_times, ramp_starts
+
+TICK_S, ROW_S = 0.02, 1.0
+CLIENT = "client"
+LAG, CPU, SESSIONS = "client:loop_lag_seconds", "client:cpu_share", "client:sessions"
+PAUSED = "client:paused"  # a row where a pause begins
+
+
+async def watch_client(
+    key: dict[str, Any], sessions: Callable[[], int], add: Callable[[str, dict[str, Any]], object]
+) -> None:
+    """Add rows until cancelled. `key`: the row's sweep_id and cell_id; `add`: (table, row)."""
+    loop = asyncio.get_running_loop()
+    began, cpu = loop.time(), time.process_time()
+    worst = 0.0
+    while True:
+        asked = loop.time() + TICK_S
+        await asyncio.sleep(TICK_S)
+        now = loop.time()
+        worst = max(worst, now - asked)
+        if now - began < ROW_S:
+            continue
+        used = time.process_time()
+        found = {LAG: worst, CPU: (used - cpu) / (now - began), SESSIONS: float(sessions())}
+        for name, value in found.items():
+            row = {"engine_id": CLIENT, "at": cat.now(), "name": name, "value": value}
+            add("server_metrics", key | row)
+        began, cpu, worst = now, used, 0.0
+
 
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
 WATCH_S = 0.5
@@ -71,7 +97,7 @@ class Execution:
     """One run of a plan: what its cells share."""
 
     plan: Plan
-    services: Services
+    deployment: Deployment
     catalog: Catalog
     run_id: str
     lease: Lease
@@ -140,7 +166,7 @@ class _CellRun:
         progress: Progress,
         on_progress: Callable[[Progress], None],
     ) -> None:
-        self.plan, self.cell, self.services = execution.plan, cell, execution.services
+        self.plan, self.cell, self.deployment = execution.plan, cell, execution.deployment
         self.catalog, self.run_id, self.lease = (
             execution.catalog,
             execution.run_id,
@@ -162,8 +188,8 @@ class _CellRun:
         level = sandbox_level(self.plan)
         _set_status(self.catalog, self.cell, self.lease, "running", sandbox=level)
         cell, suite = self.cell, self.plan.suite
-        services, gateway = self.services, self.services.gateway
-        for engine in (services.engine, *services.others):
+        gateway = self.deployment.gateway
+        for engine in self.deployment.every:
             await asyncio.to_thread(engine.reset)  # no cell finds another's prefixes in the cache
         await asyncio.to_thread(
             gateway.begin_cell,
@@ -172,13 +198,13 @@ class _CellRun:
             cell.scheduling.options,
             cell.concurrency,
         )
-        search_url = suite.roles.search_url or services.search_url
+        search_url = suite.roles.search_url or self.deployment.search_url
         made = Attempts(self.plan, cell, gateway.url, search_url, self._step_ended)
         async with made as self.attempts:
             # An attempt is never there without its calls, so the gateway's rows go first.
             before = self._flush_gateway
             self.writer = BufferedWriter(self.catalog, lease=self.lease, before=before)
-            due_s = due_times(suite.load, cell.concurrency, len(cell.samples), cell.seed)
+            due_s = suite.load.due_times(cell.concurrency, len(cell.samples), cell.seed)
             # Of a cell that is resumed only the rest is due, from now on, as far apart as before.
             skipped = 0 if due_s is None else len(due_s) - len(missing)
             left = None if due_s is None else [at - due_s[skipped] for at in due_s[skipped:]]
@@ -187,7 +213,7 @@ class _CellRun:
                 self._pause(True)
             sessions = [
                 asyncio.create_task(self._session(start_s))
-                for start_s in ramp_starts(suite.load, cell.concurrency)
+                for start_s in suite.load.ramp_starts(cell.concurrency)
             ]
             guards = [asyncio.create_task(each) for each in self._guards()]
             try:
@@ -210,8 +236,7 @@ class _CellRun:
 
     def _guards(self) -> list[Coroutine[Any, Any, None]]:
         """What runs beside the sessions: it raises when they cannot go on, or closes the tap."""
-        engines = (self.services.engine, *self.services.others)
-        guards: list[Coroutine[Any, Any, None]] = [engine.watch() for engine in engines]
+        guards: list[Coroutine[Any, Any, None]] = [e.watch() for e in self.deployment.every]
         guards += [self._watch_store(), self._watch_orders()]
         if self.late is not None:
             guards.append(self._watch_late(self.late))
@@ -298,7 +323,7 @@ class _CellRun:
 
     def _flush_gateway(self) -> None:
         try:
-            self.services.gateway.flush()
+            self.deployment.gateway.flush()
         except ServingError as error:
             raise StoreError(f"calls could not be committed: {error}") from error
 

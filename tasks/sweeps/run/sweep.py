@@ -7,14 +7,14 @@ once; with ``interleave``, and where others serve all models, level by level wit
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
 
+import sqlalchemy as sa
 from rich.text import Text
 
-from tutti.storage import Lease, commit, held
+from tutti.storage import Catalog, Lease, commit, held
 from tutti.storage import catalog as cat
 from tutti.tasks.progress import StageProgress, SweepProgress, stage
 from tutti.tasks.runs import Run
@@ -30,6 +30,7 @@ from tutti.tasks.sweeps.plan import (
     A_A,
     Adapter,
     Cell,
+    Deployment,
     Plan,
     SearchService,
     check_models,
@@ -40,30 +41,35 @@ from tutti.tasks.sweeps.plan import (
     other_models,
     plan_of,
     sandbox_alarm,
-    serving_of,
     task_set_of,
     unpriced_line,
 )
-from tutti.tasks.sweeps.run.bench import Bench, Services, open_bench
 from tutti.tasks.sweeps.run.budget import BudgetTracker
-from tutti.tasks.sweeps.run.lag import CLIENT, PAUSED
-from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
-from tutti.tasks.sweeps.run.windows import enter_windows
-from tutti.tasks.sweeps.spec import Suite, parts
+from tutti.tasks.sweeps.run.runner import CLIENT, PAUSED, Execution, Progress, run_cell
+from tutti.tasks.sweeps.spec import Suite
+
+OF_SUITE = "suite"
+"""The code of a window that a suite names."""
+TEXT = "the suite's"
+
+
+def enter_windows(suite: Suite, sweep_id: str, catalog: Catalog) -> None:
+    """Enter the suite's windows for every cell of the sweep; those it no longer names go."""
+    cells, windows = cat.cells.c, cat.windows
+    ids = sa.select(cells.cell_id).where(cells.sweep_id == sweep_id)
+    with catalog.transaction() as connection:
+        mine = windows.c.cell_id.in_(ids) & (windows.c.reason_code == OF_SUITE)
+        connection.execute(sa.delete(windows).where(mine))
+        for cell_id in connection.execute(ids).scalars().all():
+            for name, (start_s, end_s) in suite.report.windows.items():
+                row = {"cell_id": cell_id, "name": name, "start_s": start_s, "end_s": end_s}
+                row |= {"reason_code": OF_SUITE, "reason": TEXT, "created_at": cat.now()}
+                cat.upsert(connection, windows, row)
+
 
 SHOW_S = 0.2
 RESTARTED = "engine_restarts"
 """A row of `server_metrics`: engines were started again so often, because one had died."""
-
-
-@dataclass(frozen=True)
-class BenchedPlan:
-    """A plan, and what its model is served by."""
-
-    plan: Plan
-    bench: Bench
-    adapter: Adapter | None = None
-    """Loaded into the engine before the first cell."""
 
 
 async def run_suite(
@@ -76,22 +82,25 @@ async def run_suite(
     """Measure what is missing of a suite; `models` is the registry's file, `whole` the spending
     that this is a part of.
 
-    Raises RegistryError and SuiteError before anything starts, and what `open_bench` raises.
+    Raises RegistryError and SuiteError before anything starts, and what `Deployment.start` raises.
     """
-    every = parts(suite)
+    every = suite.parts()
     check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
     await _check_commands(every, models, run)
     spending, sweep_id = BudgetTracker(suite.budget, whole), ""
     for together in _rounds(suite, every, models):
         async with AsyncExitStack() as stack:
-            benches = {
-                model: await stack.enter_async_context(_bench(own, models, library, run))
+            served = {
+                model: await stack.enter_async_context(_deployment(own, models, run, library))
                 for model, own in _grouped(together, "model").items()
             }
-            place_engines(each for bench in benches.values() for each in bench.serving.started)
+            place_engines(each for deployment in served.values() for each in deployment.started)
             # All models of one benchmark: their cells alternate.
             for side_by_side in _grouped(together, "benchmark").values():
-                plans = [await _planned(p, suite, benches[p.model], run) for p in side_by_side]
+                plans = [
+                    await _planned(part, suite, served[part.model], library, run)
+                    for part in side_by_side
+                ]
                 await run_plans(plans, run, spending)
                 sweep_id = plans[0].plan.sweep_id
     enter_windows(suite, sweep_id, run.catalog)
@@ -102,9 +111,7 @@ async def _check_commands(every: Sequence[Suite], models: Path, run: Run) -> Non
     """Check the command of every engine of the sweep, also of those that start hours later."""
     found: dict[str, Engine] = {}
     for own in _grouped(every, "model").values():
-        names = (own[0].model, *sorted({name for part in own for name in other_models(part)}))
-        serving = serving_of(pick_models(models, names), run.catalog, own[0].execution.engines)
-        found |= {engine.engine_id: engine for engine in serving.started}
+        found |= {each.engine_id: each for each in _deployment(own, models, run).started}
     if unknown := [engine for engine in found.values() if needs_check(engine.launch)]:
         await check_commands(run.log, unknown)
 
@@ -115,18 +122,20 @@ async def check_commands(_: StageProgress, engines: Sequence[Engine]) -> None:
     await asyncio.to_thread(check_engines, engines)
 
 
-def _bench(
-    of_model: Sequence[Suite], models: Path, library: SearchService | None, run: Run
-) -> AbstractAsyncContextManager[Bench]:
-    """The bench of one model, and of the other models that its parts need."""
+def _deployment(
+    of_model: Sequence[Suite], models: Path, run: Run, search: SearchService | None = None
+) -> Deployment:
+    """What serves one model, and the other models that its parts need."""
     others = {name for part in of_model for name in other_models(part)}
     entries = pick_models(models, (of_model[0].model, *sorted(others)))
-    return open_bench(entries, library, run.catalog, run.log, engines=of_model[0].execution.engines)
+    return Deployment(entries, run.catalog, run.log, search, of_model[0].execution.engines)
 
 
-async def _planned(part: Suite, whole: Suite, bench: Bench, run: Run) -> BenchedPlan:
-    task_set = await task_set_of(part, bench.library, run.catalog, run.log)
-    return BenchedPlan(plan_of(part, bench.config(part, task_set), whole), bench)
+async def _planned(
+    part: Suite, whole: Suite, deployment: Deployment, search: SearchService | None, run: Run
+) -> "_PlanRun":
+    task_set = await task_set_of(part, search, run.catalog, run.log)
+    return _PlanRun(plan_of(part, deployment.config(part, task_set), whole), deployment)
 
 
 def _grouped(
@@ -151,25 +160,26 @@ def _rounds(suite: Suite, every: Sequence[Suite], models: Path) -> Iterator[list
 
 async def run_plan(
     plan: Plan,
-    bench: Bench,
+    deployment: Deployment,
     run: Run,
     spending: BudgetTracker | None = None,
     adapter: Adapter | None = None,
 ) -> None:
-    """Run what is missing of a plan's cells, as `run_plans` does for several."""
+    """Run what is missing of a plan's cells; `adapter` is loaded into the engine before."""
     spending = spending or BudgetTracker(plan.suite.budget)
-    await run_plans([BenchedPlan(plan, bench, adapter)], run, spending)
+    await run_plans([_PlanRun(plan, deployment, adapter)], run, spending)
 
 
-async def run_plans(benched: Sequence[BenchedPlan], run: Run, spending: BudgetTracker) -> None:
+async def run_plans(runs: Sequence["_PlanRun"], run: Run, spending: BudgetTracker) -> None:
     """Run what is missing of the cells of plans of one sweep, block by block.
 
     A block is one concurrency level once: its cells of all plans run before those of the next, so
     that drift of the machine is no model's effect. `spending` is what the run has spent so far of
     the suite's budget; once that is spent the rest stays missing.
     """
-    with held(run.catalog, benched[0].plan.sweep_id) as lease:
-        runs = [await _prepare(each, run, lease, spending) for each in benched]
+    with held(run.catalog, runs[0].plan.sweep_id) as lease:
+        for each in runs:
+            each.prepare(run, lease, spending)
         for plan_run, cell in _in_blocks(runs):
             if (why := spending.spent()) is not None:
                 line = f"{plan_run.plan.suite.name}: {why.text}; the same command goes on later"
@@ -182,24 +192,6 @@ async def run_plans(benched: Sequence[BenchedPlan], run: Run, spending: BudgetTr
                 run.log.console.print(f"[dim]  {name}: {reused} finished cells reused[/]")
 
 
-async def _prepare(
-    benched: BenchedPlan, run: Run, lease: Lease, spending: BudgetTracker
-) -> "_PlanRun":
-    """Enter a plan, find what is missing of it, and print what to know before it runs."""
-    plan = benched.plan
-    enter_plan(plan, run.catalog)  # under the lease: a process that is refused changes nothing
-    missing = missing_cells(plan, run.catalog)
-    if missing and (alarm := sandbox_alarm(plan)):
-        run.log.console.print(f"[bold red]  {alarm}[/]")
-    if missing and (line := unpriced_line(plan, spending.limits_usd)):
-        run.log.console.print(f"[yellow]  {line}[/]")
-    if missing and (line := greedy_line(plan)):
-        run.log.console.print(f"[yellow]  {line}[/]")
-    if missing and (line := detectable_line(plan, run.catalog)):
-        run.log.console.print(f"[dim]  {line}[/]")
-    return _PlanRun(benched, run, lease, spending, missing)
-
-
 def _in_blocks(runs: Sequence["_PlanRun"]) -> list[tuple["_PlanRun", Cell]]:
     """The missing cells of all plans, in the order in which they run."""
     every = [(run, cell) for run in runs for cell in run.missing]
@@ -207,24 +199,34 @@ def _in_blocks(runs: Sequence["_PlanRun"]) -> list[tuple["_PlanRun", Cell]]:
 
 
 class _PlanRun:
-    """One plan's missing cells and their progress."""
+    """A plan, what its model is served by, and its progress."""
 
-    def __init__(
-        self,
-        benched: BenchedPlan,
-        run: Run,
-        lease: Lease,
-        spending: BudgetTracker,
-        missing: Sequence[Cell],
-    ) -> None:
-        self.plan, self.bench, self.missing = benched.plan, benched.bench, missing
-        self._run, self._lease, self._spending = run, lease, spending
-        left = {cell.cell_id for cell in missing}
-        samples = {cell.cell_id: len(cell.samples) for cell in self.plan.cells}
-        self._overall = SweepProgress(samples, finished=samples.keys() - left)
-        self._adapter = benched.adapter
+    def __init__(self, plan: Plan, deployment: Deployment, adapter: Adapter | None = None) -> None:
+        self.plan, self._deployment, self._adapter = plan, deployment, adapter
+        self.missing: Sequence[Cell] = ()
         self._is_loaded = False
         self._restarts = 0
+
+    def prepare(self, run: Run, lease: Lease, spending: BudgetTracker) -> None:
+        """Enter the plan, find what is missing of it, and print what to know before it runs."""
+        plan, show = self.plan, run.log.console.print
+        enter_plan(plan, run.catalog)  # under the lease: a process that is refused changes nothing
+        self.missing = missing_cells(plan, run.catalog)
+        if self.missing and (alarm := sandbox_alarm(plan)):
+            show(f"[bold red]  {alarm}[/]")
+        if self.missing and (line := unpriced_line(plan, spending.limits_usd)):
+            show(f"[yellow]  {line}[/]")
+        if self.missing and (line := greedy_line(plan)):
+            show(f"[yellow]  {line}[/]")
+        if self.missing and (line := detectable_line(plan, run.catalog)):
+            show(f"[dim]  {line}[/]")
+        self._run = run
+        self._execution = Execution(
+            plan, self._deployment, run.catalog, run.run_id, lease, spending
+        )
+        left = {cell.cell_id for cell in self.missing}
+        samples = {cell.cell_id: len(cell.samples) for cell in plan.cells}
+        self._overall = SweepProgress(samples, finished=samples.keys() - left)
 
     async def measure(self, cell: Cell) -> None:
         """Run one cell; the engine and the gateway start with the first.
@@ -234,30 +236,24 @@ class _PlanRun:
         engine's weights: started anew it would answer with those of before.
         """
         while True:
-            services = await self._services()
+            await self._start()
             try:
-                return await self._measure(cell, services)
+                title = self._title(cell)
+                log, execution = self._run.log, self._execution
+                return await measure_cell.titled(log, title, execution, cell, self._overall)
             except EngineFailed as error:
-                trained = any(each.trained_by for each in self.bench.serving.started)
+                trained = any(each.trained_by for each in self._deployment.started)
                 if trained or self._restarts >= self.plan.suite.execution.restarts:
                     raise
                 self._restarts += 1
-                await self._restart(cell, services.engine.engine_id, error)
+                await self._restart(cell, self._deployment.engine.engine_id, error)
 
-    async def _services(self) -> Services:
-        services = await self.bench.services_for(self.plan.suite)
+    async def _start(self) -> None:
+        await self._deployment.start_for(self.plan.suite)
         if self._adapter is not None and not self._is_loaded:
-            address = services.engine.address
+            address = self._deployment.engine.address
             await load_adapter(address.url, self._adapter.name, self._adapter.folder)
             self._is_loaded = True
-        return services
-
-    async def _measure(self, cell: Cell, services: Services) -> None:
-        run = self._run
-        execution = Execution(
-            self.plan, services, run.catalog, run.run_id, self._lease, self._spending
-        )
-        await measure_cell.titled(run.log, self._title(cell), execution, cell, self._overall)
 
     async def _restart(self, cell: Cell, engine_id: str, why: EngineFailed) -> None:
         """Say and record it, and have everything start anew. No window lies across it."""
@@ -272,7 +268,7 @@ class _PlanRun:
         ]
         await asyncio.to_thread(commit, self._run.catalog, {"server_metrics": rows})
         self._is_loaded = False
-        await self.bench.restart()
+        await self._deployment.restart()
         await asyncio.sleep(settings.restart_pause_s)
 
     def _title(self, cell: Cell) -> str:

@@ -9,10 +9,9 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.search.outcome import content_of as content_of
     from tutti.tasks.sweeps.search.outcome import find_highest as find_highest
     from tutti.tasks.sweeps.search.outcome import lines_of as lines_of
-    from tutti.tasks.sweeps.search.outcome import table_of as table_of
-    from tutti.tasks.sweeps.search.probe import never_run as never_run
-    from tutti.tasks.sweeps.search.probe import probe_suite as probe_suite
-    from tutti.tasks.sweeps.search.probe import read_probe as read_probe
+    from tutti.tasks.sweeps.search.outcome import never_run as never_run
+    from tutti.tasks.sweeps.search.outcome import probe_suite as probe_suite
+    from tutti.tasks.sweeps.search.outcome import read_probe as read_probe
     from tutti.tasks.sweeps.search.search import Objectives as Objectives
     from tutti.tasks.sweeps.search.search import Probe as Probe
 

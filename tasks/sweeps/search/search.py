@@ -2,7 +2,7 @@
 
 In: after each probe, whether its level met them. Out: the level to probe next, and the answer. A
 probe that its intervals cannot decide is measured again, a bounded number of times, and then
-decided by its values, which is said. Pure: `tutti.tasks.sweeps.search.probe` reads
+decided by its values, which is said. Pure: `tutti.tasks.sweeps.search.outcome` reads
 what a probe measured.
 """
 

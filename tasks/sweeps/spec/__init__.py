@@ -5,19 +5,10 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.spec.cron import check_cron as check_cron
-    from tutti.tasks.sweeps.spec.gate_file import Gate as Gate
-    from tutti.tasks.sweeps.spec.gate_file import GateFile as GateFile
-    from tutti.tasks.sweeps.spec.gate_file import read_gates as read_gates
-    from tutti.tasks.sweeps.spec.grid import parts as parts
     from tutti.tasks.sweeps.spec.groups import Budget as Budget
+    from tutti.tasks.sweeps.spec.groups import Gate as Gate
     from tutti.tasks.sweeps.spec.groups import ParallelThinking as ParallelThinking
-    from tutti.tasks.sweeps.spec.length import default_tokens as default_tokens
-    from tutti.tasks.sweeps.spec.length import reply_tokens as reply_tokens
-    from tutti.tasks.sweeps.spec.length import with_reply_tokens as with_reply_tokens
-    from tutti.tasks.sweeps.spec.load import due_times as due_times
-    from tutti.tasks.sweeps.spec.load import ramp_starts as ramp_starts
-    from tutti.tasks.sweeps.spec.load import sessions_of as sessions_of
+    from tutti.tasks.sweeps.spec.groups import read_gates as read_gates
     from tutti.tasks.sweeps.spec.marks import AXIS as AXIS
     from tutti.tasks.sweeps.spec.marks import CELL as CELL
     from tutti.tasks.sweeps.spec.marks import RUN as RUN
@@ -25,9 +16,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.marks import FieldScope as FieldScope
     from tutti.tasks.sweeps.spec.marks import Mark as Mark
     from tutti.tasks.sweeps.spec.marks import marks_of as marks_of
-    from tutti.tasks.sweeps.spec.marks import set_fields as set_fields
-    from tutti.tasks.sweeps.spec.marks import value_of as value_of
-    from tutti.tasks.sweeps.spec.marks import without_groups as without_groups
+    from tutti.tasks.sweeps.spec.own import STDLIB as STDLIB
     from tutti.tasks.sweeps.spec.own import index_of as index_of
     from tutti.tasks.sweeps.spec.own import is_domain as is_domain
     from tutti.tasks.sweeps.spec.own import open_named as open_named
@@ -35,12 +24,11 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.own import without_path as without_path
     from tutti.tasks.sweeps.spec.policy import Policy as Policy
     from tutti.tasks.sweeps.spec.policy import policy_in as policy_in
-    from tutti.tasks.sweeps.spec.suite import STDLIB as STDLIB
     from tutti.tasks.sweeps.spec.suite import Suite as Suite
     from tutti.tasks.sweeps.spec.suite import SuiteError as SuiteError
+    from tutti.tasks.sweeps.spec.suite import check_cron as check_cron
+    from tutti.tasks.sweeps.spec.suite import default_tokens as default_tokens
     from tutti.tasks.sweeps.spec.suite import read_suite as read_suite
-    from tutti.tasks.sweeps.spec.suite import with_fields as with_fields
-    from tutti.tasks.sweeps.spec.suite import with_values as with_values
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

@@ -70,37 +70,34 @@ class Load(BaseModel):
         content = {name: each for name, each in identity_of(self).items() if each is not None}
         return content if self.file is None else content | {"trace": read_trace(self.file)}
 
+    def sessions(self, level: int) -> int:
+        """Sessions at once, at most."""
+        return CROWD * level if self.is_open else level
 
-def sessions_of(load: Load, level: int) -> int:
-    """Sessions at once, at most."""
-    return CROWD * level if load.is_open else level
+    def ramp_starts(self, level: int) -> list[float]:
+        """Seconds after which each session takes its first sample, shape (sessions,)."""
+        step = 0.0 if self.over_s is None else self.over_s / level
+        return [place * step for place in range(self.sessions(level))]
 
+    def due_times(self, level: int, samples: int, seed: int) -> Sequence[float] | None:
+        """Seconds at which each sample is due, shape (samples,), rising; None in a closed loop.
 
-def ramp_starts(load: Load, level: int) -> list[float]:
-    """Seconds after which each session takes its first sample, shape (sessions,)."""
-    step = 0.0 if load.over_s is None else load.over_s / level
-    return [place * step for place in range(sessions_of(load, level))]
-
-
-def due_times(load: Load, level: int, samples: int, seed: int) -> Sequence[float] | None:
-    """Seconds at which each sample is due, shape (samples,), rising; None in a closed loop.
-
-    Raises SuiteError for a trace that is not one or has too few arrivals.
-    """
-    if load.kind == "poisson":
-        assert load.session_s is not None, "the validator saw to it"
-        draw, rate = Random(f"{seed}/{level}/arrivals"), level / load.session_s
-        return list(accumulate(draw.expovariate(rate) for _ in range(samples)))
-    if load.kind == "trace":
-        assert load.file is not None, "the validator saw to it"
-        arrivals = read_trace(load.file)
+        Raises SuiteError for a trace that is not one or has too few arrivals.
+        """
+        if self.kind == "poisson":
+            assert self.session_s is not None, "the validator saw to it"
+            draw, rate = Random(f"{seed}/{level}/arrivals"), level / self.session_s
+            return list(accumulate(draw.expovariate(rate) for _ in range(samples)))
+        if self.kind != "trace":
+            return None
+        assert self.file is not None, "the validator saw to it"
+        arrivals = read_trace(self.file)
         if len(arrivals) < samples:
             raise SuiteError(
-                f"load.file: {load.file}: {len(arrivals)} arrivals for {samples} samples; give a "
+                f"load.file: {self.file}: {len(arrivals)} arrivals for {samples} samples; give a "
                 "longer trace, or fewer samples (`limit`, `repetition.trials`)"
             )
-        return [at / load.speed for at in arrivals[:samples]]
-    return None
+        return [at / self.speed for at in arrivals[:samples]]
 
 
 def read_trace(path: Path) -> list[float]:

@@ -67,11 +67,6 @@ def places_of(kind: type[BaseModel]) -> Mapping[str, Place]:
     return found
 
 
-def value_of(spec: BaseModel, name: str) -> Any:
-    """The value of a field, wherever it stands."""
-    return _value_at(spec, places_of(type(spec))[name])
-
-
 def without_groups(kind: type[BaseModel], dumped: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that a dumped `kind` has, by their own names. Other keys are left out."""
     found = {}
@@ -98,7 +93,7 @@ def set_fields(spec: BaseModel, mark: Mark) -> Iterator[tuple[str, Any]]:
     """Names and values of the fields with `mark` that differ from their defaults."""
     marks = marks_of(type(spec))
     for place, field in _fields(type(spec)):
-        value = _value_at(spec, place)
+        value = value_at(spec, place)
         default = field.get_default(call_default_factory=True)
         if marks[place[-1]] == mark and value != default:
             yield place[-1], value
@@ -113,7 +108,8 @@ def _fields(kind: type[BaseModel]) -> Iterator[tuple[Place, FieldInfo]]:
             yield (name,), field
 
 
-def _value_at(spec: BaseModel, place: Place) -> Any:
+def value_at(spec: BaseModel, place: Place) -> Any:
+    """The value of the field that stands there."""
     value: Any = spec
     for name in place:
         value = getattr(value, name)

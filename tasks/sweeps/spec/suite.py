@@ -1,10 +1,12 @@
 """Suite files: what to measure. One frozen model is the file's keys, the flow's parameters and
 the command line's flags."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+from cronsim import CronSim, CronSimError
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -21,15 +23,12 @@ from tutti.tasks.benchmarks import BenchmarkError, generated_name, parse_benchma
 from tutti.tasks.config import read_document
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.serving.scheduling import DEFAULT_CAP
-from tutti.tasks.sweeps import SuiteError
-from tutti.tasks.sweeps.spec.cron import check_cron
+from tutti.tasks.sweeps import SuiteError as SuiteError
 from tutti.tasks.sweeps.spec.groups import (
-    AccuracyRule,
     Budget,
     DataSelection,
     ExecutionSettings,
     HarnessSettings,
-    LatencyRule,
     Repetition,
     ReportSettings,
     RoleModels,
@@ -45,8 +44,11 @@ from tutti.tasks.sweeps.spec.marks import (
     MODELS,
     RUN,
     TASKS,
+    Mark,
     places_of,
-    value_of,
+    set_fields,
+    value_at,
+    without_groups,
 )
 from tutti.tasks.sweeps.spec.own import (
     DOMAIN_FIELDS,
@@ -55,30 +57,47 @@ from tutti.tasks.sweeps.spec.own import (
     STDLIB,
     check_parallel,
     check_reading,
+    has_rule,
+    is_domain,
+    is_jsonl,
     known_name,
+    open_named,
     own_command,
     stored_name,
 )
 from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
 from tutti.tasks.synthesis import TaskRequest
 
+
+def check_cron(cron: str) -> None:
+    """Raises ValueError for what is no cron of five fields, or plans two nights on one date."""
+    if len(cron.split()) != 5:
+        raise ValueError("needs five fields: minute, hour, day, month, weekday")
+    try:
+        times = CronSim(cron, datetime(2024, 1, 1))
+        first = [next(times) for _ in range(8)]
+    except (CronSimError, StopIteration) as error:
+        raise ValueError(f"not a schedule: {error}") from None
+    if len({each.date() for each in first}) < len(first):
+        raise ValueError("plans two nights on one date; a night is named by its date")
+
+
 PUBLIC_ONLY = (
     *("source", "limit", "ids", "where", "prompt", *JSONL_FIELDS, *DOMAIN_FIELDS, *RULE_FIELDS),
     *("command", "mcp", "search_index", "judge", "user", "search_url"),
 )
 """Fields that stdlib has no use for."""
-__all__ = [
-    "PUBLIC_ONLY",
-    "STDLIB",
-    "AccuracyRule",
-    "Budget",
-    "LatencyRule",
-    "Suite",
-    "SuiteError",
-    "read_suite",
-    "with_fields",
-    "with_values",
-]
+
+
+STDLIB_TOKENS = 96
+"""Of tutti's own tasks, whose answers are a word: the former default, so their ids stay."""
+MOST_TOKENS = 16_384
+"""More is refused by some providers, and a suite whose model needs more states it."""
+
+
+def default_tokens(context_tokens: int) -> int:
+    """Half of the context, so that prompts have the other half; at most `MOST_TOKENS`."""
+    return max(1, min(MOST_TOKENS, context_tokens // 2))
 
 
 class Suite(BaseModel):
@@ -206,7 +225,7 @@ class Suite(BaseModel):
         if self.benchmarks:
             return self  # each part is looked at by itself
         if self.benchmark == STDLIB:
-            given = [name for name in PUBLIC_ONLY if value_of(self, name) is not None]
+            given = [name for name in PUBLIC_ONLY if self.value_of(name) is not None]
             if given:
                 fields = ", ".join(".".join(PLACES[name]) for name in given)
                 raise ValueError(f"stdlib has no {fields}; its tasks say what is made")
@@ -234,7 +253,7 @@ class Suite(BaseModel):
 
     @property
     def is_grid(self) -> bool:
-        """Whether it has several benchmarks or models (`tutti.tasks.sweeps.spec.grid`)."""
+        """Whether it has several benchmarks or models (`tutti.tasks.sweeps.spec.suite`)."""
         return bool(self.benchmarks or self.models)
 
     @property
@@ -271,6 +290,74 @@ class Suite(BaseModel):
         """Samples of each task in a cell."""
         named = 1 if self.benchmark == STDLIB else parse_benchmark(self.benchmark).trials
         return max(self.repetition.trials, named)
+
+    def value_of(self, name: str) -> Any:
+        """The value of a field, wherever it stands."""
+        return value_at(self, PLACES[name])
+
+    def set_fields(self, mark: Mark) -> Iterator[tuple[str, Any]]:
+        """Names and values of the fields with `mark` that differ from their defaults."""
+        return set_fields(self, mark)
+
+    def given_fields(self) -> dict[str, Any]:
+        """The fields that are not left at their defaults, as JSON, by their own names."""
+        return without_groups(Suite, self.model_dump(mode="json", exclude_defaults=True))
+
+    def with_fields(self, given: Mapping[str, Any]) -> "Suite":
+        """The suite with the fields that are not None, named without their groups.
+
+        Raises ValidationError.
+        """
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return self.with_values(chosen) if chosen else self
+
+    def with_values(self, given: Mapping[str, Any]) -> "Suite":
+        """The suite with these values, also None, of fields named without their groups.
+
+        Raises ValidationError.
+        """
+        content = self.model_dump()
+        for name, value in given.items():
+            *group, _ = PLACES.get(name, (name,))
+            inside = content[group[0]] if group else content
+            inside[name] = value
+        return Suite.model_validate(content)
+
+    def reply_tokens(self, context_tokens: int | None) -> int:
+        """Most tokens of one reply; `context_tokens` are the model's, None where it has no entry.
+
+        Until 2026-11 it was 96 for every benchmark, which cut the replies of most models off.
+        """
+        if self.sampling.max_tokens is not None:
+            return self.sampling.max_tokens
+        if self.benchmark == STDLIB or context_tokens is None:
+            return STDLIB_TOKENS
+        return default_tokens(context_tokens)
+
+    def with_reply_tokens(self, context_tokens: int | None) -> "Suite":
+        """The suite, stating the length of replies."""
+        if self.sampling.max_tokens is not None:
+            return self
+        stated = {"max_tokens": self.reply_tokens(context_tokens)}
+        return self.model_copy(update={"sampling": self.sampling.model_copy(update=stated)})
+
+    def parts(self) -> "tuple[Suite, ...]":
+        """One suite for each model and benchmark, in the order they are measured: model by model.
+
+        Of a part is dropped what its benchmark has no use for: a limit of stdlib, a judge where the
+        scorer asks none, a user where nobody talks. Raises SuiteError where nothing has use for it.
+        """
+        if not self.is_grid:
+            return (self,)
+        models = self.models or (self.model,)
+        benchmarks = self.benchmarks or (self.benchmark,)
+        found = tuple(_part(self, model, each) for model in models for each in benchmarks)
+        for name in PUBLIC_ONLY:
+            given = self.value_of(name) is not None
+            if given and all(each.value_of(name) is None for each in found):
+                place, every = ".".join(PLACES[name]), ", ".join(benchmarks)
+                raise SuiteError(f"{place}: none of {every} has a use for it")
+        return found
 
     @field_validator("benchmark")
     @classmethod
@@ -331,23 +418,43 @@ def read_suite(path: Path) -> Suite:
     return document.check(Suite, {"folder": path.parent})
 
 
-def with_fields(suite: Suite, given: Mapping[str, Any]) -> Suite:
-    """The suite with the fields that are not None, named without their groups.
+def _part(suite: Suite, model: str, benchmark: str) -> Suite:
+    change: dict[str, Any] = {"model": model, "models": (), "benchmark": benchmark}
+    change["benchmarks"] = ()
+    if benchmark == STDLIB:
+        change |= dict.fromkeys(PUBLIC_ONLY)
+    else:
+        if is_jsonl(benchmark):
+            change["source"] = None
+        else:
+            change |= dict.fromkeys(JSONL_FIELDS)
+            if suite.data.source is not None:
+                change["source"] = _source(suite.data.source, benchmark)
+        data = suite.data
+        if data.rule is not None and not has_rule(benchmark, data.rule):
+            change["rule"] = None
+            data = data.model_copy(update={"rule": None})
+        if not is_domain(benchmark):
+            change |= dict.fromkeys(DOMAIN_FIELDS)
+        known = open_named(benchmark, data)
+        if known.scoring.needs != "judge" and (known.command is None or not known.needs_user):
+            change["judge"] = None
+        other = suite.harness.command is not None and known.command is None
+        if not known.needs_user or other:
+            change["user"] = None
+        if known.command is not None:  # its agent is another program's
+            change["python"] = None
+    return suite.with_values(change)
 
-    Raises ValidationError.
-    """
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return with_values(suite, chosen) if chosen else suite
+
+def _source(source: Path, benchmark: str) -> Path:
+    """The data of one of several benchmarks: its own folder in `source`; else `source`, if that is
+    the checkout that it shares with others."""
+    folder = source / stored_name(benchmark).partition("@")[0]
+    return source if own_command(benchmark) is not None and not folder.is_dir() else folder
 
 
-def with_values(suite: Suite, given: Mapping[str, Any]) -> Suite:
-    """The suite with these values, also None, of fields named without their groups.
-
-    Raises ValidationError.
-    """
-    content = suite.model_dump()
-    for name, value in given.items():
-        *group, _ = PLACES.get(name, (name,))
-        inside = content[group[0]] if group else content
-        inside[name] = value
-    return Suite.model_validate(content)
+STDLIB_TOKENS = 96
+"""Of tutti's own tasks, whose answers are a word: the former default, so their ids stay."""
+MOST_TOKENS = 16_384
+"""More is refused by some providers, and a suite whose model needs more states it."""

@@ -113,12 +113,12 @@ class PolicyPlan:
     @property
     def answer_tokens(self) -> int:
         """Most tokens of an answer."""
-        return reply_tokens(self.job.suite, self.context_tokens)
+        return self.job.suite.reply_tokens(self.context_tokens)
 
     @property
     def held_out_tokens(self) -> int:
         """Most tokens of an answer to a held-out task."""
-        return reply_tokens(self.job.evaluation.suite or self.job.suite, self.context_tokens)
+        return (self.job.evaluation.suite or self.job.suite).reply_tokens(self.context_tokens)
 
     @property
     def prompt_tokens(self) -> int:

@@ -19,7 +19,6 @@ from tutti.storage import Catalog, Home
 from tutti.tasks.project import IS_SOURCE, PROJECT, models_python_path
 from tutti.tasks.serving import Model, weights_folder
 from tutti.tasks.sweeps.plan import read_set
-from tutti.tasks.sweeps.spec import reply_tokens
 from tutti.tasks.training.backends import backend_of, policy_backend_of
 from tutti.tasks.training.backends.base import (
     Backend,
@@ -206,7 +205,7 @@ def _plan(
     _raise(backend, [*not_carried(job)])
     if base.checkpoint is None:
         raise BackendRefused(f"base: {job.base} has no checkpoint in models.yaml")
-    longest = reply_tokens(job.suite, base.context_tokens)
+    longest = job.suite.reply_tokens(base.context_tokens)
     if longest >= base.context_tokens:
         raise BackendRefused(
             f"suite.sampling.max_tokens: {longest} leaves no room for a prompt in the "

@@ -18,6 +18,9 @@ from tutti.storage import Home, artifact_id, query
 from tutti.tasks.leaks import own_texts, said_in, without_frame
 from tutti.tasks.sweeps.plan import Cell, CellConfig, Plan, Sample, TaskSet, sweep_content
 from tutti.tasks.sweeps.spec import Suite, with_reply_tokens
+from tutti.storage import Home, artifact_id
+from tutti.tasks.sweeps.plan import Cell, CellConfig, Plan, Sample, sweep_content
+from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.task_sets import Task
 from tutti.tasks.training.job import JobError
 from tutti.tasks.training.policy.job import PolicyJob
@@ -174,7 +177,7 @@ def _plan(
     own: str, kind: str, suite: Suite, config: CellConfig, steps: Sequence[Sequence[Task]]
 ) -> Plan:
     model = config.model
-    suite = with_reply_tokens(suite, None if model is None else model.context_tokens)
+    suite = suite.with_reply_tokens(None if model is None else model.context_tokens)
     (policy,) = suite.each_policy.items()
     trials, cells = suite.repetition.trials, []
     for number, tasks in enumerate(steps):

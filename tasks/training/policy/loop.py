@@ -241,7 +241,7 @@ class PolicyRun:
         )
 
     async def _judge(self, plan: Plan, cell: Cell) -> None:
-        process, gateway = self.job.reward.process, self.served.services.gateway
+        process, gateway = self.job.reward.process, self.served.deployment.gateway
         if process is None or self.judge is None:
             return
         judge = ProcessJudge(process, self.judge, gateway.url, gateway.flush, self.run.catalog)
@@ -277,7 +277,7 @@ class PolicyRun:
         if plan is not self.cells.evaluations:
             late = self.job.rollouts.late_factor
         await run_cell(
-            Execution(plan, self.served.services, catalog, run_id, lease, spending, late), cell
+            Execution(plan, self.served.deployment, catalog, run_id, lease, spending, late), cell
         )
 
     def _measures(self, step: int) -> bool:

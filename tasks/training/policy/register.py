@@ -23,6 +23,7 @@ from tutti.tasks.serving import checkpoint_id as weights_of
 from tutti.tasks.serving import weights_folder
 from tutti.tasks.sweeps.judge import compare_sides, find_side
 from tutti.tasks.sweeps.run import Bench
+from tutti.tasks.sweeps.plan import Deployment
 from tutti.tasks.training.checkpoints import (
     Checkpoint,
     ends_of_base,
@@ -110,7 +111,7 @@ def _range(ends: list[float | None]) -> str:
 async def train_policy_job(
     job: PolicyJob,
     cells: PolicyCells,
-    bench: Bench,
+    deployment: Deployment,
     run: Run,
     show: Show,
     on_step: Report = lambda row: None,
@@ -120,26 +121,26 @@ async def train_policy_job(
     `on_step` is called with all figures of each step that is done. Raises TrainingFailed.
     """
     catalog = run.catalog
-    base = weights_folder(bench.serving.model)
-    base_id = weights_of(bench.serving.model)
+    base = weights_folder(deployment.model)
+    base_id = weights_of(deployment.model)
     kind = "checkpoint" if job.lora is None else "adapter"
     checkpoint_id = artifact_id(kind, [cells.rollouts.sweep_id], [base_id])
     if (known := known_checkpoint(checkpoint_id, catalog)) is not None:
         return known
     work = work_folder(catalog.home.artifacts, checkpoint_id)
     trained = work / "checkpoint"
-    services = await bench.services_for(cells.rollouts.suite)
+    await deployment.start_for(cells.rollouts.suite)
     claim = job.claim(run.run_id, f"training {checkpoint_id}")
     process, ends = job.reward.process, ends_of_base(base)
-    judge = None if process is None else bench.serving.served.get(process.judge or "")
+    judge = None if process is None else deployment.served.get(process.judge or "")
     async with lease_gpus_async(catalog, claim, lambda text: show(0, text)) as gpus:
-        longest = bench.serving.model.context_tokens
+        longest = deployment.model.context_tokens
         batch = {"tokens": job.batch_tokens, "max_tokens": longest}
         settings = TrainerSettings.of(  # its data come as batches, so none is named
             job, base, base.resolve(), batch=batch, steps=job.steps, updates=job.updates
         )
         with PolicyTrainer(settings, work, trained, catalog, on_step, gpus) as trainer:
-            served = ServedPolicy(job, services, work)
+            served = ServedPolicy(job, deployment, work)
             policy = PolicyRun(job, cells, served, trainer, ends, run, judge, show)
             policy.stop_at = job.stop_at
             await policy.to_the_end()

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tutti.tasks.reporting import Report, build_report, summarise
-from tutti.tasks.reporting.efficiency import SLACK, Efficiency, Figure, efficiencies
-from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.reached import Reached, client_fault
-from tutti.tasks.reporting.summary import cells_of
+from tutti.tasks.reporting import Report, build_report
+from tutti.tasks.reporting.efficiency import SLACK, Efficiency, Estimate, efficiencies
+from tutti.tasks.sweeps.results import summarise
+from tutti.tasks.sweeps.results.reached import Reached, client_fault
+from tutti.tasks.sweeps.results.summary import cells_of
+from tutti.tasks.sweeps.results.tables import focus
 
 Connect = Callable[..., DuckDBPyConnection]
 LONG = {"samples": 40, "correct": 33, "step_s": 2.0}
@@ -161,4 +162,4 @@ def test_an_unknown_cost_is_no_part_of_an_exact_one(
         f"false as correct, '{status}' as status) from stored limit 1)"
     )
     (after,) = worth(connection)
-    assert after.usd == (before.usd if is_known else Figure())
+    assert after.usd == (before.usd if is_known else Estimate())

@@ -12,8 +12,8 @@ from tutti.tasks.reporting.figures import timelines
 from tutti.tasks.reporting.figures.drawing import TINT, svg
 from tutti.tasks.reporting.figures.plots import first_repeats, spread_out
 from tutti.tasks.reporting.figures.timelines import timeline_plots
-from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.summary import cells_of
+from tutti.tasks.sweeps.results.summary import cells_of
+from tutti.tasks.sweeps.results.tables import focus
 
 Connect = Callable[..., DuckDBPyConnection]
 

@@ -23,8 +23,12 @@ from tutti.storage.write.encode import TABLES
 from tutti.tasks.reporting import summarise
 from tutti.tasks.reporting.focus import rows
 from tutti.tasks.scoring.metrics import pass_at_k
+from tutti.storage.schemas import TABLES
+from tutti.tasks.scoring import pass_at_k
 from tutti.tasks.scoring.statistics import compare_paired, mean_interval
-from tutti.tasks.sweeps.judge.compare import compare_sides, find_side
+from tutti.tasks.sweeps.analysis.compare import Side, compare_sides
+from tutti.tasks.sweeps.results import summarise
+from tutti.tasks.sweeps.results.tables import rows
 
 STORES, AT_ONCE = 200, 25
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -233,7 +237,7 @@ def agree_on_comparison(connection: duckdb.DuckDBPyConnection, store: Store) -> 
     assert row["n"] == len(shared)
     only = [len(side) - len(shared) for side in means]
     assert [row["n_only_a"], row["n_only_b"]] == only
-    first, second = (find_side(connection, cell) for cell in "ab")
+    first, second = (Side.find(connection, cell) for cell in "ab")
     assert first is not None and second is not None
     (ours,) = compare_sides(connection, first, second)
     assert (ours.n, ours.n_only_a, ours.n_only_b) == (len(shared), *only)

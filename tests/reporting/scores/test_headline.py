@@ -18,12 +18,14 @@ from rich.console import Console
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.tasks.reporting import Report, build_report, summarise, terminal_table
+from tutti.tasks.reporting import Report, build_report
 from tutti.tasks.reporting.failures import PARTLY, WRONG
-from tutti.tasks.reporting.focus import focus, rows
 from tutti.tasks.reporting.text.numbers import MEAN_SCORE
+from tutti.tasks.reporting.text.terminal import terminal_table
 from tutti.tasks.scoring.statistics import mean_interval
-from tutti.tasks.sweeps.judge.compare import sampled
+from tutti.tasks.sweeps.analysis.compare import sampled
+from tutti.tasks.sweeps.results import summarise
+from tutti.tasks.sweeps.results.tables import focus, rows
 
 SCORE = 3 / 7
 Scores = dict[str, list[float]]

@@ -14,9 +14,9 @@ from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.tasks.benchmarks import BENCHMARKS, Headline
 from tutti.tasks.reporting import build_report
-from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.scores.named import NamedMetric, named_metrics
+from tutti.tasks.reporting.named import NamedMetric, named_metrics
 from tutti.tasks.reporting.text.terminal import metrics_table
+from tutti.tasks.sweeps.results.tables import focus
 
 Detail = dict[str, Any] | None
 

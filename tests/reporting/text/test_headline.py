@@ -3,8 +3,8 @@
 from duckdb import DuckDBPyConnection
 
 from tests.reporting.conftest import Connect
-from tutti.tasks.reporting import summarise
-from tutti.tasks.reporting.text.headline import headlines
+from tutti.tasks.reporting.text.words import headlines
+from tutti.tasks.sweeps.results import summarise
 
 
 def test_a_sentence_goes_from_the_lowest_to_the_highest_level(

@@ -8,26 +8,23 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 from rich.console import Console
 
-from tutti.tasks.reporting import (
-    family_scores,
-    family_table,
-    markdown_table,
-    summarise,
-    terminal_table,
-)
+from tutti.tasks.reporting import family_scores, family_table
 from tutti.tasks.reporting.efficiency import efficiencies
 from tutti.tasks.reporting.failures import Failure
-from tutti.tasks.reporting.focus import focus
-from tutti.tasks.reporting.noise import noise_floor
-from tutti.tasks.reporting.summary import cells_of
+from tutti.tasks.reporting.pairs import noise_floor
 from tutti.tasks.reporting.table import Table
 from tutti.tasks.reporting.text.columns import efficiency
 from tutti.tasks.reporting.text.terminal import (
     efficiency_table,
     failure_table,
+    markdown_table,
     noise_table,
     reached_table,
+    terminal_table,
 )
+from tutti.tasks.sweeps.results import summarise
+from tutti.tasks.sweeps.results.summary import cells_of
+from tutti.tasks.sweeps.results.tables import focus
 
 Connect = Callable[..., DuckDBPyConnection]
 

@@ -20,8 +20,8 @@ from tutti.tasks.sweeps.generate import (
     open_work,
     prompts_of,
 )
-from tutti.tasks.sweeps.generate.combine import SolvedRow, combined_fields
-from tutti.tasks.sweeps.generate.solutions import Solution, solution_files
+from tutti.tasks.sweeps.generate.check import Solution, solution_files
+from tutti.tasks.sweeps.generate.output import SolvedRow, combined_fields
 
 ROWS = [{"id": f"q{number}", "problem": f"What is {number} + 1?"} for number in range(3)]
 TEXTS = [["1", "one", "11"], ["two", "2", "2"], ["3", "3", "3"]]

@@ -12,7 +12,7 @@ from tests.sweeps.generate.test_work import request_of
 from tutti.errors import UsageError
 from tutti.tasks.sweeps.generate import check_written, merge_chunks
 from tutti.tasks.sweeps.generate.output import reply_fields
-from tutti.tasks.sweeps.generate.rows import write_whole
+from tutti.tasks.sweeps.generate.request import write_whole
 
 ROWS = [{"question": str(number)} for number in range(3)]
 

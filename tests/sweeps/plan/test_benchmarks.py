@@ -17,7 +17,7 @@ from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.task_set import dry_run, enter_task_set
-from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite, with_fields
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite
 
 ROWS = [
     {"question": f"What is {i} plus {i}?", "answer": f"{i} + {i} = {2 * i}\n#### {2 * i}"}
@@ -38,7 +38,7 @@ def suite_of(data: Path, **fields: Any) -> Suite:
     """GSM8K from that folder."""
     given: dict[str, Any] = {"policies": ("passthrough",), "concurrency": (2,)}
     given |= {"benchmark": "gsm8k", "source": data, "max_turns": 1}
-    return with_fields(Suite(), given | fields)
+    return Suite().with_fields(given | fields)
 
 
 def plan_of(suite: Suite, catalog: storage.Catalog) -> Plan:
@@ -73,8 +73,8 @@ def test_the_same_items_are_the_same_task_set(catalog: storage.Catalog, data: Pa
     """Another selection or prompt is another; entering twice enters once."""
     suite = suite_of(data)
     assert enter_task_set(suite, catalog) == enter_task_set(suite, catalog)
-    some = with_fields(suite, {"limit": 2})
-    other = with_fields(suite, {"prompt": "plain"})
+    some = suite.with_fields({"limit": 2})
+    other = suite.with_fields({"prompt": "plain"})
     entered = [enter_task_set(each, catalog) for each in (suite, some, other)]
     assert len({each.task_set_id for each in entered}) == 3
     assert storage.query("select count(*) as n from tasks", catalog.home) == [{"n": 10}]
@@ -102,7 +102,7 @@ def test_a_dry_run_shows_the_first_prompt(data: Path) -> None:
 def test_what_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:
     """Before anything starts, with the field."""
     with pytest.raises(ValidationError, match=words):
-        with_fields(Suite(), fields)
+        Suite().with_fields(fields)
 
 
 def test_a_wrong_suite_is_told_by_field_and_value(tmp_path: Path) -> None:

@@ -14,11 +14,9 @@ from tests.deployments.test_tau2_episode import TASKS
 from tests.sweeps.conftest import config_of
 from tutti.tasks.agents.shipped import TAU2, shipped_harness
 from tutti.tasks.serving import Model
-from tutti.tasks.sweeps.plan.identity import sweep_content
-from tutti.tasks.sweeps.plan.plan import plan_of
+from tutti.tasks.sweeps.plan.plan import plan_of, sweep_content
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel
 from tutti.tasks.sweeps.plan.task_set import read_set, select_tasks
-from tutti.tasks.sweeps.spec.grid import parts
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
 
@@ -115,12 +113,12 @@ def test_a_grid_of_domains_shares_the_checkout(checkout: Path) -> None:
         data={"source": checkout},
         roles={"user": "a", "judge": "b"},
     )
-    found = [(part.data.source, part.roles.user, part.roles.judge) for part in parts(suite)]
+    found = [(part.data.source, part.roles.user, part.roles.judge) for part in suite.parts()]
     assert found == [
         (checkout, "a", "b"), (checkout, "a", "b"), (checkout / "gsm8k", None, None)
     ]  # fmt: skip
     (checkout / "tau2-retail").mkdir()
-    assert parts(suite)[0].data.source == checkout / "tau2-retail"
+    assert suite.parts()[0].data.source == checkout / "tau2-retail"
 
 
 def test_the_harness_is_in_the_ids(checkout: Path) -> None:
@@ -181,7 +179,7 @@ def test_what_a_package_does_not_know_is_refused(
     with pytest.raises(SuiteError, match=words):
         plan_of(Suite(benchmark=benchmark, **fields), config_of([]))
     grid = Suite(benchmarks=(benchmark, "gsm8k"), **fields)
-    plan_of(parts(grid)[0], config_of([]), grid)
+    plan_of(grid.parts()[0], config_of([]), grid)
 
 
 def test_a_python_for_libraries_is_asked_for_before_any_call(

@@ -6,7 +6,6 @@ from tests.sweeps.conftest import SUITE, Sweep, plan_of
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.short_answer import Exact
 from tutti.tasks.sweeps.plan.estimate import detectable_line, detectable_words, outlook_of
-from tutti.tasks.sweeps.spec.suite import with_fields
 
 GRID = SUITE.model_copy(update={"concurrency": (2, 4), "policies": ("passthrough", "cap")})
 
@@ -49,7 +48,7 @@ async def test_a_cell_that_was_run_with_other_settings_is_said_to_run_again(swee
     """Its attempts stay in the store; so do those of ids that an earlier tutti made otherwise."""
     plan = plan_of(GRID)
     await sweep.run(plan, sweep.enter(plan))
-    longer = plan_of(with_fields(GRID, {"working_s": 9.0}))
+    longer = plan_of(GRID.with_fields({"working_s": 9.0}))
     found = outlook_of(longer, sweep.catalog)
     assert [cell.decision for cell in found.cells] == ["run"] * 4
     said = [cell.reason for cell in found.cells]
@@ -83,7 +82,7 @@ async def test_the_line_before_a_run_says_what_the_plan_does(sweep: Sweep) -> No
     cell = sweep.enter(plan)
     await sweep.run(plan, cell)
     assert "accuracy 100% as before" in detectable_line(plan, sweep.catalog)
-    repeats = with_fields(SUITE, {"repeats": 2})
+    repeats = SUITE.with_fields({"repeats": 2})
     assert detectable_line(plan_of(repeats), sweep.catalog) == "", "one set-up, measured twice"
     assert detectable_line(plan_of(GRID, count=1), sweep.catalog) == ""
 
@@ -111,7 +110,7 @@ async def test_more_tasks_and_trials_show_smaller_differences(sweep: Sweep) -> N
     """Also where all was right before: that leaves some spread to expect."""
     plan = plan_of(GRID)
     await sweep.run(plan, sweep.enter(plan))
-    trials = with_fields(GRID, {"trials": 4})
+    trials = GRID.with_fields({"trials": 4})
     plans = plan_of(trials, 12), plan_of(GRID, 12), plan
     found = [outlook_of(each, sweep.catalog).detectable for each in plans]
     assert [each or 0.0 for each in found] == sorted(each or 0.0 for each in found)

@@ -11,12 +11,11 @@ import pytest
 from tests.sweeps.conftest import config_of, make_tasks
 from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.sweeps.plan.config import CellConfig
-from tutti.tasks.sweeps.plan.identity import grid_id_of
-from tutti.tasks.sweeps.plan.plan import Plan, plan_of
+from tutti.tasks.sweeps.plan.plan import Plan, grid_id_of, plan_of
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel
-from tutti.tasks.sweeps.spec.marks import AXIS, TASKS, FieldScope, marks_of, value_of
+from tutti.tasks.sweeps.spec.marks import AXIS, TASKS, FieldScope, marks_of
 from tutti.tasks.sweeps.spec.policy import Policy
-from tutti.tasks.sweeps.spec.suite import Suite, with_fields
+from tutti.tasks.sweeps.spec.suite import Suite
 
 STORED = json.loads(Path(__file__).with_name("stored_ids.json").read_text())
 """Ids as they were before suites had marks: those of a sweep, its cells and their first samples."""
@@ -96,11 +95,11 @@ NEEDS |= {"parallel": {"benchmark": "gsm8k", "temperature": 0.7}}
 
 def config(suite: Suite) -> CellConfig:
     """What `suite` would be measured with, where all that its fields reach leaves its mark."""
-    reached = {n: value_of(suite, n) for n, mark in marks_of(Suite).items() if mark == TASKS}
+    reached = {n: suite.value_of(n) for n, mark in marks_of(Suite).items() if mark == TASKS}
     made = config_of(make_tasks(4))
     content = json.dumps(reached, default=str, sort_keys=True)
     task_set = replace(made.task_set, task_set_id=f"task_set:{content}")
-    named = {n: value_of(suite, n) for n in ("judge", "user", "agent", "experts")}
+    named = {n: suite.value_of(n) for n in ("judge", "user", "agent", "experts")}
     entry = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=64)
     other = ServedModel("other", f"engine:{json.dumps(named, sort_keys=True)}", entry)
     roles = Roles(judge=other if any(named.values()) else None)
@@ -119,7 +118,7 @@ def test_the_ids_of_stored_sweeps_are_found_again(kind: str) -> None:
     """A sweep that was measured before the marks is reused after them."""
     stored = STORED[kind]
     base = {"concurrency": [2], "policies": ["passthrough"]}
-    suite = with_fields(Suite.model_validate(base), stored["suite"])
+    suite = Suite.model_validate(base).with_fields(stored["suite"])
     plan = plan_of(suite, config_of(make_tasks(6)))
     assert plan.sweep_id == stored["sweep"]
     assert [
@@ -135,10 +134,10 @@ def test_every_field_has_its_mark_and_a_change() -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_field_changes_what_its_mark_says(name: str) -> None:
     """The sweep's id, its cells', which cells there are, or nothing."""
-    mark, base = marks_of(Suite)[name], with_fields(BASE, NEEDS.get(name, {}))
-    changed = with_fields(base, {name: CHANGES[name]})
+    mark, base = marks_of(Suite)[name], BASE.with_fields(NEEDS.get(name, {}))
+    changed = base.with_fields({name: CHANGES[name]})
     if name in ("benchmarks", "models"):  # of a grid, whose id has no axes
-        more = with_fields(base, {name: (*CHANGES[name], "ifeval")})
+        more = base.with_fields({name: (*CHANGES[name], "ifeval")})
         assert mark == AXIS and grid_id_of(changed) == grid_id_of(more) is not None
         return
     one, other = planned(base), planned(changed)
@@ -156,10 +155,10 @@ def test_a_field_changes_what_its_mark_says(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n, mark in marks_of(Suite).items() if n != "models"])
 def test_a_grids_id_is_of_its_settings_alone(name: str) -> None:
     """Axes, cells' fields and the run's leave it; the name and the settings change it."""
-    base = with_fields(Suite(models=("a", "b")), NEEDS.get(name, {}))
+    base = Suite(models=("a", "b")).with_fields(NEEDS.get(name, {}))
     if name == "model":
         return  # a grid has `models`
-    changed = with_fields(base, {name: CHANGES[name]})
+    changed = base.with_fields({name: CHANGES[name]})
     moved = grid_id_of(base) != grid_id_of(changed)
     assert moved == (marks_of(Suite)[name].belongs is FieldScope.SWEEP)
 

@@ -10,10 +10,8 @@ from tests.sweeps.conftest import config_of, make_tasks
 from tutti.storage import Catalog, query
 from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.sweeps.plan.enter import enter_plan
-from tutti.tasks.sweeps.plan.identity import CellIds, grid_id_of
-from tutti.tasks.sweeps.plan.plan import Plan, plan_of
-from tutti.tasks.sweeps.spec import Policy, Suite, default_tokens, reply_tokens, with_fields
-from tutti.tasks.sweeps.spec.grid import parts
+from tutti.tasks.sweeps.plan.plan import CellIds, Plan, grid_id_of, plan_of
+from tutti.tasks.sweeps.spec import Policy, Suite, default_tokens
 
 
 def planned(suite: Suite, context_tokens: int) -> Plan:
@@ -28,17 +26,17 @@ def planned(suite: Suite, context_tokens: int) -> Plan:
 )
 def test_half_of_the_context_up_to_what_providers_take(context: int, tokens: int) -> None:
     suite = Suite(benchmark="gsm8k")
-    assert default_tokens(context) == reply_tokens(suite, context) == tokens
+    assert default_tokens(context) == suite.reply_tokens(context) == tokens
     assert planned(suite, context).suite.sampling.reply_tokens == tokens
-    stated = with_fields(suite, {"max_tokens": 12})
+    stated = suite.with_fields({"max_tokens": 12})
     assert planned(stated, context).suite.sampling.reply_tokens == 12
 
 
 def test_a_default_is_the_cell_of_its_length() -> None:
     """The same cells as if it were stated, and others than those of the former 96 tokens."""
     left_out = planned(Suite(benchmark="gsm8k"), 8192)
-    stated = planned(with_fields(Suite(), {"benchmark": "gsm8k", "max_tokens": 4096}), 8192)
-    former = planned(with_fields(Suite(), {"benchmark": "gsm8k", "max_tokens": 96}), 8192)
+    stated = planned(Suite().with_fields({"benchmark": "gsm8k", "max_tokens": 4096}), 8192)
+    former = planned(Suite().with_fields({"benchmark": "gsm8k", "max_tokens": 96}), 8192)
     ids = [[cell.cell_id for cell in plan.cells] for plan in (left_out, stated, former)]
     assert ids[0] == ids[1] and not set(ids[0]) & set(ids[2])
 
@@ -52,8 +50,8 @@ def test_stdlib_keeps_its_cells() -> None:
 
 def test_a_grid_that_states_the_former_default_keeps_its_id() -> None:
     grid = Suite(models=("a", "b"))
-    assert grid_id_of(grid) == grid_id_of(with_fields(grid, {"max_tokens": 96}))
-    assert grid_id_of(grid) != grid_id_of(with_fields(grid, {"max_tokens": 97}))
+    assert grid_id_of(grid) == grid_id_of(grid.with_fields({"max_tokens": 96}))
+    assert grid_id_of(grid) != grid_id_of(grid.with_fields({"max_tokens": 97}))
 
 
 def test_the_cells_of_such_grids_are_not_the_same() -> None:
@@ -63,7 +61,7 @@ def test_the_cells_of_such_grids_are_not_the_same() -> None:
         CellIds(each, replace(config_of([]), model=None), "sweep:grid").of(
             Policy(name="passthrough"), 1, 0, 1
         )
-        for each in (with_fields(grid, {"max_tokens": 96}), with_fields(grid, {"max_tokens": 4096}))
+        for each in (grid.with_fields({"max_tokens": 96}), grid.with_fields({"max_tokens": 4096}))
     ]
     assert ids[0] != ids[1]
 
@@ -74,7 +72,7 @@ def part_of(grid: Suite, context_tokens: int | None) -> Plan:
     if context_tokens is not None:
         model = Model(provider="openai", endpoint="http://a:1/v1", context_tokens=context_tokens)
         made = replace(made, model=model)
-    return plan_of(parts(grid)[0], made, grid)
+    return plan_of(grid.parts()[0], made, grid)
 
 
 LENGTHS = st.none() | st.sampled_from([95, 96, 97, 256, 4096])
@@ -89,7 +87,7 @@ def test_no_cell_is_of_two_lengths(
     replies may be of other lengths share neither a cell nor a sample. With one length and one id
     they share all; a length that is stated gives most grids another id."""
     grid = Suite(benchmarks=(benchmark, "ifeval"), concurrency=(1, 2))
-    plans = [part_of(with_fields(grid, {"max_tokens": each}), context) for each in (one, other)]
+    plans = [part_of(grid.with_fields({"max_tokens": each}), context) for each in (one, other)]
     lengths = [plan.suite.sampling.reply_tokens for plan in plans]
     cells = [{cell.cell_id for cell in plan.cells} for plan in plans]
     samples = [{each.sample_id for cell in plan.cells for each in cell.samples} for plan in plans]
@@ -102,7 +100,7 @@ def test_no_cell_is_of_two_lengths(
 def test_a_grid_run_the_other_way_shows_the_cells_of_its_newest_plan(catalog: Catalog) -> None:
     """The two share a sweep; the cells of the other length are superseded, and come back."""
     grid = Suite(benchmarks=("gsm8k", "ifeval"), policies=("passthrough",), concurrency=(1,))
-    long, short = (part_of(with_fields(grid, {"max_tokens": n}), 8192) for n in (None, 96))
+    long, short = (part_of(grid.with_fields({"max_tokens": n}), 8192) for n in (None, 96))
     assert long.sweep_id == short.sweep_id
     shown = "select cell_id from cells where status <> 'superseded'"
     for plan in (long, short, long):

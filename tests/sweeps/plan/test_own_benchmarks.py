@@ -14,12 +14,11 @@ from tests.sweeps.plan.test_benchmarks import plan_of
 from tutti import storage
 from tutti.tasks.benchmarks import BadBenchmarkFile, BenchmarkError
 from tutti.tasks.project import PROJECT
-from tutti.tasks.sweeps.judge.rescore import rescore
+from tutti.tasks.sweeps.analysis.rescore import rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
-from tutti.tasks.sweeps.plan.identity import grid_id_of
+from tutti.tasks.sweeps.plan.plan import grid_id_of
 from tutti.tasks.sweeps.plan.task_set import dry_run, enter_task_set
-from tutti.tasks.sweeps.spec import parts
-from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite, with_fields
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite
 
 PAGE = (PROJECT / "docs" / "own_benchmark.md").read_text()
 FILES = ("capitals.jsonl", "capitals.yaml", "sorting.py", "sorting.yaml")
@@ -111,10 +110,10 @@ def test_selection_and_trials(folder: Path, catalog: storage.Catalog) -> None:
     """By the other fields of a row; an edited file is another task set; so is another scorer."""
     suite = read_suite(folder / "capitals.yaml")
     assert suite.benchmark == str(folder / "capitals.jsonl") and suite.benchmark_name == "capitals"
-    asia = with_fields(suite, {"where": "continent = 'Asia'"})
+    asia = suite.with_fields({"where": "continent = 'Asia'"})
     assert "capital of Japan?" in dry_run(asia) and "scorer exact" in dry_run(asia)
-    assert with_fields(suite, {"benchmark": f"{suite.benchmark}:4"}).samples_of_each == 4
-    judged = with_fields(suite, {"scorer": "judge", "judge": "other"})
+    assert suite.with_fields({"benchmark": f"{suite.benchmark}:4"}).samples_of_each == 4
+    judged = suite.with_fields({"scorer": "judge", "judge": "other"})
     before = [enter_task_set(each, catalog).task_set_id for each in (suite, asia, judged)]
     file = folder / "capitals.jsonl"
     file.write_text(file.read_text().replace("Lima", "Cusco"))
@@ -131,7 +130,7 @@ def test_the_folder_is_in_no_id(folder: Path, catalog: storage.Catalog) -> None:
     assert suite.benchmark != other.benchmark
     assert plan_of(suite, catalog).sweep_id == plan_of(other, catalog).sweep_id
     grid = {"model": "pocket", "models": ("a", "b")}
-    one, two = (grid_id_of(with_fields(each, grid)) for each in (suite, other))
+    one, two = (grid_id_of(each.with_fields(grid)) for each in (suite, other))
     assert one == two is not None
 
 
@@ -139,7 +138,7 @@ def test_in_a_grid_each_part_reads_its_own_file(folder: Path) -> None:
     """The fields of `data` go to the JSONL file alone, `data.source` to the others."""
     names = (str(folder / "capitals.jsonl"), "gsm8k", str(folder / "sorting.py"))
     fields: dict[str, Any] = {"benchmarks": names, "scorer": "exact", "source": Path("data")}
-    jsonl, public, python = parts(with_fields(Suite(), fields))
+    jsonl, public, python = Suite().with_fields(fields).parts()
     assert (jsonl.data.scorer, jsonl.data.source) == ("exact", None)
     assert (public.data.scorer, public.data.source) == (None, Path("data/gsm8k"))
     assert (python.data.scorer, python.data.source) == (None, Path("data/sorting"))
@@ -162,7 +161,7 @@ def test_in_a_grid_each_part_reads_its_own_file(folder: Path) -> None:
 def test_what_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:
     """Before any file is opened."""
     with pytest.raises(ValidationError, match=words):
-        with_fields(Suite(), fields)
+        Suite().with_fields(fields)
 
 
 def test_a_missing_file_is_named(folder: Path, catalog: storage.Catalog) -> None:

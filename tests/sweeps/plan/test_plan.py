@@ -14,7 +14,7 @@ from tutti.tasks.nights.spec import is_night, read_night
 from tutti.tasks.nights.verdict import unmeasured
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.missing import finished_counts, missing_cells
-from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite, with_fields
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite
 
 SUITES = Path(__file__).resolve().parents[3] / "deployments" / "suites"
 GRID = Suite(concurrency=(2, 8, 16), repetition={"repeats": 2})
@@ -109,7 +109,7 @@ def test_the_same_inputs_give_the_same_plan() -> None:
 
 def test_all_ids_of_a_plan_differ() -> None:
     """Cells by policy, concurrency and repeat; samples by cell, task and trial."""
-    plan = plan_of(with_fields(GRID, {"trials": 2}))
+    plan = plan_of(GRID.with_fields({"trials": 2}))
     samples = [sample.sample_id for cell in plan.cells for sample in cell.samples]
     assert len({cell.cell_id for cell in plan.cells}) == len(plan.cells) == 2 * 3 * 2
     assert len(set(samples)) == len(samples) == 12 * 2 * 6
@@ -128,7 +128,7 @@ def test_another_concurrency_is_another_cell_of_the_same_sweep() -> None:
 )
 def test_what_decides_an_answer_changes_every_id(change: dict[str, Any]) -> None:
     """Results under other settings are never taken for these."""
-    before, after = plan_of(GRID), plan_of(with_fields(GRID, change))
+    before, after = plan_of(GRID), plan_of(GRID.with_fields(change))
     assert before.sweep_id != after.sweep_id
     assert not {c.cell_id for c in before.cells} & {c.cell_id for c in after.cells}
 
@@ -138,7 +138,7 @@ CAP_3 = {"name": "cap", "limit": 3}
 
 def test_the_caps_limit_changes_the_cells_under_cap_alone() -> None:
     """Passthrough has no limit, so its cells are reused."""
-    before, after = plan_of(GRID), plan_of(with_fields(GRID, {"policies": ["passthrough", CAP_3]}))
+    before, after = plan_of(GRID), plan_of(GRID.with_fields({"policies": ["passthrough", CAP_3]}))
     changed = {
         a.policy for a, b in zip(before.cells, after.cells, strict=True) if a.cell_id != b.cell_id
     }

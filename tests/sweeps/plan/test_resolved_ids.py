@@ -13,13 +13,12 @@ from tests.sweeps.spec.test_groups import nested
 from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.serving.registry.settings import EngineSettings
 from tutti.tasks.serving.scheduling import OPTIONS, POLICIES, make_policy, policy_options
-from tutti.tasks.sweeps.plan.identity import grid_id_of
-from tutti.tasks.sweeps.plan.plan import Plan, plan_of
+from tutti.tasks.sweeps.plan.plan import Plan, grid_id_of, plan_of
 from tutti.tasks.sweeps.spec.groups import ParallelThinking
 from tutti.tasks.sweeps.spec.load import Load
 from tutti.tasks.sweeps.spec.marks import RUN, marks_of, places_of
 from tutti.tasks.sweeps.spec.policy import Policy
-from tutti.tasks.sweeps.spec.suite import Suite, with_fields
+from tutti.tasks.sweeps.spec.suite import Suite
 
 DEFAULTS = json.loads(Path(__file__).with_name("stored_defaults.json").read_text())
 """Of each setting that ids leave out where it is at its default, that default."""
@@ -127,11 +126,11 @@ def test_what_an_omitted_field_comes_to_may_be_stated(
     needs: dict[str, Any], stated: dict[str, Any]
 ) -> None:
     """The same sweep, the same cells, and of several models the same grid."""
-    base = with_fields(BASE, needs)
-    changed = with_fields(base, stated)
+    base = BASE.with_fields(needs)
+    changed = base.with_fields(stated)
     one, other = plan_of(base, config(base)), plan_of(changed, config(base))
     assert one.sweep_id == other.sweep_id and cells_of(one) == cells_of(other)
-    grids = [with_fields(each, {"models": ("a", "b")}) for each in (base, changed)]
+    grids = [each.with_fields({"models": ("a", "b")}) for each in (base, changed)]
     assert grid_id_of(grids[0]) == grid_id_of(grids[1]) is not None
 
 
@@ -152,13 +151,13 @@ def test_a_grid_may_state_what_its_benchmarks_have_as_their_own(
     """Of every benchmark in it that has a use for the field; before, it was another grid."""
     (tmp_path / "mine.jsonl").write_text('{"problem": "1 + 1?", "target": "2"}')
     paths = [str(tmp_path / each) if "." in each else each for each in benchmarks]
-    base = with_fields(BASE, {"benchmarks": paths, "models": ("a", "b")})
+    base = BASE.with_fields({"benchmarks": paths, "models": ("a", "b")})
     if "mine.jsonl" in benchmarks:
-        base = with_fields(base, {"scorer": "exact"})
+        base = base.with_fields({"scorer": "exact"})
     grid = grid_id_of(base)
-    stated = [grid_id_of(with_fields(base, {name: each})) for name, each in same.items()]
+    stated = [grid_id_of(base.with_fields({name: each})) for name, each in same.items()]
     assert stated == [grid] * len(same)
-    assert all(grid_id_of(with_fields(base, {n: each})) != grid for n, each in others.items())
+    assert all(grid_id_of(base.with_fields({n: each})) != grid for n, each in others.items())
 
 
 def test_each_field_of_a_load_and_of_parallel_thinking_is_in_ids(tmp_path: Path) -> None:
@@ -172,20 +171,20 @@ def test_each_field_of_a_load_and_of_parallel_thinking_is_in_ids(tmp_path: Path)
         {"kind": "trace", "file": first, "speed": 2},
     ]  # fmt: skip
     assert {name for each in loads for name in each} == set(Load.model_fields)
-    ids = [cells_of(planned(with_fields(BASE, {"load": each})))[0] for each in loads]
+    ids = [cells_of(planned(BASE.with_fields({"load": each})))[0] for each in loads]
     assert len(set(ids)) == len(loads)
-    moved = with_fields(BASE, {"load": {"kind": "trace", "file": second, "speed": 1}})
+    moved = BASE.with_fields({"load": {"kind": "trace", "file": second, "speed": 1}})
     assert cells_of(planned(moved))[0] == ids[4] and cells_of(planned(BASE))[0] == ids[2]
     thoughts: list[dict[str, Any]] = [
         {"solutions": 4}, {"solutions": 5}, {"solutions": 4, "combine": "synthesis"},
         {"solutions": 4, "most_chars": 9},
     ]  # fmt: skip
     assert {name for each in thoughts for name in each} == set(ParallelThinking.model_fields)
-    of_questions = with_fields(BASE, NEEDS["parallel"])
-    found = {planned(with_fields(of_questions, {"parallel": each})).sweep_id for each in thoughts}
+    of_questions = BASE.with_fields(NEEDS["parallel"])
+    found = {planned(of_questions.with_fields({"parallel": each})).sweep_id for each in thoughts}
     assert len(found) == len(thoughts)
     stated = {"solutions": 4, "combine": "select", "most_chars": 16384}
-    assert planned(with_fields(of_questions, {"parallel": stated})).sweep_id in found
+    assert planned(of_questions.with_fields({"parallel": stated})).sweep_id in found
 
 
 def test_replicas_of_the_entry_are_the_suites_engines() -> None:
@@ -193,7 +192,7 @@ def test_replicas_of_the_entry_are_the_suites_engines() -> None:
     entry = {"provider": "vllm", "checkpoint": "w", "context_tokens": 64}
 
     def ids(replicas: int, engines: int) -> list[str]:
-        suite = with_fields(BASE, {"engines": engines})
+        suite = BASE.with_fields({"engines": engines})
         model = Model.model_validate(entry | {"engine": {"replicas": replicas}})
         return cells_of(plan_of(suite, replace(config(suite), model=model)))
 
@@ -215,7 +214,7 @@ def test_the_files_that_a_command_names_are_in_ids(
     (folder / "bin" / "python").symlink_to(outside)
 
     def sweep(line: str) -> str:
-        suite = with_fields(BASE, {"benchmark": "gsm8k", field: line})
+        suite = BASE.with_fields({"benchmark": "gsm8k", field: line})
         return planned(suite).sweep_id
 
     lines = {"relative": "bin/python agent.py --x", "absolute": f"python {agent}"}

@@ -11,8 +11,8 @@ from tests.serving.engine_double import completion
 from tests.sweeps.conftest import SUITE, Agent, Sweep, config_of, make_tasks
 from tutti import storage
 from tutti.tasks.serving import Model
-from tutti.tasks.sweeps.judge.labels import compare_labels
-from tutti.tasks.sweeps.judge.rescore import Judging, rescore
+from tutti.tasks.sweeps.analysis.programs import LabelAgreement
+from tutti.tasks.sweeps.analysis.rescore import Judging, rescore
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
@@ -26,7 +26,7 @@ from tutti.tasks.sweeps.plan.roles import (
 )
 from tutti.tasks.sweeps.plan.task_set import check_roles, enter_task_set
 from tutti.tasks.sweeps.spec.policy import Policy
-from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, with_fields
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
 OTHER = ServedModel(
     "other", "engine:2", Model(provider="openai", endpoint="http://h/v1", context_tokens=8192)
@@ -162,7 +162,7 @@ async def test_a_judge_that_is_not_reached_makes_no_answer_wrong(
     summary = f"window_summary('{plan.cells[0].cell_id}', 0, 60)"
     assert sweep.sql(f"select accuracy, trials from {summary}") == [(None, 0)]
     says(monkeypatch, VERDICTS)
-    gateway = sweep.services.gateway
+    gateway = sweep.deployment.gateway
     async with open_judge(gateway.url, OTHER) as judge_of:
         judging = Judging(judge_of, gateway.flush)
         found = await rescore(plan.sweep_id, sweep.catalog, judging=judging)
@@ -192,8 +192,7 @@ async def test_hle_s_judge_is_asked_by_a_schema(
         return web.json_response(completion(json.dumps(verdict)))
 
     monkeypatch.setattr(Agent, "__call__", reply)
-    suite = with_fields(
-        Suite(benchmark="hle", policies=("passthrough",), concurrency=(1,)),
+    suite = Suite(benchmark="hle", policies=("passthrough",), concurrency=(1,)).with_fields(
         {"source": file, "judge": "other", "max_turns": 1},
     )
     plan = plan_of(suite, sweep.catalog)
@@ -211,7 +210,7 @@ async def test_hle_s_judge_is_asked_by_a_schema(
     del asked[:]
     stated = {"temperature": 0.5, "max_tokens": 77, "response_format": None}
     entry = ServedModel("other", "engine:2", OTHER.model.model_copy(update={"request": stated}))
-    gateway = sweep.services.gateway
+    gateway = sweep.deployment.gateway
     async with open_judge(gateway.url, entry) as judge_of:
         judging = Judging(judge_of, gateway.flush)
         await rescore(plan.sweep_id, sweep.catalog, judging=judging)
@@ -232,7 +231,7 @@ async def test_a_stored_sweep_is_judged_again_and_compared_with_labels(
     with pytest.raises(SuiteError, match="name one with --judge"):
         await rescore(plan.sweep_id, sweep.catalog)
     says(monkeypatch, {"0": "correct", "1": "correct", "2": "correct"})
-    gateway = sweep.services.gateway
+    gateway = sweep.deployment.gateway
     async with open_judge(gateway.url, OTHER) as judge_of:
         judging = Judging(judge_of, gateway.flush)
         found = await rescore(plan.sweep_id, sweep.catalog, judging=judging)
@@ -247,7 +246,7 @@ async def test_a_stored_sweep_is_judged_again_and_compared_with_labels(
     lines = [{"attempt_id": tasks[0][0], "correct": True}, {"task_id": tasks[1][1]}]
     lines[1]["correct"] = False
     labels.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    compared = compare_labels(plan.sweep_id, labels, sweep.catalog)
+    compared = LabelAgreement.read(plan.sweep_id, labels, sweep.catalog)
     assert compared.scorers == ("judge",) and compared.unscored == 0
     assert compared.agreement is not None
     assert (compared.agreement.n, compared.agreement.agreement) == (2, 0.5)
@@ -271,7 +270,7 @@ def test_what_is_no_label_is_refused_with_its_line(
     file = tmp_path / "labels.jsonl"
     file.write_text(line + "\n")
     with pytest.raises(SuiteError, match=words):
-        compare_labels("sweep:1", file, catalog)
+        LabelAgreement.read("sweep:1", file, catalog)
 
 
 async def test_a_simulated_user_and_a_world(
@@ -333,7 +332,7 @@ async def test_a_user_that_fails_is_nobodys_wrong_answer(
         return web.json_response({"error": "context length exceeded"}, status=400)
 
     monkeypatch.setattr(Agent, "__call__", reply)
-    plan = plan_of(with_fields(dialogue, {"max_attempts": 1}), sweep.catalog)
+    plan = plan_of(dialogue.with_fields({"max_attempts": 1}), sweep.catalog)
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.done, progress.infra) == (0, 1)
     assert sweep.sql("select status, correct from attempts") == [("infra_error", None)]
@@ -352,7 +351,7 @@ async def test_experts_answer_for_an_orchestrator(
         return web.json_response(completion("", tool_calls=[call]))
 
     monkeypatch.setattr(Agent, "__call__", reply)
-    suite = with_fields(SUITE, {"agent": "pocket", "experts": {"pocket": "other"}})
+    suite = SUITE.with_fields({"agent": "pocket", "experts": {"pocket": "other"}})
     assert other_models(suite) == ["other"]
     tasks = make_tasks(1)
     plan = make_plan(suite, config_of(tasks, roles=roles_of(suite, {"other": OTHER})))
@@ -394,4 +393,4 @@ def test_other_models_are_other_cells(catalog: storage.Catalog, facts: Suite) ->
 def test_a_role_that_is_missing_or_idle_is_refused(fields: dict[str, str], words: str) -> None:
     """Before anything starts."""
     with pytest.raises(SuiteError, match=words):
-        check_roles(with_fields(Suite(), fields))
+        check_roles(Suite().with_fields(fields))

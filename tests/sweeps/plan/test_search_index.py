@@ -26,7 +26,7 @@ from tutti.tasks.sweeps.plan import library
 from tutti.tasks.sweeps.plan.library import find_index, library_of
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set
-from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite, with_fields
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite
 from tutti.tasks.task_sets import Task
 
 __all__ = ["folder"]
@@ -51,7 +51,7 @@ async def test_an_agent_searches_while_it_answers(
         return web.json_response(answer)
 
     monkeypatch.setattr(Agent, "__call__", reply)
-    found = with_fields(read_suite(folder / "capitals.yaml"), {"search_index": "index:1"})
+    found = read_suite(folder / "capitals.yaml").with_fields({"search_index": "index:1"})
     task_set = enter_task_set(found, sweep.catalog)
     plan = plan_of(found, config_of(task_set))
     progress = await sweep.run(plan, sweep.enter(plan))
@@ -83,7 +83,7 @@ async def test_the_index_is_served_for_the_sweep(
         yield "http://127.0.0.1:1"
 
     monkeypatch.setattr(library, "retrieval_service", service)
-    suite = with_fields(Suite(), {"benchmark": "gsm8k", "search_index": str(built)})
+    suite = Suite().with_fields({"benchmark": "gsm8k", "search_index": str(built)})
     async with library_of((suite,), catalog, StageLog()) as opened:
         assert opened is not None and opened.search_url == "http://127.0.0.1:1"
         assert opened.index_id.startswith("index:")
@@ -108,7 +108,7 @@ def test_the_pages_example_is_a_suite() -> None:
 def test_where_it_makes_no_sense(fields: dict[str, Any], words: str) -> None:
     """Before anything starts."""
     with pytest.raises(ValidationError, match=words):
-        with_fields(Suite(), fields | {"search_index": "index:1"})
+        Suite().with_fields(fields | {"search_index": "index:1"})
 
 
 def test_tools_of_a_benchmark_are_not_mixed_with_it(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from tutti.tasks.agents.command import CommandTrajectory
 from tutti.tasks.agents.loop import Trajectory
 from tutti.tasks.scoring import Score
-from tutti.tasks.sweeps.plan.submission import attempted
+from tutti.tasks.sweeps.run.records import attempted
 
 SYSTEM, SAID = {"role": "system", "content": "s"}, {"role": "assistant", "content": "it is 7"}
 

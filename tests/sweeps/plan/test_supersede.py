@@ -11,10 +11,10 @@ from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan.enter import enter_plan
+from tutti.tasks.sweeps.plan.missing import asked_reasons
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.reasons import asked_reasons
-from tutti.tasks.sweeps.search.probe import probe_suite
+from tutti.tasks.sweeps.search.outcome import probe_suite
 from tutti.tasks.sweeps.spec.suite import Suite
 
 RAMP = {"kind": "ramp", "over_s": 2.0}

@@ -16,14 +16,13 @@ from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.sweeps.plan.enter import enter_plan
-from tutti.tasks.sweeps.plan.missing import missing_cells
+from tutti.tasks.sweeps.plan.missing import EndReason, missing_cells
 from tutti.tasks.sweeps.plan.plan import Plan
-from tutti.tasks.sweeps.plan.reasons import EndReason
 from tutti.tasks.sweeps.run import runner
 from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.early_stop import watches_of
 from tutti.tasks.sweeps.run.runner import Progress, run_cell
-from tutti.tasks.sweeps.spec.suite import Budget, with_fields
+from tutti.tasks.sweeps.spec.groups import Budget
 
 CELLS = "select status, reason from cells order by position"
 CODES = "select reason_code, reason_value, reason_reference from cells order by position"
@@ -31,7 +30,7 @@ CODES = "select reason_code, reason_value, reason_reference from cells order by 
 
 def plan_with(count: int = 6, **change: Any) -> Plan:
     """A plan of the small suite with other keys."""
-    return plan_of(with_fields(SUITE, change), count)
+    return plan_of(SUITE.with_fields(change), count)
 
 
 async def test_a_budget_ends_the_run_and_the_next_goes_on(sweep: Sweep) -> None:

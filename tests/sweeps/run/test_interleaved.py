@@ -18,9 +18,8 @@ from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.task_set import read_set
 from tutti.tasks.sweeps.run import sweep
-from tutti.tasks.sweeps.run.sweep import BenchedPlan, _in_blocks, _PlanRun, run_suite
-from tutti.tasks.sweeps.spec.grid import parts
-from tutti.tasks.sweeps.spec.suite import Suite, with_fields
+from tutti.tasks.sweeps.run.sweep import _in_blocks, _PlanRun, run_suite
+from tutti.tasks.sweeps.spec.suite import Suite
 
 ROWS = [{"question": f"What is {i} + 1?", "answer": f"#### {i + 1}"} for i in range(2)]
 
@@ -80,28 +79,27 @@ def test_engines_of_this_machine_take_turns_unless_asked(tmp_path: Path, suite: 
     entry: dict[str, Any] = {"provider": "vllm", "checkpoint": str(tmp_path), "context_tokens": 64}
     entry |= {"engine": engine}
     file.write_text(yaml.safe_dump({"models": {"a": entry, "b": entry}}))
-    every = parts(suite)
+    every = suite.parts()
     turns = [[part.model for part in some] for some in sweep._rounds(suite, every, file)]
     assert turns == [["a"], ["b"]]
-    together = with_fields(suite, {"interleave": True})
+    together = suite.with_fields({"interleave": True})
     turns = [[part.model for part in some] for some in sweep._rounds(together, every, file)]
     assert turns == [["a", "b"]]
 
 
 def test_blocks_of_a_plan_are_its_levels_and_repeats(suite: Suite, tmp_path: Path) -> None:
     """Within a block a model's policies stay together, in its plan's order."""
-    several = with_fields(suite, {"repeats": 2})
+    several = suite.with_fields({"repeats": 2})
     plans = [
         plan_of(
             part, CellConfig(read_set(part), "engine:1", f"model:{part.model}", part.model), several
         )
-        for part in parts(several)
+        for part in several.parts()
     ]
     anything: Any = None
-    runs = [
-        _PlanRun(BenchedPlan(plan, anything), anything, anything, anything, plan.cells)
-        for plan in plans
-    ]
+    runs = [_PlanRun(plan, anything) for plan in plans]
+    for run in runs:
+        run.missing = run.plan.cells
     found = [(c.repeat, c.concurrency, r.plan.config.model_name) for r, c in _in_blocks(runs)]
     assert found[::2] == [
         (repeat, level, model) for repeat in (0, 1) for level in (1, 2) for model in ("a", "b")

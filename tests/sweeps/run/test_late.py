@@ -9,9 +9,8 @@ import pytest
 from tests.sweeps.conftest import SUITE, Sweep, make_tasks, plan_of
 from tutti.storage import leases
 from tutti.tasks.sweeps.plan.plan import Sample
-from tutti.tasks.sweeps.run.late import LateAttempts
+from tutti.tasks.sweeps.run.failures import LateAttempts
 from tutti.tasks.sweeps.run.runner import run_cell
-from tutti.tasks.sweeps.spec.suite import with_fields
 
 CELLS = "select status, reason_code, reason_value from cells"
 
@@ -23,7 +22,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def run_with(sweep: Sweep, count: int, stuck: int, **more: Any) -> Any:
     """A cell whose first tasks never end, within a bound."""
-    plan = plan_of(with_fields(SUITE, {"concurrency": (count,)}), count)
+    plan = plan_of(SUITE.with_fields({"concurrency": (count,)}), count)
     cell = sweep.enter(plan)
     sweep.agent.odd = {f"what is {i} + 1": [asyncio.Event()] * 9 for i in range(stuck)}
     lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=60)
@@ -57,7 +56,7 @@ async def test_a_session_that_ends_while_its_work_is_cut_ends(
     """The session's own cancellation is not taken for the cut; its work has ended before."""
     late, cleaned = LateAttempts(2.0, 10), asyncio.Event()
     clock = [0.0]
-    monkeypatch.setattr("tutti.tasks.sweeps.run.late.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("tutti.tasks.sweeps.run.failures.time.monotonic", lambda: clock[0])
     sample = Sample("s", make_tasks(1)[0], 0)
 
     async def stuck() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tutti.tasks.sweeps.run.latency_stop import (
+from tutti.tasks.sweeps.run.early_stop import (
     BETS,
     LEAST_STEPS,
     ROUNDS,

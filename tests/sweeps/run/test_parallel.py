@@ -13,7 +13,7 @@ from tests.sweeps.conftest import Agent, Sweep, config_of
 from tests.sweeps.run.test_tools import suite_of
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.task_set import enter_task_set
-from tutti.tasks.sweeps.spec import Suite, with_fields
+from tutti.tasks.sweeps.spec import Suite
 
 
 @pytest.mark.parametrize("combine", ["select", "synthesis"])
@@ -73,4 +73,4 @@ async def test_k_solutions_and_one_answer(
 def test_where_it_makes_no_sense(fields: dict[str, Any], words: str) -> None:
     base = {"benchmark": "gsm8k", "temperature": 0.7, "parallel": {"solutions": 2}}
     with pytest.raises(ValidationError, match=words):
-        with_fields(Suite(), base | fields)
+        Suite().with_fields(base | fields)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.sweeps.conftest import make_tasks
 from tests.virtual_time import run_in_virtual_time
 from tutti.storage.catalog import CellReason
+from tutti.tasks.sweeps.plan.missing import EndReason
 from tutti.tasks.sweeps.plan.plan import Sample
-from tutti.tasks.sweeps.plan.reasons import EndReason
 from tutti.tasks.sweeps.run.queue import DueSample, SampleQueue
 
 ENOUGH = EndReason(CellReason.TIME_LIMIT, "enough", 1.0)

@@ -13,13 +13,12 @@ from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep, config_of
 from tests.sweeps.run.asking import asking
 from tutti.storage import connect
-from tutti.tasks.sweeps.judge.arena import answers_of
-from tutti.tasks.sweeps.judge.compare import Side
-from tutti.tasks.sweeps.judge.rescore import ScoringRequest, rescore
-from tutti.tasks.sweeps.plan.identity import sweep_id_of
-from tutti.tasks.sweeps.plan.plan import Plan, plan_of
+from tutti.tasks.sweeps.analysis.arena import answers_of
+from tutti.tasks.sweeps.analysis.compare import Side
+from tutti.tasks.sweeps.analysis.rescore import ScoringRequest, rescore
+from tutti.tasks.sweeps.plan.plan import Plan, plan_of, sweep_id_of
 from tutti.tasks.sweeps.plan.task_set import enter_task_set
-from tutti.tasks.sweeps.spec import Suite, with_fields
+from tutti.tasks.sweeps.spec import Suite
 
 THOUGHT, UNFINISHED = "<think>x</think>Paris", "<think>so it is Paris"
 
@@ -41,7 +40,7 @@ async def measured(
     file.write_text(json.dumps({"question": "Of France?", "answer": "Paris"}) + "\n")
     given = {"scorer": "exact", "concurrency": (1,)} | fields
     base = Suite(benchmark=str(file), policies=("passthrough",), data={"scorer": "exact"})
-    suite = with_fields(base, given)
+    suite = base.with_fields(given)
     plan = plan_of(
         suite, replace(config_of([], index_id=None), task_set=enter_task_set(suite, sweep.catalog))
     )

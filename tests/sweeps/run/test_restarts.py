@@ -12,11 +12,9 @@ from tutti.storage import query
 from tutti.tasks.progress import StageLog
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import EngineFailed
-from tutti.tasks.sweeps.plan import Serving
+from tutti.tasks.sweeps.plan.deployment import Deployment
 from tutti.tasks.sweeps.run import sweep
-from tutti.tasks.sweeps.run.bench import Bench
-from tutti.tasks.sweeps.run.lag import PAUSED
-from tutti.tasks.sweeps.run.runner import run_cell
+from tutti.tasks.sweeps.run.runner import PAUSED, run_cell
 from tutti.tasks.sweeps.run.sweep import RESTARTED, run_suite
 from tutti.tasks.sweeps.spec.suite import Suite
 
@@ -44,7 +42,7 @@ async def measured(
     tmp_path: Path, suite: Suite, monkeypatch: pytest.MonkeyPatch, deaths: int
 ) -> Any:
     """Run the suite with an engine that dies so often; returns its home and what was restarted."""
-    restart = Bench.restart
+    restart = Deployment.restart
     seen = SimpleNamespace(deaths=0, restarts=0)
 
     async def dying(*args: Any, **more: Any) -> Any:
@@ -53,12 +51,12 @@ async def measured(
             raise EngineFailed(DEATH)
         return await run_cell(*args, **more)
 
-    async def counted(bench: Bench) -> None:
+    async def counted(bench: Deployment) -> None:
         seen.restarts += 1
         await restart(bench)
 
     monkeypatch.setattr(sweep, "run_cell", dying)
-    monkeypatch.setattr(Bench, "restart", counted)
+    monkeypatch.setattr(Deployment, "restart", counted)
     with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
         async with registry(tmp_path, "a") as models:
             run = Run(catalog, "run:1", StageLog())
@@ -106,11 +104,11 @@ async def test_an_engine_with_trained_weights_is_not_started_again(
     """It would answer with the weights of before, in a cell of those of now."""
     engine = SimpleNamespace(trained_by="train:1", engine_id="engine:1", launch=None)
     trained = property(lambda _: (engine,))
-    monkeypatch.setattr(Serving, "started", trained)
+    monkeypatch.setattr(Deployment, "started", trained)
     monkeypatch.setattr(sweep, "needs_check", lambda _: False)
     monkeypatch.setattr(sweep, "place_engines", lambda _: [])
-    monkeypatch.setattr("tutti.tasks.sweeps.run.bench.place_engines", lambda _: [])
-    monkeypatch.setattr("tutti.tasks.sweeps.run.bench.check_engines", lambda _: [])
+    monkeypatch.setattr("tutti.tasks.sweeps.plan.deployment.place_engines", lambda _: [])
+    monkeypatch.setattr("tutti.tasks.sweeps.plan.deployment.check_engines", lambda _: [])
     suite = suite_of(tmp_path, restarts=2)
     with pytest.raises(EngineFailed, match="the engine died"):
         await measured(tmp_path, suite, monkeypatch, deaths=1)

@@ -14,7 +14,6 @@ from tutti import storage
 from tutti.storage import artifact_id, leases
 from tutti.storage import catalog as cat
 from tutti.tasks.serving import EngineFailed
-from tutti.tasks.sweeps.spec.suite import with_fields
 
 COUNTED = "status in ('ok', 'limit', 'model_error')"
 
@@ -33,7 +32,7 @@ def assert_counted_once(sweep: Sweep, samples: int) -> None:
 
 async def test_every_sample_gets_one_attempt_with_its_calls(sweep: Sweep) -> None:
     """Rows of all tables agree with each other and with what the engine counted."""
-    plan = plan_of(with_fields(SUITE, {"trials": 2}))
+    plan = plan_of(SUITE.with_fields({"trials": 2}))
     cell = sweep.enter(plan)
     progress = await sweep.run(plan, cell)
     assert (progress.done, progress.total, progress.correct, progress.infra) == (12, 12, 12, 0)
@@ -64,7 +63,7 @@ async def test_tokens_that_no_answer_reported_are_unknown(sweep: Sweep) -> None:
 
 async def test_trials_of_a_task_are_drawn_with_different_seeds(sweep: Sweep) -> None:
     """The same prompt with the same seed would be the same answer counted twice."""
-    plan = plan_of(with_fields(SUITE, {"trials": 3, "temperature": 1.0}), count=1)
+    plan = plan_of(SUITE.with_fields({"trials": 3, "temperature": 1.0}), count=1)
     await sweep.run(plan, sweep.enter(plan))
     assert len(set(sweep.agent.seeds)) == len(sweep.agent.seeds) == 3
 
@@ -74,7 +73,7 @@ async def test_tasks_are_drawn_with_different_seeds_and_the_same_under_each_poli
 ) -> None:
     """One seed for all tasks would draw them alike; policies are compared on the same draws."""
     for policy in ("passthrough", "cap"):
-        plan = plan_of(with_fields(SUITE, {"policies": (policy,)}), count=5)
+        plan = plan_of(SUITE.with_fields({"policies": (policy,)}), count=5)
         await sweep.run(plan, sweep.enter(plan))
     first, second = sweep.agent.seeds[:5], sweep.agent.seeds[5:]
     assert len(set(first)) == 5 and sorted(first) == sorted(second)
@@ -171,7 +170,7 @@ async def test_python_may_keep_an_attempts_variables(sweep: Sweep) -> None:
         message["tool_calls"] = [{"id": "t", "type": "function", "function": function}]
         return {"choices": [{"message": message}], "usage": USAGE}
 
-    suite = with_fields(SUITE, {"python": "session"})
+    suite = SUITE.with_fields({"python": "session"})
     plan = plan_of(suite, count=2)
     for question in ("what is 0 + 1", "what is 1 + 1"):
         sweep.agent.odd[question] = [cell_of("print('x' in dir())\nx = 41"), cell_of("x + 1")]

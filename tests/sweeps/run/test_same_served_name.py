@@ -15,13 +15,14 @@ from tests.serving.engine_double import EngineDouble, completion, is_first_call
 from tests.sweeps.run.asking import asking
 from tutti import storage
 from tutti.tasks.progress import StageLog
-from tutti.tasks.reporting import family_scores, summarise
+from tutti.tasks.reporting import family_scores
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import RegistryError
-from tutti.tasks.sweeps.judge import compare_sides, find_pair
-from tutti.tasks.sweeps.plan.preview import outlook
+from tutti.tasks.sweeps.analysis import Side, compare_sides
+from tutti.tasks.sweeps.plan.estimate import outlook
+from tutti.tasks.sweeps.results import summarise
 from tutti.tasks.sweeps.run.sweep import run_suite
-from tutti.tasks.sweeps.spec.suite import Suite, with_fields
+from tutti.tasks.sweeps.spec.suite import Suite
 
 SERVED = "qwen"
 SCRIPT = asking("What is 1?")
@@ -137,7 +138,7 @@ async def test_two_providers_of_one_served_name_are_two_models(
 ) -> None:
     """In plan, routes, prices, tables, report and comparison; the served name is in the lineage."""
     models = endpoints.register(fast=("a", 1.0), slow=("b", 10.0))
-    grid = with_fields(questions, {"models": ("fast", "slow")})
+    grid = questions.with_fields({"models": ("fast", "slow")})
     sweep_id = await store.run(grid, models)
     for place in ("a", "b"):
         assert [body["model"] for body in endpoints.asked(place)] == [SERVED] * 3
@@ -158,7 +159,7 @@ async def test_two_providers_of_one_served_name_are_two_models(
     with storage.connect(store.catalog.home) as connection:
         assert {cell.model for cell in summarise(connection, sweep_id)} == {"fast", "slow"}
         assert {each.model for each in family_scores(connection, sweep_id)} == {"fast", "slow"}
-        sides = find_pair(connection, "fast", "slow")
+        sides = Side.find_pair(connection, "fast", "slow")
         assert sides[0] is not None and sides[1] is not None
         (compared,) = compare_sides(connection, sides[0], sides[1])
     assert "fast" in compared.where and "slow" in compared.where and compared.difference == -1
@@ -170,7 +171,7 @@ async def test_a_resumed_sweep_of_them_runs_nothing_again(
     """As its plan says; and no cell of one supersedes the other's."""
     monkeypatch.setenv("TUTTI_HOME", str(store.catalog.home))
     models = endpoints.register(fast=("a", 1.0), slow=("b", 10.0))
-    grid = with_fields(questions, {"models": ("fast", "slow")})
+    grid = questions.with_fields({"models": ("fast", "slow")})
 
     def decisions() -> list[tuple[str, str]]:
         return [(each.plan.suite.model, each.cells[0].decision) for each in outlook(grid, models)]
@@ -190,9 +191,9 @@ async def test_a_renamed_entry_renames_its_cells(
     endpoints: Endpoints, questions: Suite, store: Store, tmp_path: Path
 ) -> None:
     """The same endpoint and name there are the same cells, shown by the name of today."""
-    own = with_fields(questions, {"model": "fast", "source": tmp_path / "gsm8k"})
+    own = questions.with_fields({"model": "fast", "source": tmp_path / "gsm8k"})
     await store.run(own, endpoints.register(fast=("a", 1.0)))
-    renamed = with_fields(own, {"model": "quick", "concurrency": (2, 3)})
+    renamed = own.with_fields({"model": "quick", "concurrency": (2, 3)})
     sweep_id = await store.run(renamed, endpoints.register(quick=("a", 1.0)))
     assert store.sql("select concurrency, model from cells order by 1") == [
         (2, "quick"), (3, "quick"),
@@ -208,7 +209,7 @@ async def test_a_judge_of_the_measured_models_served_name(
     """Its calls have its own role, name, price and endpoint, even where its entry is named as the
     measured model is served, or shares the endpoint."""
     models = endpoints.register(fast=("a", 1.0), **{judge: (place, 100.0)})
-    await store.run(with_fields(facts, {"judge": judge}), models)
+    await store.run(facts.with_fields({"judge": judge}), models)
     assert store.sql("select model, status from attempts") == [("fast", "ok")]
     places = store.places()
     calls = store.sql(
@@ -233,7 +234,7 @@ async def test_a_command_reaches_the_measured_model(
     script.write_text(SCRIPT + 'print(os.environ["TUTTI_MODEL"])\n')
     models = endpoints.register(fast=("a", 1.0), **{judge: ("b", 1.0)})
     change = {"judge": judge, "command": f"{{python}} {script}"}
-    await store.run(with_fields(facts, change), models)
+    await store.run(facts.with_fields(change), models)
     (answer,) = store.sql("select answer from attempts")
     assert answer[0].split() == ["####", "1", told]
     calls = "select role, model, count(*) from calls where cell_id != '' group by all order by 1"
@@ -254,7 +255,7 @@ async def test_an_expert_of_the_measured_models_served_name(
     models = endpoints.register(fast=("a", 1.0), wise=("b", 100.0))
     change = {"source": tmp_path / "gsm8k", "limit": 1, "model": "fast", "agent": "pocket"}
     change |= {"experts": {"pocket": "wise"}, "search_url": "http://127.0.0.1:1"}
-    await store.run(with_fields(questions, change), models)
+    await store.run(questions.with_fields(change), models)
     assert store.sql("select model, cost_usd from attempts") == [
         ("fast", pytest.approx(30 * 101 / 1e6))
     ]
@@ -294,6 +295,6 @@ async def test_one_model_twice_is_refused(
 ) -> None:
     """Two entries that differ in nothing that decides an answer would have the same cells."""
     models = endpoints.register(fast=("a", 1.0), again=("a", 2.0))
-    grid = with_fields(questions, {"models": ("fast", "again")})
+    grid = questions.with_fields({"models": ("fast", "again")})
     with pytest.raises(RegistryError, match=r"models\.again and models\.fast are one model"):
         await store.run(grid, models)

@@ -17,7 +17,7 @@ from tests.sweeps.conftest import Agent, Sweep, config_of
 from tutti.tasks.benchmarks.benchmark import tool, tool_call
 from tutti.tasks.sweeps.plan.plan import plan_of, runs_programs
 from tutti.tasks.sweeps.plan.task_set import enter_task_set, read_set
-from tutti.tasks.sweeps.spec import Suite, SuiteError, with_fields
+from tutti.tasks.sweeps.spec import Suite, SuiteError
 from tutti.tasks.task_sets import Task
 
 ROWS = [
@@ -31,7 +31,7 @@ def suite_of(folder: Path, **fields: Any) -> Suite:
     data.mkdir()
     (data / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     given = {"benchmark": "gsm8k", "source": data, "concurrency": (2,), "max_turns": 6}
-    return with_fields(Suite(policies=("passthrough",)), given | fields)
+    return Suite(policies=("passthrough",)).with_fields(given | fields)
 
 
 class Reasoner:
@@ -116,9 +116,9 @@ def test_without_it_nothing_is_offered_and_ids_are_as_before(tmp_path: Path) -> 
     plan = plan_of(suite, config_of(tasks))
     assert not runs_programs(plan)
     own = plan_of(Suite(), config_of(tasks))
-    stated = plan_of(with_fields(Suite(), {"python": "once"}), config_of(tasks))
+    stated = plan_of(Suite().with_fields({"python": "once"}), config_of(tasks))
     assert own.sweep_id == stated.sweep_id
-    offered = plan_of(with_fields(suite, {"python": "once"}), config_of(tasks))
+    offered = plan_of(suite.with_fields({"python": "once"}), config_of(tasks))
     assert offered.sweep_id != plan.sweep_id and runs_programs(offered)
 
 

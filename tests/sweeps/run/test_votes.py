@@ -17,7 +17,7 @@ from tutti import storage
 from tutti.tasks.exchange.nemo_skills import write_run
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.task_set import enter_task_set
-from tutti.tasks.sweeps.spec import Suite, with_fields
+from tutti.tasks.sweeps.spec import Suite
 
 SAID = {
     "2 apples and 2 more?": ("#### 4", "I cannot tell.", "I cannot tell.", "I cannot tell."),
@@ -49,7 +49,7 @@ async def measured(sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     rows = [{"question": q, "answer": f"#### {n}"} for q, n in zip(SAID, (4, 3, 5), strict=True)]
     (data / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = {"benchmark": "gsm8k:4", "source": data, "concurrency": (1,), "temperature": 1.0}
-    suite = with_fields(Suite(policies=("passthrough",)), given)
+    suite = Suite(policies=("passthrough",)).with_fields(given)
     plan = plan_of(suite, config_of(enter_task_set(suite, sweep.catalog), index_id=None))
     progress = await sweep.run(plan, sweep.enter(plan))
     assert (progress.counted, progress.correct) == (12, 3)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tutti.tasks.reporting import concurrency_table
 from tutti.tasks.sweeps.search.outcome import (
     SearchOutcome,
     content_of,
     find_highest,
     lines_of,
-    table_of,
 )
 from tutti.tasks.sweeps.search.search import Figure, Objectives, Probe
 
@@ -48,7 +48,7 @@ async def test_an_answer_with_its_figures() -> None:
     )
     assert content["steps_per_min"]["value"] == 540
     assert [each["concurrency"] for each in content["probes"]] == [1, 2, 4, 8, 16, 12, 10, 9]
-    assert table_of([found]) == [
+    assert concurrency_table([found]) == [
         {
             "policy": "cap",
             "highest": "9",
@@ -102,7 +102,7 @@ async def test_a_level_that_could_not_be_measured_breaks_the_search_off() -> Non
         "broken off at 4: 3 are left",
     )
     assert lines_of(found) == ["probed 1 met, 2 met"]
-    assert table_of([found])[0]["p95, s"] == "–"  # noqa: RUF001
+    assert concurrency_table([found])[0]["p95, s"] == "–"  # noqa: RUF001
 
 
 async def test_what_speaks_against_an_answer_is_said() -> None:

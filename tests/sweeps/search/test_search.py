@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tutti.tasks.sweeps.search.probe import pooled
+from tutti.tasks.sweeps.search.outcome import pooled
 from tutti.tasks.sweeps.search.search import (
     Figure,
     Objectives,

@@ -13,12 +13,10 @@ from tutti.storage.catalog import CellReason
 from tutti.tasks.serving import Model, RegistryError
 from tutti.tasks.sweeps.plan.config import check_models
 from tutti.tasks.sweeps.plan.enter import enter_plan
-from tutti.tasks.sweeps.plan.identity import grid_id_of
-from tutti.tasks.sweeps.plan.plan import A_A, Plan
+from tutti.tasks.sweeps.plan.plan import A_A, Plan, grid_id_of
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.spec.grid import parts
 from tutti.tasks.sweeps.spec.policy import Policy
-from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, with_fields
+from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
 CAP_2, CAP_4 = (Policy(name="cap", limit=limit) for limit in (2, 4))
 GRID = Suite(name="g", models=("a", "b"), policies=("passthrough", "cap"), concurrency=(2,))
@@ -26,7 +24,7 @@ GRID = Suite(name="g", models=("a", "b"), policies=("passthrough", "cap"), concu
 
 def part_plan(whole: Suite, model: str, engine: str = "engine:1") -> Plan:
     """The plan of the grid's part of a model."""
-    part = next(each for each in parts(whole) if each.model == model)
+    part = next(each for each in whole.parts() if each.model == model)
     tasks = make_tasks(3)
     return make_plan(part, config_of(tasks, engine_id=engine, served_name=model), whole)
 
@@ -40,13 +38,13 @@ def states(catalog: storage.Catalog) -> list[tuple[Any, ...]]:
 def test_a_suite_of_one_is_its_own_part() -> None:
     """And its sweep's id is its plan's own."""
     suite = Suite()
-    assert parts(suite) == (suite,) and grid_id_of(suite) is None
+    assert suite.parts() == (suite,) and grid_id_of(suite) is None
 
 
 def test_parts_are_measured_model_by_model() -> None:
     """So that each engine is started once."""
     suite = Suite(models=("a", "b"), benchmarks=("gsm8k", "stdlib"), limit=5)
-    found = [(part.model, part.benchmark, part.limit) for part in parts(suite)]
+    found = [(part.model, part.benchmark, part.limit) for part in suite.parts()]
     assert found == [
         ("a", "gsm8k", 5), ("a", "stdlib", None), ("b", "gsm8k", 5), ("b", "stdlib", None),
     ]  # fmt: skip
@@ -55,9 +53,9 @@ def test_parts_are_measured_model_by_model() -> None:
 def test_a_judge_is_for_the_benchmark_that_asks_one() -> None:
     """And nobody's is an error, before anything starts."""
     both = Suite(benchmarks=("gsm8k", "simpleqa"), roles={"judge": "j"})
-    assert [part.roles.judge for part in parts(both)] == [None, "j"]
+    assert [part.roles.judge for part in both.parts()] == [None, "j"]
     with pytest.raises(SuiteError, match="judge: none of gsm8k, ifeval has a use for it"):
-        parts(Suite(benchmarks=("gsm8k", "ifeval"), roles={"judge": "j"}))
+        Suite(benchmarks=("gsm8k", "ifeval"), roles={"judge": "j"}).parts()
 
 
 def test_a_model_may_be_added_later(catalog: storage.Catalog) -> None:
@@ -173,17 +171,17 @@ def test_tools_of_a_grid_are_those_that_it_states() -> None:
     for stated in (None, "session"):
         harness = {} if stated is None else {"harness": {"python": stated}}
         suite = Suite.model_validate({"benchmarks": names} | user | harness)
-        found = {part.benchmark: part.harness.python for part in parts(suite)}
+        found = {part.benchmark: part.harness.python for part in suite.parts()}
         assert found == {"gsm8k": stated, "tau2-retail": None}
 
 
 def test_a_part_keeps_what_it_can_use() -> None:
     """An agent of stdlib's own; a limit that no part has a use for is an error, not dropped."""
     assert {
-        part.roles.agent for part in parts(Suite(models=("a", "b"), roles={"agent": "pocket"}))
+        part.roles.agent for part in Suite(models=("a", "b"), roles={"agent": "pocket"}).parts()
     } == {"pocket"}
     with pytest.raises(SuiteError, match="limit: none of stdlib has a use for it"):
-        parts(Suite(benchmarks=("stdlib",), limit=5))
+        Suite(benchmarks=("stdlib",), limit=5).parts()
 
 
 def test_a_benchmark_is_named_once() -> None:
@@ -208,7 +206,7 @@ def test_a_benchmark_is_named_once() -> None:
 )
 def test_a_grid_stays_the_same_sweep(change: dict[str, Any]) -> None:
     """What a cell's own id holds, or nothing does, is no part of the sweep's."""
-    assert grid_id_of(with_fields(GRID, change)) == grid_id_of(GRID)
+    assert grid_id_of(GRID.with_fields(change)) == grid_id_of(GRID)
 
 
 def test_one_model_in_two_entries_is_refused() -> None:

@@ -17,14 +17,12 @@ from tutti.flows.sweep import eval_sweep
 from tutti.tasks.nights import read_night
 from tutti.tasks.project import SUITES
 from tutti.tasks.reporting.settings import GROUPS, settings_of
-from tutti.tasks.sweeps.spec.marks import Group, places_of, value_of
+from tutti.tasks.sweeps.spec.marks import Group, places_of
 from tutti.tasks.sweeps.spec.suite import (
     PLACES,
     Suite,
     SuiteError,
     read_suite,
-    with_fields,
-    with_values,
 )
 
 GROUPED = {name: place for name, place in PLACES.items() if len(place) > 1}
@@ -52,7 +50,7 @@ def test_a_field_is_given_in_its_group(name: str, tmp_path: Path) -> None:
     fields = given_with(name)
     new = Suite.model_validate(nested(fields))
     assert new != Suite.model_validate(nested(NEEDS.get(name, {})))
-    assert with_fields(Suite(), fields) == new
+    assert Suite().with_fields(fields) == new
     assert Suite.model_validate_json(new.model_dump_json()) == new
     content = json.loads(json.dumps(nested(fields) | {name: CHANGES[name]}, default=str))
     file = tmp_path / "twice.yaml"
@@ -115,12 +113,12 @@ def test_what_is_no_suite_is_refused_not_a_crash(content: dict[Any, Any]) -> Non
 
 def test_values_are_replaced_also_by_none() -> None:
     """Flags name a field without its group."""
-    suite = with_fields(Suite(), {"benchmark": "gsm8k", "limit": 3, "judge": "a", "user": None})
+    suite = Suite().with_fields({"benchmark": "gsm8k", "limit": 3, "judge": "a", "user": None})
     assert (suite.limit, suite.roles.judge, suite.roles.user) == (3, "a", None)
-    assert with_values(suite, {"judge": None, "limit": None}).roles.judge is None
-    assert value_of(suite, "judge") == "a" and with_fields(suite, {}) is suite
+    assert suite.with_values({"judge": None, "limit": None}).roles.judge is None
+    assert suite.value_of("judge") == "a" and suite.with_fields({}) is suite
     with pytest.raises(ValidationError, match="Extra inputs"):
-        with_fields(suite, {"judges": "a"})
+        suite.with_fields({"judges": "a"})
 
 
 def test_a_field_stands_once() -> None:

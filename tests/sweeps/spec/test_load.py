@@ -13,36 +13,33 @@ from pydantic import ValidationError
 from tutti.tasks.sweeps.spec.load import (
     CROWD,
     Load,
-    due_times,
-    ramp_starts,
     read_trace,
-    sessions_of,
 )
 from tutti.tasks.sweeps.spec.suite import SuiteError
 
 
 def test_a_closed_loop_has_no_due_times() -> None:
     """A session starts when the one before it has ended; all of them at once."""
-    assert due_times(Load(), 4, 100, seed=0) is None
-    assert ramp_starts(Load(), 4) == [0.0] * 4
+    assert Load().due_times(4, 100, seed=0) is None
+    assert Load().ramp_starts(4) == [0.0] * 4
 
 
 def test_a_ramp_starts_its_sessions_one_at_a_time() -> None:
     """Evenly over its seconds."""
-    assert ramp_starts(Load(kind="ramp", over_s=8), 4) == [0, 2, 4, 6]
+    assert Load(kind="ramp", over_s=8).ramp_starts(4) == [0, 2, 4, 6]
 
 
 def test_poisson_arrivals_are_of_the_level() -> None:
     """Level / session_s a second on average, with the spread of a Poisson process, by the seed."""
     load = Load(kind="poisson", session_s=2.0)
-    due = due_times(load, 8, 20_000, seed=1)
+    due = load.due_times(8, 20_000, seed=1)
     assert due is not None and list(due) == sorted(due)
     gaps = [b - a for a, b in pairwise(due)]
     mean = fmean(gaps)
     assert mean == pytest.approx(2.0 / 8, rel=0.03)
     assert fmean((gap - mean) ** 2 for gap in gaps) == pytest.approx(mean**2, rel=0.1)
-    assert due == due_times(load, 8, 20_000, seed=1) != due_times(load, 8, 20_000, seed=2)
-    assert sessions_of(load, 8) == CROWD * 8
+    assert due == load.due_times(8, 20_000, seed=1) != load.due_times(8, 20_000, seed=2)
+    assert load.sessions(8) == CROWD * 8
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40), st.floats(0.1, 10), st.integers(1, 40))
@@ -55,9 +52,9 @@ def test_a_trace_keeps_its_gaps(
     load = Load(kind="trace", file=path, speed=speed)
     if count > len(at):
         with pytest.raises(SuiteError, match=f"{len(at)} arrivals for {count} samples"):
-            due_times(load, 2, count, seed=0)
+            load.due_times(2, count, seed=0)
         return
-    found = due_times(load, 2, count, seed=0)
+    found = load.due_times(2, count, seed=0)
     rising = sorted(at)
     assert found == pytest.approx([(each - rising[0]) / speed for each in rising[:count]])
 

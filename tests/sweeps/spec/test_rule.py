@@ -8,8 +8,6 @@ from pydantic import ValidationError
 
 from tutti.tasks.sweeps.plan.task_set import read_set
 from tutti.tasks.sweeps.spec import Suite, open_named
-from tutti.tasks.sweeps.spec.grid import parts
-from tutti.tasks.sweeps.spec.suite import with_fields
 
 QUESTION = (
     '{"id": "s_0", "question": [[{"role": "user", "content": "where?"}]], "function": [{"name": '
@@ -23,7 +21,7 @@ def suite(**fields: Any) -> Suite:
     base: dict[str, Any] = {"policies": ("passthrough",), "concurrency": (1,)}
     if "benchmarks" not in fields:
         base["benchmark"] = "bfcl"
-    return with_fields(Suite(), base | fields)
+    return Suite().with_fields(base | fields)
 
 
 @pytest.mark.parametrize(
@@ -63,4 +61,4 @@ def test_a_rule_that_is_none(benchmark: str, rule: str, said: str) -> None:
 
 def test_of_several_benchmarks_those_with_the_rule_take_it() -> None:
     both = suite(benchmarks=("gsm8k", "bfcl"), rule="strict")
-    assert [each.data.rule for each in parts(both)] == [None, "strict"]
+    assert [each.data.rule for each in both.parts()] == [None, "strict"]

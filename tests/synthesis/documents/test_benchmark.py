@@ -30,7 +30,7 @@ from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.plan import library, library_of, read_set
 from tutti.tasks.sweeps.plan.roles import check_search
-from tutti.tasks.sweeps.spec import Suite, with_fields
+from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.synthesis import DocumentsRequest, document_benchmark
 from tutti.tasks.synthesis.documents.benchmark import read_questions
 from tutti.tasks.synthesis.documents.from_passages import solve
@@ -119,7 +119,7 @@ async def test_a_suite_of_a_set_searches_the_sets_own_index(
             pass
 
     monkeypatch.setattr(library, "retrieval_service", Service)
-    suite = with_fields(Suite(), {"benchmark": task_set})
+    suite = Suite().with_fields({"benchmark": task_set})
     async with library_of((suite,), catalog, StageLog()) as opened:
         assert opened is not None and served == [index]
         assert opened.index_id == json.loads((index / "manifest.json").read_text())["index_id"]
@@ -134,15 +134,15 @@ async def test_what_is_wrong_with_a_suite_of_a_set(
     line."""
     task_set, folder = await asyncio.to_thread(made, index, catalog)
     with pytest.raises(BenchmarkError, match="there is no task set 'task_set:0'"):
-        read_set(with_fields(Suite(), {"benchmark": "task_set:0"}))
+        read_set(Suite().with_fields({"benchmark": "task_set:0"}))
     with pytest.raises(BenchmarkError, match=r"data\.solo: task_set:"):
-        read_set(with_fields(Suite(), {"benchmark": task_set, "solo": True}))
-    suite = with_fields(Suite(), {"benchmark": task_set, "mcp": "serve"})
+        read_set(Suite().with_fields({"benchmark": task_set, "solo": True}))
+    suite = Suite().with_fields({"benchmark": task_set, "mcp": "serve"})
     with pytest.raises(SuiteError, match=r"harness\.mcp: the agent of task_set-.* has the tool"):
         check_search(suite, read_set(suite))
     other = index_of(write_files(tmp_path / "fewer", 11), catalog)
     two = [task_set, (await asyncio.to_thread(made, other, catalog, seed=1))[0]]
-    suites = [with_fields(Suite(), {"benchmark": each}) for each in two]
+    suites = [Suite().with_fields({"benchmark": each}) for each in two]
     with pytest.raises(SuiteError, match="search different indexes; give each a suite"):
         async with library_of(suites, catalog, StageLog()):
             pass

@@ -8,7 +8,7 @@ from tests.synthesis.measured import enter_attempts, lending_set, tasks_of
 from tutti import storage
 from tutti.errors import UsageError
 from tutti.tasks.benchmarks import Source, select
-from tutti.tasks.reporting.task_sets.page import build_task_set_report
+from tutti.tasks.reporting.task_set import build_task_set_report
 from tutti.tasks.synthesis.domains import domain_benchmark
 from tutti.tasks.synthesis.skills import LabelRequest, LabelSource
 from tutti.tasks.task_sets import make_set

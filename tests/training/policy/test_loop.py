@@ -80,7 +80,7 @@ def cells_of(job: PolicyJob, count: int = 12) -> PolicyCells:
 
 async def run(sweep: Sweep, job: PolicyJob, trainer: Trainer, **more: Any) -> PolicyRun:
     made = SimpleNamespace(catalog=sweep.catalog, run_id="run:1")
-    served = ServedPolicy(job, sweep.services, sweep.catalog.home.root / "work")
+    served = ServedPolicy(job, sweep.deployment, sweep.catalog.home.root / "work")
     given: Any = (job, cells_of(job), served, trainer, frozenset([0]), made, JUDGE)
     policy = PolicyRun(*given, **more)
     await policy.to_the_end()

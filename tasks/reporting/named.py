@@ -1,0 +1,230 @@
+"""Metrics that a benchmark reports beside its headline score, computed from stored scores.
+
+In: a connection of `focus`. Out: `NamedMetric` rows by cell. The task set declares them
+(`Headline`):
+
+- ``attempted``: SimpleQA's F1, the share right of those attempted, and the share not attempted,
+  from `scores.answer`, a judge's verdict;
+- ``calibration``: HLE's two errors, from ``confidence``, 0 to 100, in `scores.detail`;
+- ``plans``: m&m's figures, from ``plan_figures`` in `scores.detail` (`plans.py`);
+- names of criteria: their mean ratings, from ``criteria`` in `scores.detail`, in their own ranges.
+
+An attempt whose newest score lacks the field is left out, and counted.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tutti.tasks.reporting.focus import by_key, rows_by
+from tutti.tasks.reporting.scores.plans import NamedFigure, plan_measures
+from tutti.tasks.scoring.metrics import calibration_error, f1_of_attempted, right_of_attempted
+from tutti.tasks.scoring.statistics import Ratio, mean_interval
+from tutti.tasks.scoring import calibration_error, f1_of_attempted, right_of_attempted
+from tutti.tasks.scoring.statistics import Ratio, mean_interval, ratio_of_sums
+from tutti.tasks.sweeps.results import by_key, rows_by
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+OF_LABELS = {
+    "argument-name F1": "argument_names",
+    "argument-value F1": "argument_values",
+    "edge F1": "edges",
+}
+MEANS = {
+    "plans right by names": "plan_names",
+    "plans right by values": "plan_values",
+    "edit distance": "edit_distance",
+}
+Figures = Mapping[str, Any]
+
+
+class NamedFigure(NamedTuple):
+    """One figure, 0 to 1; its interval's ends are None where it has none."""
+
+    name: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+def plan_measures(tasks: Sequence[Sequence[Figures]]) -> list[NamedFigure]:
+    """Every figure of plans, grouped by task. ValueError for no tasks."""
+    plans = [plan for task in tasks for plan in task]
+    found = [NamedFigure("tool F1", tool_f1(plans))]
+    for name, kind in OF_LABELS.items():
+        right, both = _sums(tasks, kind)
+        value, low, high, _ = ratio_of_sums([2 * each for each in right], both)
+        low, high = (None if x is None else min(1.0, max(0.0, x)) for x in (low, high))
+        found.append(NamedFigure(name, value, low, high))
+    for name, kind in MEANS.items():
+        values = [[float(plan[kind]) for plan in task] for task in tasks]
+        found.append(NamedFigure(name, *mean_interval(values)[:3]))
+    return found
+
+
+def tool_f1(plans: Sequence[Figures]) -> float | None:
+    """The mean F1 of the tools that occur; None if none does."""
+    right, all_made_and_gold = Counter[str](), Counter[str]()
+    for plan in plans:
+        right.update(plan["right_tools"])
+        for side in ("right_tools", "right_tools", "missed_tools", "surplus_tools"):
+            all_made_and_gold.update(plan[side])
+    if not all_made_and_gold:
+        return None
+    return sum(2 * right[tool] / n for tool, n in all_made_and_gold.items()) / len(
+        all_made_and_gold
+    )
+
+
+def _sums(tasks: Sequence[Sequence[Figures]], kind: str) -> tuple[list[float], list[float]]:
+    """By task the labels that are right, and those made and of the gold plan together."""
+    right = [float(sum(plan[kind][0] for plan in task)) for task in tasks]
+    return right, [float(sum(plan[kind][1] + plan[kind][2] for plan in task)) for task in tasks]
+
+
+ATTEMPTED, CALIBRATION, PLANS = "attempted", "calibration", "plans"
+NOT_ATTEMPTED = "not_attempted"
+MOST_CONFIDENT = 100.0
+ROWS_SQL = """
+with declared as (
+    select cell_id, from_json(detail -> '$.headline.metrics', '["varchar"]') as metrics,
+           from_json(detail -> '$.headline.parts', '["varchar"]') as parts
+    from cells join artifacts on artifact_id = task_set_id
+    where coalesce(detail -> '$.headline.metrics', detail -> '$.headline.parts') is not null
+),
+newest as (
+    select attempt_id, arg_max({'verdict': verdict, 'confidence': confidence,
+                                 'criteria': criteria, 'ratings': ratings, 'ranges': ranges,
+                                 'plan_figures': plan_figures},
+                               scored_at) as read
+    from scores where correct is not null group by attempt_id
+)
+select cell_id, task_id, is_right,
+       any_value(metrics) over (partition by cell_id) as metrics,
+       any_value(parts) over (partition by cell_id) as parts,
+       read.verdict as verdict, read.confidence as confidence, read.criteria as criteria,
+       read.ratings as ratings, read.ranges as ranges, read.plan_figures as plan_figures
+from counted join declared using (cell_id) left join newest using (attempt_id)
+order by cell_id, task_id, attempt_id
+"""
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NamedMetric:
+    """One figure of one cell."""
+
+    cell_id: str
+    name: str
+    value: float | None
+    """None where it is not defined for so few answers."""
+    low: float | None
+    """Ends of the 95 % interval over tasks; None where there is none."""
+    high: float | None
+    n: int
+    """Attempts behind it."""
+    left_out: int
+    """Counted attempts whose score lacks the field."""
+    is_share: bool
+
+
+def named_metrics(focused: "DuckDBPyConnection") -> list[NamedMetric]:
+    """By cell, in the order of the declaration; empty where nothing is declared."""
+    return [
+        metric
+        for cell_id, some in rows_by(focused, "cell_id", ROWS_SQL).items()
+        for metric in _of_cell(cell_id, some)
+    ]
+
+
+def _of_cell(cell_id: str, some: Sequence[Row]) -> list[NamedMetric]:
+    found = []
+    for name in some[0]["metrics"] or []:
+        column, measure = METRICS.get(name, (None, None))
+        known = [row for row in some if column and row[column] is not None]
+        if measure and known:
+            counts = (len(known), len(some) - len(known), True)
+            found += [NamedMetric(cell_id, *each, *counts) for each in measure(known)]
+    for part in some[0]["parts"] or []:
+        found += _part(cell_id, part, some)
+    return found
+
+
+def _attempted(known: Sequence[Row]) -> list[NamedFigure]:
+    tasks = by_key(known, "task_id").values()
+    counts = [
+        (
+            sum(row["is_right"] for row in task),
+            sum(row["verdict"] != NOT_ATTEMPTED for row in task),
+            len(task),
+        )
+        for task in tasks
+    ]
+    silent = mean_interval(
+        [[float(row["verdict"] == NOT_ATTEMPTED) for row in task] for task in tasks]
+    )
+    return [
+        _within("F1", f1_of_attempted(counts)),
+        _within("right of attempted", right_of_attempted(counts)),
+        NamedFigure("not attempted", *silent[:3]),
+    ]
+
+
+def _within(name: str, found: Ratio) -> NamedFigure:
+    low = None if found.low is None else max(0.0, found.low)
+    high = None if found.high is None else min(1.0, found.high)
+    return NamedFigure(name, found.value, low, high)
+
+
+def _calibration(known: Sequence[Row]) -> list[NamedFigure]:
+    stated = [min(MOST_CONFIDENT, max(0.0, row["confidence"])) / MOST_CONFIDENT for row in known]
+    found = calibration_error(stated, [row["is_right"] for row in known])
+    return [
+        NamedFigure("calibration error, official", found.official),
+        NamedFigure("calibration error, whole", found.whole),
+    ]
+
+
+def _plans(known: Sequence[Row]) -> list[NamedFigure]:
+    tasks = by_key(known, "task_id").values()
+    return plan_measures([[json.loads(row["plan_figures"]) for row in task] for task in tasks])
+
+
+METRICS: Mapping[str, tuple[str, Callable[[Sequence[Row]], list[NamedFigure]]]] = {
+    ATTEMPTED: ("verdict", _attempted),
+    CALIBRATION: ("confidence", _calibration),
+    PLANS: ("plan_figures", _plans),
+}
+"""The column that an attempt must have, and the figures of those that have it."""
+
+
+def _part(cell_id: str, part: str, some: Sequence[Row]) -> list[NamedMetric]:
+    """The mean rating of the criterion whose text begins with the part's name."""
+    groups: list[list[float]] = []
+    ends = (0.0, 1.0)
+    for task in by_key(some, "task_id").values():
+        found = [each for row in task if (each := _rating(row, part)) is not None]
+        if found:
+            groups.append([(value - low) / (high - low) for value, low, high in found])
+            ends = found[0][1:]
+    if not groups:
+        return []
+    low, high = ends
+    known = mean_interval(groups)  # as a place in its range, so that the interval stays in it
+    value, least, most = (None if x is None else low + x * (high - low) for x in known[:3])
+    n = sum(map(len, groups))
+    return [NamedMetric(cell_id, part, value, least, most, n, len(some) - n, False)]
+
+
+def _rating(row: Row, part: str) -> tuple[float, float, float] | None:
+    """Rating and range of the part in an attempt's newest score."""
+    listed = zip(row["criteria"] or (), row["ratings"] or (), row["ranges"] or (), strict=False)
+    for text, rating, ends in listed:
+        if text.partition(":")[0] == part:
+            low, high = (float(each) for each in ends.strip("[]").split(","))
+            return float(rating), low, high
+    return None

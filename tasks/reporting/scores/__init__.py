@@ -1,1 +1,0 @@
-"""Scores of cells: headline scores, and the metrics beside them."""

@@ -1,0 +1,422 @@
+"""Summaries of a sweep's cells: one frozen row for each cell, by SQL over the store.
+
+In: a connection of `focus`, or one from `storage.connect()`, and a sweep id. Out: `CellSummary` and
+`LoadPoint` rows. Rates, latencies and server figures are of the cell's window; accuracy, counts of
+errors and cost are of the whole cell, since the score of a task does not depend on the window. The
+SQL macros `avg_at_n`, `pass_at_k`, `pass_hat_k`, `best_of_k` and `majority_at_k` give the same
+values as `TrialScores`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from tutti.tasks.scoring import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
+from tutti.tasks.scoring.statistics import Interval
+from tutti.tasks.sweeps.results.intervals import (
+    BINS,
+    mean_interval,
+    rate_per_min,
+    t_interval,
+    tail_interval,
+)
+from tutti.tasks.sweeps.results.reached import Reached, client_fault, reached_loads
+from tutti.tasks.sweeps.results.tables import focus, rows, rows_by
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+EVERY_K = 8  # up to this every k has a row; above it powers of two and the number of trials
+# Cells with one trial a task are left out.
+TASKS_SQL = """
+select cell_id, list(is_right::int::double) as right, list(headline_score) as scores,
+       list(answer) as answers
+from counted group by cell_id, task_id
+qualify max(count(*)) over (partition by cell_id) > 1
+"""
+
+
+@dataclass(frozen=True)
+class TrialScores:
+    """What `k` trials of a task reach: shares over the cell's tasks, with 95 % intervals.
+
+    An interval is None for fewer than two tasks.
+    """
+
+    k: int
+    n: int
+    """Tasks with at least `k` counted trials."""
+    n_left_out: int
+    """Tasks with fewer; they are in no value."""
+    pass_at_k: float
+    """Chance that at least one of k trials is right; avg@n for k = 1."""
+    pass_at_k_low: float | None
+    pass_at_k_high: float | None
+    pass_hat_k: float
+    """Chance that all of k trials are right."""
+    pass_hat_k_low: float | None
+    pass_hat_k_high: float | None
+    majority_at_k: float
+    """Expected score of the answer that most of k trials give."""
+    majority_at_k_low: float | None
+    majority_at_k_high: float | None
+    avg_at_n: float
+    """Mean over the tasks of the mean headline score of all their trials."""
+    avg_at_n_low: float | None
+    avg_at_n_high: float | None
+    best_of_k: float
+    """Expected highest headline score of k trials; pass@k where that is right or wrong."""
+    best_of_k_low: float | None
+    best_of_k_high: float | None
+
+
+Trial = tuple[str | None, float, float]
+"""Answer, whether it is right (0 or 1), headline score."""
+
+
+def trial_scores(focused: "DuckDBPyConnection") -> dict[str, tuple[TrialScores, ...]]:
+    """Scores for k = 1, 2, … by cell; a cell with one trial a task is absent."""
+    found = {}
+    for cell_id, tasks in rows_by(focused, "cell_id", TASKS_SQL).items():
+        groups = [
+            list(zip(row["answers"], row["right"], row["scores"], strict=True)) for row in tasks
+        ]
+        found[cell_id] = tuple(_scores(groups, k) for k in _ks(max(map(len, groups))))
+    return found
+
+
+def _ks(most: int) -> list[int]:
+    powers = [2**i for i in range(most.bit_length())]
+    return sorted({*range(1, min(most, EVERY_K) + 1), *powers, most})
+
+
+def _scores(groups: list[list[Trial]], k: int) -> TrialScores:
+    counted = [group for group in groups if len(group) >= k]
+    right = [[right for _, right, _ in group] for group in counted]
+    scores = [[score for *_, score in group] for group in counted]
+    some, every = pass_at_k(right, k), pass_hat_k(right, k)
+    majority = majority_at_k([[(answer, r) for answer, r, _ in group] for group in counted], k)
+    return TrialScores(
+        k,
+        len(counted),
+        len(groups) - len(counted),
+        *some[:3],
+        *every[:3],
+        *majority[:3],
+        *avg_at_n(scores)[:3],
+        *best_of_k(scores, k)[:3],
+    )
+
+
+A_A = -1  # the repeat of a cell measured once more with the same seeds
+BASELINE = "passthrough"  # what the other policies are judged against
+CELLS_SQL = """
+select r.*, sandbox, reason, reason_code, reason_value, task_set_id, index_id, engine_id
+from results r join cells using (cell_id)
+where r.sweep_id = $sweep order by r.position, cell_id
+"""
+BINS_SQL = f"""
+select cell_id, floor((ended_s - start_s) / (w.end_s - start_s) * {BINS})::bigint as bin,
+       count(*) as n
+from (select cell_id, end_s as ended_s from steps) s join cell_windows w using (cell_id)
+where ended_s >= start_s and ended_s < w.end_s group by all
+"""
+LATENCIES_SQL = """
+select latency_s from steps s join cell_windows w using (cell_id)
+where cell_id = $cell and s.end_s >= w.start_s and s.end_s < w.end_s order by s.end_s
+"""
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """One cell. Shares are 0 to 1, times seconds; None is "not known", never 0."""
+
+    cell_id: str
+    sweep_id: str
+    benchmark: str
+    model: str
+    policy: str
+    concurrency: int
+    """UNKNOWN_LOAD where an imported log does not say; then the cell has no rate."""
+    repeat: int
+    status: str
+    sandbox: str | None
+    """How its programs were isolated; None where that is not known."""
+    reason: str | None
+    """Why the cell ended as it did; None where it ran to its end."""
+    reason_code: str | None
+    """The reason as a `CellReason`."""
+    reason_value: float | None
+    """The limit, margin or budget that the reason means."""
+    task_set_id: str
+    index_id: str
+    engine_id: str | None
+    n: int
+    """Attempts that count (view `counted`)."""
+    tasks: int
+    """Different tasks among them."""
+    correct: int
+    measure: str
+    """What `accuracy` is: ACCURACY, or MEAN_SCORE where answers can be right in part."""
+    accuracy: float | None
+    """The headline score: the mean over tasks of a task's mean."""
+    accuracy_low: float | None
+    accuracy_high: float | None
+    n_infra: int
+    steps: int
+    """Steps that ended in the window."""
+    steps_per_min: float | None
+    steps_per_min_low: float | None
+    """Batch means over the window; None where the window is too short for them."""
+    steps_per_min_high: float | None
+    window_start_s: float | None
+    """Since the cell's first request; None when the cell made none."""
+    window_end_s: float | None
+    window_reason: str
+    steady: bool
+    """Whether the window is the steady one; else it is the whole cell."""
+    last_s: float | None
+    """When the last call, tool run or attempt ended."""
+    step_latency_p50: float | None
+    step_latency_p95: float | None
+    p95_low: float | None
+    """Bounds of step_latency_p95 by batches of steps; None for fewer than 200."""
+    p95_high: float | None
+    step_latency_p99: float | None
+    held_p95: float | None
+    prefill_s_mean: float | None
+    decode_s_mean: float | None
+    server_hit_ratio: float | None
+    kv_usage_mean: float | None
+    running_mean: float | None
+    waiting_mean: float | None
+    preemptions_per_s: float | None
+    sessions_mean: float | None
+    calls_in_flight_mean: float | None
+    tools_running_mean: float | None
+    reached: Reached
+    client_fault: str | None
+    """Why the client was the bottleneck; the figures then describe the client, not the server."""
+    cost_usd: float | None
+    """Cost of all attempts; None where the cost of one that ended is unknown."""
+    cost_mean: float | None
+    """Mean cost of the attempts that count."""
+    cost_low: float | None
+    cost_high: float | None
+    trials: tuple[TrialScores, ...]
+    """pass@k, pass^k and majority@k by k; empty where every task has one trial."""
+
+    @property
+    def rate_interval(self) -> Interval | None:
+        """Interval of steps_per_min, where there is one."""
+        return _both(self.steps_per_min_low, self.steps_per_min_high)
+
+    @property
+    def latency_interval(self) -> Interval | None:
+        """Interval of step_latency_p95, where there is one."""
+        return _both(self.p95_low, self.p95_high)
+
+    @property
+    def cost_interval(self) -> Interval | None:
+        """Interval of cost_mean, where there is one."""
+        return _both(self.cost_low, self.cost_high)
+
+
+UNKNOWN_LOAD, UNKNOWN_POLICY = 0, "unknown"  # of imported cells whose logs do not say
+RENAMED = {
+    "score": "accuracy",
+    "score_low": "accuracy_low",
+    "score_high": "accuracy_high",
+    "p50_s": "step_latency_p50",
+    "p95_s": "step_latency_p95",
+    "p99_s": "step_latency_p99",
+    "held_p95_s": "held_p95",
+    "cost_mean_usd": "cost_mean",
+    "is_steady": "steady",
+}
+"""Columns of `results` whose fields have other names."""
+
+
+@dataclass(frozen=True)
+class LoadPoint:
+    """The repeats of one (benchmark, model, policy, concurrency), pooled.
+
+    Intervals of rate, latency and cost: of one cell its own; of several, t over the repeats, which
+    differ more than the parts of one run do.
+    """
+
+    benchmark: str
+    model: str
+    policy: str
+    concurrency: int
+    cells: tuple[CellSummary, ...]
+    rate: float | None
+    """Steps per minute, the mean over the repeats."""
+    rate_interval: Interval | None
+    latency: float | None
+    """p95 of step latency in seconds, the mean over the repeats."""
+    latency_interval: Interval | None
+    cost: float | None
+    """USD an attempt, the mean over the repeats."""
+    cost_interval: Interval | None
+    n: int
+    correct: int
+
+    @property
+    def steps(self) -> int:
+        """Steps behind `rate` and `latency`."""
+        return sum(cell.steps for cell in self.cells)
+
+    @property
+    def n_infra(self) -> int:
+        """Attempts lost to infrastructure errors; they are in no score."""
+        return sum(cell.n_infra for cell in self.cells)
+
+    @property
+    def measure(self) -> str:
+        """What `score` is: ACCURACY or MEAN_SCORE."""
+        return self.cells[0].measure
+
+    @property
+    def score(self) -> float | None:
+        """The headline score, the mean over the repeats; None when nothing was scored."""
+        scored = [(cell.accuracy, cell.n) for cell in self.cells if cell.accuracy is not None]
+        return sum(score * n for score, n in scored) / self.n if self.n else None
+
+    @property
+    def accuracy_interval(self) -> Interval | None:
+        """The mean of the repeats' own intervals, since their tasks are the same; None when nothing
+        was scored."""
+        ends = [_both(c.accuracy_low, c.accuracy_high) for c in self.cells if c.n]
+        known = [each for each in ends if each is not None]
+        if not known or len(known) < len(ends):
+            return None
+        lows, highs = zip(*known, strict=True)
+        return fmean(lows), fmean(highs)
+
+
+def summarise(connection: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
+    """One row a cell of the sweep, in the order they were planned; empty for an unknown id."""
+    with focus(connection, [sweep_id]) as focused:
+        return cells_of(focused, sweep_id)
+
+
+def cells_of(focused: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
+    """`summarise` on a connection of `focus`."""
+    found = rows(focused, CELLS_SQL, sweep=sweep_id)
+    bins: dict[str, list[int]] = {}
+    for row in rows(focused, BINS_SQL):
+        counts = bins.setdefault(row["cell_id"], [0] * BINS)
+        counts[min(BINS - 1, row["bin"])] += row["n"]
+    reached, trials = reached_loads(focused), trial_scores(focused)
+    for row in found:
+        row["reached"] = reached.get(row["cell_id"], Reached())
+        row["trials"] = trials.get(row["cell_id"], ())
+    return [_summary(focused, row, bins.get(row["cell_id"], [0])) for row in found]
+
+
+def in_order(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """Sort by benchmark, model, load and policy, the baseline first; not by time."""
+    return sorted(
+        cells,
+        key=lambda c: (
+            *(c.benchmark, c.model, c.concurrency),
+            *(c.policy != BASELINE, c.policy, c.repeat),
+        ),
+    )
+
+
+def without_a_a(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """The cells that are measured for their own sake."""
+    return [cell for cell in cells if cell.repeat != A_A]
+
+
+def load_points(cells: Sequence[CellSummary]) -> list[LoadPoint]:
+    """Pool repeats; order: first seen policy, then concurrency. A/A cells are in no point."""
+    groups: dict[tuple[str, str, str], dict[int, list[CellSummary]]] = {}
+    for cell in without_a_a(cells):
+        series = groups.setdefault((cell.benchmark, cell.model, cell.policy), {})
+        series.setdefault(cell.concurrency, []).append(cell)
+    return [
+        pooled(tuple(by_load[concurrency]))
+        for by_load in groups.values()
+        for concurrency in sorted(by_load)
+    ]
+
+
+def with_known_load(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """Without imported cells whose logs do not say how many sessions ran at once."""
+    return [cell for cell in cells if cell.concurrency != UNKNOWN_LOAD]
+
+
+def _summary(
+    focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int]
+) -> CellSummary:
+    row = {RENAMED.get(name, name): value for name, value in row.items()}
+    row["policy"] = row["policy"] or UNKNOWN_POLICY
+    row["concurrency"] = row["concurrency"] or UNKNOWN_LOAD
+    row |= _intervals(focused, row, bins)
+    row["client_fault"] = client_fault(
+        row["reached"], row["concurrency"], row["sessions_mean"], row["step_latency_p95"]
+    )
+    return CellSummary(**{each.name: row[each.name] for each in fields(CellSummary)})
+
+
+def _intervals(
+    focused: "DuckDBPyConnection", row: Mapping[str, Any], bins: Sequence[int]
+) -> dict[str, float | None]:
+    """Of the rate, the p95 and the cost."""
+    speed, tail, cost = None, None, None
+    if row["window_start_s"] is not None:
+        if row["concurrency"] != UNKNOWN_LOAD:
+            speed = rate_per_min(bins, row["window_end_s"] - row["window_start_s"])
+        found = focused.execute(LATENCIES_SQL, {"cell": row["cell_id"]}).fetchnumpy()
+        tail = tail_interval(found["latency_s"])
+    if row["cost_deviation_usd"] is not None:
+        cost = mean_interval(row["cost_mean"], row["cost_deviation_usd"], row["n"])
+        cost = cost and (max(0.0, cost[0]), cost[1])
+    return _bounds("steps_per_min", speed) | _bounds("p95", tail) | _bounds("cost", cost)
+
+
+def _both(low: float | None, high: float | None) -> Interval | None:
+    return None if low is None or high is None else (low, high)
+
+
+def _bounds(name: str, interval: Interval | None) -> dict[str, float | None]:
+    low, high = interval or (None, None)
+    return {f"{name}_low": low, f"{name}_high": high}
+
+
+def ids_of(point: LoadPoint) -> tuple[str, ...]:
+    """The cells of a point."""
+    return tuple(cell.cell_id for cell in point.cells)
+
+
+def pooled(cells: tuple[CellSummary, ...]) -> LoadPoint:
+    """Cells of one set-up as one point."""
+    first = cells[0]
+    return LoadPoint(
+        first.benchmark,
+        first.model,
+        first.policy,
+        first.concurrency,
+        cells,
+        *_over_repeats(cells, lambda c: c.steps_per_min, lambda c: c.rate_interval),
+        *_over_repeats(cells, lambda c: c.step_latency_p95, lambda c: c.latency_interval),
+        *_over_repeats(cells, lambda c: c.cost_mean, lambda c: c.cost_interval),
+        sum(cell.n for cell in cells),
+        sum(cell.correct for cell in cells),
+    )
+
+
+def _over_repeats(
+    cells: Sequence[CellSummary],
+    value_of: Callable[[CellSummary], float | None],
+    interval_of: Callable[[CellSummary], Interval | None],
+) -> tuple[float | None, Interval | None]:
+    values = [value for cell in cells if (value := value_of(cell)) is not None]
+    interval = interval_of(cells[0]) if len(cells) == 1 else t_interval(values)
+    if interval is not None:
+        interval = max(0.0, interval[0]), interval[1]
+    return (fmean(values) if values else None), interval

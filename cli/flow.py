@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from tutti import storage
-from tutti.tasks import serving
+from tutti.tasks.serving import processes
 
 READY_TIMEOUT_S = 90.0
 ENVIRONMENT = {
@@ -54,14 +54,14 @@ def prefect_server(catalog: "storage.Catalog") -> Iterator[str]:
         yield given
         return
 
-    port = serving.claim_port(None)
+    port = processes.claim_port(None)
     url = f"http://127.0.0.1:{port}/api"
     home = catalog.home.root / "prefect"
     environment = ENVIRONMENT | {"PREFECT_HOME": str(home), "PREFECT_SERVER_API_PORT": str(port)}
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
     os.environ.update(ENVIRONMENT | {"PREFECT_HOME": str(home)})
-    with serving.Child("prefect", [*command, "--port", str(port)], environment, catalog) as child:
-        child.wait_ready(lambda: serving.answers(f"{url}/health"), READY_TIMEOUT_S)
+    with processes.Child("prefect", [*command, "--port", str(port)], environment, catalog) as child:
+        child.wait_ready(lambda: processes.answers(f"{url}/health"), READY_TIMEOUT_S)
         yield url
 
 

@@ -159,7 +159,7 @@ def _flags_of(group: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     kind, none = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     flags = []
-    for each in fields(group):
+    for each in _flagged(group):
         if _is_group(hints[each.name]):
             flags += _flags_of(hints[each.name])
             continue
@@ -192,9 +192,9 @@ def _filled(group: Any, given: dict[str, Any]) -> Any:
     hints = get_type_hints(group, include_extras=True)
     values = {
         name: _filled(hints[name], given) if _is_group(hints[name]) else given.pop(name)
-        for name in (each.name for each in fields(group))
+        for name in (each.name for each in _flagged(group))
     }
-    repeated = {each.name for each in fields(group) if each.default == ()}
+    repeated = {each.name for each in _flagged(group) if each.default == ()}
     return group(**values | {name: tuple(values[name] or ()) for name in repeated})
 
 

@@ -26,9 +26,6 @@ from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.serving import checkpoint_id, pick_models, weights_folder
 from tutti.tasks.serving.engines import require_engines
-from tutti.tasks.sweeps.plan import Adapter, made_tasks, make_tasks, open_library, plan_of
-from tutti.tasks.sweeps.run import Bench, open_bench, run_plan
-from tutti.tasks.serving import checkpoint_id, pick_models, require_engines, weights_folder
 from tutti.tasks.sweeps.plan import (
     Adapter,
     Deployment,

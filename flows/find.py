@@ -114,12 +114,7 @@ class _Levels:
 async def _show(name: str, found: Sequence[SearchOutcome]) -> None:
     """The answers as a table, with notes; in a flow run as an artifact too."""
     rows, console = concurrency_table(found), Console()
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for title in rows[0]:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*row.values())
-    console.print(table)
+    console.print(table(dict.fromkeys(rows[0], "fold"), (list(row.values()) for row in rows)))
     said = [f"{each.policy}: {line}" for each in found for line in lines_of(each)]
     console.print("\n".join(said), highlight=False)
     if in_flow_run():

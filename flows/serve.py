@@ -29,8 +29,6 @@ from tutti.tasks.serving.served import (
     show_engines,
 )
 from tutti.tasks.serving.wire import stop_on_signals
-from tutti.tasks.sweeps.plan import open_library
-from tutti.tasks.sweeps.run import open_bench
 from tutti.tasks.sweeps.plan import Deployment, open_library
 
 

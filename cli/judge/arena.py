@@ -14,9 +14,8 @@ from tutti.cli.judge.compare import known
 from tutti.cli.sweep.suites import Reasoning, checked_reasoning
 from tutti.cli.verbs import AsJson, ModelsFile, verdict
 from tutti.tasks import progress
-from tutti.tasks.sweeps import judge as judging
-from tutti.terminal import table
 from tutti.tasks.sweeps import analysis
+from tutti.terminal import table
 
 
 @verdict

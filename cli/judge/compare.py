@@ -13,15 +13,12 @@ from rich.markup import escape
 from rich.text import Text
 
 from tutti import storage
-from tutti.cli.failures import ExitCode, UsageError, code_of
+from tutti.cli.failures import code_of
 from tutti.cli.verbs import AsJson, verdict
+from tutti.errors import ExitCode, UsageError
 from tutti.tasks import nights
-from tutti.tasks.sweeps import judge
+from tutti.tasks.sweeps import analysis, spec
 from tutti.terminal import table
-from tutti.cli.judge.set_ups import apart, grouped
-from tutti.cli.options import AsJson
-from tutti.cli.verbs import verdict
-from tutti.tasks.sweeps import analysis
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -102,7 +99,7 @@ def known(
     return side
 
 
-def _show(found: "list[analysis.CellComparison]", title: str, margin: float) -> None:
+def _show_comparison(found: "list[analysis.CellComparison]", title: str, margin: float) -> None:
     shared, own = apart([row.where for row in found])
     if shared:
         title = f"{title}\n{shared}"
@@ -177,15 +174,15 @@ def gate(
     if file is None or not sweep:
         raise UsageError("name a file of gates and a sweep; or a night: --accept NIGHT --why")
 
-    asked = judge.read_gates(file)
+    asked = spec.read_gates(file)
     with storage.open_catalog() as catalog:
         with storage.connect(catalog.home, comments=False) as connection:
             named = baseline or asked.baseline or sweep
-            of_baseline, of_sweep = judge.find_pair(connection, named, sweep)
+            of_baseline, of_sweep = analysis.Side.find_pair(connection, named, sweep)
             side = known(connection, sweep, of_sweep)
             against = None if named == sweep else known(connection, named, of_baseline)
-            found = judge.check_gates(connection, asked.gates, side, against)
-        judge.enter_verdicts(catalog, side, found)
+            found = analysis.check_gates(connection, asked.gates, side, against)
+        analysis.enter_verdicts(catalog, side, found)
     if as_json:
         rows = [asdict(each) | {"gate": str(each.gate)} for each in found]
         typer.echo(
@@ -205,7 +202,7 @@ def _accept(night: str, why: str, as_json: bool) -> None:
         typer.echo(f"{night} ({record.verdict}) was accepted {record.accepted}")
 
 
-def _show_gates(found: "list[judge.Outcome]") -> None:
+def _show_gates(found: "list[analysis.Outcome]") -> None:
     """For each gate its set-ups with their figures, and the reasons once."""
     console = Console()
     for gate in dict.fromkeys(str(each.gate) for each in found):
@@ -213,7 +210,7 @@ def _show_gates(found: "list[judge.Outcome]") -> None:
         shared, own = apart([each.where for each in mine])
         console.print(f"[bold]{gate}[/]" + (f" ({shared})" if shared else ""))
         rows = (
-            (Text(each.status, COLOURS[each.status]), name, judge.outcome_words(each) or NOTHING)
+            (Text(each.status, COLOURS[each.status]), name, each.words or NOTHING)
             for name, each in zip(own, mine, strict=True)
         )
         console.print(table({"": "left", " ": "fold", "  ": "fold"}, rows))

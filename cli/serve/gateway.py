@@ -127,13 +127,6 @@ def _endpoint(
     return config.model_copy(update={"pool": name})
 
 
-def _settings(options: GatewayOptions, record_tokens: bool) -> "gateways.Settings":
-    try:
-        return gateways.settings_of(options, record_tokens)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
 def _access(
     settings: GatewaySettings, endpoints: Sequence["gateways.EndpointConfig"]
 ) -> "gateways.Access":
@@ -155,10 +148,14 @@ def _set_up(
     access: "gateways.Access",
     catalog: "storage.Catalog",
 ) -> GatewaySetup:
-    """Find every error that can be found before an engine's start takes minutes. Raises UsageError,
-    PortTaken, RegistryError."""
-    port = serving.claim_port(options.port or None, "`--port 0` takes a free one")
-    settings = replace(settings, name=options.name or f"gateway-{port}")
+    """Find every error that can be found before an engine's start takes minutes.
+
+    Raises UsageError, PortTaken, RegistryError.
+    """
+    port = processes.claim_port(settings.port or None, "`--port 0` takes a free one")
+    tokens = settings.record_tokens or chosen.record_tokens
+    name = settings.name or f"gateway-{port}"
+    settings = replace(settings, port=port, name=name, record_tokens=tokens)
     engines = []
     for name, model in chosen.checkpoints.items():
         engine = own_engines.Engine(name, model, catalog)
@@ -202,7 +199,8 @@ async def _serve(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool)
 
 
 def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool) -> str:
-    url = f"http://{setup.host}:{port}"
+    """Where it is and how it is used."""
+    url = f"http://{setup.settings.host}:{port}"
     names = [name for endpoint in setup.all_endpoints for name in endpoint.models]
     if as_json:
         shown = {"url": url, "base_url": f"{url}/p/PROGRAM/v1", "ui": f"{url}/ui"}

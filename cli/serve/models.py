@@ -14,15 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from tutti import storage
-from tutti.cli.failures import ExitCode, message_of
+from tutti.cli.failures import message_of
 from tutti.cli.verbs import AsJson, ModelsFile, verb
-from tutti.tasks import progress, serving
-from tutti.tasks.serving import engines, gateway, wire
-from tutti.tasks.sweeps import run
-from tutti.cli.options import AsJson, ModelsFile
-from tutti.cli.verbs import verb
+from tutti.errors import ExitCode
 from tutti.tasks import serving
-from tutti.tasks.serving import gateway, probing, wire
+from tutti.tasks.serving import engines, gateway, wire
 from tutti.tasks.sweeps import plan
 
 
@@ -116,21 +112,22 @@ async def _check(entry: Entry) -> tuple[bool, str]:
 def _engine_found(entry: Entry) -> str:
     """What serves an entry of weights. Raises ServingError."""
     with storage.open_catalog() as catalog:
-        line = serving.engine_line(entry.name, entry.model, catalog)
+        line = engines.engine_line(entry.name, entry.model, catalog)
     return f"the weights are there; {line}"
 
 
 async def _called(entry: Entry) -> Entry:
     """The entry with the results of small calls through a gateway; a failed one is not called."""
+    from tutti.tasks.serving.served import probing
+
     if not entry.ok:
         return entry
-    name, model, found = entry.name, entry.model, entry.found
+    model, found = entry.model, entry.found
     try:
         with storage.open_catalog() as catalog:
             async with plan.Deployment({entry.name: model}, catalog) as deployment:
                 gateway_url = (await deployment.start()).url
                 probes = await probing.probe_model(gateway_url, entry.name, model)
-        found = entry.found
         if model.checkpoint is not None:  # by now its engine has said what its cache holds
             found = await asyncio.to_thread(_engine_found, entry)
     except serving.ServingError as error:

@@ -18,15 +18,6 @@ import typer
 from rich.console import Console
 
 from tutti import storage
-from tutti.cli.failures import ExitCode, UsageError
-from tutti.cli.options import AsJson
-from tutti.cli.store import outputs, parquet, summaries, swe_bench, training_sets, viewer
-from tutti.cli.store.outputs import Exported
-from tutti.cli.sweep.status import find_sweep
-from tutti.cli.verbs import verb
-from tutti.tasks import exchange
-from tutti.tasks.exchange import inspect
-from tutti.tasks.serving import processes
 from tutti.cli.store.exports import (
     SWEEP_EXPORTS,
     TRAINING_FORMATS,
@@ -37,8 +28,10 @@ from tutti.cli.store.exports import (
 )
 from tutti.cli.sweep.control import find_sweep
 from tutti.cli.verbs import AsJson, verb
-from tutti.tasks import exchange, serving
+from tutti.errors import ExitCode, UsageError
+from tutti.tasks import exchange
 from tutti.tasks.exchange import inspect, swe_bench
+from tutti.tasks.serving import processes
 from tutti.terminal import shown
 
 LISTED = 20  # problems printed as text; --json has all that the loader keeps
@@ -189,11 +182,11 @@ def _serve_view(catalog: "storage.Catalog", folder: Path, host: str, port: int, 
     own = {name: str(folder.parent / ".inspect") for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME")}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with serving.Child(
+        with processes.Child(
             "inspect-view", [*command, "--host", host, "--port", str(port)], own, catalog
         ) as child:
             near = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-            child.wait_ready(lambda: serving.answers(f"http://{near}:{port}/"), VIEW_READY_S)
+            child.wait_ready(lambda: processes.answers(f"http://{near}:{port}/"), VIEW_READY_S)
             print(words, flush=True)
             while True:
                 child.check()

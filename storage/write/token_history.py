@@ -44,10 +44,12 @@ class LastUsed(Generic[Value]):
     def put(self, name: str, value: Value) -> None:
         """Enter a value, or one that was used and has grown, as the last; the first ones beyond the
         bound are forgotten, `value` itself if it alone is larger."""
+        size = value.size
         with self._lock:
-            self._drop(name)
-            self._known[name] = value, value.size
-            self._bytes += value.size
+            _, before = self._known.get(name, (None, 0))
+            self._known[name] = value, size
+            self._known.move_to_end(name)
+            self._bytes += size - before
             while self._bytes > self._max_bytes:
                 self._drop(next(iter(self._known)))
 

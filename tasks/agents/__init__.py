@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models.reasoning import check_reasoning as check_reasoning
     from tutti.tasks.agents.models.reasoning import separate as separate
     from tutti.tasks.agents.models.reasoning import separated as separated
-    from tutti.tasks.agents.models.registered import agent_of as agent_of
-    from tutti.tasks.agents.models.registered import sampling_of as sampling_of
-    from tutti.tasks.agents.models.retry import PASSING as PASSING
-    from tutti.tasks.agents.models.retry import Retry as Retry
     from tutti.tasks.agents.models.scripted import NoOpModel as NoOpModel
     from tutti.tasks.agents.models.scripted import OracleModel as OracleModel
     from tutti.tasks.agents.parallel import COMBINER_ROLES as COMBINER_ROLES

@@ -17,10 +17,8 @@ from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from tutti.storage import now
-from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
-from tutti.tasks.serving.processes import TOKEN, end_marked
 from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, arguments_of, names_of, refused
-from tutti.tasks.serving import TOKEN, end_marked
+from tutti.tasks.serving.processes import TOKEN, end_marked
 
 if TYPE_CHECKING:
     from mcp import Client

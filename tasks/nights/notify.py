@@ -20,7 +20,7 @@ from tutti.tasks.nights.record import Record, words_of
 from tutti.tasks.nights.spec import Night
 from tutti.tasks.nights.verdict import StageResult
 from tutti.tasks.progress import StageLog, in_flow_run
-from tutti.tasks.sweeps.judge import Outcome
+from tutti.tasks.sweeps.analysis import Outcome
 
 
 def night_page(record: Record, results: Sequence[StageResult], notes: Sequence[str] = ()) -> str:

@@ -20,6 +20,7 @@ from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.spec import Night, NightFile
 from tutti.tasks.retrieval import RetrievalError
 from tutti.tasks.scoring.statistics import Word
+from tutti.tasks.serving import PriceError, RegistryError, ServingError
 from tutti.tasks.sweeps.analysis import (
     Outcome,
     Side,
@@ -27,7 +28,6 @@ from tutti.tasks.sweeps.analysis import (
     enter_verdicts,
 )
 from tutti.tasks.sweeps.run import BudgetTracker
-from tutti.tasks.sweeps.spec import Gate, Suite, parts
 from tutti.tasks.sweeps.spec import Gate, Suite
 
 NO_BASELINE = "no earlier night was accepted"

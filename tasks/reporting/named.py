@@ -18,11 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tutti.tasks.reporting.focus import by_key, rows_by
-from tutti.tasks.reporting.scores.plans import NamedFigure, plan_measures
 from tutti.tasks.scoring.metrics import calibration_error, f1_of_attempted, right_of_attempted
-from tutti.tasks.scoring.statistics import Ratio, mean_interval
-from tutti.tasks.scoring import calibration_error, f1_of_attempted, right_of_attempted
 from tutti.tasks.scoring.statistics import Ratio, mean_interval, ratio_of_sums
 from tutti.tasks.sweeps.results import by_key, rows_by
 

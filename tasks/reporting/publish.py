@@ -28,7 +28,6 @@ from tutti.tasks.reporting.training.page import TrainingReport, build_training_r
 from tutti.tasks.reporting.training.record import steps_recorded
 from tutti.tasks.runs import code_version, describe_machine
 from tutti.tasks.serving.engines import known_cache
-from tutti.tasks.serving import known_cache
 from tutti.tasks.sweeps.results import MACROS_USED
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.text.numbers import count
-from tutti.tasks.scoring import whose_rule
+from tutti.tasks.scoring.published import whose_rule
 from tutti.tasks.sweeps.results import rows
 
 if TYPE_CHECKING:

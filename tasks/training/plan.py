@@ -28,16 +28,10 @@ from tutti.tasks.config import read_document
 from tutti.tasks.gpus import GpuClaim, GpuError, candidates, read_inventory
 from tutti.tasks.serving import Model, ModelsEnvironmentMissing, read_registry
 from tutti.tasks.serving.engines import models_python
-from tutti.tasks.serving import (
-    Model,
-    ModelsEnvironmentMissing,
-    models_python,
-    read_registry,
-    weights_id,
-)
 from tutti.tasks.serving.metering import find_price, read_price_book
+from tutti.tasks.serving.weights import weights_id
 from tutti.tasks.sweeps.plan import TaskSet, made_tasks, read_set
-from tutti.tasks.sweeps.spec import STDLIB, Suite, open_named, reply_tokens
+from tutti.tasks.sweeps.spec import STDLIB, Suite, open_named
 from tutti.tasks.synthesis import find_made
 from tutti.tasks.training.checkpoints import settings_of
 from tutti.tasks.training.job import JobError, TrainJob, read_job, rows_of
@@ -237,7 +231,7 @@ def plan_rollouts(job: PolicyJob, entry: Model | None, plan: JobPlan) -> None:
         text = "unknown: the harness decides how often it calls"
         return plan.fact("rollouts", "completion_tokens", None, text)
     turns = suite.limits.max_turns
-    answer = reply_tokens(suite, None if entry is None else entry.context_tokens)
+    answer = suite.reply_tokens(None if entry is None else entry.context_tokens)
     calls = attempts[1] * turns
     a_call = f"{attempts[1]:,} attempts x {turns} turns x"
     text = f"at most {calls * answer:,} = {a_call} {answer:,}"

@@ -24,10 +24,8 @@ from tutti.tasks.gpus import (
     list_gpus,
     read_inventory,
 )
-from tutti.tasks.gpus.locks import take_lock
-from tutti.tasks.serving.processes import Child
 from tutti.tasks.gpus.leases import take_lock
-from tutti.tasks.serving import Child
+from tutti.tasks.serving.processes import Child
 
 
 def of(wanted: int | tuple[int | str, ...] | None, wait_s: float = 0.0) -> GpuClaim:

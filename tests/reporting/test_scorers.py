@@ -11,7 +11,6 @@ from tutti.tasks.reporting import build_report
 from tutti.tasks.reporting.validity import ScorerUse, scorer_findings, scorer_uses
 from tutti.tasks.scoring import SCORERS
 from tutti.tasks.scoring.published import WHOSE
-from tutti.tasks.scoring.published.whose import WHOSE
 from tutti.tasks.sweeps.results.tables import focus
 
 

@@ -31,12 +31,9 @@ from tutti.tasks.agents.models.client import (
     asked_pause_s,
 )
 from tutti.tasks.agents.models.reasoning import AUTO, separated
-from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry
 from tutti.tasks.agents.tools import ToolResult
-from tutti.tasks.serving import Dialect
-from tutti.tasks.serving.wire import Answer, NoAnswer, asked_pause_s
-from tutti.tasks.serving import Answer, Dialect, Model, NoAnswer
-from tutti.tasks.serving import Answer, Dialect, Headers, Model, NoAnswer
+from tutti.tasks.serving import Dialect, Model
+from tutti.tasks.serving.wire import Answer, Headers, NoAnswer, asked_pause_s
 from tutti.terminal import shown
 
 _RUNNING: ContextVar["WorkingClock | None"] = ContextVar("working_clock", default=None)

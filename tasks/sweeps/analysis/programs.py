@@ -20,15 +20,8 @@ from typing import Any
 from tutti.storage import SCORABLE, Catalog, commit, query
 from tutti.storage.maintenance import TaskOfAttempt, set_tasks
 from tutti.tasks.agents import AUTO
-from tutti.tasks.scoring import (
-    EXACT,
-    SCORERS,
-    Agreement,
-    Score,
-    ScorerFailed,
-    ScoringResources,
-    agreement,
-)
+from tutti.tasks.scoring import EXACT, SCORERS, Score, ScorerFailed, ScoringResources
+from tutti.tasks.scoring.metrics import Agreement, agreement
 from tutti.tasks.sweeps.analysis.rescore import (
     MESSAGES,
     JudgeOf,

@@ -36,7 +36,8 @@ from tutti.tasks.scoring import (
     ScoringResources,
     Submission,
 )
-from tutti.tasks.serving import GatewayClient, pick_models
+from tutti.tasks.serving import pick_models
+from tutti.tasks.serving.served import GatewayClient
 from tutti.tasks.sweeps.analysis.stored_scores import (
     COMPARE_STATES,
     EndStates,

@@ -4,10 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.storage import Catalog, content_hash
-from tutti.tasks.serving import Model, RegistryError, checkpoint_id
-from tutti.tasks.serving.engines import Engine, ExternalEndpoint, engine_of
-from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles, ServedModel, roles_of
 from tutti.storage import content_hash
 from tutti.tasks.serving import (
     Model,

@@ -23,21 +23,16 @@ from tutti.tasks.agents import (
     sampling_of,
 )
 from tutti.tasks.progress import StageLog, StageProgress, stage
-from tutti.tasks.serving import (
+from tutti.tasks.serving import EngineFailed, Model, RegistryError, checkpoint_id, not_listed
+from tutti.tasks.serving.engines import (
     Engine,
-    EngineFailed,
     ExternalEndpoint,
-    GatewayClient,
-    Model,
-    RegistryError,
     check_engines,
-    checkpoint_id,
-    claim_port,
     engine_of,
-    not_listed,
-    open_gateway,
     place_engines,
 )
+from tutti.tasks.serving.processes import claim_port
+from tutti.tasks.serving.served import GatewayClient, open_gateway
 from tutti.tasks.sweeps.plan.config import Adapter, CellConfig, engine_count
 from tutti.tasks.sweeps.plan.library import SearchService, named_index
 from tutti.tasks.sweeps.plan.roles import WARM, ServedModel, roles_of

@@ -24,15 +24,9 @@ from tutti.tasks.benchmarks import (
     select,
 )
 from tutti.tasks.sandbox import SandboxUnavailable
-from tutti.tasks.scoring import (
-    EXACT,
-    EXECUTED,
-    UNSCORED,
-    ScorerFailed,
-    check_modules,
-    checkout,
-    lean_set_up,
-)
+from tutti.tasks.scoring import EXACT, UNSCORED, ScorerFailed
+from tutti.tasks.scoring.lean import lean_set_up
+from tutti.tasks.scoring.published import EXECUTED, check_modules, checkout
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, open_named
 from tutti.tasks.synthesis import read_tasks
 from tutti.tasks.task_sets import Task

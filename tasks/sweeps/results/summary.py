@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.scoring import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
+from tutti.tasks.scoring.metrics import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
 from tutti.tasks.scoring.statistics import Interval
 from tutti.tasks.sweeps.results.intervals import (
     BINS,

@@ -23,7 +23,7 @@ from tutti.tasks.benchmarks import Benchmark
 from tutti.tasks.project import PACKAGE
 from tutti.tasks.scoring import Scorer
 from tutti.tasks.sweeps.plan import TaskSet
-from tutti.tasks.sweeps.spec import STDLIB, Suite, reply_tokens
+from tutti.tasks.sweeps.spec import STDLIB, Suite
 from tutti.tasks.task_sets import Task
 from tutti.tasks.training.job import TrainJob
 from tutti.tasks.training.objectives import Clipping, settings_with

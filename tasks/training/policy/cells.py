@@ -17,9 +17,6 @@ from typing import Any
 from tutti.storage import Home, artifact_id, query
 from tutti.tasks.leaks import own_texts, said_in, without_frame
 from tutti.tasks.sweeps.plan import Cell, CellConfig, Plan, Sample, TaskSet, sweep_content
-from tutti.tasks.sweeps.spec import Suite, with_reply_tokens
-from tutti.storage import Home, artifact_id
-from tutti.tasks.sweeps.plan import Cell, CellConfig, Plan, Sample, sweep_content
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.task_sets import Task
 from tutti.tasks.training.job import JobError

@@ -23,9 +23,10 @@ import sqlalchemy as sa
 from tutti.storage import Catalog, Lease, held
 from tutti.storage import catalog as cat
 from tutti.tasks.runs import Run
-from tutti.tasks.serving import Model, asleep, load_adapter, swap_weights
-from tutti.tasks.sweeps.plan import Adapter, Cell, Plan, ServedModel, enter_plan
-from tutti.tasks.sweeps.run import BudgetTracker, Execution, Services, run_cell
+from tutti.tasks.serving import Model
+from tutti.tasks.serving.engines import asleep, load_adapter, swap_weights
+from tutti.tasks.sweeps.plan import Adapter, Cell, Deployment, Plan, ServedModel, enter_plan
+from tutti.tasks.sweeps.run import BudgetTracker, Execution, run_cell
 from tutti.tasks.training.policy.batch import StepBatch, step_batch, step_groups
 from tutti.tasks.training.policy.cells import PolicyCells
 from tutti.tasks.training.policy.job import PolicyJob
@@ -41,7 +42,7 @@ class ServedPolicy:
     """The engine that samples, and that of the opponent where there is one."""
 
     job: PolicyJob
-    services: Services
+    deployment: Deployment
     work: Path
     """Of the job: the opponent's weights are kept there."""
     step: int = 0
@@ -61,9 +62,9 @@ class ServedPolicy:
         """Serve what a step made, unless that is served already."""
         if made.step > self.step and made.weights is not None:
             await self._serve(made.weights)
-            engine_id = self.services.engine.address.engine_id
+            engine_id = self.deployment.engine.address.engine_id
             version = version_of(self.job, made.step)
-            await asyncio.to_thread(self.services.gateway.set_weights, engine_id, version)
+            await asyncio.to_thread(self.deployment.gateway.set_weights, engine_id, version)
             rounds = self.job.self_play
             if rounds is not None and made.step % rounds.every == 0:
                 await asyncio.to_thread(_keep, made.weights, self.work / OPPONENT)
@@ -74,10 +75,10 @@ class ServedPolicy:
         """While a step is trained: the engine sleeps where the job asks for it."""
         if not self.job.rollouts.engine_sleeps:
             return nullcontext()
-        return asleep(self.services.engine.address.url)
+        return asleep(self.deployment.engine.address.url)
 
     async def _serve(self, folder: Path) -> None:
-        url = self.services.engine.address.url
+        url = self.deployment.engine.address.url
         if self.job.lora is None:
             await swap_weights(url, folder)
         else:
@@ -86,7 +87,7 @@ class ServedPolicy:
     def _opponent_url(self) -> str:
         assert self.job.self_play is not None, "asked for by the job"
         name = self.job.self_play.opponent
-        (engine,) = [each for each in self.services.others if each.name == name]
+        (engine,) = [each for each in self.deployment.others if each.name == name]
         return engine.address.url
 
 

@@ -21,8 +21,7 @@ from tutti.tasks.scoring.metrics import pass_at_k
 from tutti.tasks.scoring.statistics import mean_interval
 from tutti.tasks.serving import checkpoint_id as weights_of
 from tutti.tasks.serving import weights_folder
-from tutti.tasks.sweeps.judge import compare_sides, find_side
-from tutti.tasks.sweeps.run import Bench
+from tutti.tasks.sweeps.analysis import Side, compare_sides
 from tutti.tasks.sweeps.plan import Deployment
 from tutti.tasks.training.checkpoints import (
     Checkpoint,
@@ -37,7 +36,7 @@ from tutti.tasks.training.policy.trainer import PolicyTrainer
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.stage import Report
 
-OF_SIDES = ("where", "cells_a", "cells_b")
+OF_SIDES = ("where", "name_a", "name_b", "cells_a", "cells_b")
 SCORES = (
     "select task_id, is_right, headline_score from counted where cell_id = $cell "
     "order by task_id, trial"
@@ -77,7 +76,7 @@ def paired(evaluated: Mapping[int, str], home: Home) -> dict[str, Any] | None:
     if len(cells) < 2 or cells[0] == cells[-1]:
         return None
     with closing(connect(home, ("counted", "lost_samples"))) as connection:
-        sides = [find_side(connection, cell) for cell in (cells[0], cells[-1])]
+        sides = [Side.find(connection, cell) for cell in (cells[0], cells[-1])]
         assert sides[0] is not None and sides[1] is not None, f"evaluated: {cells}"
         (found,) = compare_sides(connection, sides[0], sides[1])
     return {name: value for name, value in asdict(found).items() if name not in OF_SIDES}

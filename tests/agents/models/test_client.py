@@ -26,11 +26,6 @@ from tests.serving.gateway.raw_engine import (
     streaming,
     whole,
 )
-from tutti.tasks.agents.clock import WorkingClock
-from tutti.tasks.agents.models.client import COMPLETIONS, Client, StreamedAnswer, _Events
-from tutti.tasks.agents.models.model import CallOrigin, GatewayModel, ModelCallFailed, Sampling
-from tutti.tasks.agents.models.retry import CONNECTION, Retry
-from tutti.tasks.serving.wire import NoAnswer
 from tutti.tasks.agents.models.client import (
     COMPLETIONS,
     CONNECTION,
@@ -48,7 +43,7 @@ from tutti.tasks.agents.models.model import (
     WorkingClock,
     completion,
 )
-from tutti.tasks.serving import NoAnswer
+from tutti.tasks.serving.wire import NoAnswer
 
 ROLE = event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
 ASKED = [{"role": "user", "content": "hello"}]

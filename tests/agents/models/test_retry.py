@@ -4,10 +4,9 @@ from random import Random
 
 import pytest
 
-from tutti.tasks.agents.models.retry import CONNECTION, RETRY, Retry
-from tutti.tasks.serving.wire import asked_pause_s
 from tutti.tasks.agents.models.client import CONNECTION, RETRY, Retry, asked_pause_s
 from tutti.tasks.agents.models.model import ModelCallFailed, retried
+from tutti.tasks.serving.wire import asked_pause_s
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 409, 422, 507])

@@ -20,11 +20,7 @@ import pytest
 from tests.storage.sql.tables import connect, refill
 from tutti.storage import COUNTED
 from tutti.storage.write.encode import TABLES
-from tutti.tasks.reporting import summarise
-from tutti.tasks.reporting.focus import rows
 from tutti.tasks.scoring.metrics import pass_at_k
-from tutti.storage.schemas import TABLES
-from tutti.tasks.scoring import pass_at_k
 from tutti.tasks.scoring.statistics import compare_paired, mean_interval
 from tutti.tasks.sweeps.analysis.compare import Side, compare_sides
 from tutti.tasks.sweeps.results import summarise

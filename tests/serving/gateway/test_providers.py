@@ -19,7 +19,7 @@ from tutti.tasks.agents.models.model import (
     Reply,
     sampling_of,
 )
-from tutti.tasks.serving.gateway.endpoint import (
+from tutti.tasks.serving.gateway.endpoints.endpoint import (
     SHORTEST_SECRET,
     Endpoint,
     EndpointConfig,

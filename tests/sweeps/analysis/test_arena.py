@@ -14,7 +14,7 @@ from tutti import storage
 from tutti.storage import Catalog, Home, query
 from tutti.tasks.identity import NOT_IN_ID
 from tutti.tasks.scoring import JudgeSettings, ScorerFailed
-from tutti.tasks.serving.registry import Model
+from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.sweeps.analysis.arena import (
     Answer,
     Answers,

@@ -10,8 +10,6 @@ from tests.sweeps.tasks_entered import enter_tasks
 from tutti.storage import commit
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.short_answer import Exact
-from tutti.tasks.sweeps.judge.rescore import ScoringRequest, _scorer_of, rescore
-from tutti.tasks.scoring.exact import Exact
 from tutti.tasks.sweeps.analysis.rescore import ScoringRequest, _scorer_of, rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.spec.suite import SuiteError

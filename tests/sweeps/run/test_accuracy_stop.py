@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.tasks.scoring.statistics import ConfidenceSequence
-from tutti.tasks.sweeps.run.accuracy_stop import AccuracyStop
-from tutti.tasks.scoring.statistics import look
 from tutti.tasks.sweeps.run.early_stop import AccuracyStop
 
 TASKS = [f"task-{n}" for n in range(200)]

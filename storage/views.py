@@ -274,7 +274,8 @@ def _with_needed(named: Iterable[str]) -> list[str]:
 
 @cache
 def _used_by(name: str) -> frozenset[str]:
-    return frozenset(MACROS).intersection(re.findall(r"\w+", macro_sql(name)))
+    before = MACROS[: MACROS.index(name)]  # its SQL may use a later one's name for a column
+    return frozenset(before).intersection(re.findall(r"\w+", macro_sql(name)))
 
 
 def _rows(

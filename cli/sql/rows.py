@@ -184,13 +184,9 @@ def cell_of(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return _number(value)
+        # Four digits, but never fewer than before the point: 0.1235, 1235, 1234568.
+        return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
     return shown(text_of(value).replace("\r\n", "\n").replace("\t", "    "))
-
-
-def _number(value: float) -> str:
-    """Four digits, but never fewer than before the point: 0.1235, 1235, 1234568."""
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def fitted(natural: list[int], room: int | None) -> list[int] | None:

@@ -43,7 +43,7 @@ class Catalog:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        if _is_in_home(home):
+        if not os.environ.get("TUTTI_CATALOG_URL") and not home.remote:  # its own file
             refuse_missing_file(home)
         self.engine = _engine(home)
         self._sweeps: dict[str, str | None] = {}
@@ -226,10 +226,6 @@ def database_now(connection: sa.Connection) -> datetime:
 def _insert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> Any:
     dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
     return dialect.insert(table).values(row)
-
-
-def _is_in_home(home: Home) -> bool:
-    return not os.environ.get("TUTTI_CATALOG_URL") and not home.remote
 
 
 def _engine(home: Home) -> sa.Engine:

@@ -50,11 +50,12 @@ def expire(
     """
     if older_than is None and not sweeps:
         raise StoreError("no sweep was selected; select by age, by name or both")
+    before = None if older_than is None else cat.now() - older_than
     chosen = [
         found
         for found in _sweeps(catalog)
         if (not sweeps or found.sweep_id in sweeps or found.name in sweeps)
-        and (older_than is None or _older(found.last_used, older_than))
+        and (before is None or (found.last_used is not None and found.last_used < before))
     ]
     unknown = set(sweeps) - {name for s in _sweeps(catalog) for name in (s.sweep_id, s.name)}
     if unknown:
@@ -113,7 +114,3 @@ def _sweeps(catalog: cat.Catalog) -> list[ExpiredSweep]:
         counts = (len(cells), own["n"], int(own["rows"]), int(own["bytes"]))
         found.append(ExpiredSweep(sweep["sweep_id"], sweep["name"], last_used, *counts))
     return found
-
-
-def _older(last_used: datetime | None, age: timedelta) -> bool:
-    return last_used is not None and last_used < cat.now() - age

@@ -381,15 +381,11 @@ def _deeper(value: Any, levels: int) -> bool:
     """Whether `value` is nested more than `levels` deep; iterative, to avoid recursion limits."""
     level = [value]
     for _ in range(levels):
-        inner = [child for member in level for child in _children(member)]
-        level = [child for child in inner if isinstance(child, dict | list)]
+        members = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for inner in members for each in inner if isinstance(each, dict | list)]
         if not level:
             return False
     return True
-
-
-def _children(value: Any) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else list(value)
 
 
 def _repaired(found: Fields, value: dict[str, Any]) -> dict[str, Any]:

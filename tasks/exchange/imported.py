@@ -269,7 +269,8 @@ def repair(rows: Rows) -> Iterator[Repair]:
 
 
 def _repair_column(table: str, name: str, records: list[Row]) -> Iterator[Repair]:
-    kind = _kind(table, name)
+    schema = TABLES.get(table, pa.schema([]))
+    kind = schema.field(name).type if name in schema.names else None
     if kind is not None and not _misfit(kind, [record.get(name) for record in records]):
         return
     for place, record in enumerate(records):
@@ -282,11 +283,6 @@ def _repair_column(table: str, name: str, records: list[Row]) -> Iterator[Repair
             record[name] = repaired(value)
             done = not _misfit(kind, [record[name]])
             yield table, place, name, f"{shown(value)}: {reason}", done
-
-
-def _kind(table: str, name: str) -> pa.DataType | None:
-    known = table in TABLES and name in TABLES[table].names
-    return TABLES[table].field(name).type if known else None
 
 
 def _misfit(kind: pa.DataType, values: list[Any]) -> str:

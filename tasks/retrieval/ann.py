@@ -3,7 +3,7 @@
 In: unit vectors and an `IndexSpec`. Out: ``index.faiss``, loaded by memory map; rows and scores by
 inner product. Where TUTTI_SEARCH_GPUS asks for GPUs, inverted lists are searched on the first that
 is visible, and flat indexes on as many as that; who starts the service leases them. A flat index
-has no FAISS file: `tasks.retrieval.search.exact` searches the vectors themselves, where they lie;
+has no FAISS file: `tasks.retrieval.exact` searches the vectors themselves, where they lie;
 on a GPU FAISS's Flat is used.
 """
 

@@ -7,9 +7,6 @@ bm25s builds, stores and loads them, in its "lucene" form: for each word of the 
 + 0.5) / (df + 0.5)) times tf / (tf + k1 (1 - b + b length / mean length)), k1 1.5, b 0.75. The
 lists are read here, not by its `retrieve`: only documents that share a word with the query are
 scored, filters apply before the top k are taken, and equal scores are ordered by row.
-
-Considered as an alternative: tantivy, a Rust engine with its own format and merge policy. Its files
-are not reproducible byte for byte, and it cannot filter by our rows without a stored field.
 """
 
 import logging

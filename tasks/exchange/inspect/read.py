@@ -86,7 +86,7 @@ def score_rows(sample: Any) -> list[Row]:
         ours = metadata.pop("tutti", {})
         detail: Row = {"target": sample.target or None, "explanation": score.explanation}
         detail |= {"metadata": metadata or None, "reason": score.reason}
-        if not isinstance(value, float) and not _is_whole(value):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             detail["value"] = value
         kept = {key: given for key, given in detail.items() if given is not None}
         row: Row = {"scorer": name, "answer": score.answer}
@@ -134,23 +134,12 @@ def number_of(value: Any) -> float | None:
     return None
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def usage_of(usage: Any) -> Row:
     """Tokens and cost. Inspect's input tokens exclude cached ones; our prompt tokens do not."""
     cached = usage.input_tokens_cache_read
     prompt = usage.input_tokens + (cached or 0) + (usage.input_tokens_cache_write or 0)
     row: Row = {"prompt_tokens": prompt, "cached_tokens": cached}
     return row | {"completion_tokens": usage.output_tokens, "cost_usd": usage.total_cost}
-
-
-def logprobs_of(choice: Any) -> list[float] | None:
-    """Log probabilities of the tokens of an answer."""
-    if choice.logprobs is None:
-        return None
-    return [token.logprob for token in choice.logprobs.content]
 
 
 def tool_result(result: Any) -> str:
@@ -342,7 +331,8 @@ class _LoggedSample:
             last.outcome = last.outcome | _primary(last) | outcome
         last.trial = ours.place("trial", last.trial)
         last.attempt = ours.place("attempt", last.attempt, POSITIVE)
-        last.target = _target(self.sample.target)
+        target = self.sample.target
+        last.target = (target if isinstance(target, str) else json_text(target)) or None
         last.origin = origins[-1] if origins else ""
         yield last
         yield from self.problems
@@ -404,10 +394,6 @@ def _primary(trial: ImportedAttempt) -> Row:
     return found | ({"answer": valued[0]["answer"]} if valued[0]["answer"] is not None else {})
 
 
-def _target(target: str | list[str]) -> str | None:
-    return (target if isinstance(target, str) else json_text(target)) or None
-
-
 def _name_calls(messages: list[Row], calls: list[Row]) -> None:
     """Set in each message the call that made it; the message's own id is used only here."""
     made_by = {call.pop("_message", None): call["call_id"] for call in calls}
@@ -457,7 +443,7 @@ def _call(event: Any, place: int, role: str) -> Row:
     row["params"] = json_text(event.config.model_dump(exclude_none=True))
     if choice is not None:
         row |= {"finish_reason": choice.stop_reason, "_message": choice.message.id}
-        row["logprobs"] = logprobs_of(choice)
+        row["logprobs"] = choice.logprobs and [each.logprob for each in choice.logprobs.content]
     return row | own_columns(extra)
 
 

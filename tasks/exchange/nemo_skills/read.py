@@ -138,11 +138,7 @@ def read(path: Path, run: str) -> Iterator[ImportedItem]:
         yield ImportIssue(path, None, "", "has no output.jsonl or output-rs*.jsonl")
     for folder in folders:
         found = [path] if path.is_file() else sorted(folder.glob("output*"))
-        yield from _read_folder(found, _benchmark(folder, run), run)
-
-
-def _benchmark(folder: Path, run: str) -> str:
-    return folder.resolve().name or run
+        yield from _read_folder(found, folder.resolve().name or run, run)
 
 
 def _folders(path: Path) -> list[Path]:
@@ -171,7 +167,8 @@ def _read_folder(found: list[Path], benchmark: str, run: str) -> Iterator[Import
             yield ImportIssue(file, None, "", "is not an output.jsonl or output-rs{seed}.jsonl")
     whole_seeds = {seed for _, seed, chunk in files if chunk is None}
     readers: dict[int | None, _Reader] = {}
-    for file, seed, chunk in sorted(files, key=_order):
+    files.sort(key=lambda file: [-1 if number is None else number for number in file[1:]])
+    for file, seed, chunk in files:
         if chunk is not None and seed in whole_seeds:
             yield ImportIssue(file, None, "", "is not taken: its seed's merged file is there")
             continue
@@ -181,11 +178,6 @@ def _read_folder(found: list[Path], benchmark: str, run: str) -> Iterator[Import
 
 def _number(digits: str | None) -> int | None:
     return None if digits is None else int(digits)
-
-
-def _order(file: tuple[Path, int | None, int | None]) -> tuple[int, int]:
-    _, seed, chunk = file
-    return (-1 if seed is None else seed, -1 if chunk is None else chunk)
 
 
 @dataclass

@@ -29,10 +29,10 @@ from tutti.storage import Catalog, artifact_id, commit, held
 from tutti.storage import catalog as cat
 from tutti.tasks.project import PROJECT
 from tutti.tasks.sweeps.plan.enter import enter_plan
-from tutti.tasks.sweeps.plan.estimate import outlook
+from tutti.tasks.sweeps.plan.estimate import PlanEstimate
 from tutti.tasks.sweeps.plan.missing import finished_samples, missing_cells
 from tutti.tasks.sweeps.plan.plan import Cell, Plan, Sample, plan_of
-from tutti.tasks.sweeps.plan.task_set import TaskSet, read_set
+from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec.suite import read_suite
 
 COMMAND_S = 600.0
@@ -182,8 +182,8 @@ def planned(shop: SweepBench, file: Path) -> tuple[Plan, TaskSet]:
     """The plan that the verbs make of a suite file, and the tasks it is made of."""
     suite = read_suite(file)
     with _environment(TUTTI_HOME=str(shop.home.root)):
-        (found,) = outlook(suite, shop.models)
-    return found.plan, read_set(suite)
+        (found,) = PlanEstimate.of(suite, shop.models)
+    return found.plan, TaskSet.read(suite)
 
 
 @contextlib.contextmanager

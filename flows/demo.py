@@ -34,6 +34,8 @@ from tutti.tasks.sweeps.plan import (
     open_library,
     plan_of,
 )
+from tutti.tasks.serving import checkpoint_id, pick_models, require_engines, weights_folder
+from tutti.tasks.sweeps.plan import Adapter, Deployment, SearchService, TaskSet, make_tasks, plan_of
 from tutti.tasks.sweeps.run import run_plan
 from tutti.tasks.synthesis import read_conversations
 from tutti.tasks.training import fit_set, made_conversations
@@ -55,10 +57,10 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
     require_engines(entries.values())
     with open_run("demo", parameters.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
-        async with open_library(catalog, log) as library:
+        async with SearchService.open(catalog, log) as library:
             load_id = await make_tasks(load.tasks, library, catalog, log)
             lesson_id = await make_tasks(lesson.tasks, library, catalog, log, "lesson tasks")
-            load_set, lessons = (made_tasks(each, catalog) for each in (load_id, lesson_id))
+            load_set, lessons = (TaskSet.made(each, catalog) for each in (load_id, lesson_id))
             async with Deployment(entries, catalog, log, library) as deployment:
                 sweep = plan_of(load, deployment.config(load, load_set))
                 await run_plan(sweep, deployment, run)

@@ -24,8 +24,8 @@ from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.plan import (
     Deployment,
+    SearchService,
     TaskSet,
-    library_of,
     other_models,
     plan_of,
     task_set_of,
@@ -73,7 +73,7 @@ async def find_concurrency(
     parameters |= {"objectives": objectives.model_dump(mode="json")}
     entries = pick_models(models, (suite.model, *other_models(suite)))
     with open_run("find-concurrency", parameters) as run:
-        async with library_of((suite,), run.catalog, run.log) as library:
+        async with SearchService.of_suites((suite,), run.catalog, run.log) as library:
             task_set = await task_set_of(suite, library, run.catalog, run.log)
             served = Deployment(entries, run.catalog, run.log, library, suite.execution.engines)
             async with served as deployment:

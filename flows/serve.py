@@ -30,6 +30,7 @@ from tutti.tasks.serving.served import (
 )
 from tutti.tasks.serving.wire import stop_on_signals
 from tutti.tasks.sweeps.plan import Deployment, open_library
+from tutti.tasks.sweeps.plan import Deployment, SearchService
 
 
 class ServeParameters(Strict):
@@ -80,7 +81,7 @@ async def serve_models(parameters: ServeParameters = DEFAULT_SERVICE) -> dict[st
         run = stack.enter_context(open_run("serve-models", parameters.model_dump(mode="json")))
         library = None
         if parameters.search:
-            library = await stack.enter_async_context(open_library(run.catalog, run.log))
+            library = await stack.enter_async_context(SearchService.open(run.catalog, run.log))
         deployment = Deployment(entries, run.catalog, run.log, library)
         deployment.port = parameters.port or None
         await stack.enter_async_context(deployment)

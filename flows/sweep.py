@@ -10,7 +10,7 @@ from prefect import flow
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.sweeps.plan import library_of
+from tutti.tasks.sweeps.plan import SearchService
 from tutti.tasks.sweeps.run import BudgetTracker, run_suite
 from tutti.tasks.sweeps.spec import Suite
 
@@ -41,7 +41,7 @@ async def measure(
 ) -> str:
     """Measure what is missing of a suite and report it, within `whole`, the spending that it is a
     part of; returns the sweep's id."""
-    async with library_of(suite.parts(), run.catalog, run.log) as library:
+    async with SearchService.of_suites(suite.parts(), run.catalog, run.log) as library:
         sweep_id = await run_suite(suite, models, library, run, whole)
     if publish:
         await publish_report([sweep_id], f"Sweep {suite.name}", run.catalog, run.log)

@@ -15,7 +15,7 @@ from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_task_set
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.sweeps.plan import make_tasks, open_library
+from tutti.tasks.sweeps.plan import SearchService, make_tasks
 from tutti.tasks.synthesis import (
     DocumentsRequest,
     DomainRequest,
@@ -78,7 +78,7 @@ async def synthesize_tasks(
 
 
 async def _over_library(parameters: TaskRequest, run: Run) -> str:
-    async with open_library(run.catalog, run.log) as library:
+    async with SearchService.open(run.catalog, run.log) as library:
         return await make_tasks(parameters, library, run.catalog, run.log)
 
 

@@ -19,7 +19,7 @@ from tutti.tasks.project import MODELS, TRAINED_POCKET
 from tutti.tasks.reporting import FamilyScore, family_scores, family_table
 from tutti.tasks.runs import code_version, describe_machine, open_run
 from tutti.tasks.scoring.statistics import wilson
-from tutti.tasks.sweeps.plan import Deployment, made_tasks, make_tasks, open_library, plan_of
+from tutti.tasks.sweeps.plan import Deployment, SearchService, TaskSet, make_tasks, plan_of
 from tutti.tasks.sweeps.run import run_plan
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.training.pocket import POCKET_TASKS, served_from, train_pocket
@@ -54,14 +54,14 @@ async def train(
     )
     with open_run("train", parameters.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
-        async with open_library(catalog, log) as library:
+        async with SearchService.open(catalog, log) as library:
             task_set = await make_tasks(POCKET_TASKS, library, catalog, log)
             if parameters.evaluate_only:
                 card: dict[str, Any] = json.loads((out / "card.json").read_text())
             else:
                 card = await train_from_scratch(log, task_set, out, parameters, catalog)
             async with Deployment(entries, catalog, log, library) as deployment:
-                plan = plan_of(suite, deployment.config(suite, made_tasks(task_set, catalog)))
+                plan = plan_of(suite, deployment.config(suite, TaskSet.made(task_set, catalog)))
                 await run_plan(plan, deployment, run)
         card = card | await _measured(plan.sweep_id, catalog, log)
         (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")

@@ -15,7 +15,7 @@ from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import live_view, publish_if_recorded
 from tutti.tasks.runs import Run, open_run
 from tutti.tasks.serving import Model, RegistryError, checkpoint_id, pick_models
-from tutti.tasks.sweeps.plan import Deployment, library_of, task_set_of
+from tutti.tasks.sweeps.plan import Deployment, SearchService, task_set_of
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.training import Checkpoint, JobError, OptimizerSettings
 from tutti.tasks.training.policy import (
@@ -69,7 +69,7 @@ async def train_policy(job: PolicyJob = POCKET, models: Path = MODELS) -> dict[s
     with open_run("train-policy", job.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
         require_gpus(job.claim(run.run_id, job.name), catalog.home)
-        async with library_of(suites, catalog, log) as library:
+        async with SearchService.of_suites(suites, catalog, log) as library:
             sets = [await task_set_of(suite, library, catalog, log) for suite in suites]
             served = Deployment(entries, catalog, log, library, trained_by=job.trained_by)
             async with served as deployment:

@@ -22,7 +22,7 @@ from bench.train.run import ENGINE, ENTRY, JOB
 from tutti.storage import Home, held, open_catalog
 from tutti.tasks.progress import StageLog
 from tutti.tasks.serving import Model
-from tutti.tasks.sweeps.plan import Cell, Deployment, Plan, enter_plan, library_of, task_set_of
+from tutti.tasks.sweeps.plan import Cell, Deployment, Plan, SearchService, enter_plan, task_set_of
 from tutti.tasks.sweeps.run import Attempts, BudgetTracker, Execution, run_cell
 from tutti.tasks.training.policy import (
     PolicyJob,
@@ -62,7 +62,7 @@ async def measure(pairs: int, home: Home) -> list[tuple[float, float]]:
     model = as_sampled(Model.model_validate(ENTRY | {"engine": ENGINE}), job)
     async with AsyncExitStack() as stack:
         catalog = stack.enter_context(open_catalog(home))
-        library = await stack.enter_async_context(library_of(suites, catalog, log))
+        library = await stack.enter_async_context(SearchService.of_suites(suites, catalog, log))
         sets = [await task_set_of(suite, library, catalog, log) for suite in suites]
         served = Deployment({job.base: model}, catalog, log, library)
         deployment = await stack.enter_async_context(served)

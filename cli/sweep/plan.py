@@ -55,7 +55,7 @@ class _Planned(NamedTuple):
 
 
 def _planned(suite: "spec.Suite", models: Path) -> _Planned:
-    return _Planned(planning.outlook(suite, models), planning.engines_of(suite, models))
+    return _Planned(planning.PlanEstimate.of(suite, models), planning.engines_of(suite, models))
 
 
 def _stages(path: Path) -> list["spec.Suite"]:
@@ -101,7 +101,7 @@ def _content(found: "planning.PlanEstimate") -> dict[str, Any]:
     totals: dict[str, Any] = {"seconds": found.seconds, "cost_usd": found.cost_usd}
     totals |= {"measure": found.measure, "expected": found.expected}
     totals |= {"accuracy": found.expected, "detectable": found.detectable}  # the former key
-    totals |= {"warnings": [line] if (line := planning.greedy_line(found.plan)) else []}
+    totals |= {"warnings": found.warnings}
     return {"sweep_id": found.plan.sweep_id, **totals, "cells": cells}
 
 
@@ -121,9 +121,9 @@ def _show(found: "planning.PlanEstimate") -> None:
     console.print(
         f"{len(running)} of {len(found.cells)} cells to run, {samples} samples: {takes}{usd}"
     )
-    if line := planning.greedy_line(found.plan):
+    for line in found.warnings:
         console.print(f"[yellow]{line}[/]")
-    if words := planning.detectable_words(found.measure, found.expected, found.detectable):
+    if words := found.detectable_words:
         console.print(words)
 
 

@@ -10,7 +10,7 @@ that the gateway can attribute its calls), the model's name and the task:
   says what the attempt waited so far, in seconds: ``held_s``, ``partner_s``
 * ``TUTTI_TASK``: a JSON file, ``{"task_id", "id", "messages", "tools", "max_tokens",
   "temperature", …}`` (``id`` is the item's id in its benchmark; for the other keys see
-  `tasks.sweeps.run.command_task`). The command runs in that file's folder, which contains nothing
+  `tasks.sweeps.run.attempt`). The command runs in that file's folder, which contains nothing
   else and is deleted afterwards
 
 The answer is the JSON object on the last line of its output (``{"answer": …}``), or else the whole

@@ -16,13 +16,13 @@ from tutti.tasks.reporting.failures import Failure, Transcript, failures, transc
 from tutti.tasks.reporting.figures import plots
 from tutti.tasks.reporting.html import Figures, Section, Transcripts, write_page
 from tutti.tasks.reporting.page import Report
-from tutti.tasks.reporting.settings import settings_of
 from tutti.tasks.reporting.table import Columns, tabulate
 from tutti.tasks.reporting.text import columns, words
 from tutti.tasks.reporting.text.columns import COMPARED_NOTE
 from tutti.tasks.reporting.text.numbers import at_once
 from tutti.tasks.sweeps.analysis import Figure, Pair, compare_pairs, compare_rates, set_ups
 from tutti.tasks.sweeps.results import CellSummary, cells_of, focus, in_order, load_points, rows
+from tutti.tasks.sweeps.spec import stored_fields
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -72,9 +72,9 @@ def build_comparison(
         }
         shown = _transcripts(focused, failed)
         specs = {side: _spec(focused, each) for side, each in named.items()}
-    pairs, unmatched = match(cells_a, cells_b)
-    cells = [*cells_a, *cells_b]
-    compared = [*compare_pairs(connection, pairs), *compare_rates(pairs, cells)]
+        pairs, unmatched = match(cells_a, cells_b)
+        cells = [*cells_a, *cells_b]
+        compared = [*compare_pairs(focused, pairs), *compare_rates(pairs, cells)]
     labelled = [_labelled(cell, A) for cell in cells_a] + [_labelled(cell, B) for cell in cells_b]
     said = [
         *(_who(side, cells, specs) for side, cells in ((A, cells_a), (B, cells_b))),
@@ -216,7 +216,7 @@ def _labelled(cell: CellSummary, side: str) -> CellSummary:
 
 def _spec(focused: "DuckDBPyConnection", sweep_id: str) -> dict[str, Any]:
     found = rows(focused, "select name, spec from sweeps where sweep_id = $id", id=sweep_id)
-    return {"sweep": sweep_id, **settings_of(found[0]["spec"])} if found else {"sweep": sweep_id}
+    return {"sweep": sweep_id, **stored_fields(found[0]["spec"])} if found else {"sweep": sweep_id}
 
 
 def _diff(spec_a: Mapping[str, Any], spec_b: Mapping[str, Any]) -> list[Differing]:

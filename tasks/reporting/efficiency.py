@@ -11,7 +11,6 @@ from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.settings import settings_of
 from tutti.tasks.scoring.statistics import (
     Interval,
     Point,
@@ -31,6 +30,7 @@ from tutti.tasks.sweeps.results import (
     t_interval,
     with_known_load,
 )
+from tutti.tasks.sweeps.spec import stored_fields
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -193,7 +193,7 @@ def _stated_limits(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) 
     sql = "select sweep_id, spec from sweeps where list_contains($sweeps, sweep_id)"
     limits = {}
     for row in rows(focused, sql, sweeps=sweeps):
-        stated = settings_of(row["spec"]).get("saturation") or {}
+        stated = stored_fields(row["spec"]).get("saturation") or {}
         if stated.get("step_latency_p95"):
             limits[row["sweep_id"]] = float(stated["step_latency_p95"])
     return limits

@@ -6,10 +6,14 @@ In: a connection of `focus`. Out: `NamedMetric` rows by cell. The task set decla
 - ``attempted``: SimpleQA's F1, the share right of those attempted, and the share not attempted,
   from `scores.answer`, a judge's verdict;
 - ``calibration``: HLE's two errors, from ``confidence``, 0 to 100, in `scores.detail`;
-- ``plans``: m&m's figures, from ``plan_figures`` in `scores.detail` (`plans.py`);
+- ``plans``: m&m's figures, from ``plan_figures`` in `scores.detail`;
 - names of criteria: their mean ratings, from ``criteria`` in `scores.detail`, in their own ranges.
 
-An attempt whose newest score lacks the field is left out, and counted.
+An attempt whose newest score lacks the field is left out, and counted. An F1 of plans is that of
+sums: 2 Σ right / (Σ made + Σ gold). ``tool F1`` is the mean over tools of a tool's F1, of plans
+that have it; tools that neither a gold plan nor a made one has are left out (the publisher's
+program counts them 0; its own data have all 33). Source: RAIVNLab/mnms, and
+`tasks/scoring/published/mnms.py` for the labels.
 """
 
 import json

@@ -1,6 +1,9 @@
-"""Pairs of set-ups that a report compares: policies at each load, models on each benchmark.
+"""Which set-ups a report compares, and the noise floor: one set-up measured twice.
 
-In: cells. Out: `Pair`s, which `tutti.tasks.sweeps.analysis` compares.
+In: cells. Out: `Pair`s of policies at each load and of models on each benchmark, which
+`tutti.tasks.sweeps.analysis` compares; one `Noise` a set-up that was measured more than once: its
+A/A cell against the first repeat (same tasks, order and seeds), and repeats among each other (other
+seeds). Nothing smaller than the noise is an effect of anything.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +18,7 @@ from tutti.tasks.sweeps.results import (
     BASELINE,
     CellSummary,
     LoadPoint,
+    differing,
     ids_of,
     load_points,
     without_a_a,
@@ -56,12 +60,7 @@ def model_pairs(cells: Sequence[CellSummary]) -> list[Pair]:
 
 def setting(point: LoadPoint, cells: Sequence[CellSummary]) -> str:
     """A point's load, with benchmark and model in front where the cells differ in them."""
-    parts = [
-        getattr(point, key)
-        for key in ("benchmark", "model")
-        if len({getattr(cell, key) for cell in cells}) > 1
-    ]
-    return ", ".join([*parts, at_once(point.concurrency)])
+    return ", ".join([*differing(point, cells), at_once(point.concurrency)])
 
 
 SAME_SEEDS, OTHER_SEEDS = "A/A", "repeats"

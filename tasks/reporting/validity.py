@@ -1,6 +1,7 @@
-"""What makes a report's accuracies say something else than how good a model is.
+"""What limits a report's accuracies: cut replies, rows without a scorer, scorers that disagree.
 
-In: a connection of `focus`. Out: warnings. A reply that ends by length has no end, so its answer is
+In: a connection of `focus`. Out: warnings, and `ScorerUse` rows: a report shows each attempt's
+newest verdict (view `counted`). A reply that ends by length has no end, so its answer is
 often missing: a low accuracy then measures `sampling.max_tokens`. Rows that were generated without
 a scorer are neither right nor wrong.
 """

@@ -9,7 +9,7 @@ import pytest
 from tests.deployments.bfcl_standin import install_into
 from tutti.tasks.benchmarks import Source, benchmark_named
 from tutti.tasks.benchmarks.errors import BadRow
-from tutti.tasks.sweeps.plan.task_set import read_set
+from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
 TASK = {"id": "multi_turn_base_0", "question": [[{"role": "user", "content": "Add 1."}], []]}
@@ -58,9 +58,9 @@ def test_what_nobody_asks_is_refused(
     write(tmp_path, "multi_turn_base", TASK)
     monkeypatch.setenv("TUTTI_HARNESS_BFCL", str(install_into(tmp_path / "environment")))
     data = {"source": tmp_path}
-    assert len(read_set(Suite(benchmark="bfcl-multi-turn", data=data)).tasks) == 1
+    assert len(TaskSet.read(Suite(benchmark="bfcl-multi-turn", data=data)).tasks) == 1
     with pytest.raises(SuiteError, match=words):
-        read_set(Suite(benchmark="bfcl-multi-turn", data=data, roles=roles))
+        TaskSet.read(Suite(benchmark="bfcl-multi-turn", data=data, roles=roles))
 
 
 def test_a_missing_package_is_told_with_its_command(
@@ -69,4 +69,4 @@ def test_a_missing_package_is_told_with_its_command(
     """Also for Java and JavaScript."""
     monkeypatch.setenv("TUTTI_HARNESS_BFCL", str(tmp_path / "none"))
     with pytest.raises(SuiteError, match=r"bfcl-code runs in bfcl's own package.*`make bfcl`"):
-        read_set(Suite(benchmark="bfcl-code", data={"source": tmp_path}))
+        TaskSet.read(Suite(benchmark="bfcl-code", data={"source": tmp_path}))

@@ -32,6 +32,7 @@ from tutti.tasks.sweeps.results import (
     CellSummary,
     LoadPoint,
     band_half_width,
+    differing,
     load_points,
     rows,
     with_known_load,
@@ -210,14 +211,14 @@ def family_plot(scores: Sequence[FamilyScore]) -> Plot:
 
 def series_name(item: CellSummary | LoadPoint, cells: Sequence[CellSummary]) -> str:
     """The policy, with benchmark and model in front where the cells differ in them."""
-    return " / ".join([*_setting(item, cells), item.policy])
+    return " / ".join([*differing(item, cells), item.policy])
 
 
 def series_styles(cells: Sequence[CellSummary]) -> dict[str, Style]:
     """Colour and marker by policy, dashes by benchmark and model: told apart without colour too."""
     policies = policy_styles(cell.policy for cell in cells)
-    settings = list(dict.fromkeys(tuple(_setting(cell, cells)) for cell in cells))
-    nth = {cell.cell_id: settings.index(tuple(_setting(cell, cells))) for cell in cells}
+    settings = list(dict.fromkeys(tuple(differing(cell, cells)) for cell in cells))
+    nth = {cell.cell_id: settings.index(tuple(differing(cell, cells))) for cell in cells}
     return {
         series_name(cell, cells): {
             "color": policies[cell.policy][0],
@@ -240,14 +241,6 @@ def spread_out(values: Sequence[int], most: int) -> list[int]:
     if len(values) <= most:
         return list(values)
     return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
-
-
-def _setting(item: CellSummary | LoadPoint, cells: Sequence[CellSummary]) -> list[str]:
-    return [
-        getattr(item, key)
-        for key in ("benchmark", "model")
-        if len({getattr(cell, key) for cell in cells}) > 1
-    ]
 
 
 def _named(measure: Measure, points: Sequence[LoadPoint]) -> Measure:

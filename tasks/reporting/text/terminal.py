@@ -1,7 +1,7 @@
 """The report in a terminal, for those without a browser: tables that fit 80 columns, sentences.
 
 In: a `Report`, or rows of one. Out: a `Table` of the columns that are asked for most; `tutti` and
-rich print it.
+rich print it. `results_page` is the first artifact of a flow run, in Markdown.
 """
 
 from collections.abc import Callable, Sequence

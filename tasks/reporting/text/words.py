@@ -1,4 +1,4 @@
-"""The findings of a report as sentences, and its gaps.
+"""The findings of a report as sentences, its gaps, and the headline of a load sweep.
 
 In: summaries and comparisons. Out: plain text. Every verdict is one of better, worse, same within
 the margin, and inconclusive.
@@ -30,6 +30,7 @@ from tutti.tasks.sweeps.results import (
     A_A,
     CellSummary,
     LoadPoint,
+    differing,
     load_points,
     with_known_load,
     without_a_a,
@@ -263,9 +264,8 @@ def _names(found: Sequence[CellSummary], cells: Sequence[CellSummary]) -> str:
 
 def _name(cell: CellSummary, cells: Sequence[CellSummary]) -> str:
     """A cell by its policy and load, and by what else it differs from other cells in."""
-    differing = [key for key in ("benchmark", "model") if len({getattr(c, key) for c in cells}) > 1]
     repeats = len({c.repeat for c in without_a_a(cells)}) > 1
-    words = [*(getattr(cell, key) for key in differing), cell.policy]
+    words = [*differing(cell, cells), cell.policy]
     return f"{' '.join(words)} at {cell.concurrency}{_repeat(cell, repeats)}"
 
 

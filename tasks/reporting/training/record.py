@@ -1,4 +1,4 @@
-"""What the store knows of one training, by SQL.
+"""What the store knows of one training, by SQL, and in sentences.
 
 In: a store's connection, and a checkpoint's or adapter's id. Out: its card, the figures of its
 steps, the job that asked for it, and its neighbours in the lineage.

@@ -234,7 +234,7 @@ def compare_sides(
         for key in of_a
         if key in of_b
     ]
-    return _judged(_paired(connection, pairs, metric), metric, margin)
+    return _judged(_paired(_sides(connection, pairs), pairs, metric), metric, margin)
 
 
 def compare_pairs(
@@ -244,9 +244,9 @@ def compare_pairs(
 
     Models without a price cost nothing on either side, which is no finding.
     """
-    found = []
+    found, sides = [], _sides(connection, pairs)
     for metric in metrics:
-        paired = [each for each in _paired(connection, pairs, metric) if each.a]
+        paired = [each for each in _paired(sides, pairs, metric) if each.a]
         values = (value for each in paired for group in (*each.a, *each.b) for value in group)
         if not METRICS[metric].relative or any(values):
             found += _judged(paired, metric, MARGIN)
@@ -352,11 +352,19 @@ class _Paired(NamedTuple):
     """Samples of both sides whose value is unknown."""
 
 
-def _paired(connection: "DuckDBPyConnection", pairs: Sequence[Pair], metric: str) -> list[_Paired]:
+Sides = Mapping[tuple[str, ...], SampledTasks]
+"""By their cells."""
+
+
+def _sides(connection: "DuckDBPyConnection", pairs: Sequence[Pair]) -> Sides:
+    """What the cells of each side came to, read once for all pairs and metrics."""
     sides = dict.fromkeys(side for pair in pairs for side in (pair.cells_a, pair.cells_b))
-    known = {side: sampled(connection, side) for side in sides}
+    return {side: sampled(connection, side) for side in sides}
+
+
+def _paired(sides: Sides, pairs: Sequence[Pair], metric: str) -> list[_Paired]:
     return [
-        _pair_up(pair, known[pair.cells_a], known[pair.cells_b], METRICS[metric]) for pair in pairs
+        _pair_up(pair, sides[pair.cells_a], sides[pair.cells_b], METRICS[metric]) for pair in pairs
     ]
 
 

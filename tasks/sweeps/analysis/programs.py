@@ -12,10 +12,10 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tutti.storage import SCORABLE, Catalog, commit, query
 from tutti.storage.maintenance import TaskOfAttempt, set_tasks
@@ -43,6 +43,7 @@ FIELDS = frozenset((*NAMES, "correct", "score", "answer", "target", "question"))
 LABELS, LABELS_VERSION = "labels", "1"
 """The scorer of a line that has a verdict itself."""
 AT_ONCE = 8  # attempts being scored
+Parsed = TypeVar("Parsed")
 AGAIN = "#"  # before the number of a program's second attempt
 ATTEMPTS = """
 select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer, k.correct, a.status, a.started_at
@@ -85,7 +86,7 @@ async def score_programs(
     file and line for what is no such line, `SandboxUnavailable`, and as `serve_judge`.
     """
     assert request.file is not None, "programs have no targets in the store"
-    wanted = list(_read(request.file))
+    wanted = _read(request.file, _line, "lines")
     targets = any(line.target is not None for line in wanted)
     name = request.scorer or ("judge" if request.judge is not None else EXACT)
     if targets:
@@ -186,22 +187,22 @@ def _is_about(line: WantedAnswer, row: Mapping[str, Any]) -> bool:
     return bool(row[line.name] == line.value)
 
 
-def _read(file: Path) -> Iterator[WantedAnswer]:
+def _read(file: Path, parse: Callable[[object], Parsed], what: str) -> list[Parsed]:
+    """What `parse` makes of each line. Raises SuiteError with file and line where it raises
+    ValueError, and for a file without lines."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SuiteError(f"{file}: {error}") from error
-    empty = True
+    found = []
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        empty = False
         try:
-            yield _line(json.loads(line))
+            found += [parse(json.loads(line))] if line.strip() else []
         except (ValueError, RecursionError) as error:
             raise SuiteError(f"{file}:{number}: {error}") from error
-    if empty:
-        raise SuiteError(f"{file}: no lines")
+    if not found:
+        raise SuiteError(f"{file}: no {what}")
+    return found
 
 
 def _line(given: object) -> WantedAnswer:
@@ -282,22 +283,14 @@ class LabelAgreement:
         for row in rows:
             by_task.setdefault(row["task_id"], []).append(row["attempt_id"])
         labels: dict[str, bool] = {}
-        try:
-            lines = file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SuiteError(f"{file}: {error}") from error
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                attempt_id, correct = _label_of(json.loads(line), by_id, by_task)
-                if attempt_id in labels:
-                    raise ValueError(f"{attempt_id} is labelled twice")
-            except (ValueError, RecursionError) as error:
-                raise SuiteError(f"{file}:{number}: {error}") from error
+
+        def label(given: object) -> None:
+            attempt_id, correct = _label_of(given, by_id, by_task)
+            if attempt_id in labels:
+                raise ValueError(f"{attempt_id} is labelled twice")
             labels[attempt_id] = correct
-        if not labels:
-            raise SuiteError(f"{file}: no labels")
+
+        _read(file, label, "labels")
         scored = {each: by_id[each] for each in labels if by_id[each]["correct"] is not None}
         pairs = [(bool(row["correct"]), labels[each]) for each, row in scored.items()]
         scorers = tuple(sorted({row["scorer"] for row in scored.values()}))

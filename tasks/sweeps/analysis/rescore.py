@@ -44,8 +44,8 @@ from tutti.tasks.sweeps.analysis.stored_scores import (
     came_with,
     command_of,
 )
-from tutti.tasks.sweeps.plan import Deployment, open_judge
-from tutti.tasks.sweeps.run import reply_in, score_columns
+from tutti.tasks.sweeps.plan import Deployment
+from tutti.tasks.sweeps.run import open_judge, reply_in, score_columns
 from tutti.tasks.sweeps.spec import SuiteError
 
 AT_ONCE = 8  # attempts being scored

@@ -1,6 +1,8 @@
 """Reads every row before anything is served: an invalid one stops the command.
 
-In: a request. Out: the task id of each row, or BadRow with file, line and field.
+In: a request. Out: the task id of each row, or BadRow with file, line and field. Of a request with
+`solutions` those of each row, one a file, in the order of the files: every line must hold its row
+unchanged, so a file of other rows, or of rows in another order, is an error.
 """
 
 import glob

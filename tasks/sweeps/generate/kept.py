@@ -3,6 +3,8 @@
 In: a request. Out: the parts of it that are left to do. The file ``generate.json`` (of a chunk
 ``generate_chunk_{i}.json``) keeps the settings, so that replies of others are not mixed with them,
 and each part's samples and sessions, which are part of the ids by which the store finds it again.
+Chunks are merged once all are there, also those that other machines wrote: the settings are written
+first and the chunks' are removed last, so a merge that is killed goes on where it was.
 """
 
 import json

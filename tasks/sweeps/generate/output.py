@@ -3,6 +3,11 @@
 In: the store. Out: ``output-rs{S}.jsonl``: each row's fields and the reply's. A file is written
 when it is whole. Nothing in a line depends on when or how often the command ran: times, ids of
 attempts and tool calls, and what an engine had cached are left out, unless they are asked for.
+
+Solutions are combined as the harness combines them (`Combination`). The prompts of a seed are a
+file of conversations, ``prompts/rs{S}/NAME-select.jsonl``, with a line a row; a row of which
+nothing is to be asked, because its solutions are alike or none can be shown, is left out by its
+field `asked`. So every row keeps its number, of which its calls' seeds are made.
 """
 
 import json

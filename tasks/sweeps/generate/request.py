@@ -1,6 +1,7 @@
-"""What `tutti generate` is asked for, and the names of the files that it writes.
+"""A request of `tutti generate`, the rows of its file, and the files that it writes.
 
-Files are named as NeMo-Skills names them: ``output-rs{S}.jsonl`` holds the replies of seed S,
+A written file that somebody cut or edited is neither taken for a whole one nor merged. Files are
+named as NeMo-Skills names them: ``output-rs{S}.jsonl`` holds the replies of seed S,
 ``output.jsonl`` those of a run without seeds, ``…_chunk_{i}.jsonl`` those of one chunk.
 """
 

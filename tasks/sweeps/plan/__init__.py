@@ -7,52 +7,29 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.tasks.sweeps.plan.config import Adapter as Adapter
     from tutti.tasks.sweeps.plan.config import CellConfig as CellConfig
-    from tutti.tasks.sweeps.plan.config import check_models as check_models
     from tutti.tasks.sweeps.plan.deployment import Deployment as Deployment
     from tutti.tasks.sweeps.plan.enter import enter_plan as enter_plan
     from tutti.tasks.sweeps.plan.estimate import PlanEstimate as PlanEstimate
-    from tutti.tasks.sweeps.plan.estimate import detectable_line as detectable_line
-    from tutti.tasks.sweeps.plan.estimate import detectable_words as detectable_words
     from tutti.tasks.sweeps.plan.estimate import engines_of as engines_of
-    from tutti.tasks.sweeps.plan.estimate import outlook as outlook
+    from tutti.tasks.sweeps.plan.estimate import notices as notices
+    from tutti.tasks.sweeps.plan.estimate import unpriced_models as unpriced_models
     from tutti.tasks.sweeps.plan.library import SearchService as SearchService
-    from tutti.tasks.sweeps.plan.library import library_of as library_of
     from tutti.tasks.sweeps.plan.library import make_tasks as make_tasks
-    from tutti.tasks.sweeps.plan.library import named_index as named_index
-    from tutti.tasks.sweeps.plan.library import open_library as open_library
     from tutti.tasks.sweeps.plan.library import task_set_of as task_set_of
-    from tutti.tasks.sweeps.plan.missing import NO_REASON as NO_REASON
     from tutti.tasks.sweeps.plan.missing import EndReason as EndReason
-    from tutti.tasks.sweeps.plan.missing import asked_reasons as asked_reasons
-    from tutti.tasks.sweeps.plan.missing import finished_counts as finished_counts
     from tutti.tasks.sweeps.plan.missing import finished_samples as finished_samples
     from tutti.tasks.sweeps.plan.missing import missing_cells as missing_cells
     from tutti.tasks.sweeps.plan.missing import unfinished_cells as unfinished_cells
-    from tutti.tasks.sweeps.plan.plan import A_A as A_A
     from tutti.tasks.sweeps.plan.plan import Cell as Cell
     from tutti.tasks.sweeps.plan.plan import Plan as Plan
     from tutti.tasks.sweeps.plan.plan import Sample as Sample
     from tutti.tasks.sweeps.plan.plan import plan_of as plan_of
-    from tutti.tasks.sweeps.plan.plan import sandbox_alarm as sandbox_alarm
     from tutti.tasks.sweeps.plan.plan import sandbox_level as sandbox_level
     from tutti.tasks.sweeps.plan.plan import sweep_content as sweep_content
-    from tutti.tasks.sweeps.plan.roles import EXPERT as EXPERT
-    from tutti.tasks.sweeps.plan.roles import JUDGE as JUDGE
-    from tutti.tasks.sweeps.plan.roles import USER as USER
-    from tutti.tasks.sweeps.plan.roles import WARM as WARM
-    from tutti.tasks.sweeps.plan.roles import RoleClients as RoleClients
+    from tutti.tasks.sweeps.plan.roles import Roles as Roles
     from tutti.tasks.sweeps.plan.roles import ServedModel as ServedModel
-    from tutti.tasks.sweeps.plan.roles import open_judge as open_judge
     from tutti.tasks.sweeps.plan.roles import other_models as other_models
-    from tutti.tasks.sweeps.plan.roles import roles_of as roles_of
-    from tutti.tasks.sweeps.plan.task_set import LIBRARY as LIBRARY
     from tutti.tasks.sweeps.plan.task_set import TaskSet as TaskSet
-    from tutti.tasks.sweeps.plan.task_set import dry_run as dry_run
-    from tutti.tasks.sweeps.plan.task_set import made_tasks as made_tasks
-    from tutti.tasks.sweeps.plan.task_set import read_set as read_set
-    from tutti.tasks.sweeps.plan.unpriced import greedy_line as greedy_line
-    from tutti.tasks.sweeps.plan.unpriced import unpriced_line as unpriced_line
-    from tutti.tasks.sweeps.plan.unpriced import unpriced_models as unpriced_models
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

@@ -1,14 +1,10 @@
 """What a suite's cells are measured with, for ids: tasks, index, engine, weights and roles."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutti.storage import content_hash
 from tutti.tasks.serving import (
     Model,
-    RegistryError,
-    checkpoint_id,
 )
 from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles
 from tutti.tasks.sweeps.plan.task_set import TaskSet
@@ -65,21 +61,6 @@ class Adapter:
     name: str
     adapter_id: str
     folder: Path
-
-
-def check_models(models: Mapping[str, Model]) -> None:
-    """See that models measured in one sweep have cells of their own. Raises RegistryError."""
-    known: dict[str, str] = {}
-    for name, model in models.items():
-        if model.endpoint is None:
-            continue  # an engine's served name is its entry's
-        content = content_hash([checkpoint_id(model), model.asked])
-        if content in known:
-            raise RegistryError(
-                f"models.{name} and models.{known[content]} are one model: the same endpoint, "
-                "served name and request settings; name one of them in the sweep"
-            )
-        known[content] = name
 
 
 def engine_count(model: Model, asked: int) -> int:

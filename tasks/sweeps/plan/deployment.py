@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from tutti.storage import Catalog
+from tutti.storage import Catalog, content_hash
 from tutti.tasks.agents import (
     PASSING,
     CallOrigin,
@@ -35,7 +35,7 @@ from tutti.tasks.serving.processes import claim_port
 from tutti.tasks.serving.served import GatewayClient, open_gateway
 from tutti.tasks.sweeps.plan.config import Adapter, CellConfig, engine_count
 from tutti.tasks.sweeps.plan.library import SearchService, named_index
-from tutti.tasks.sweeps.plan.roles import WARM, ServedModel, roles_of
+from tutti.tasks.sweeps.plan.roles import Roles, ServedModel, roles_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec import STDLIB, Suite
 
@@ -95,6 +95,21 @@ class Deployment:
     async def __aexit__(self, *_: object) -> None:
         """End gateway and engines, in that order, if they run."""
         self._open.close()
+
+    @staticmethod
+    def check(models: Mapping[str, Model]) -> None:
+        """See that models measured in one sweep have cells of their own. Raises RegistryError."""
+        known: dict[str, str] = {}
+        for name, model in models.items():
+            if model.endpoint is None:
+                continue  # an engine's served name is its entry's
+            content = content_hash([checkpoint_id(model), model.asked])
+            if content in known:
+                raise RegistryError(
+                    f"models.{name} and models.{known[content]} are one model: the same endpoint, "
+                    "served name and request settings; name one of them in the sweep"
+                )
+            known[content] = name
 
     @property
     def model(self) -> Model:
@@ -222,7 +237,7 @@ async def _call(client: Client, deployment: Deployment, name: str, suite: Suite)
     served = deployment.served[name]
     is_measured = name == deployment.engine.name
     # Judge, user and experts are called warm.
-    temperature = suite.sampling.temperature if is_measured else WARM
+    temperature = suite.sampling.temperature if is_measured else Roles.WARM
     sampling = sampling_of(served.model, temperature, TOKENS, 0)
     origin = CallOrigin(f"first-call-{uuid.uuid4().hex[:12]}", "")
     model = GatewayModel(client, served.name, origin, sampling, RETRY)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
-from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, NO_REASON, is_finished
+from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, EndReason, is_finished
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
 from tutti.tasks.sweeps.spec import policy_in
 
@@ -68,7 +68,7 @@ def _without_samples(connection: sa.Connection, ids: Sequence[str]) -> set[str]:
         bare |= set(connection.execute(sa.select(cells.cell_id).where(some, ~entered)).scalars())
         removed = sa.update(cat.cells).where(some, cells.status == cat.EXPIRED)
         times = {"started_at": None, "ended_at": None}
-        connection.execute(removed.values(status=PLANNED, **times, **NO_REASON))
+        connection.execute(removed.values(status=PLANNED, **times, **EndReason.columns_of(None)))
     return bare
 
 

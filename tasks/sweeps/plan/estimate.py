@@ -1,16 +1,18 @@
-"""What a sweep would do: which cells are there, which would run, how long and how dear.
+"""What a sweep would do: which cells are there, which would run, how long, at what cost.
 
-In: a plan and the store. Out: an `PlanEstimate`. Nothing is started or entered. Times and money are
-those of past cells of the same benchmark and model: of the same policy and concurrency where there
-are some, else of the nearest concurrency, which is said.
+In: a suite, or a plan, and the store. Out: a `PlanEstimate`, and what to know before a plan runs.
+Nothing is started or entered. Times and money are those of past cells of the same benchmark and
+model: of the same policy and concurrency where there are some, else of the nearest concurrency,
+which is said.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 
@@ -23,12 +25,14 @@ from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
 from tutti.tasks.serving import pick_models
 from tutti.tasks.serving.engines import engine_lines
 from tutti.tasks.sweeps.plan.config import check_models
+from tutti.tasks.serving import Model, engine_lines, pick_models
+from tutti.tasks.serving.metering import find_price, read_price_book
 from tutti.tasks.sweeps.plan.deployment import Deployment
 from tutti.tasks.sweeps.plan.library import SearchService, find_index, named_index
 from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, finished_counts, missing_cells
-from tutti.tasks.sweeps.plan.plan import Cell, Plan, plan_of
+from tutti.tasks.sweeps.plan.plan import Cell, Plan, plan_of, sandbox_alarm
 from tutti.tasks.sweeps.plan.roles import other_models
-from tutti.tasks.sweeps.plan.task_set import TaskSet, made_tasks, read_set
+from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError
 from tutti.tasks.synthesis import find_made
 
@@ -108,6 +112,17 @@ class PlanEstimate:
     None for too few tasks. Of a mean score at most: its spread is taken as that of right or wrong,
     and no score of 0 to 1 spreads wider."""
 
+    @classmethod
+    def of(cls, suite: Suite, models: Path) -> "tuple[PlanEstimate, ...]":
+        """What running `suite` now would do: one for each of its benchmarks and models.
+
+        Raises RegistryError, BenchmarkError, and SuiteError where its tasks are yet to be made.
+        """
+        every = suite.parts()
+        Deployment.check(pick_models(models, dict.fromkeys(part.model for part in every)))
+        with open_catalog() as catalog:
+            return tuple(_outlook_of_part(part, suite, models, catalog) for part in every)
+
     @property
     def seconds(self) -> float | None:
         """Of all cells that would run; None where one of them is not known."""
@@ -115,8 +130,18 @@ class PlanEstimate:
 
     @property
     def cost_usd(self) -> float | None:
-        """Likewise."""
+        """Of all cells that would run; None where one of them is not known."""
         return _sum(each.cost_usd for each in self.cells if each.missing)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What speaks against the plan."""
+        return [line] if (line := greedy_line(self.plan)) else []
+
+    @property
+    def detectable_words(self) -> str:
+        """The measure and its figures in words; empty where there are none."""
+        return detectable_words(self.measure, self.expected, self.detectable)
 
 
 def outlook_of(plan: Plan, catalog: Catalog) -> PlanEstimate:
@@ -146,6 +171,91 @@ def _past(plan: Plan, catalog: Catalog) -> list[dict[str, Any]]:
     of = {"benchmark": plan.suite.benchmark_name, "model": config.model_name}
     of |= {"served": config.served_name, "engine": config.engine_id}
     return query(PAST, catalog.home, of)
+
+
+def notices(plan: Plan, catalog: Catalog, limits_usd: bool = False) -> list[tuple[str, str]]:
+    """What to know before a plan runs, each with its style: unsafe programs, calls that no limit in
+    USD counts, trials that will be alike, and the difference in score that its cells can show.
+
+    `limits_usd`: whether the run has a limit besides the suite's own. Raises SandboxUnavailable
+    where it runs programs and no level may be used, PriceError for an invalid price file.
+    """
+    every = [
+        ("bold red", sandbox_alarm(plan)),
+        ("yellow", unpriced_line(plan, limits_usd)),
+        ("yellow", greedy_line(plan)),
+        ("dim", detectable_line(plan, catalog)),
+    ]
+    return [(style, line) for style, line in every if line]
+
+
+class UnpricedModels(NamedTuple):
+    """Names of models without a price."""
+
+    own: list[str]
+    """Whose calls are an attempt's own: the measured model and its experts."""
+    aside: list[str]
+    """Whose are not: judge and user."""
+
+
+def unpriced_models(plan: Plan) -> UnpricedModels:
+    """The models of a plan without a price. Raises PriceError for an invalid price file."""
+    suite, config = plan.suite, plan.config
+    served = [*config.roles.experts.values()]
+    own = {one.name: one.model for one in served}
+    if config.model is not None:
+        own[suite.model] = config.model
+    roles = (config.roles.judge, config.roles.user)
+    aside = {one.name: one.model for one in roles if one is not None}
+    return UnpricedModels(_unpriced(own), _unpriced(aside))
+
+
+def unpriced_line(plan: Plan, limits_usd: bool = False) -> str:
+    """Which models a sweep's limits in USD do not count; empty where there are none, or no limits.
+
+    `limits_usd`: whether the run has a limit besides the suite's own. Raises PriceError for an
+    invalid price file.
+    """
+    suite = plan.suite
+    asked = {
+        "budget.usd": suite.budget.usd is not None or limits_usd,
+        "limits.attempt_usd": suite.limits.attempt_usd is not None,
+    }
+    limits = [name for name, is_asked in asked.items() if is_asked]
+    unpriced = unpriced_models(plan) if limits else UnpricedModels([], [])
+    if not (names := sorted({*unpriced.own, *unpriced.aside})):
+        return ""
+    return (
+        f"{' and '.join(limits)}: the price of {', '.join(names)} is unknown, so its calls do not "
+        "count; state `prices` in its entry of models.yaml"
+    )
+
+
+def _unpriced(models: Mapping[str, Model]) -> list[str]:
+    without = {name: model for name, model in models.items() if model.prices is None}
+    if not without:
+        return []
+    book, now = read_price_book(), datetime.now(UTC)
+    return [
+        name
+        for name, model in without.items()
+        if all(find_price(book, each, now) is None for each in (model.served_name or name, name))
+    ]
+
+
+def greedy_line(plan: Plan) -> str:
+    """What to say of such a sweep before it runs; empty for one trial, or where answers vary.
+
+    A harness of the user's own has its own sampling, and is not judged.
+    """
+    suite = plan.suite
+    trials = suite.samples_of_each
+    if trials < 2 or suite.harness.command is not None or suite.sampling.temperature > 0:
+        return ""
+    return (
+        f"{trials} trials of each task at temperature 0: a model that decodes greedily repeats its "
+        "answer, so pass@k and majority@k show little; set `sampling.temperature`, such as 0.7"
+    )
 
 
 def detectable_line(plan: Plan, catalog: Catalog) -> str:
@@ -306,17 +416,6 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return math.fsum(value for value in known if value is not None)
 
 
-def outlook(suite: Suite, models: Path) -> tuple[PlanEstimate, ...]:
-    """What running `suite` now would do: one for each of its benchmarks and models.
-
-    Raises RegistryError, BenchmarkError, and SuiteError where its tasks are yet to be made.
-    """
-    every = suite.parts()
-    check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
-    with open_catalog() as catalog:
-        return tuple(_outlook_of_part(part, suite, models, catalog) for part in every)
-
-
 def engines_of(suite: Suite, models: Path) -> dict[str, str]:
     """A line for each engine that the suite needs: its server, device, parsers, fit, and GPUs.
 
@@ -347,11 +446,11 @@ def _tasks(suite: Suite, catalog: Catalog) -> tuple[TaskSet, str | None]:
     if suite.benchmark != STDLIB:
         named = named_index(suite)
         index_id = named and read_manifest(find_index(named, catalog))["index_id"]
-        return read_set(suite), index_id
+        return TaskSet.read(suite), index_id
     found = find_made(catalog, suite.tasks)
     if found is None:
         raise SuiteError(
             "tasks: the suite's task set is not made yet, so nothing is known of its cells; "
             "`tutti sweep run` makes it, and so does `tutti synth` with its numbers"
         )
-    return made_tasks(found[0], catalog, suite.data.split), found[1]
+    return TaskSet.made(found[0], catalog, suite.data.split), found[1]

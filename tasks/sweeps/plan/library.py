@@ -21,6 +21,8 @@ from tutti.tasks.sandbox import unsafe_sandbox
 from tutti.tasks.serving.processes import reap_stale
 from tutti.tasks.serving.served import retrieval_service
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set, made_tasks
+from tutti.tasks.serving import reap_stale, retrieval_service
+from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, index_of
 from tutti.tasks.synthesis import StdlibSource, TaskRequest
 from tutti.tasks.task_sets import make_set
@@ -33,32 +35,48 @@ class SearchService:
     index_id: str
     search_url: str
 
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(
+        cls, catalog: Catalog, log: StageLog, folder: Path | None = None
+    ) -> AsyncIterator["SearchService"]:
+        """Serve the index in `folder` for the block; without, that over the standard library, which
+        is built or reused."""
+        for role in reap_stale(catalog):
+            log.console.print(f"[yellow]ended a {role} process that an earlier run left behind[/]")
+        folder = folder or await index_stdlib(log, catalog)
+        with contextlib.ExitStack() as stack:
+            service = retrieval_service(folder, catalog)
+            url = await asyncio.to_thread(stack.enter_context, service)
+            yield cls(read_manifest(folder)["index_id"], url)
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def of_suites(
+        cls, suites: Sequence[Suite], catalog: Catalog, log: StageLog
+    ) -> AsyncIterator["SearchService | None"]:
+        """What the tasks of one of the suites search; None where all search nothing.
+
+        Raises SuiteError where there is no such index, or suites search different ones.
+        """
+        indexes = dict.fromkeys(named_index(suite) for suite in suites)
+        found = [named for named in indexes if named is not None]
+        of_stdlib = any(suite.benchmark == STDLIB for suite in suites)
+        if len(found) + of_stdlib > 1:
+            names = ", ".join(suite.benchmark for suite in suites)
+            raise SuiteError(f"benchmarks: {names} search different indexes; give each a suite")
+        if not found and not of_stdlib:
+            yield None
+            return
+        folder = find_index(found[0], catalog) if found else None
+        async with cls.open(catalog, log, folder) as search:
+            yield search
+
 
 @stage(name="index", tags=("embedder",))
 async def index_stdlib(_: StageProgress, catalog: Catalog) -> Path:
     """Build, or reuse, the index over the standard library; returns its folder."""
     return await asyncio.to_thread(lambda: build_index(load_stdlib_corpus(), catalog))
-
-
-@contextlib.asynccontextmanager
-async def open_library(catalog: Catalog, log: StageLog) -> AsyncIterator[SearchService]:
-    """Build (or reuse) the index over the standard library and serve it for the block."""
-    _reap(catalog, log)
-    async with _serve(await index_stdlib(log, catalog), catalog) as library:
-        yield library
-
-
-def _reap(catalog: Catalog, log: StageLog) -> None:
-    for role in reap_stale(catalog):
-        log.console.print(f"[yellow]ended a {role} process that an earlier run left behind[/]")
-
-
-@contextlib.asynccontextmanager
-async def _serve(folder: Path, catalog: Catalog) -> AsyncIterator[SearchService]:
-    with contextlib.ExitStack() as stack:
-        service = retrieval_service(folder, catalog)
-        url = await asyncio.to_thread(stack.enter_context, service)
-        yield SearchService(read_manifest(folder)["index_id"], url)
 
 
 async def make_tasks(
@@ -99,41 +117,15 @@ def named_index(suite: Suite) -> str | None:
     return suite.harness.search_index or index_of(suite.benchmark)
 
 
-@contextlib.asynccontextmanager
-async def library_of(
-    suites: Sequence[Suite], catalog: Catalog, log: StageLog
-) -> AsyncIterator[SearchService | None]:
-    """What the tasks of one of the suites search; None where all search nothing.
-
-    Raises SuiteError where there is no such index, or suites search different ones.
-    """
-    indexes = {named_index(suite): suite.benchmark for suite in suites}
-    found = {named: benchmark for named, benchmark in indexes.items() if named is not None}
-    if len(found) > 1 or (found and any(suite.benchmark == STDLIB for suite in suites)):
-        names = ", ".join(suite.benchmark for suite in suites)
-        raise SuiteError(f"benchmarks: {names} search different indexes; give each a suite")
-    if found:
-        folder = find_index(next(iter(found)), catalog)
-        _reap(catalog, log)
-        async with _serve(folder, catalog) as library:
-            yield library
-        return
-    if all(suite.benchmark != STDLIB for suite in suites):
-        yield None
-        return
-    async with open_library(catalog, log) as library:
-        yield library
-
-
 async def task_set_of(
     suite: Suite, library: SearchService | None, catalog: Catalog, log: StageLog
 ) -> TaskSet:
     """Make, or read, what a suite measures."""
     if suite.benchmark == STDLIB:
-        assert library is not None, "`library_of` opened it"
+        assert library is not None, "`SearchService.of_suites` opened it"
         with unsafe_sandbox(suite.harness.unsafe_sandbox):
             made = await make_tasks(suite.tasks, library, catalog, log)
-        return made_tasks(made, catalog, suite.data.split)
+        return TaskSet.made(made, catalog, suite.data.split)
     return await enter_benchmark(log, suite, catalog)
 
 

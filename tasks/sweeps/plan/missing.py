@@ -1,7 +1,8 @@
 """Which samples of a plan are finished, and which of its cells have samples to run.
 
 A sample is finished when it has an attempt whose outcome is the model's own. A cell that ended
-early is over as long as the suite asks for the same again.
+early is over as long as the suite asks for the same again: the code and value of its `EndReason`
+are compared with those of the suite (`EndReason.asked_by`); the text is for people.
 """
 
 import math
@@ -16,6 +17,8 @@ from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan.plan import A_A, Cell, Plan
 from tutti.tasks.sweeps.spec import Suite
+
+REASON_COLUMNS = ("reason", "reason_code", "reason_value", "reason_reference")
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,13 @@ class EndReason:
         """Whether the cell is over, and not only this run of it."""
         return self.code in cat.ENDING_REASONS
 
-    @property
-    def columns(self) -> dict[str, Any]:
-        """As columns of `cells`."""
-        return {
-            "reason": self.text,
-            "reason_code": str(self.code),
-            "reason_value": self.value,
-            "reason_reference": self.reference,
-        }
+    @staticmethod
+    def columns_of(reason: "EndReason | None") -> dict[str, Any]:
+        """As columns of `cells`; None: of a cell that ended as a matter of course."""
+        if reason is None:
+            return dict.fromkeys(REASON_COLUMNS)
+        values = (reason.text, str(reason.code), reason.value, reason.reference)
+        return dict(zip(REASON_COLUMNS, values, strict=True))
 
     def is_of(self, row: Mapping[str, Any]) -> bool:
         """Whether a row of `cells` has this code, value and reference."""
@@ -52,29 +53,23 @@ class EndReason:
             return self.value is row["reason_value"]
         return math.isclose(self.value, row["reason_value"], rel_tol=cat.REASON_PRECISION)
 
-
-NO_REASON: dict[str, Any] = dict.fromkeys(
-    ("reason", "reason_code", "reason_value", "reason_reference")
-)
-"""The columns of a cell that ended as a matter of course."""
-
-
-def asked_reasons(suite: Suite) -> dict[CellReason, EndReason]:
-    """What ends a cell of `suite` early; a stopping rule adds its finding to the text."""
-    found = list[EndReason]()
-    rules, max_cell_s = suite.stopping, suite.limits.max_cell_s
-    if rules.saturation is not None:
-        limit_s = rules.saturation.step_latency_p95
-        found.append(EndReason(CellReason.LATENCY_LIMIT, f"p95 limit {limit_s:g} s: ", limit_s))
-    if rules.stop_when_decided is not None:
-        margin, first = rules.stop_when_decided.margin, suite.first_policy
-        text = f"margin {margin:g} to {first}: "
-        reference = suite.each_policy[first].full_label  # `cap` may be another one tomorrow
-        found.append(EndReason(CellReason.ACCURACY_DECIDED, text, margin, reference))
-    if max_cell_s is not None:
-        text = f"its {max_cell_s:g} s are over"
-        found.append(EndReason(CellReason.TIME_LIMIT, text, max_cell_s))
-    return {each.code: each for each in found}
+    @classmethod
+    def asked_by(cls, suite: Suite) -> "dict[CellReason, EndReason]":
+        """What ends a cell of `suite` early; a stopping rule adds its finding to the text."""
+        found = list[EndReason]()
+        rules, max_cell_s = suite.stopping, suite.limits.max_cell_s
+        if rules.saturation is not None:
+            limit_s = rules.saturation.step_latency_p95
+            found.append(cls(CellReason.LATENCY_LIMIT, f"p95 limit {limit_s:g} s: ", limit_s))
+        if rules.stop_when_decided is not None:
+            margin, first = rules.stop_when_decided.margin, suite.first_policy
+            text = f"margin {margin:g} to {first}: "
+            reference = suite.each_policy[first].full_label  # `cap` may be another one tomorrow
+            found.append(cls(CellReason.ACCURACY_DECIDED, text, margin, reference))
+        if max_cell_s is not None:
+            text = f"its {max_cell_s:g} s are over"
+            found.append(cls(CellReason.TIME_LIMIT, text, max_cell_s))
+        return {each.code: each for each in found}
 
 
 IDS_AT_ONCE = 500  # bound variables of one statement
@@ -124,7 +119,7 @@ def is_over(suite: Suite, row: Mapping[str, Any]) -> bool:
     ended it."""
     if row["status"] != cat.ENDED_EARLY:
         return False
-    return any(reason.is_of(row) for reason in asked_reasons(suite).values())
+    return any(reason.is_of(row) for reason in EndReason.asked_by(suite).values())
 
 
 def unfinished_cells(suite: Suite, sweep_id: str) -> int:

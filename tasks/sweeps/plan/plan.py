@@ -1,4 +1,10 @@
-"""Turn a suite and its set-up into cells with content-hash ids, in the order they run."""
+"""Turn a suite and its set-up into cells with content-hash ids, in the order they run.
+
+Ids are hashes of all that decides an answer, a score or a time, by the marks of the suite's fields
+(`tasks.sweeps.spec.marks`). A field that is left at its default adds nothing, so what was measured
+before the field existed is found again. A field stands in an id by its own name, whatever group of
+the suite it is in.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +21,7 @@ from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models, u
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.roles import check_agent, check_search
+from tutti.tasks.sweeps.results import A_A as A_A
 from tutti.tasks.sweeps.spec import (
     CELL,
     STDLIB,
@@ -210,9 +217,6 @@ def _check_fields(suite: Suite, harness: ShippedHarness) -> None:
             raise SuiteError(
                 f"limits.{name}: {harness.name}'s package does not know it; leave it out; {instead}"
             )
-
-
-A_A = -1  # the repeat of a cell that measures the first policy again, with the first repeat's seeds
 
 
 @dataclass(frozen=True)

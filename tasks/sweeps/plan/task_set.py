@@ -2,6 +2,7 @@
 
 A benchmark's tasks are read and selected each time, and entered in `tasks` once; a task set's id is
 the content of its tasks, of the prompt that they are rendered with, and of how they are scored.
+What a benchmark, or a harness that tutti ships for it, needs is checked before anything starts.
 """
 
 from collections.abc import Sequence
@@ -120,6 +121,28 @@ class TaskSet:
     tasks: tuple[Task, ...]
     """With the messages that attempts begin with."""
 
+    @classmethod
+    def read(cls, suite: Suite) -> "TaskSet":
+        """A benchmark's set; nothing is entered. Raises as `select_tasks` and `check_roles`."""
+        check_roles(suite)
+        benchmark, prompt, tasks = select_tasks(suite)
+        return _task_set(benchmark, prompt, tasks)
+
+    @staticmethod
+    def first_prompt(suite: Suite) -> str:
+        """The first prompt as a model would get it. Raises as `select_tasks`."""
+        if suite.benchmark == STDLIB:
+            raise SuiteError("stdlib's tasks are made, not read: `tutti synth` shows them")
+        benchmark, prompt, tasks = select_tasks(suite)
+        return first_prompt(benchmark, tasks, prompt)
+
+    @classmethod
+    def made(cls, task_set_id: str, catalog: Catalog, split: str | None = None) -> "TaskSet":
+        """A split of a task set that tutti made; the test split if not named."""
+        tasks = read_tasks(catalog, task_set_id, split or "test")
+        asked = (replace(each, messages=tuple(opening(each.inputs["question"]))) for each in tasks)
+        return cls(task_set_id, LIBRARY, tuple(asked))
+
     def agent(self, task: Task) -> Agent:
         """How an attempt ends: the scorers of benchmarks find the answer in the text."""
         if self.benchmark.is_boxed:
@@ -178,13 +201,6 @@ def check_roles(suite: Suite) -> None:
         )
 
 
-def read_set(suite: Suite) -> TaskSet:
-    """A benchmark's task set; nothing is entered. Raises as `select_tasks` and `check_roles`."""
-    check_roles(suite)
-    benchmark, prompt, tasks = select_tasks(suite)
-    return _task_set(benchmark, prompt, tasks)
-
-
 def enter_task_set(suite: Suite, catalog: Catalog) -> TaskSet:
     """Enter a benchmark's task set. Raises as `select_tasks` and `check_roles`."""
     check_roles(suite)
@@ -221,21 +237,6 @@ def _task_set(benchmark: Benchmark, prompt: Prompt, selected: Sequence[Task]) ->
     said = [[each.task_id, content_hash(list(each.messages))] for each in tasks]
     task_set_id = artifact_id("task_set", [benchmark.name, benchmark.scorer, said])
     return TaskSet(task_set_id, benchmark, tasks)
-
-
-def made_tasks(task_set_id: str, catalog: Catalog, split: str | None = None) -> TaskSet:
-    """A split of a task set that tutti made; the test split if not named."""
-    tasks = read_tasks(catalog, task_set_id, split or "test")
-    asked = (replace(each, messages=tuple(opening(each.inputs["question"]))) for each in tasks)
-    return TaskSet(task_set_id, LIBRARY, tuple(asked))
-
-
-def dry_run(suite: Suite) -> str:
-    """The first prompt as a model would get it. Raises as `select_tasks`."""
-    if suite.benchmark == STDLIB:
-        raise SuiteError("stdlib's tasks are made, not read: `tutti synth` shows them")
-    benchmark, prompt, tasks = select_tasks(suite)
-    return first_prompt(benchmark, tasks, prompt)
 
 
 def _row(made: TaskSet, task: Task) -> dict[str, Any]:

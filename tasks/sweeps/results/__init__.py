@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.results.summary import LoadPoint as LoadPoint
     from tutti.tasks.sweeps.results.summary import TrialScores as TrialScores
     from tutti.tasks.sweeps.results.summary import cells_of as cells_of
+    from tutti.tasks.sweeps.results.summary import differing as differing
     from tutti.tasks.sweeps.results.summary import ids_of as ids_of
     from tutti.tasks.sweeps.results.summary import in_order as in_order
     from tutti.tasks.sweeps.results.summary import load_points as load_points

@@ -388,6 +388,12 @@ def _bounds(name: str, interval: Interval | None) -> dict[str, float | None]:
     return {f"{name}_low": low, f"{name}_high": high}
 
 
+def differing(item: CellSummary | LoadPoint, cells: Sequence[CellSummary]) -> list[str]:
+    """Benchmark and model of a cell or point, each where the cells differ in it."""
+    several = [key for key in ("benchmark", "model") if len({getattr(c, key) for c in cells}) > 1]
+    return [getattr(item, key) for key in several]
+
+
 def ids_of(point: LoadPoint) -> tuple[str, ...]:
     """The cells of a point."""
     return tuple(cell.cell_id for cell in point.cells)

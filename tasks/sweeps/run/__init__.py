@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.run.budget import BudgetTracker as BudgetTracker
     from tutti.tasks.sweeps.run.records import reply_in as reply_in
     from tutti.tasks.sweeps.run.records import score_columns as score_columns
+    from tutti.tasks.sweeps.run.roles import open_judge as open_judge
     from tutti.tasks.sweeps.run.runner import Execution as Execution
     from tutti.tasks.sweeps.run.runner import Progress as Progress
     from tutti.tasks.sweeps.run.runner import run_cell as run_cell

@@ -68,29 +68,37 @@ from tutti.tasks.sandbox import (
 )
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources
 from tutti.tasks.sweeps.plan import (
-    EXPERT,
-    JUDGE,
-    USER,
-    WARM,
     Cell,
     Plan,
-    RoleClients,
+    Roles,
     Sample,
     ServedModel,
     sandbox_level,
 )
 from tutti.tasks.sweeps.run.records import attempted
+from tutti.tasks.sweeps.run.roles import EXPERT, JUDGE, SHARE, USER, RoleClients
 from tutti.tasks.sweeps.spec import ParallelThinking
 from tutti.tasks.task_sets import EXPERTS, Task
 
 MOST_TOKENS = 4096
 """Of a user's or a judge's reply: a user with tools of its own and a judge of many assertions write
 more than elsewhere."""
-SHARE = 4  # of a model's context: the most that a reply may take
 
 
 def command_task(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
-    """The content of ``TUTTI_TASK``; `seed` is the sample's."""
+    """The content of the file ``TUTTI_TASK``; `seed` is the sample's.
+
+    * ``task_id``, ``id``, ``messages``, ``tools``, ``max_tokens``, ``temperature``
+    * ``benchmark``: its name; ``source``: the suite's `data.source`, absolute, or null
+    * ``seconds``: after so long the harness is ended
+    * ``request``: all fields of a request to the measured model, besides messages, tools and seed
+    * ``roles``: ``user`` and ``judge``, each with ``model`` (the name that calls give) and
+      ``request``; ``call_expert``, where the suite's agent has that tool: ``tool`` (its schema) and
+      ``experts``, by alias, each with ``model`` and ``request``
+
+    A call of another role names it in the header ``X-Tutti-Role``. Its tokens are not the
+    attempt's; an expert's cost is, a user's and a judge's are not.
+    """
     suite, asked = plan.suite, sample.task
     source = suite.data.source
     temperature, most = suite.sampling.temperature, suite.sampling.reply_tokens
@@ -150,7 +158,7 @@ def _roles(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
 
 def _partner(served: ServedModel, seed: int) -> dict[str, Any]:
     room = max(1, min(MOST_TOKENS, served.model.context_tokens // SHARE))
-    return _asked(served, WARM, room, seed)
+    return _asked(served, Roles.WARM, room, seed)
 
 
 def _asked(served: ServedModel, temperature: float, max_tokens: int, seed: int) -> dict[str, Any]:

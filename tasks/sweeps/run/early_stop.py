@@ -1,7 +1,8 @@
 """What may end a cell early: a latency surely above its limit, an accuracy that is decided.
 
-In: a suite's `stopping`, and what of the cell and of its level is stored.
-Out: watches, which know the samples that an earlier run finished.
+In: a suite's `stopping`, and what of the cell and of its level is stored. Out: watches, which know
+the samples that an earlier run finished. Looked at after every step or sample, each ends a cell
+without cause with a chance of 5 % at most.
 """
 
 import math
@@ -11,14 +12,29 @@ from statistics import fmean
 from tutti.storage import Catalog, query
 from tutti.storage.catalog import CellReason
 from tutti.tasks.scoring.statistics import CONFIDENCE, ConfidenceSequence, InterimResult
-from tutti.tasks.sweeps.plan import Cell, EndReason, Plan, asked_reasons
-from tutti.tasks.sweeps.run.queue import Watch
+from tutti.tasks.sweeps.plan import Cell, EndReason, Plan
 
 MEANT = {"better": "better", "worse": "worse", "same": "the same"}
 
 
-class AccuracyStop:
-    """Watches one cell.
+class Watch:
+    """Looks at a cell while it runs, and says when it ends."""
+
+    _ended: str | None = None
+
+    def step(self, latency_s: float) -> None:
+        """A step has ended; seconds from the call to the end of its tools, held time included."""
+
+    def sample(self, task_id: str, trial: int, score: float) -> None:
+        """A counted sample has ended; of a trial that is reported twice the first counts."""
+
+    def verdict(self) -> str | None:
+        """Why the cell ends now, in words; None: go on. Once given it stays."""
+        return self._ended
+
+
+class AccuracyStop(Watch):
+    """Watches one cell's scores.
 
     Tasks that end early are the quick ones, and an attempt that goes wrong is often the slow one:
     taken as they end, the first differences would be too good. So they are taken as planned: a
@@ -47,13 +63,9 @@ class AccuracyStop:
         self._looks = ConfidenceSequence(max(1, len(self._order)), margin)
         self._taken = 0
         self._bounded = True
-        self._ended: str | None = None
-
-    def step(self, latency_s: float) -> None:
-        """Latency says nothing of scores."""
 
     def sample(self, task_id: str, trial: int, score: float) -> None:
-        """A counted sample ended; of a trial that is told twice the first counts."""
+        """Take the differences of the tasks that are complete, in their order."""
         scores = self._scores.get(task_id)
         if scores is None or trial in scores:
             return
@@ -65,10 +77,6 @@ class AccuracyStop:
             self._taken += 1
             mean = sum(self._scores[task].values()) / len(self._scores[task])
             self._ended = self._said(self._looks.add(mean - self._reference[task]))
-
-    def verdict(self) -> str | None:
-        """Why the cell ends now; once said it stays."""
-        return self._ended
 
     def _next_is_complete(self) -> bool:
         return self._taken < len(self._order) and self._missing[self._order[self._taken]] <= 0
@@ -89,8 +97,8 @@ ROUNDS = 4  # steps of each session in a batch: see `LatencyStop`
 BETS = (1.0, 3.0, 10.0)  # from a share a little above TAIL to far above; below 1 / TAIL
 
 
-class LatencyStop:
-    """Watches one cell.
+class LatencyStop(Watch):
+    """Watches one cell's step latency.
 
     A gambler bets on each batch of steps: its share above the limit multiplies the capital by
     1 + bet x (share - TAIL). Were at most TAIL of the steps above in the long run, no bet would
@@ -118,7 +126,6 @@ class LatencyStop:
         self._filling, self._batch = slots, max(LEAST_STEPS, ROUNDS * slots)
         self._capital = [0.0] * len(BETS)  # logarithms
         self._steps = self._above = self._in_batch = self._above_in_batch = 0
-        self._ended: str | None = None
 
     def step(self, latency_s: float) -> None:
         """A step ended; time it was held is part of `latency_s`."""
@@ -133,13 +140,6 @@ class LatencyStop:
         if self._in_batch == self._batch:
             self._bet(self._above_in_batch / self._batch)
             self._in_batch = self._above_in_batch = 0
-
-    def sample(self, task_id: str, trial: int, score: float) -> None:
-        """Scores say nothing of latency."""
-
-    def verdict(self) -> str | None:
-        """Why the cell ends now; once said it stays."""
-        return self._ended
 
     def _bet(self, share: float) -> None:
         self._capital = [
@@ -164,7 +164,7 @@ def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason
     """Who watches `cell`, each with the reason that its verdict completes."""
     suite = plan.suite
     found: list[tuple[EndReason, Watch]] = []
-    asked = asked_reasons(suite)
+    asked = EndReason.asked_by(suite)
     if suite.stopping.saturation is not None:
         # Of an open loop about as many run at once as its level says.
         limit = suite.stopping.saturation.step_latency_p95

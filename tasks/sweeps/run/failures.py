@@ -1,7 +1,8 @@
 """What a failed attempt means: whether another can help, and when the whole cell is given up.
 
 In: ended attempts of one cell. Out: whether to make another attempt at the sample; `EngineFailed`
-once the first attempts have all failed at the same thing.
+once the first attempts have all failed at the same thing. Attempts that take far longer than the
+others of their cell are cut where a batch waits for them: of a training's rollouts, not of a sweep.
 """
 
 import asyncio

@@ -9,27 +9,10 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from tutti.tasks.sweeps.plan import EndReason, Sample
 
 LOOK_S = 0.5  # who waits for a sample to be due looks that often whether it is paused
-
-
-class Watch(Protocol):
-    """Looks at a cell while it runs."""
-
-    def step(self, latency_s: float) -> None:
-        """A step has ended; seconds from the call to the end of its tools, held time included."""
-        ...
-
-    def sample(self, task_id: str, trial: int, score: float) -> None:
-        """A sample that counts has ended; 0 to 1."""
-        ...
-
-    def verdict(self) -> str | None:
-        """Why the cell ends now, in words; None: go on."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ An attempt is entered in the catalog before its first call. When it ends, the ga
 committed first, then the attempt's rows and its state in one transaction. So a crash loses at most
 attempts in flight; the next run finds those, records them as `cancelled` (worker lost) and makes
 a new attempt. All of it under the sweep's lease: a process that was thought dead commits nothing.
+Once a second the lateness of the event loop and the CPU of this process are recorded: figures of a
+cell are the engine's only as long as these are small.
 """
 
 import asyncio
@@ -33,22 +35,20 @@ from tutti.storage.catalog import CellReason
 from tutti.tasks.agents import Trajectory
 from tutti.tasks.serving import ServingError
 from tutti.tasks.sweeps.plan import (
-    NO_REASON,
     Cell,
     Deployment,
     EndReason,
     Plan,
     Sample,
-    asked_reasons,
     finished_samples,
     sandbox_level,
     unpriced_models,
 )
 from tutti.tasks.sweeps.run.attempt import Attempts
 from tutti.tasks.sweeps.run.budget import BudgetTracker
-from tutti.tasks.sweeps.run.early_stop import watches_of
+from tutti.tasks.sweeps.run.early_stop import Watch, watches_of
 from tutti.tasks.sweeps.run.failures import Failures, LateAttempts
-from tutti.tasks.sweeps.run.queue import DueSample, SampleQueue, Watch
+from tutti.tasks.sweeps.run.queue import DueSample, SampleQueue
 from tutti.tasks.sweeps.run.records import (
     LATE,
     WORKER_LOST,
@@ -330,7 +330,7 @@ class _CellRun:
     async def _watch_orders(self) -> None:
         """Pause and go on as the catalog says; end when time is over."""
         last, worked_s = time.monotonic(), 0.0
-        too_long = asked_reasons(self.plan.suite).get(CellReason.TIME_LIMIT)
+        too_long = EndReason.asked_by(self.plan.suite).get(CellReason.TIME_LIMIT)
         while True:
             await asyncio.sleep(WATCH_S)
             now = time.monotonic()
@@ -403,7 +403,7 @@ def _set_status(
 ) -> None:
     """Under the lease. Raises LeaseLost, and changes nothing then."""
     values: dict[str, Any] = {"status": status, **more}
-    values |= NO_REASON if reason is None else reason.columns
+    values |= EndReason.columns_of(reason)
     values["started_at" if status == "running" else "ended_at"] = cat.now()
     with catalog.transaction() as connection:
         check_lease(connection, lease)

@@ -1,7 +1,8 @@
-"""Run a suite: its benchmarks and models, each on its bench, and of each plan what is missing.
+"""Run a suite: its benchmarks and models, each on its deployment, and of each plan what is missing.
 
-In: a suite, its library, a run. Out: the sweep's id. One model after another, each engine started
-once; with ``interleave``, and where others serve all models, level by level with all of them up.
+In: a suite, its search service, a run. Out: the sweep's id. One model after another, each engine
+started once; with ``interleave``, and where others serve all models, level by level with all of
+them up.
 """
 
 import asyncio
@@ -27,23 +28,19 @@ from tutti.tasks.serving.engines import (
     place_engines,
 )
 from tutti.tasks.sweeps.plan import (
-    A_A,
     Adapter,
     Cell,
     Deployment,
     Plan,
     SearchService,
-    check_models,
-    detectable_line,
     enter_plan,
-    greedy_line,
     missing_cells,
+    notices,
     other_models,
     plan_of,
-    sandbox_alarm,
     task_set_of,
-    unpriced_line,
 )
+from tutti.tasks.sweeps.results import A_A
 from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.runner import CLIENT, PAUSED, Execution, Progress, run_cell
 from tutti.tasks.sweeps.spec import Suite
@@ -85,7 +82,7 @@ async def run_suite(
     Raises RegistryError and SuiteError before anything starts, and what `Deployment.start` raises.
     """
     every = suite.parts()
-    check_models(pick_models(models, dict.fromkeys(part.model for part in every)))
+    Deployment.check(pick_models(models, dict.fromkeys(part.model for part in every)))
     await _check_commands(every, models, run)
     spending, sweep_id = BudgetTracker(suite.budget, whole), ""
     for together in _rounds(suite, every, models):
@@ -209,17 +206,11 @@ class _PlanRun:
 
     def prepare(self, run: Run, lease: Lease, spending: BudgetTracker) -> None:
         """Enter the plan, find what is missing of it, and print what to know before it runs."""
-        plan, show = self.plan, run.log.console.print
+        plan = self.plan
         enter_plan(plan, run.catalog)  # under the lease: a process that is refused changes nothing
         self.missing = missing_cells(plan, run.catalog)
-        if self.missing and (alarm := sandbox_alarm(plan)):
-            show(f"[bold red]  {alarm}[/]")
-        if self.missing and (line := unpriced_line(plan, spending.limits_usd)):
-            show(f"[yellow]  {line}[/]")
-        if self.missing and (line := greedy_line(plan)):
-            show(f"[yellow]  {line}[/]")
-        if self.missing and (line := detectable_line(plan, run.catalog)):
-            show(f"[dim]  {line}[/]")
+        for style, line in notices(plan, run.catalog, spending.limits_usd) if self.missing else ():
+            run.log.console.print(f"[{style}]  {line}[/]")
         self._run = run
         self._execution = Execution(
             plan, self._deployment, run.catalog, run.run_id, lease, spending

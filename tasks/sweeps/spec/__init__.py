@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.suite import check_cron as check_cron
     from tutti.tasks.sweeps.spec.suite import default_tokens as default_tokens
     from tutti.tasks.sweeps.spec.suite import read_suite as read_suite
+    from tutti.tasks.sweeps.spec.suite import stored_fields as stored_fields
 
 if not TYPE_CHECKING:  # with it, a type checker would take any name for one of ours
     __getattr__ = lazy(__name__, __file__)

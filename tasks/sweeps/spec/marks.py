@@ -3,7 +3,7 @@
 A field is declared with its mark: ``repeats: Annotated[int, AXIS] = Field(...)``. Fields that are
 set together stand in a `Group`, a model under one key of the suite. Groups are for people: ids,
 flags and marks know a field by its own name, which therefore stands in one group only.
-`tasks.sweeps.plan.identity` makes ids from the marks; tests walk every field and check that
+`tasks.sweeps.plan.plan` makes ids from the marks; tests walk every field and check that
 changing it changes what its mark says.
 """
 

@@ -1,6 +1,7 @@
 """Suite files: what to measure. One frozen model is the file's keys, the flow's parameters and
 the command line's flags."""
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -403,6 +404,17 @@ class Suite(BaseModel):
 
 PLACES = places_of(Suite)
 """Where each field stands: its name, or its group and its name."""
+
+
+def stored_fields(spec: str | None) -> dict[str, Any]:
+    """The fields of a stored suite (JSON) by their own names, so that sweeps are compared field by
+    field."""
+    stored: dict[str, Any] = json.loads(spec or "{}")
+    groups = dict.fromkeys(place[0] for place in PLACES.values() if len(place) > 1)
+    found = {name: value for name, value in stored.items() if name not in groups}
+    for group in groups:
+        found |= stored.get(group) or {}
+    return found
 
 
 def read_suite(path: Path) -> Suite:

@@ -18,7 +18,7 @@ from typing import Any
 from tutti.storage import Catalog, Home
 from tutti.tasks.project import IS_SOURCE, PROJECT, models_python_path
 from tutti.tasks.serving import Model, weights_folder
-from tutti.tasks.sweeps.plan import read_set
+from tutti.tasks.sweeps.plan import TaskSet
 from tutti.tasks.training.backends import backend_of, policy_backend_of
 from tutti.tasks.training.backends.base import (
     Backend,
@@ -211,7 +211,7 @@ def _plan(
             f"suite.sampling.max_tokens: {longest} leaves no room for a prompt in the "
             f"{base.context_tokens} tokens of models.{job.base}.context_tokens"
         )
-    train, test = read_set(rollout_suite(job)), read_set(held_out_suite(job))
+    train, test = TaskSet.read(rollout_suite(job)), TaskSet.read(held_out_suite(job))
     test = replace(test, tasks=test.tasks[: job.evaluation.limit])
     tasks = keep_apart(train, test, job, home)
     train = replace(train, tasks=tasks.kept)

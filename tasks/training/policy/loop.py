@@ -1,6 +1,6 @@
 """The loop of on-policy training: roll out, reward, train, give the engine the new weights.
 
-In: a job and a bench (real engine, gateway, agent loop). Out: a trained checkpoint, its held-out
+In: a job and a deployment (engine, gateway, agent loop). Out: a trained checkpoint, its held-out
 scores, rows of `train_steps`. With a staleness of 1 the next step's rollouts run while this one is
 trained; the weights are changed under them, and each call says which weights it began and ended
 with. Killed, the job goes on: finished cells and steps are kept, the engine gets the last weights.

@@ -16,7 +16,7 @@ from tutti import storage
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.task_set import dry_run, enter_task_set
+from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite
 
 ROWS = [
@@ -82,7 +82,7 @@ def test_the_same_items_are_the_same_task_set(catalog: storage.Catalog, data: Pa
 
 def test_a_dry_run_shows_the_first_prompt(data: Path) -> None:
     """With what is selected."""
-    assert "What is 2 plus 2?" in dry_run(suite_of(data, ids=("2",)))
+    assert "What is 2 plus 2?" in TaskSet.first_prompt(suite_of(data, ids=("2",)))
 
 
 @pytest.mark.parametrize(

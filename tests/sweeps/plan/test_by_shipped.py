@@ -16,7 +16,7 @@ from tutti.tasks.agents.shipped import TAU2, shipped_harness
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan.plan import plan_of, sweep_content
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel
-from tutti.tasks.sweeps.plan.task_set import read_set, select_tasks
+from tutti.tasks.sweeps.plan.task_set import TaskSet, select_tasks
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 
 
@@ -69,7 +69,7 @@ def test_what_does_not_fit_is_refused(checkout: Path, fields: dict[str, Any], wo
     """With the field, and what to do."""
     data = {"data": {"source": checkout} | fields.pop("data", {})}
     with pytest.raises(SuiteError, match=words):
-        read_set(suite_of(checkout, **data | fields))
+        TaskSet.read(suite_of(checkout, **data | fields))
 
 
 def test_a_missing_environment_is_told_with_its_command(
@@ -78,21 +78,21 @@ def test_a_missing_environment_is_told_with_its_command(
     """Before anything runs."""
     monkeypatch.setenv("TUTTI_HARNESS_TAU2", str(tmp_path / "none"))
     with pytest.raises(SuiteError, match=r"no Python with it at .*none; .* `make tau2 TAU2="):
-        read_set(suite_of(checkout))
+        TaskSet.read(suite_of(checkout))
 
 
 def test_a_missing_database_is_told(checkout: Path) -> None:
     """Stored copies of the repository lack some."""
     (checkout / "data/tau2/domains/retail/db.json").unlink()
     with pytest.raises(SuiteError, match=r"data\.source: .*retail holds none of db\.json"):
-        read_set(suite_of(checkout))
+        TaskSet.read(suite_of(checkout))
 
 
 def test_a_judge_is_needed_where_one_decides(checkout: Path) -> None:
     """Tasks without a judged part need none; of several domains, one may need it."""
     ids = {"source": checkout, "where": "judged = 'false'"}
-    assert len(read_set(suite_of(checkout, roles={"user": "a"}, data=ids)).tasks) == 1
-    assert len(read_set(suite_of(checkout, data=ids)).tasks) == 1
+    assert len(TaskSet.read(suite_of(checkout, roles={"user": "a"}, data=ids)).tasks) == 1
+    assert len(TaskSet.read(suite_of(checkout, data=ids)).tasks) == 1
 
 
 def test_an_agent_and_the_harness_together(checkout: Path) -> None:
@@ -101,7 +101,7 @@ def test_an_agent_and_the_harness_together(checkout: Path) -> None:
     roles = {"user": "a", "judge": "b", "agent": "pocket"}
     for command in (None, "{tau2} --max-steps 5"):
         suite = suite_of(checkout, roles=roles, harness={"command": command})
-        assert len(read_set(suite).tasks) == 2
+        assert len(TaskSet.read(suite).tasks) == 2
     with pytest.raises(ValidationError, match="no `command` of another program"):
         suite_of(checkout, roles=roles, harness={"command": "other"})
 

@@ -16,7 +16,7 @@ from tests.synthesis.domains.lending import lending_folder
 from tutti import storage
 from tutti.tasks.benchmarks import SourceMissing
 from tutti.tasks.sweeps.plan.plan import runs_programs
-from tutti.tasks.sweeps.plan.task_set import dry_run, select_tasks
+from tutti.tasks.sweeps.plan.task_set import TaskSet, select_tasks
 from tutti.tasks.sweeps.spec import SuiteError
 from tutti.tasks.sweeps.spec.suite import Suite
 
@@ -86,7 +86,7 @@ async def test_splits_and_selections(tmp_path: Path) -> None:
     assert [each.attributes["template"] for each in train] == ["extend"]
     titles = select_tasks(suite_of(tmp_path / "desk", where="template = 'title'"))[2]
     assert [each.attributes["template"] for each in titles] == ["title"]
-    assert "No loan lasts more than 30 days." in dry_run(suite_of(tmp_path / "desk"))
+    assert "No loan lasts more than 30 days." in TaskSet.first_prompt(suite_of(tmp_path / "desk"))
 
 
 async def test_who_speaks(sweep: Sweep, tmp_path: Path) -> None:

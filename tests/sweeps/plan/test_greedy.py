@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sweeps.conftest import plan_of
-from tutti.tasks.sweeps.plan import greedy_line
+from tutti.tasks.sweeps.plan.estimate import greedy_line
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.sweeps.spec.groups import Repetition, SamplingSettings
 

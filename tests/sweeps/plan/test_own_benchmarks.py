@@ -17,7 +17,7 @@ from tutti.tasks.project import PROJECT
 from tutti.tasks.sweeps.analysis.rescore import rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.plan.plan import grid_id_of
-from tutti.tasks.sweeps.plan.task_set import dry_run, enter_task_set
+from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite
 
 PAGE = (PROJECT / "docs" / "own_benchmark.md").read_text()
@@ -111,7 +111,9 @@ def test_selection_and_trials(folder: Path, catalog: storage.Catalog) -> None:
     suite = read_suite(folder / "capitals.yaml")
     assert suite.benchmark == str(folder / "capitals.jsonl") and suite.benchmark_name == "capitals"
     asia = suite.with_fields({"where": "continent = 'Asia'"})
-    assert "capital of Japan?" in dry_run(asia) and "scorer exact" in dry_run(asia)
+    assert "capital of Japan?" in TaskSet.first_prompt(
+        asia
+    ) and "scorer exact" in TaskSet.first_prompt(asia)
     assert suite.with_fields({"benchmark": f"{suite.benchmark}:4"}).samples_of_each == 4
     judged = suite.with_fields({"scorer": "judge", "judge": "other"})
     before = [enter_task_set(each, catalog).task_set_id for each in (suite, asia, judged)]
@@ -173,7 +175,7 @@ def test_a_missing_file_is_named(folder: Path, catalog: storage.Catalog) -> None
             enter_task_set(suite, catalog)
     (folder / "sorting.py").write_text("")
     with pytest.raises(BadBenchmarkFile, match="needs one class derived from"):
-        dry_run(read_suite(folder / "sorting.yaml"))
+        TaskSet.first_prompt(read_suite(folder / "sorting.yaml"))
 
 
 async def test_a_moved_file_scores_what_it_is_measured_with_again(

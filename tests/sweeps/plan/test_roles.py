@@ -16,15 +16,9 @@ from tutti.tasks.sweeps.analysis.rescore import Judging, rescore
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.roles import (
-    NO_ROLES,
-    Roles,
-    ServedModel,
-    open_judge,
-    other_models,
-    roles_of,
-)
+from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles, ServedModel, other_models, roles_of
 from tutti.tasks.sweeps.plan.task_set import check_roles, enter_task_set
+from tutti.tasks.sweeps.run.roles import open_judge
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
 

@@ -23,7 +23,7 @@ from tutti.tasks.progress import StageLog
 from tutti.tasks.retrieval import build_index
 from tutti.tasks.retrieval.passage import Passage
 from tutti.tasks.sweeps.plan import library
-from tutti.tasks.sweeps.plan.library import find_index, library_of
+from tutti.tasks.sweeps.plan.library import SearchService, find_index
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError, read_suite
@@ -84,7 +84,7 @@ async def test_the_index_is_served_for_the_sweep(
 
     monkeypatch.setattr(library, "retrieval_service", service)
     suite = Suite().with_fields({"benchmark": "gsm8k", "search_index": str(built)})
-    async with library_of((suite,), catalog, StageLog()) as opened:
+    async with SearchService.of_suites((suite,), catalog, StageLog()) as opened:
         assert opened is not None and opened.search_url == "http://127.0.0.1:1"
         assert opened.index_id.startswith("index:")
 

@@ -11,7 +11,7 @@ from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.sweeps.plan.enter import enter_plan
-from tutti.tasks.sweeps.plan.missing import asked_reasons
+from tutti.tasks.sweeps.plan.missing import EndReason
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.search.outcome import probe_suite
@@ -94,6 +94,6 @@ def test_what_decided_an_accuracy_is_a_policy_and_not_its_label() -> None:
     found = []
     for policies in (["cap"], [CAP_4], [CAP_8, CAP_4]):
         given = {"policies": [*policies, "adaptive"], "stopping": {"stop_when_decided": {}}}
-        found.append(asked_reasons(Suite.model_validate(given))[CellReason.ACCURACY_DECIDED])
-    decided = {"status": cat.ENDED_EARLY, **found[0].columns}
+        found.append(EndReason.asked_by(Suite.model_validate(given))[CellReason.ACCURACY_DECIDED])
+    decided = {"status": cat.ENDED_EARLY, **EndReason.columns_of(found[0])}
     assert [each.is_of(decided) for each in found] == [True, False, True]

@@ -7,7 +7,8 @@ import pytest
 
 from tests.sweeps.conftest import plan_of
 from tutti.tasks.serving import Model
-from tutti.tasks.sweeps.plan import ServedModel, unpriced_line, unpriced_models
+from tutti.tasks.sweeps.plan import ServedModel
+from tutti.tasks.sweeps.plan.estimate import unpriced_line, unpriced_models
 from tutti.tasks.sweeps.plan.roles import Roles
 from tutti.tasks.sweeps.spec import Budget, Suite
 

@@ -18,11 +18,11 @@ from tutti.tasks.serving import EngineFailed
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.missing import EndReason, missing_cells
 from tutti.tasks.sweeps.plan.plan import Plan
-from tutti.tasks.sweeps.run import runner
 from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.early_stop import watches_of
 from tutti.tasks.sweeps.run.runner import Progress, run_cell
 from tutti.tasks.sweeps.spec.groups import Budget
+from tutti.tasks.sweeps.spec.load import Load
 
 CELLS = "select status, reason from cells order by position"
 CODES = "select reason_code, reason_value, reason_reference from cells order by position"
@@ -240,7 +240,7 @@ async def test_the_rest_of_an_open_loop_is_due_from_when_the_cell_goes_on(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As far apart as before; the hour before the first of them is over."""
-    monkeypatch.setattr(runner, "due_times", lambda *_: [0.0, 0.0, 3600.0, 3600.01])
+    monkeypatch.setattr(Load, "due_times", lambda *_: [0.0, 0.0, 3600.0, 3600.01])
     plan = plan_with(4, concurrency=(2,), load={"kind": "poisson", "session_s": 0.2})
     cell = sweep.enter(plan)
     lease = leases.acquire(sweep.catalog, plan.sweep_id, seconds=0)

@@ -16,7 +16,7 @@ from tutti.tasks.progress import StageLog
 from tutti.tasks.runs import Run
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import plan_of
-from tutti.tasks.sweeps.plan.task_set import read_set
+from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.run import sweep
 from tutti.tasks.sweeps.run.sweep import _in_blocks, _PlanRun, run_suite
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -92,7 +92,9 @@ def test_blocks_of_a_plan_are_its_levels_and_repeats(suite: Suite, tmp_path: Pat
     several = suite.with_fields({"repeats": 2})
     plans = [
         plan_of(
-            part, CellConfig(read_set(part), "engine:1", f"model:{part.model}", part.model), several
+            part,
+            CellConfig(TaskSet.read(part), "engine:1", f"model:{part.model}", part.model),
+            several,
         )
         for part in several.parts()
     ]

@@ -19,7 +19,7 @@ from tutti.tasks.reporting import family_scores
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import RegistryError
 from tutti.tasks.sweeps.analysis import Side, compare_sides
-from tutti.tasks.sweeps.plan.estimate import outlook
+from tutti.tasks.sweeps.plan.estimate import PlanEstimate
 from tutti.tasks.sweeps.results import summarise
 from tutti.tasks.sweeps.run.sweep import run_suite
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -174,7 +174,10 @@ async def test_a_resumed_sweep_of_them_runs_nothing_again(
     grid = questions.with_fields({"models": ("fast", "slow")})
 
     def decisions() -> list[tuple[str, str]]:
-        return [(each.plan.suite.model, each.cells[0].decision) for each in outlook(grid, models)]
+        return [
+            (each.plan.suite.model, each.cells[0].decision)
+            for each in PlanEstimate.of(grid, models)
+        ]
 
     assert decisions() == [("fast", "run"), ("slow", "run")]
     await store.run(grid, models)

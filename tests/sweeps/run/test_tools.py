@@ -16,7 +16,7 @@ from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep, config_of
 from tutti.tasks.benchmarks.benchmark import tool, tool_call
 from tutti.tasks.sweeps.plan.plan import plan_of, runs_programs
-from tutti.tasks.sweeps.plan.task_set import enter_task_set, read_set
+from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 from tutti.tasks.task_sets import Task
 
@@ -112,7 +112,7 @@ async def test_python_and_search_are_offered_together(
 def test_without_it_nothing_is_offered_and_ids_are_as_before(tmp_path: Path) -> None:
     """Stating stdlib's own `once` changes no id."""
     suite = suite_of(tmp_path)
-    tasks = read_set(suite)
+    tasks = TaskSet.read(suite)
     plan = plan_of(suite, config_of(tasks))
     assert not runs_programs(plan)
     own = plan_of(Suite(), config_of(tasks))
@@ -125,6 +125,6 @@ def test_without_it_nothing_is_offered_and_ids_are_as_before(tmp_path: Path) -> 
 def test_a_benchmark_with_tools_of_its_own_takes_none(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, python="session")
     task = Task("1", {}, {}, tools=(tool("book", "Book a room.", {}),))
-    tasks = replace(read_set(suite), tasks=(task,))
+    tasks = replace(TaskSet.read(suite), tasks=(task,))
     with pytest.raises(SuiteError, match=r"harness\.python: gsm8k has tools or a dialogue"):
         plan_of(suite, config_of(tasks))

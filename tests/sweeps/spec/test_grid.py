@@ -11,7 +11,7 @@ from tutti import storage
 from tutti.storage import catalog as cat
 from tutti.storage.catalog import CellReason
 from tutti.tasks.serving import Model, RegistryError
-from tutti.tasks.sweeps.plan.config import check_models
+from tutti.tasks.sweeps.plan.deployment import Deployment
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import A_A, Plan, grid_id_of
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
@@ -214,11 +214,11 @@ def test_one_model_in_two_entries_is_refused() -> None:
     entry = Model(provider="openai", endpoint="http://h/v1", context_tokens=4096, served_name="big")
     same = entry.model_copy(update={"max_calls": 3})
     with pytest.raises(RegistryError, match=r"models\.b and models\.a are one model"):
-        check_models({"a": entry, "b": same})
+        Deployment.check({"a": entry, "b": same})
     for change in (
         {"served_name": "small"}, {"endpoint": "http://i/v1"}, {"request": {"top_p": 0.5}},
     ):  # fmt: skip
-        check_models({"a": entry, "b": entry.model_copy(update=change)})
+        Deployment.check({"a": entry, "b": entry.model_copy(update=change)})
 
 
 def test_cells_entered_by_the_served_name_are_of_its_entry(catalog: storage.Catalog) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tutti.tasks.sweeps.plan.task_set import read_set
+from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec import Suite, open_named
 
 QUESTION = (
@@ -38,7 +38,7 @@ def test_only_another_rule_is_another_task_set(tmp_path: Path) -> None:
     (tmp_path / "BFCL_v4_simple.json").write_text(QUESTION)
     (tmp_path / "possible_answer" / "BFCL_v4_simple.json").write_text(ANSWER)
     plain, named, strict = (
-        read_set(suite(rule=rule, source=tmp_path)) for rule in (None, "published", "strict")
+        TaskSet.read(suite(rule=rule, source=tmp_path)) for rule in (None, "published", "strict")
     )
     assert plain.task_set_id == named.task_set_id != strict.task_set_id
     assert plain.tasks[0].task_id == strict.tasks[0].task_id

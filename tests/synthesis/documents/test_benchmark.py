@@ -28,7 +28,7 @@ from tutti.tasks.progress import StageLog
 from tutti.tasks.sandbox import NO_WALLS, NoSandbox
 from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.sweeps import SuiteError
-from tutti.tasks.sweeps.plan import library, library_of, read_set
+from tutti.tasks.sweeps.plan import SearchService, TaskSet, library
 from tutti.tasks.sweeps.plan.roles import check_search
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.synthesis import DocumentsRequest, document_benchmark
@@ -120,10 +120,10 @@ async def test_a_suite_of_a_set_searches_the_sets_own_index(
 
     monkeypatch.setattr(library, "retrieval_service", Service)
     suite = Suite().with_fields({"benchmark": task_set})
-    async with library_of((suite,), catalog, StageLog()) as opened:
+    async with SearchService.of_suites((suite,), catalog, StageLog()) as opened:
         assert opened is not None and served == [index]
         assert opened.index_id == json.loads((index / "manifest.json").read_text())["index_id"]
-    read = read_set(suite)
+    read = TaskSet.read(suite)
     assert read.benchmark.search_index is not None and not any(each.tools for each in read.tasks)
 
 
@@ -134,20 +134,20 @@ async def test_what_is_wrong_with_a_suite_of_a_set(
     line."""
     task_set, folder = await asyncio.to_thread(made, index, catalog)
     with pytest.raises(BenchmarkError, match="there is no task set 'task_set:0'"):
-        read_set(Suite().with_fields({"benchmark": "task_set:0"}))
+        TaskSet.read(Suite().with_fields({"benchmark": "task_set:0"}))
     with pytest.raises(BenchmarkError, match=r"data\.solo: task_set:"):
-        read_set(Suite().with_fields({"benchmark": task_set, "solo": True}))
+        TaskSet.read(Suite().with_fields({"benchmark": task_set, "solo": True}))
     suite = Suite().with_fields({"benchmark": task_set, "mcp": "serve"})
     with pytest.raises(SuiteError, match=r"harness\.mcp: the agent of task_set-.* has the tool"):
-        check_search(suite, read_set(suite))
+        check_search(suite, TaskSet.read(suite))
     other = index_of(write_files(tmp_path / "fewer", 11), catalog)
     two = [task_set, (await asyncio.to_thread(made, other, catalog, seed=1))[0]]
     suites = [Suite().with_fields({"benchmark": each}) for each in two]
     with pytest.raises(SuiteError, match="search different indexes; give each a suite"):
-        async with library_of(suites, catalog, StageLog()):
+        async with SearchService.of_suites(suites, catalog, StageLog()):
             pass
     with pytest.raises(SuiteError, match=r"stdlib, task_set:.* search different indexes"):
-        async with library_of((Suite(), suites[0]), catalog, StageLog()):
+        async with SearchService.of_suites((Suite(), suites[0]), catalog, StageLog()):
             pass
     file = folder / "questions.jsonl"
     file.write_text(file.read_text().replace('"kind"', '"sort"', 1))

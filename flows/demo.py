@@ -24,18 +24,16 @@ from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import checkpoint_id, pick_models, weights_folder
+from tutti.tasks.serving import checkpoint_id, pick_models, require_engines, weights_folder
 from tutti.tasks.serving.engines import require_engines
 from tutti.tasks.sweeps.plan import (
     Adapter,
     Deployment,
-    made_tasks,
+    SearchService,
+    TaskSet,
     make_tasks,
-    open_library,
     plan_of,
 )
-from tutti.tasks.serving import checkpoint_id, pick_models, require_engines, weights_folder
-from tutti.tasks.sweeps.plan import Adapter, Deployment, SearchService, TaskSet, make_tasks, plan_of
 from tutti.tasks.sweeps.run import run_plan
 from tutti.tasks.synthesis import read_conversations
 from tutti.tasks.training import fit_set, made_conversations

@@ -29,7 +29,6 @@ from tutti.tasks.serving.served import (
     show_engines,
 )
 from tutti.tasks.serving.wire import stop_on_signals
-from tutti.tasks.sweeps.plan import Deployment, open_library
 from tutti.tasks.sweeps.plan import Deployment, SearchService
 
 

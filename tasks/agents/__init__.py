@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models.client import PASSING as PASSING
     from tutti.tasks.agents.models.client import Client as Client
     from tutti.tasks.agents.models.client import Retry as Retry
-    from tutti.tasks.agents.models.client import asked_pause_s as asked_pause_s
     from tutti.tasks.agents.models.model import ORCHESTRATOR as ORCHESTRATOR
     from tutti.tasks.agents.models.model import CallOrigin as CallOrigin
     from tutti.tasks.agents.models.model import ChatModel as ChatModel

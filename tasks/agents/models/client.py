@@ -16,7 +16,6 @@ import time
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from random import Random
 from typing import Any
 
@@ -155,18 +154,3 @@ OVERLOADED = 529
 RETRY = Retry({CONNECTION: 3, 408: 2, 429: 6, 500: 2, 502: 3, 503: 4, 504: 2, OVERLOADED: 4})
 PASSING: AbstractSet[int] = RETRY.tries.keys()
 """Statuses of failures that may pass."""
-
-
-def asked_pause_s(header: str | None) -> float | None:
-    """Seconds of a Retry-After header, a number or a date (RFC 9110, 10.2.3); None if it is missing
-    or neither."""
-    if header is None:
-        return None
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None

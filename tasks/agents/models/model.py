@@ -28,7 +28,6 @@ from tutti.tasks.agents.models.client import (
     RETRY,
     Client,
     Retry,
-    asked_pause_s,
 )
 from tutti.tasks.agents.models.reasoning import AUTO, separated
 from tutti.tasks.agents.tools import ToolResult

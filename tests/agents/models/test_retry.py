@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tutti.tasks.agents.models.client import CONNECTION, RETRY, Retry, asked_pause_s
+from tutti.tasks.agents.models.client import CONNECTION, RETRY, Retry
 from tutti.tasks.agents.models.model import ModelCallFailed, retried
 from tutti.tasks.serving.wire import asked_pause_s
 

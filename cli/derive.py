@@ -15,8 +15,10 @@ import typer
 from tutti.cli.flow import run_flow
 from tutti.cli.synth_documents import shown_set
 from tutti.cli.verbs import AsJson, ModelsFile, given, verb
+from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.synth import make_shown
+from tutti.cli.verbs import given, verb
 from tutti.errors import UsageError
-from tutti.tasks import synthesis
 from tutti.tasks.synthesis import preferences as by_preference
 from tutti.tasks.synthesis import skills as by_label
 
@@ -99,19 +101,14 @@ def _skills(skills: str, teacher: str) -> dict[str, Any]:
 
 
 def _derived(asked: dict[str, Any], kind: str, models: Path, as_json: bool) -> str:
-    from tutti.flows.derive import DeriveRequest
-    from tutti.flows.synthesize import synthesize_tasks
-
     if not asked.get("task_set"):
         raise UsageError("name the task set, as `tutti derive task_set:ID --preferences`")
     of_kind = by_preference.PreferenceRequest if kind == "preferences" else by_label.LabelRequest
-    request = DeriveRequest.model_validate({kind: of_kind.model_validate(asked)})
-    requests = (synthesis.TaskRequest(), None, None, models, None, request)
-    return shown_set(run_flow(synthesize_tasks, False, as_json, *requests), as_json)
+    return make_shown(of_kind.model_validate(asked), models, as_json)
 
 
 def _profiled(asked: dict[str, Any], models: Path, as_json: bool) -> str:
-    from tutti.flows.derive import write_profiles
+    from tutti.flows.profiles import write_profiles
 
     files = asyncio.run(write_profiles(by_preference.ProfileRequest.model_validate(asked), models))
     return json.dumps([str(each) for each in files]) if as_json else "\n".join(map(str, files))

@@ -5,8 +5,8 @@ In: the verb's flags. Out: the task set's id, its counts and what each gate drop
 
 import asyncio
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,14 +17,22 @@ from tutti.cli.flow import run_flow
 from tutti.cli.keeping import TaskSetFilter
 from tutti.cli.synth_documents import about_documents, shown_set
 from tutti.cli.verbs import AsJson, ModelsFile, given, verb
+from tutti.cli.options import AsJson, ModelsFile
+from tutti.cli.verbs import given, verb
 from tutti.errors import UsageError
-from tutti.tasks import serving, synthesis
+from tutti.tasks import serving, synthesis, task_sets
 from tutti.tasks.synthesis import teacher as teachers
 
 STDLIB = "stdlib"
-NOT_OF_STDLIB = "stdlib has no such flag; name a domain, as `tutti synth retail`"
 OF_STDLIB = "stdlib only"
 OF_DOMAINS = "a domain's only"
+BUDGET = ("usd", "calls")
+FILTERS = {
+    "pass_rate": "BandRequest",
+    "agreement": "AgreementRequest",
+    "judge": "JudgeRequest",
+}
+"""The further gates over a stored set, one a command, by their flags; loaded when one is used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,81 +131,110 @@ def synth(
     as_json: AsJson = False,
 ) -> None:
     """Synthesize a task set: candidates are shown to gates, and each reject has its reason."""
-    own, library, teacher = given(amount), given(of_library), given(teaching)
-    if "knob" in own:
-        own["knobs"] = _knobs(own.pop("knob"))
-    if "families" in library:
-        library["families"] = _names(of_library.families)
-    limits = {name: teacher[name] for name in ("usd", "calls") if name in teacher}
     if list_domains:
         typer.echo(_listed(as_json))
-    elif from_index:
-        _refuse_beside_documents(domain, library, own)
-        typer.echo(
-            about_documents(
-                {"index": from_index, "seed": seed} | own | teacher, models, plan, as_json
-            )
-        )
-    elif teaching.teacher or teaching.topic:
-        _refuse(library, "a teacher's domain has no families; --size says how many intents")
-        asked = teacher | {"seed": seed} | ({"intents": amount.size} if "size" in own else {})
-        typer.echo(_by_teacher(asked, models, plan, as_json))
-    elif (
-        keep.pass_rate or keep.agreement is not None or keep.judge or domain.startswith("task_set:")
-    ):
-        _refuse(own | library, "a stored set's tasks are kept, not made")
-        flags = {"k": keep.k, "models": tuple(keep.model or ())} | limits
-        made = TaskSetFilter(domain, keep.pass_rate, keep.agreement, keep.judge, flags).made(models)
-        typer.echo(shown_set(made, as_json))
-    elif domain == STDLIB:
-        _refuse(own | ({"plan": True} if plan else {}), NOT_OF_STDLIB)
-        typer.echo(_made(library | {"seed": seed}, None, as_json))
+        return
+    flags = given(amount, of_library, keep, teaching)
+    flags |= {"seed": seed} if seed else {}
+    flags |= {"index": from_index} if from_index else {}
+    request = _request(domain, flags)
+    asks = isinstance(request, teachers.BudgetedRequest) and request.models_asked
+    if plan or (asks and not isinstance(request, synthesis.JudgeRequest)):
+        found = _planned(request, models)
+        if plan:
+            typer.echo(json.dumps(found.figures) if as_json else "\n".join(found.lines))
+            return
+        typer.echo("\n".join(found.lines), err=True)
+    typer.echo(make_shown(request, models, as_json))
+
+
+def _request(what: str, flags: dict[str, Any]) -> Any:
+    """The request for `what` by the given flags. Raises UsageError, and ValidationError."""
+    kind: Any
+    if "index" in flags:
+        if what != STDLIB:
+            raise UsageError(f"{what}: --from makes no domain; leave it out")
+        what, kind = "--from", synthesis.DocumentsRequest
+        if "teacher" not in flags and (budget := [f"--{n}" for n in BUDGET if n in flags]):
+            raise UsageError(f"{', '.join(budget)}: is a teacher's; name one, as --teacher big")
+    elif "teacher" in flags or "topic" in flags:
+        what, kind = "--teacher", synthesis.TeacherSetRequest
+        if not {"teacher", "topic"} <= flags.keys():
+            raise UsageError("--teacher and --topic: give both: --teacher big --topic 'a library'")
+        flags = _renamed(flags, {"size": "intents"})
+    elif what.startswith("task_set:") or FILTERS.keys() & flags.keys():
+        kind = _filter(what, flags)
+        flags = _renamed(flags, {"agreement": "least"}) | {"task_set": what}
+        if "pass_rate" in flags:
+            flags |= _ends(flags.pop("pass_rate"))
+    elif what == STDLIB:
+        kind = synthesis.TaskRequest
     else:
-        _refuse(library, f"{domain} has no families; --size says how many tasks")
-        asked = own | {"seed": seed, "domain": domain}
-        typer.echo(_planned(asked, as_json) if plan else _made({}, asked, as_json))
+        kind, flags = synthesis.DomainRequest, flags | {"domain": what}
+    flags = _renamed(flags, {"knob": "knobs", "model": "models"})
+    if odd := flags.keys() - kind.model_fields.keys():
+        fields = ", ".join(kind.model_fields.keys() - {"source", "task_set", "domain", "index"})
+        raise UsageError(f"{', '.join(sorted(odd))}: {what} has no such flag; it has {fields}")
+    if "knobs" in flags:
+        flags["knobs"] = _knobs(flags["knobs"])
+    if "families" in flags:
+        flags["families"] = tuple(each.strip() for each in flags["families"].split(","))
+    return kind.model_validate(flags)
 
 
-def _refuse_beside_documents(domain: str, library: dict[str, Any], given: dict[str, Any]) -> None:
-    """Raises UsageError for what --from has no use for."""
-    _refuse(library, "questions about documents have no families; --size says how many")
-    _refuse({name: value for name, value in given.items() if name != "size"}, OF_DOMAINS)
-    if domain != STDLIB:
-        raise UsageError(f"{domain}: --from makes no domain; leave it out")
+def _filter(task_set: str, flags: Mapping[str, Any]) -> Any:
+    chosen = FILTERS.keys() & flags.keys()
+    if len(chosen) != 1:
+        raise UsageError(
+            f"{task_set}: give one of --pass-rate, --agreement and --judge; the set that one makes "
+            "is what the next is given"
+        )
+    return getattr(synthesis, FILTERS[chosen.pop()])
 
 
-def _made(library: dict[str, Any], domain: dict[str, Any] | None, as_json: bool) -> str:
+def _ends(pass_rate: str) -> dict[str, float]:
+    low, _, high = pass_rate.partition(":")
+    try:
+        return {"low": float(low), "high": float(high)}
+    except ValueError:
+        raise UsageError(
+            f"--pass-rate {pass_rate!r}: must be LOW:HIGH, as --pass-rate 0.1:0.9"
+        ) from None
+
+
+def _renamed(flags: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in flags.items()}
+
+
+def make_shown(request: Any, models: Path, as_json: bool) -> str:
+    """Make a request's set; its id, counts and gates for people or programs."""
     from tutti.flows.synthesize import synthesize_tasks
 
-    request = None if domain is None else synthesis.DomainRequest.model_validate(domain)
-    asked = synthesis.TaskRequest.model_validate(library)
-    return shown_set(run_flow(synthesize_tasks, False, as_json, asked, request), as_json)
+    made = run_flow(synthesize_tasks, False, as_json, request, models)
+    if as_json:
+        return json.dumps(made)
+    lines = [made["task_set_id"], synthesis.count_lines(made["counts"])]
+    return "\n".join([*lines, *([synthesis.gate_lines(made["gates"])] if made["gates"] else [])])
 
 
-def _by_teacher(asked: dict[str, Any], models: Path, plan: bool, as_json: bool) -> str:
-    from tutti.flows.synthesize import synthesize_tasks
-
-    if not {"teacher", "topic"} <= asked.keys():
-        raise UsageError("--teacher and --topic: give both, as --teacher big --topic 'a library'")
-    request = synthesis.TeacherSetRequest.model_validate(asked)
-    prices = teachers.prices_of(serving.pick_model(models, request.teacher))
-    found = teachers.plan_teacher(request.chain, prices, request.concurrency)
-    if plan:
-        return json.dumps(found.as_rows) if as_json else found.text
-    typer.echo(found.text, err=True)
-    made = run_flow(
-        synthesize_tasks, False, as_json, synthesis.TaskRequest(), None, request, models
-    )
-    return shown_set(made, as_json)
-
-
-def _planned(asked: dict[str, Any], as_json: bool) -> str:
-    request, home = synthesis.DomainRequest.model_validate(asked), storage.current_home()
-    known = (
-        synthesis.benchmark_questions(home) if request.contamination and home.root.is_dir() else []
-    )
-    found = asyncio.run(synthesis.plan_domain_set(request, known))
-    return json.dumps(asdict(found)) if as_json else "\n".join(found.lines)
+def _planned(request: Any, models: Path) -> "task_sets.SetPlan":
+    """What a request will take. Raises UsageError for one that is not planned."""
+    if isinstance(request, synthesis.TeacherSetRequest):
+        prices = teachers.prices_of(serving.pick_model(models, request.teacher))
+        return teachers.plan_teacher(request, prices, request.concurrency)
+    if not isinstance(request, synthesis.DocumentsRequest | synthesis.DomainRequest):
+        raise UsageError(f"--plan: not of {request.source}: it is made at once")
+    home = storage.current_home()
+    compares = request.contamination and home.root.is_dir()
+    known = synthesis.benchmark_questions(home) if compares else []
+    if isinstance(request, synthesis.DomainRequest):
+        found: task_sets.SetPlan = asyncio.run(synthesis.plan_domain_set(request, known))
+        return found
+    with storage.open_catalog() as catalog:
+        if not request.teacher:
+            return synthesis.plan_document_set(request, catalog, known)
+        prices = teachers.prices_of(serving.pick_model(models, request.teacher))
+        return synthesis.plan_by_teacher(request, catalog, prices)
 
 
 def _listed(as_json: bool) -> str:
@@ -227,12 +264,3 @@ def _knobs(given: Sequence[str]) -> dict[str, int]:
             raise UsageError(f"--knob {each}: must be NAME=NUMBER")
         found[name] = int(value)
     return found
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _refuse(given: dict[str, Any], why: str) -> None:
-    if given:
-        raise UsageError(f"{', '.join(given)}: {why}")

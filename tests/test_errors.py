@@ -32,7 +32,7 @@ from tutti.tasks.serving.gateway.calls.access import AccessError
 from tutti.tasks.serving.simulation import SimulationError
 from tutti.tasks.sweeps import GateError, SuiteError
 from tutti.tasks.synthesis.domains import ToolkitFailed
-from tutti.tasks.synthesis.making.request import SetUnfinished
+from tutti.tasks.synthesis.making.by_program import SetUnfinished
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherFailed
 from tutti.tasks.synthesis.teacher.faults import TeacherLost
 from tutti.tasks.task_sets import NothingMade

@@ -31,7 +31,7 @@ TuttiError                   1  the work failed for a known cause
 ├── RetrievalError           1  tasks/retrieval/errors.py
 ├── ToolkitFailed            1  tasks/synthesis/domains/toolkit.py
 ├── NothingMade              1  tasks/task_sets/make.py: the gates passed too few tasks
-├── SetUnfinished            5  tasks/synthesis/making/request.py: a teacher has not done all
+├── SetUnfinished            5  tasks/synthesis/making/by_program.py: a teacher has not done all
 ├── TeacherFailed            1  tasks/synthesis/teacher/faults.py: the answers were of no use
 │   └── TeacherLost          5    the teacher's endpoint failed
 ├── BudgetSpent              5  tasks/synthesis/teacher/faults.py

@@ -12,7 +12,14 @@ from bench.synthesis.planting import (
     with_tool,
     wrapped,
 )
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Parameter, ToolSpec
+from tutti.tasks.synthesis.domains import (
+    Action,
+    Domain,
+    DomainTask,
+    Parameter,
+    ToolSpec,
+    changed_task,
+)
 
 
 def says_it_looks(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
@@ -144,9 +151,7 @@ def wrong_record(rng: Random, domain: Domain, task: DomainTask) -> Planted | Non
 def nothing_to_do(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """A task that is done before it begins: nothing to change, nothing to say."""
     reads = tuple(action for _, action, _ in calls_of(domain, task, "READ"))
-    return (
-        (domain, task.model_copy(update={"actions": reads, "communicate": ()})) if reads else None
-    )
+    return (domain, changed_task(task, actions=reads, communicate=())) if reads else None
 
 
 def allowed_is_forbidden(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
@@ -155,20 +160,22 @@ def allowed_is_forbidden(rng: Random, domain: Domain, task: DomainTask) -> Plant
     calls = calls_of(domain, task, "WRITE")
     if not calls:
         return None
-    return domain, task.model_copy(update={"forbidden": (calls[0][1],)})
+    return domain, changed_task(task, forbidden=(calls[0][1],))
 
 
 def forbidden_is_golden(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """A golden call that the policy forbids, and that the user asks for: nothing else is wrong."""
-    said = [fact.lower() for fact in task.communicate]
-    calls = [a for a in task.forbidden if not any(f in str(a.arguments).lower() for f in said)]
+    said = [fact.lower() for fact in task.world.communicate]
+    calls = [
+        a for a in task.world.forbidden if not any(f in str(a.arguments).lower() for f in said)
+    ]
     if not calls:
         return None
     action = rng.choice(calls)
     given = ", ".join(f"{name} {value}" for name, value in action.arguments.items())
-    asked = f"{task.scenario.instructions} You also ask for: {action.name}, {given}.".strip()
-    actions = (*task.actions, action)
-    return domain, told(task.model_copy(update={"actions": actions}), instructions=asked)
+    asked = f"{task.world.scenario.instructions} You also ask for: {action.name}, {given}.".strip()
+    actions = (*task.world.actions, action)
+    return domain, told(changed_task(task, actions=actions), instructions=asked)
 
 
 SWITCH = '''
@@ -190,7 +197,7 @@ def changed_back(rng: Random, domain: Domain, task: DomainTask) -> Planted | Non
         for key, record in domain.records[table.name].items()
         if record[field.name] is not None
     ]
-    if not places or not task.actions:
+    if not places or not task.world.actions:
         return None
     table, key, field = rng.choice(places)
     tool = ToolSpec(
@@ -202,7 +209,7 @@ def changed_back(rng: Random, domain: Domain, task: DomainTask) -> Planted | Non
     )
     code = domain.toolkit + SWITCH.format(table=table, key=key, field=field)
     calls = [Action(name=tool.name, arguments={"on": on}) for on in (True, False)]
-    offered = (*task.tools, tool.name) if task.tools else ()
-    planted = {"actions": (*task.actions, *calls), "tools": offered}
+    offered = (*task.world.tools, tool.name) if task.world.tools else ()
+    planted = {"actions": (*task.world.actions, *calls), "tools": offered}
     made = varied(domain, toolkit=code, tools=(*domain.tools, tool))
-    return made, task.model_copy(update=planted)
+    return made, changed_task(task, **planted)

@@ -24,7 +24,7 @@ from tutti.tasks.agents.models.model import Reply
 from tutti.tasks.benchmarks import Benchmark, Source, Task, load_prompt
 from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.synthesis import PROGRAMS
-from tutti.tasks.synthesis.domains import DomainTask, domain_benchmark
+from tutti.tasks.synthesis.domains import domain_benchmark
 
 AT_ONCE = 4
 LIMITS = AttemptLimits(turns=60)
@@ -79,8 +79,7 @@ def _tasks(folder: Path, limit: int) -> Iterator[tuple[Benchmark, Task]]:
 async def _scores(
     program: str, benchmark: Benchmark, task: Task, slots: asyncio.Semaphore
 ) -> tuple[bool, bool, bool]:
-    domain_task = DomainTask.model_validate(task.target["task"])
-    oracle = OracleModel(PROGRAMS[program].solve(domain_task), "ANSWER")
+    oracle = OracleModel(PROGRAMS[program].solve(task), "ANSWER")
     async with slots:
         made = [await _attempt(benchmark, task, each) for each in (oracle, NoOpModel(), Parrot())]
     return made[0], made[1], made[2]

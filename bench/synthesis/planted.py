@@ -9,11 +9,11 @@ from random import Random
 from bench.synthesis.defects import DefectReport, count_caught, seed_defects
 from bench.synthesis.task_defects import BENCHMARK_TEXTS
 from tutti.tasks.synthesis import DomainRequest
-from tutti.tasks.synthesis.domains import DomainTask, Toolkit
+from tutti.tasks.synthesis.domains import DomainTask, Toolkit, changed_task
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.gating.seen import Seen
-from tutti.tasks.synthesis.making.instance import judge, proposed
+from tutti.tasks.synthesis.making.by_program import judge, proposed
 from tutti.tasks.task_sets import Judged
 
 PER_GATE = 20
@@ -78,6 +78,6 @@ async def _with_defects(
 ) -> DefectReport:
     # What they lead to is not stated, as with candidates: the gates have only themselves.
     passed = [each.task for each in judged if each.reason is None]
-    tasks = [task.model_copy(update={"expected": ""}) for task in passed]
+    tasks = [changed_task(task, expected="") for task in passed]
     defects = seed_defects(Random(seed), context.domain, tasks, PER_GATE)
     return await count_caught(defects, tasks, context, GATES)

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, FieldSpec, TableSpec, ToolSpec
+from tutti.tasks.synthesis.domains import (
+    Action,
+    Domain,
+    DomainTask,
+    FieldSpec,
+    TableSpec,
+    ToolSpec,
+    changed_task,
+)
 
 Planted = tuple[Domain, DomainTask]
 Plant = Callable[[Random, Domain, DomainTask], Planted | None]
@@ -39,21 +47,21 @@ def with_tool(domain: Domain, name: str, **changes: Any) -> Domain:
 
 def with_action(task: DomainTask, place: int, **arguments: Any) -> DomainTask:
     """A task with some arguments of one golden call replaced."""
-    actions = list(task.actions)
+    actions = list(task.world.actions)
     replaced = {**actions[place].arguments, **arguments}
     actions[place] = actions[place].model_copy(update={"arguments": replaced})
-    return task.model_copy(update={"actions": tuple(actions)})
+    return changed_task(task, actions=tuple(actions))
 
 
 def told(task: DomainTask, **changes: str) -> DomainTask:
     """A task whose scenario differs."""
-    scenario = task.scenario.model_copy(update=changes)
-    return task.model_copy(update={"scenario": scenario})
+    scenario = task.world.scenario.model_copy(update=changes)
+    return changed_task(task, scenario=scenario)
 
 
 def calls_of(domain: Domain, task: DomainTask, *kinds: str) -> list[tuple[int, Action, ToolSpec]]:
     """The golden calls of tools of some kinds, with their places."""
-    found = ((n, a, domain.tool_named.get(a.name)) for n, a in enumerate(task.actions))
+    found = ((n, a, domain.tool_named.get(a.name)) for n, a in enumerate(task.world.actions))
     return [(n, a, tool) for n, a, tool in found if tool is not None and tool.kind in kinds]
 
 
@@ -71,9 +79,9 @@ def with_value(
     records = domain.records[table.name]
     key = rng.choice(sorted(records))
     if rng.random() < 0.5:
-        keyed = dict(task.changed.get(table.name, {}))
+        keyed = dict(task.world.changed.get(table.name, {}))
         keyed[key] = {**keyed.get(key, {}), **changed}
-        return domain, task.model_copy(update={"changed": {**task.changed, table.name: keyed}})
+        return domain, changed_task(task, changed={**task.world.changed, table.name: keyed})
     record = {**records[key], **changed}
     every = {**domain.records, table.name: {**records, key: record}}
     return varied(domain, records=every), task

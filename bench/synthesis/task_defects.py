@@ -14,7 +14,7 @@ from bench.synthesis.planting import (
     with_tool,
     with_value,
 )
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, changed_task
 
 BENCHMARK_TEXTS = (
     "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in "
@@ -52,12 +52,12 @@ SYNONYMS = {
 
 def unknown_tool(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """A golden call of a tool that is not there."""
-    if not task.actions:
+    if not task.world.actions:
         return None
-    place = rng.randrange(len(task.actions))
-    actions = list(task.actions)
+    place = rng.randrange(len(task.world.actions))
+    actions = list(task.world.actions)
     actions[place] = actions[place].model_copy(update={"name": f"{actions[place].name}_v2"})
-    return domain, task.model_copy(update={"actions": tuple(actions)})
+    return domain, changed_task(task, actions=tuple(actions))
 
 
 def wrong_type(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
@@ -80,38 +80,38 @@ def missing_argument(rng: Random, domain: Domain, task: DomainTask) -> Planted |
         if required:
             gone = rng.choice(required)
             left = {name: value for name, value in action.arguments.items() if name != gone}
-            actions = list(task.actions)
+            actions = list(task.world.actions)
             actions[place] = Action(name=action.name, arguments=left)
-            return domain, task.model_copy(update={"actions": tuple(actions)})
+            return domain, changed_task(task, actions=tuple(actions))
     return None
 
 
 def unfilled_slot(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """A template's slot left in what the user is told."""
     slot = rng.choice(("{name}", "{order_id}", "TODO", "None"))
-    return domain, told(task, known=f"{task.scenario.known} The number is {slot}.".strip())
+    return domain, told(task, known=f"{task.world.scenario.known} The number is {slot}.".strip())
 
 
 def nothing_asked(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """No golden call and nothing to say."""
-    return domain, task.model_copy(update={"actions": (), "communicate": ()})
+    return domain, changed_task(task, actions=(), communicate=())
 
 
 def unknown_record(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """A task about a record that is not there."""
     table = rng.choice(sorted(domain.records) or ["none"])
-    entities = (*task.entities, f"{table}/planted-{rng.randrange(1000)}")
-    return domain, task.model_copy(update={"entities": entities})
+    entities = (*task.sources, f"{table}/planted-{rng.randrange(1000)}")
+    return domain, changed_task(task, sources=entities)
 
 
 def not_offered(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """A tool that the golden calls need is not among those offered."""
-    used = sorted({action.name for action in task.actions})
+    used = sorted({action.name for action in task.world.actions})
     offered = [tool.name for tool in domain.offered(task)]
     if not used or len(offered) < 2:
         return None
     gone = rng.choice(used)
-    return domain, task.model_copy(update={"tools": tuple(n for n in offered if n != gone)})
+    return domain, changed_task(task, tools=tuple(n for n in offered if n != gone))
 
 
 def dangling_key(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
@@ -183,22 +183,22 @@ def leaked_in_policy(rng: Random, domain: Domain, task: DomainTask) -> Planted |
 def leaked_by_user(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """An answer in what the user is told."""
     shown = _shown(rng, task)
-    return shown and (domain, told(task, unknown=f"{task.scenario.unknown} {shown}".strip()))
+    return shown and (domain, told(task, unknown=f"{task.world.scenario.unknown} {shown}".strip()))
 
 
 def _shown(rng: Random, task: DomainTask) -> Any:
     """A sentence with an answer; None for a task without. Common ones are presented as answers, for
     a "21" alone is no leak."""
-    if not task.communicate:
+    if not task.world.communicate:
         return None
-    fact = rng.choice(task.communicate)
+    fact = rng.choice(task.world.communicate)
     rare = len(fact) > 3 and fact[:1].isupper()
     return f"An example is {fact}." if rare else f"The answer is {fact}."
 
 
 def pasted(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """A benchmark's question, whole."""
-    return domain, told(task, reason=f"{task.scenario.reason} {rng.choice(BENCHMARK_TEXTS)}")
+    return domain, told(task, reason=f"{task.world.scenario.reason} {rng.choice(BENCHMARK_TEXTS)}")
 
 
 def pasted_part(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
@@ -206,7 +206,7 @@ def pasted_part(rng: Random, domain: Domain, task: DomainTask) -> Planted | None
     words = rng.choice(BENCHMARK_TEXTS).split()
     first = rng.randrange(len(words) - 13) if len(words) > 13 else 0
     return domain, told(
-        task, reason=f"{task.scenario.reason} {' '.join(words[first : first + 13])}"
+        task, reason=f"{task.world.scenario.reason} {' '.join(words[first : first + 13])}"
     )
 
 
@@ -226,7 +226,7 @@ def copied(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
 
 def reworded(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """The same request in other words and another order."""
-    sentences = re.split(r"(?<=[.!?])\s+", task.scenario.text.replace("\n", " "))
+    sentences = re.split(r"(?<=[.!?])\s+", task.world.scenario.text.replace("\n", " "))
     rng.shuffle(sentences)
     words = " ".join(sentences).split(" ")
     changed = " ".join(SYNONYMS.get(word.lower(), word) for word in words)
@@ -237,7 +237,7 @@ def reworded(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
 
 def contradicting(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """The same words and another answer."""
-    return domain, task.model_copy(update={"communicate": (f"planted {rng.randrange(1000)}",)})
+    return domain, changed_task(task, communicate=(f"planted {rng.randrange(1000)}",))
 
 
 def looked_twice(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
@@ -246,29 +246,33 @@ def looked_twice(rng: Random, domain: Domain, task: DomainTask) -> Planted | Non
     if not reads:
         return None
     place, action, _ = reads[0]
-    actions = (*task.actions[:place], action, *task.actions[place:])
-    return reworded(rng, domain, task.model_copy(update={"actions": actions}))
+    actions = (*task.world.actions[:place], action, *task.world.actions[place:])
+    return reworded(rng, domain, changed_task(task, actions=actions))
 
 
 def untold(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """A scenario without a value that the first golden call needs: the number of an account."""
-    if not task.actions:
+    if not task.world.actions:
         return None
     static = domain.model_dump_json(include={"about", "rules", "tools"})
-    values = [v for v in task.actions[0].arguments.values() if isinstance(v, str) and len(v) > 1]
-    values = [v for v in values if v in task.scenario.text and v not in static]
+    values = [
+        v for v in task.world.actions[0].arguments.values() if isinstance(v, str) and len(v) > 1
+    ]
+    values = [v for v in values if v in task.world.scenario.text and v not in static]
     if not values:
         return None
     gone = rng.choice(values)
-    kept = {name: getattr(task.scenario, name).replace(gone, "it") for name in FIELDS}
+    kept = {name: getattr(task.world.scenario, name).replace(gone, "it") for name in FIELDS}
     return domain, told(task, **kept)
 
 
 def unseen(rng: Random, domain: Domain, task: DomainTask) -> Planted | None:
     """The golden calls without those that show the ids that the last one needs."""
-    static = domain.model_dump_json(include={"about", "rules", "tools"}) + task.scenario.text
-    if len(task.actions) < 2:
+    static = domain.model_dump_json(include={"about", "rules", "tools"}) + task.world.scenario.text
+    if len(task.world.actions) < 2:
         return None
-    needed = [v for v in task.actions[-1].arguments.values() if isinstance(v, str) and len(v) > 1]
+    needed = [
+        v for v in task.world.actions[-1].arguments.values() if isinstance(v, str) and len(v) > 1
+    ]
     hidden = any(value not in static for value in needed)
-    return (domain, task.model_copy(update={"actions": task.actions[-1:]})) if hidden else None
+    return (domain, changed_task(task, actions=task.world.actions[-1:])) if hidden else None

@@ -24,6 +24,7 @@ from tutti.tasks.synthesis.domains import (
     Domain,
     DomainTask,
     Toolkit,
+    changed_task,
     domain_folders,
     read_domain_folder,
     write_tau2_folder,
@@ -90,14 +91,12 @@ def check_with_tau2(folder: Path, name: str, python: Path = PYTHON) -> Tau2Resul
 
 async def example() -> tuple[Domain, list[DomainTask]]:
     """The gates' example with what its tasks expect."""
-    shorter = EXTENDED.model_copy(
-        update={"changed": {"loans": {"L1": {"days": 3}}}, "communicate": ("10",)}
-    )
+    shorter = changed_task(EXTENDED, changed={"loans": {"L1": {"days": 3}}}, communicate=("10",))
     tasks = (EXTENDED, LOOKED_UP, shorter)
     async with Toolkit(EXAMPLE) as toolkit:
         replays = await toolkit.replay(tasks)
     pairs = zip(tasks, replays, strict=True)
-    return EXAMPLE, [task.model_copy(update={"expected": each.after}) for task, each in pairs]
+    return EXAMPLE, [changed_task(task, expected=each.after) for task, each in pairs]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

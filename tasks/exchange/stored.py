@@ -134,8 +134,8 @@ def _cell_details(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, 
 
 def _targets(connection: duckdb.DuckDBPyConnection, task_ids: list[str]) -> dict[str, str]:
     rows = connection.execute(
-        "select task_id, any_value(answer) from tasks where task_id in (select unnest(?)) "
-        "group by task_id",
+        "select task_id, first(answer order by template is not null) from tasks "
+        "where task_id in (select unnest(?)) group by task_id",
         [task_ids],
     ).fetchall()
     return {task_id: answer for task_id, answer in rows if answer is not None}

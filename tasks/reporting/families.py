@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ALL = "all families"
-# One task may be in several task sets, so its family is looked up once a task id.
+# A task may be in several sets, so its family is looked up once a task id: in one of a benchmark
+# first, where a set that was made is measured as one.
 FAMILIES_SQL = """
-    select task_id, min(family) as family from tasks where family is not null group by task_id
+    select task_id, first(family order by template is not null, family) as family
+    from tasks where family is not null group by task_id
 """
 SUBSETS_SQL = """
     select task_id, min(family || '-' || subset) as family

@@ -134,12 +134,9 @@ with labelled as (
     select task_id, coalesce(slots ->> 'skill', template, family) as skill,
         coalesce(slots ->> 'level', '') as level
     from tasks where task_set_id = $id and status = 'accepted'
-), tried as (
-    select distinct coalesce(t.slots ->> 'id', t.task_id) as task_id, a.attempt_id, a.correct
-    from counted a join tasks t on t.task_id = a.task_id and t.template is null
 )
 select skill, level, task_id, list(cast(correct as int)) filter (correct is not null) as outcomes
-from labelled left join tried using (task_id) group by all order by skill, task_id
+from labelled left join counted using (task_id) group by all order by skill, task_id
 """
 GATES_NOTE = (
     "A task that a gate drops is not shown to the gates after it. `gate_verdicts` has a row for "

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.documents.benchmark import document_benchmark as document_benchmark
     from tutti.tasks.synthesis.documents.benchmark import has_questions as has_questions
     from tutti.tasks.synthesis.documents.benchmark import searched_index as searched_index
+    from tutti.tasks.synthesis.documents.by_teacher import plan_by_teacher as plan_by_teacher
+    from tutti.tasks.synthesis.documents.judging import DocumentsRequest as DocumentsRequest
     from tutti.tasks.synthesis.documents.making import plan_document_set as plan_document_set
-    from tutti.tasks.synthesis.documents.request import DocumentsRequest as DocumentsRequest
-    from tutti.tasks.synthesis.documents.stages import ask_documents as ask_documents
-    from tutti.tasks.synthesis.documents.teacher_set import plan_by_teacher as plan_by_teacher
     from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
     from tutti.tasks.synthesis.domains.domain import Domain as Domain
+    from tutti.tasks.synthesis.domains.domain import DomainSpec as DomainSpec
     from tutti.tasks.synthesis.domains.domain import DomainTask as DomainTask
     from tutti.tasks.synthesis.domains.folder import domain_folders as domain_folders
     from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
@@ -39,21 +39,23 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.generate import TaskRequest as TaskRequest
     from tutti.tasks.synthesis.generate import find_made as find_made
     from tutti.tasks.synthesis.generate import read_conversations as read_conversations
-    from tutti.tasks.synthesis.generate import read_tasks as read_tasks
+    from tutti.tasks.synthesis.generate import read_split as read_split
     from tutti.tasks.synthesis.making.agreement import AgreementRequest as AgreementRequest
     from tutti.tasks.synthesis.making.agreement import AgreementSource as AgreementSource
     from tutti.tasks.synthesis.making.band import BandRequest as BandRequest
     from tutti.tasks.synthesis.making.band import BandSource as BandSource
+    from tutti.tasks.synthesis.making.by_program import DomainRequest as DomainRequest
     from tutti.tasks.synthesis.making.by_program import DomainSource as DomainSource
+    from tutti.tasks.synthesis.making.by_program import plan_domain_set as plan_domain_set
     from tutti.tasks.synthesis.making.by_teacher import TeacherDomainSource as TeacherDomainSource
     from tutti.tasks.synthesis.making.by_teacher import TeacherSetRequest as TeacherSetRequest
     from tutti.tasks.synthesis.making.judging import JudgedSource as JudgedSource
     from tutti.tasks.synthesis.making.judging import JudgeRequest as JudgeRequest
-    from tutti.tasks.synthesis.making.plan import plan_domain_set as plan_domain_set
-    from tutti.tasks.synthesis.making.request import DomainRequest as DomainRequest
     from tutti.tasks.synthesis.making.teachers import TeacherPool as TeacherPool
     from tutti.tasks.synthesis.making.teachers import open_teachers as open_teachers
     from tutti.tasks.synthesis.programs import PROGRAMS as PROGRAMS
+    from tutti.tasks.synthesis.sources import SetRequest as SetRequest
+    from tutti.tasks.synthesis.sources import source_of as source_of
     from tutti.tasks.synthesis.task import question_task as question_task
     from tutti.tasks.synthesis.teacher.budget import TeacherBudget as TeacherBudget
 

@@ -1,10 +1,12 @@
-"""The gates of questions over the standard library: an oracle solves it, a no-op agent does not.
+"""The gates of questions over the standard library: it is no duplicate, an oracle solves it, and a
+no-op agent does not.
 
-Both run through the real agent loop with the real tools. Rejects are kept with their reason.
+The agents run through the real agent loop with the real tools. Rejects are kept with their reason.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tutti.tasks.agents import (
@@ -20,9 +22,41 @@ from tutti.tasks.agents import (
     run_attempt,
 )
 from tutti.tasks.scoring import score_exact
-from tutti.tasks.synthesis.dedup import duplicate_reasons
 from tutti.tasks.synthesis.families import FAMILIES
-from tutti.tasks.task_sets import PASSED, Task, Verdict, verdict
+from tutti.tasks.task_sets import PASSED, Show, Task, Verdict, verdict
+
+WORD = re.compile(r"[A-Za-z0-9_.']+|[^\sA-Za-z0-9_.']")
+
+
+def duplicate_reasons(tasks: Iterable[Task]) -> list[str]:
+    """For each task, why it duplicates an earlier one, or "" if it does not.
+
+    Exact: the same words in the same order, case aside. Near: the same family asks about the same
+    slots in other words, or about another document whose question and answer differ from an
+    earlier one's only in the module's name (an alias). A test task is compared with every earlier
+    task, whatever its split, so nothing asked in training is asked again.
+    """
+    exact: set[tuple[str, ...]] = set()
+    near: set[tuple[str, ...]] = set()
+    reasons = []
+    for task in tasks:
+        words = tuple(word.lower() for word in WORD.findall(task.inputs["question"]))
+        slots = tuple(f"{key}={value}" for key, value in sorted(task.slots.items()))
+        aliased = tuple(slot.rsplit(".", 1)[-1] for slot in slots)
+        keys = {
+            (task.family, "slots", *slots),
+            (task.family, "alias", task.target["answer"], *aliased),
+        }
+        if words in exact:
+            reasons.append("exact duplicate")
+        elif near & keys:
+            reasons.append("near duplicate")
+        else:
+            reasons.append("")
+        exact.add(words)
+        near |= keys
+    return reasons
+
 
 CONCURRENCY = 8
 
@@ -32,7 +66,7 @@ class LibraryContext:
     """What the gates may use."""
 
     toolbox: Toolbox
-    on_progress: Callable[[int, int], None] = lambda done, total: None
+    show: Show = lambda done, total, note: None
     """Of the gate that takes the time, the oracle's."""
     solved: dict[str, Trajectory] = field(default_factory=dict)
     """By task, what the oracle did."""
@@ -59,7 +93,7 @@ class Oracle:
 
         async def one(task: Task) -> Verdict:
             found = await _solved(task, context)
-            context.on_progress(len(context.solved), len(tasks))
+            context.show(len(context.solved), len(tasks), "")
             return found
 
         return await _each(tasks, one)

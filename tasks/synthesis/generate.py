@@ -1,11 +1,11 @@
 """A source of questions over the standard library, and the sets that were made of it."""
 
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 import sqlalchemy as sa
@@ -18,19 +18,24 @@ from tutti.tasks.retrieval import Document, corpus_id
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.gates import LIBRARY_GATES, Duplicates, LibraryContext
-from tutti.tasks.synthesis.task import row_of, task_of_row
 from tutti.tasks.task_sets import (
+    TASK,
+    TASKS,
     Judged,
+    Message,
     Row,
     SetInMaking,
     Source,
     Task,
     is_judged,
+    read_tasks,
     run_gates,
     write_part,
 )
 
-GENERATOR_VERSION = "2"
+GENERATOR_VERSION = "3"
+SOLUTIONS = "oracle.json"
+"""The file of a part with the oracle's messages by task id."""
 POCKET_FAMILIES = ("module", "parameter", "default", "expression", "arithmetic", "count_sum")
 
 
@@ -39,6 +44,7 @@ class TaskRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    source: Literal["stdlib"] = "stdlib"
     families: tuple[str, ...] = Field(
         POCKET_FAMILIES,
         description="task families, by name",
@@ -85,13 +91,12 @@ class StdlibSource(Source):
         request: TaskRequest,
         index_id: str,
         search_url: str,
-        on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         """`index_id`, `search_url`: the index over the documents, and its service."""
         self.documents, self.request, self.search_url = documents, request, search_url
-        self.on_progress = on_progress
         self.parents = [index_id]
         self.request_hash = self.work_name = _request_hash(request, index_id)
+        self._solutions: dict[str, list[Message]] = {}
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
         """One: no candidate is compared with those of other parts."""
@@ -100,30 +105,29 @@ class StdlibSource(Source):
             judged = [Judged(task) for task in propose(self.documents, self.request)]
             async with aiohttp.ClientSession() as session:
                 toolbox = Toolbox(session, self.search_url, Sandbox(level_for_models()))
-                context = LibraryContext(toolbox, self.on_progress)
+                context = LibraryContext(toolbox, self.show)
                 await run_gates(judged, LIBRARY_GATES.values(), context)
-            write_part(folder, judged, partial(_as_json, context))
+            write_part(folder, judged, partial(_write_solutions, context))
+        self._solutions = json.loads((folder / SOLUTIONS).read_text())
         yield folder
 
-    def columns(self, row: Row) -> dict[str, Any]:
+    def row(self, row: Row, task_set_id: str) -> dict[str, Any]:
         """Of a question; one that the oracle was shown has its messages."""
-        task = dict(row["task"])
-        task["slots"] = json.dumps(task["slots"], sort_keys=True)
+        found = super().row(row, task_set_id)
         if row["gates"][-1] == Duplicates.name and not row["accepted"]:
-            task.pop("oracle_messages", None)  # of one with the same id
-            return task | {"status": "duplicate"}
-        return task
+            return found | {"status": "duplicate"}  # the solution is that of one with the same id
+        if (solution := self._solutions.get(row["task_id"])) is not None:
+            found["oracle_messages"] = json.dumps(solution, ensure_ascii=False)
+        return found
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
         """What was asked for."""
         return {"asked": self.request.model_dump(), "corpus_id": corpus_id(self.documents)}
 
 
-def _as_json(context: LibraryContext, task: Task) -> str:
-    row = row_of(task)
-    if (solved := context.solved.get(task.task_id)) is not None:
-        row["oracle_messages"] = json.dumps(solved.messages, ensure_ascii=False)
-    return json.dumps(row, ensure_ascii=False)
+def _write_solutions(context: LibraryContext, folder: Path) -> None:
+    solutions = {task_id: solved.messages for task_id, solved in context.solved.items()}
+    (folder / SOLUTIONS).write_text(json.dumps(solutions, ensure_ascii=False))
 
 
 def find_made(catalog: Catalog, request: TaskRequest) -> tuple[str, str] | None:
@@ -145,14 +149,11 @@ def _request_hash(request: TaskRequest, index_id: str) -> str:
     return content_hash([GENERATOR_VERSION, request.model_dump(), index_id])
 
 
-def read_tasks(catalog: Catalog, task_set_id: str, split: str) -> list[Task]:
+def read_split(catalog: Catalog, task_set_id: str, split: str) -> list[Task]:
     """The accepted tasks of one split, in the order of their ids."""
-    rows = query(
-        "select * from tasks where status = 'accepted' "
-        f"and task_set_id = '{task_set_id}' and split = '{split}' order by task_id",
-        catalog.home,
-    )
-    return [task_of_row(row | {"slots": json.loads(row["slots"])}) for row in rows]
+    file = catalog.home.artifact_folder(task_set_id) / TASKS
+    found = (each for each in read_tasks(file, TASK) if each.split == split)
+    return sorted(found, key=lambda each: each.task_id)
 
 
 def read_conversations(catalog: Catalog, task_set_id: str, split: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ Its tasks have a question, a verified answer, and the documents the answer depen
 
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 from tutti.tasks.agents import Oracle, ToolUse
 from tutti.tasks.retrieval import Document
@@ -17,34 +17,13 @@ def question_task(
 ) -> Task:
     """A made task; `answer` is what a correct agent puts in the box, character for character."""
     return Task(
-        "",
-        {"question": question},
-        {"answer": answer},
+        inputs={"question": question},
+        target={"answer": answer},
         family=family,
         split=split,
         sources=tuple(sources),
         slots=slots,
     )
-
-
-def row_of(task: Task) -> dict[str, Any]:
-    """Plain JSON-able form with its id; `task_of_row` reads it back."""
-    return {
-        "task_id": task.task_id,
-        "family": task.family,
-        "question": task.inputs["question"],
-        "answer": task.target["answer"],
-        "slots": task.slots,
-        "sources": task.sources,
-        "split": task.split,
-    }
-
-
-def task_of_row(row: dict[str, Any]) -> Task:
-    """The inverse of `row_of`. Raises KeyError for a missing field."""
-    names = ("family", "question", "answer")
-    family, question, answer = (row[name] for name in names)
-    return question_task(family, question, answer, dict(row["slots"]), row["sources"], row["split"])
 
 
 class Family(Protocol):

@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
+    from tutti.tasks.task_sets.files import TASK as TASK
+    from tutti.tasks.task_sets.files import TASKS as TASKS
+    from tutti.tasks.task_sets.files import first_error as first_error
+    from tutti.tasks.task_sets.files import read_tasks as read_tasks
+    from tutti.tasks.task_sets.files import task_line as task_line
+    from tutti.tasks.task_sets.files import write_tasks as write_tasks
     from tutti.tasks.task_sets.gate import PASSED as PASSED
     from tutti.tasks.task_sets.gate import Judged as Judged
     from tutti.tasks.task_sets.gate import Verdict as Verdict
@@ -21,13 +27,16 @@ if TYPE_CHECKING:
     from tutti.tasks.task_sets.parts import is_judged as is_judged
     from tutti.tasks.task_sets.parts import read_part as read_part
     from tutti.tasks.task_sets.parts import write_part as write_part
+    from tutti.tasks.task_sets.plan import SetPlan as SetPlan
     from tutti.tasks.task_sets.rows import Row as Row
+    from tutti.tasks.task_sets.rows import task_row as task_row
     from tutti.tasks.task_sets.task import EXPERTS as EXPERTS
     from tutti.tasks.task_sets.task import IMAGE as IMAGE
     from tutti.tasks.task_sets.task import ExcludedRow as ExcludedRow
     from tutti.tasks.task_sets.task import Message as Message
     from tutti.tasks.task_sets.task import Slots as Slots
     from tutti.tasks.task_sets.task import Task as Task
+    from tutti.tasks.task_sets.task import WorldSpec as WorldSpec
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

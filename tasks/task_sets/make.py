@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic import TypeAdapter
 
 from tutti.errors import TuttiError
 from tutti.storage import Catalog, artifact_id, commit, held, query
 from tutti.storage import catalog as cat
+from tutti.tasks.task_sets.files import TASK, TASKS, write_tasks
 from tutti.tasks.task_sets.parts import read_part, read_verdicts
 from tutti.tasks.task_sets.rows import Row, task_row, verdict_rows
+from tutti.tasks.task_sets.task import Task
 
 ROWS_AT_ONCE = 10_000
 """Candidates of one commit: a few MB of Parquet, and some ten times that in memory."""
@@ -81,10 +84,10 @@ class SetInMaking:
                 self.dropped[row["gates"][-1]] += 1
         self.parts.append(Part(folder, candidates, len(self.accepted) - before))
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self, of: "TypeAdapter[Task]") -> Iterator[dict[str, Any]]:
         """All candidates, in order."""
         for part in self.parts:
-            yield from read_part(part.folder, part.candidates)
+            yield from read_part(part.folder, of, part.candidates)
 
     def drops(self) -> str:
         """The gates that dropped most, for people."""
@@ -106,6 +109,10 @@ class Source:
     """Artifacts that the set is made of."""
     is_paid = False
     """Whether a model is asked: its answers are kept where too few candidates passed."""
+    task_type: "TypeAdapter[Any]" = TASK
+    """Of its tasks: what worlds they have."""
+    show: Show = staticmethod(lambda done, total, note: None)
+    """Shows how far the set is; `make_set` is given it."""
     spent = ""
     """Calls, tokens and USD of this run; empty where nothing was asked."""
 
@@ -114,13 +121,15 @@ class Source:
         `made` has all that were yielded before. Its end means that there are no more."""
         raise NotImplementedError
 
-    def columns(self, row: Row) -> dict[str, Any]:
-        """What the row of `tasks` says of a candidate: family, template, question ..."""
-        raise NotImplementedError
+    def row(self, row: Row, task_set_id: str) -> dict[str, Any]:
+        """The row of `tasks` of a candidate."""
+        return task_row(row, task_set_id)
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
-        """Write the set's files into a folder that does not exist, if it has any; returns the
-        content that its id is of."""
+        """Write the set's files into a folder that does not exist; returns the content that its id
+        is of."""
+        folder.mkdir()
+        write_tasks(folder / TASKS, (r["task"] for r in made.rows(self.task_type) if r["accepted"]))
         return sorted(made.accepted)
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
@@ -140,6 +149,7 @@ async def make_set(
 
     Raises NothingMade, StoreError, and what the source raises.
     """
+    source.show = show
     known = find_task_set(catalog, source.request_hash)
     if known is not None:
         return known
@@ -208,8 +218,8 @@ def _commit(source: Source, made: SetInMaking, task_set_id: str, catalog: Catalo
             continue
         tables: dict[str, list[Mapping[str, Any]]] = {"tasks": [], "gate_verdicts": []}
         for part in parts:
-            for row in read_part(part.folder, part.candidates):
-                tables["tasks"].append(task_row(row, source.columns(row), task_set_id))
+            for row in read_part(part.folder, source.task_type, part.candidates):
+                tables["tasks"].append(source.row(row, task_set_id))
                 tables["gate_verdicts"] += verdict_rows(row, source.gates, task_set_id)
         commit(catalog, tables)
 

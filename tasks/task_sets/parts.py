@@ -3,7 +3,6 @@
 A run that was killed goes on after the parts that it finds.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,8 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
+from tutti.tasks.task_sets.files import task_line
 from tutti.tasks.task_sets.gate import Judged
+from tutti.tasks.task_sets.task import Task
 
 JUDGED = "judged.parquet"
 ROW = pa.schema(
@@ -32,15 +34,14 @@ rejected it unless it is accepted."""
 def write_part(
     folder: Path,
     judged: Iterable[Judged[Any]],
-    as_json: Callable[[Any], str],
     write_files: Callable[[Path], None] = lambda folder: None,
 ) -> Path:
-    """Write candidates, each `as_json`, and what `write_files` adds; returns the folder."""
+    """Write candidates, and what `write_files` adds; returns the folder."""
     temporary = folder.with_name(folder.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     write_files(temporary)
-    rows = [each.as_row() | {"task": as_json(each.task)} for each in judged]
+    rows = [each.as_row() | {"task": task_line(each.task)} for each in judged]
     pq.write_table(pa.Table.from_pylist(rows, ROW), temporary / JUDGED)
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
@@ -52,10 +53,12 @@ def is_judged(folder: Path) -> bool:
     return (folder / JUDGED).is_file()
 
 
-def read_part(folder: Path, most: int | None = None) -> Iterator[dict[str, Any]]:
-    """The first `most` candidates by the columns of `ROW`, ``task`` as it was in JSON."""
+def read_part(
+    folder: Path, of: "TypeAdapter[Task]", most: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """The first `most` candidates by the columns of `ROW`, ``task`` as a task."""
     for row in pq.read_table(folder / JUDGED).slice(0, most).to_pylist():
-        yield row | {"task": json.loads(row["task"])}
+        yield row | {"task": of.validate_json(row["task"])}
 
 
 def read_verdicts(folder: Path) -> list[dict[str, Any]]:

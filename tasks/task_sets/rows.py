@@ -1,16 +1,19 @@
 """The rows of `tasks` and `gate_verdicts` of judged candidates."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tutti.storage import now
+from tutti.tasks.task_sets.task import Task
 
 Row = Mapping[str, Any]
 """A candidate, as `read_part` yields it."""
 
 
-def task_row(row: Row, columns: Mapping[str, Any], task_set_id: str) -> dict[str, Any]:
-    """A row of `tasks`. `columns`: what it says of the candidate itself."""
+def task_row(row: Row, task_set_id: str) -> dict[str, Any]:
+    """A row of `tasks`; its slots have the task's attributes, too."""
+    task: Task = row["task"]
     is_accepted = row["accepted"]
     return {
         "task_set_id": task_set_id,
@@ -18,7 +21,14 @@ def task_row(row: Row, columns: Mapping[str, Any], task_set_id: str) -> dict[str
         "status": "accepted" if is_accepted else "rejected",
         "reason": "" if is_accepted else f"{row['gates'][-1]}: {row['reason']}",
         "gated_at": now(),
-        **columns,
+        "family": task.family,
+        "template": task.template or None,
+        "split": task.split,
+        "question": task.question,
+        "answer": task.answer,
+        "slots": json.dumps({**task.slots, **task.attributes}, sort_keys=True),
+        "sources": list(task.sources),
+        "difficulty": json.dumps(task.difficulty, sort_keys=True),
     }
 
 

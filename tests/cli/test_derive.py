@@ -11,7 +11,6 @@ from tests.synthesis.preferences.test_by_teacher import Endpoint, Script
 from tests.synthesis.teacher.scripted_endpoint import serving
 from tutti import storage
 from tutti.cli.main import app
-from tutti.flows.derive import DeriveRequest
 from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.synthesis import DomainRequest
 from tutti.tasks.synthesis.preferences import PreferenceRequest
@@ -65,7 +64,7 @@ async def test_two_teachers_through_a_gateway(
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path / "store"))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     models = tmp_path / "models.yaml"
-    made = await synthesize_tasks.fn(domain=DomainRequest(domain="arithmetic", size=12))
+    made = await synthesize_tasks.fn(DomainRequest(domain="arithmetic", size=12))
     request = PreferenceRequest(
         task_set=made["task_set_id"], teacher="big", checker="other", pairs=8
     )
@@ -73,7 +72,7 @@ async def test_two_teachers_through_a_gateway(
         entry = {"provider": "openai", "endpoint": endpoint.url, "context_tokens": 32_768}
         entries = {name: entry | {"served_name": name} for name in ("big", "other")}
         models.write_text(yaml.safe_dump({"models": entries}))
-        done = await synthesize_tasks.fn(derived=DeriveRequest(preferences=request), models=models)
+        done = await synthesize_tasks.fn(request, models=models)
         calls = endpoint.calls()
     assert any(row["status"] == "accepted" for row in done["counts"])
     rows = storage.query("select role, model, count(*) as n from calls group by all order by model")

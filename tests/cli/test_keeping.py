@@ -1,6 +1,5 @@
 """`tutti synth task_set:ID`: one gate a command, each with its own flags."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,9 @@ from tests.synthesis.lending import Lending
 from tests.synthesis.making.measured import lending_set
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
-from tutti.cli.keeping import TaskSetFilter
 from tutti.cli.main import app
+from tutti.flows.synthesize import synthesize_tasks
+from tutti.tasks.synthesis import JudgeRequest
 from tutti.tasks.synthesis.programs import PROGRAMS
 
 
@@ -25,9 +25,9 @@ from tutti.tasks.synthesis.programs import PROGRAMS
             "give one of --pass-rate, --agreement and --judge",
         ),
         (["--pass-rate", "0.5"], "must be LOW:HIGH"),
-        (["--judge", "big", "--k", "4"], "k: of --pass-rate"),
-        (["--agreement", "0.6", "--usd", "1"], "usd: of --judge"),
-        (["--agreement", "0.6", "--size", "9"], "size: a stored set's tasks are kept"),
+        (["--judge", "big", "--k", "4"], "k: task_set:00 has no such flag"),
+        (["--agreement", "0.6", "--usd", "1"], "usd: task_set:00 has no such flag"),
+        (["--agreement", "0.6", "--size", "9"], "size: task_set:00 has no such flag"),
         (["--agreement", "0.6"], "no task set 'task_set:00'"),
         (["--agreement", "1.5"], "least"),
         (["--judge", "nobody"], "nobody"),
@@ -64,8 +64,7 @@ async def test_a_judge_of_the_registry_behind_the_gateway(
         url = endpoint.url.removesuffix("/v1")
         entry = {"provider": "openai", "endpoint": url, "context_tokens": 32_768}
         models.write_text(yaml.safe_dump({"models": {"big": entry | {"served_name": "m"}}}))
-        asked = TaskSetFilter(made, "", None, "big", {"calls": 9, "models": (), "k": None})
-        found = await asyncio.to_thread(asked.made, models)
+        found = await synthesize_tasks.fn(JudgeRequest(task_set=made, judge="big", calls=9), models)
     assert {row["status"]: row["n"] for row in found["counts"]}["rejected"] == 1
     (gate,) = found["gates"]
     shown = {"gate": "judged", "shown": 3, "dropped": 1, "measured": None}

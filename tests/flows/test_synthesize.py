@@ -43,17 +43,15 @@ def test_the_verb_prints_the_set_and_its_counts(
     """As text and as JSON; flags become the flow's parameters."""
     given = []
 
-    async def answer(
-        flow: object, prefect: bool, parameters: TaskRequest, domain: DomainRequest | None
-    ) -> object:
-        given.append((flow, prefect, parameters, domain))
+    async def answer(flow: object, prefect: bool, request: TaskRequest, models: object) -> object:
+        given.append((flow, prefect, request))
         counts = [{"family": "module", "split": "test", "status": "accepted", "n": 3}]
         return {"task_set_id": "task_set:1", "counts": counts, "gates": []}
 
     monkeypatch.setattr("tutti.cli.flow.as_flow_run", answer)
     shown = CliRunner().invoke(app, FLAGS)
     assert shown.stdout == "task_set:1\nmodule           test       accepted       3\n"
-    assert given == [(synthesize_tasks, False, REQUEST, None)]
+    assert given == [(synthesize_tasks, False, REQUEST)]
     decoded = json.loads(CliRunner().invoke(app, [*FLAGS, "--json"]).stdout)
     assert decoded["task_set_id"] == "task_set:1" and decoded["counts"][0]["n"] == 3
 
@@ -65,12 +63,12 @@ async def test_a_domains_set_is_made_by_the_flow_and_shown_by_its_page(
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     request = DomainRequest(domain="arithmetic", size=12, seed=5)
-    made = await synthesize_tasks.fn(domain=request)
+    made = await synthesize_tasks.fn(request)
     assert sum(row["n"] for row in made["counts"] if row["status"] == "accepted") == 12
     assert {row["gate"] for row in made["gates"]} == set(GATES)
     (page,) = tmp_path.glob("artifacts/report-task_set-*/index.html")
     assert "12 of 12 candidates" in page.read_text()
-    again = await synthesize_tasks.fn(domain=request.model_copy(update={"workers": 4}))
+    again = await synthesize_tasks.fn(request.model_copy(update={"workers": 4}))
     assert again["task_set_id"] == made["task_set_id"]
 
 
@@ -79,11 +77,11 @@ async def test_a_domains_set_is_made_by_the_flow_and_shown_by_its_page(
     [
         (["nowhere"], "no program 'nowhere'; known: retail"),
         (["--size", "5"], "size: stdlib has no such flag"),
-        (["retail", "--train", "5"], "train_per_family: retail has no families"),
+        (["retail", "--train", "5"], "train_per_family: retail has no such flag"),
         (["retail", "--knob", "steps"], "--knob steps: must be NAME=NUMBER"),
         (["retail", "--knob", "steps=99"], "knobs.steps: 99 is not in"),
         (["task_set:1", "--pass-rate", "half"], "--pass-rate 'half': must be LOW:HIGH"),
-        (["--plan"], "plan: stdlib has no such flag"),
+        (["--plan"], "--plan: not of stdlib"),
         (["--teacher", "pocket"], "--teacher and --topic: give both"),
         (["--teacher", "nobody", "--topic", "a library"], "nobody"),
     ],

@@ -12,10 +12,11 @@ from aiohttp.test_utils import TestServer
 
 from tests.serving.engine_double import EngineDouble
 from tutti import storage
-from tutti.flows.teaching import TeacherCalls, serve_teachers
+from tutti.flows.sources import serve_teachers
 from tutti.tasks.progress import StageLog
 from tutti.tasks.serving import RegistryError
-from tutti.tasks.synthesis.teacher import TeacherClient, open_store
+from tutti.tasks.synthesis import JudgeRequest
+from tutti.tasks.synthesis.teacher import BudgetedRequest, TeacherClient, open_store
 
 
 async def registry(
@@ -35,6 +36,16 @@ async def registry(
     return file, engines
 
 
+class Judges(BudgetedRequest):
+    """A request that asks two models."""
+
+    role = "judge"
+
+    @property
+    def models_asked(self) -> tuple[str, ...]:
+        return "big", "small"
+
+
 @pytest.mark.parametrize(
     ("served", "reached"),
     [
@@ -50,9 +61,8 @@ async def test_each_is_reached_recorded_and_priced(
     async with AsyncExitStack() as stack:
         models, engines = await registry(tmp_path, served, stack)
         catalog = stack.enter_context(storage.open_catalog(storage.Home(tmp_path / "home")))
-        calls = TeacherCalls("f00d", role="judge")
-        opened = serve_teachers(["big", "small"], models, catalog, StageLog(), calls)
-        async with opened as found:
+        async with serve_teachers(Judges(), models, catalog, StageLog()) as found:
+            assert found is not None
             assert [each.model for each in found.endpoints] == reached
             assert [each and each.completion for each in found.prices] == [2.0, 2.0]
             store = stack.enter_context(open_store(tmp_path / "work"))
@@ -68,7 +78,8 @@ async def test_each_is_reached_recorded_and_priced(
         "select role, attempt_id, model from calls order by model",
         storage.Home(tmp_path / "home"),
     )
-    assert [(row["role"], row["attempt_id"]) for row in rows] == [("judge", "judge-f00d")] * 2
+    program = f"judge-{storage.content_hash(Judges().as_asked)}"
+    assert [(row["role"], row["attempt_id"]) for row in rows] == [("judge", program)] * 2
     assert [row["model"] for row in rows] == ["big", "small"]
 
 
@@ -76,8 +87,8 @@ async def test_an_unknown_teacher_starts_nothing(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         models, _ = await registry(tmp_path, {"big": "big"}, stack)
         catalog = stack.enter_context(storage.open_catalog(storage.Home(tmp_path / "home")))
-        calls = TeacherCalls("f00d")
+        request = JudgeRequest(task_set="task_set:1", judge="nobody")
         with pytest.raises(RegistryError, match="no model 'nobody'; known: big"):
-            async with serve_teachers(["nobody"], models, catalog, StageLog(), calls):
+            async with serve_teachers(request, models, catalog, StageLog()):
                 pass
         assert not catalog.home.logs.exists() or not list(catalog.home.logs.iterdir())

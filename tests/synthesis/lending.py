@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from random import Random
 
 from tutti.tasks.agents import Oracle, ToolUse
-from tutti.tasks.synthesis.domains import Domain, DomainTask
+from tutti.tasks.synthesis.domains import Domain, DomainTask, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOAN
 from tutti.tasks.synthesis.programs.program import Knob, Knobs, split_of
 
@@ -40,28 +40,29 @@ class Lending:
             loan, days = domain.records["loans"][member["loans"][0]], rng.randint(16, 24)
             more = days - loan["days"]
             wrong = knobs["wrong"] and place % 10 == 0
-            scenario = EXTENDED.scenario.model_copy(
+            scenario = EXTENDED.world.scenario.model_copy(
                 update={
                     "reason": f"You need your book for {more} more days.",
                     "known": f"Your name is {member['name']}.",
                 }
             )
-            calls = [each.model_copy(deep=True) for each in EXTENDED.actions]
+            calls = [each.model_copy(deep=True) for each in EXTENDED.world.actions]
             calls[0].arguments["name"] = member["name"]
             calls[1].arguments.update({"loan_id": loan["loan_id"], "days": more + bool(wrong)})
-            over = EXTENDED.forbidden[0].model_copy(
+            over = EXTENDED.world.forbidden[0].model_copy(
                 update={"arguments": {"loan_id": loan["loan_id"], "days": 29}}
             )
-            yield EXTENDED.model_copy(
-                update={
-                    "split": split_of(key),
-                    "scenario": scenario,
-                    "actions": tuple(calls),
-                    "forbidden": (over,),
-                    "communicate": (str(days + bool(wrong)),),
-                    "entities": (f"members/{key}",),
-                    "slots": {"name": member["name"], "days": str(more)},
-                }
+            yield changed_task(
+                EXTENDED,
+                family=domain.name,
+                domain=domain.domain_id,
+                split=split_of(key),
+                scenario=scenario,
+                actions=tuple(calls),
+                forbidden=(over,),
+                communicate=(str(days + bool(wrong)),),
+                sources=(f"members/{key}",),
+                slots={"name": member["name"], "days": str(more)},
             )
 
     def solve(self, task: DomainTask) -> Oracle:

@@ -31,7 +31,7 @@ def enter_attempts(
     """Attempts at tasks by their place, as a run of the set enters them."""
     items, rows = [], []
     for place, right in outcomes.items():
-        item = f"item-{tasks[place].task_id}"
+        item = tasks[place].task_id
         slots = {"id": tasks[place].task_id, "template": tasks[place].template}
         items.append({"task_set_id": "b", "task_id": item, "slots": json.dumps(slots)})
         for n, correct in enumerate(right):

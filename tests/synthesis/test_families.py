@@ -9,8 +9,8 @@ from tutti.tasks.agents import ToolUse
 from tutti.tasks.retrieval.corpus import Document, Parameter, load_stdlib_corpus
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.synthesis.families.expression import program_for
-from tutti.tasks.synthesis.task import entry_lines, labelled, row_of, task_of_row
-from tutti.tasks.task_sets import Task
+from tutti.tasks.synthesis.task import entry_lines, labelled
+from tutti.tasks.task_sets import TASK, Task, task_line
 
 DOCUMENTS = [
     Document("heapq.nlargest", "heapq", "function",
@@ -79,9 +79,9 @@ def test_programs_import_what_the_expression_names() -> None:
     assert program_for("'a'.upper()") == "print('a'.upper())"
 
 
-def test_a_task_survives_its_row() -> None:
+def test_a_task_survives_its_file() -> None:
     task = next(iter(FAMILIES["arithmetic"].propose(DOCUMENTS, Random(0))))
-    assert task_of_row(row_of(task)) == task
+    assert TASK.validate_json(task_line(task)) == task
 
 
 def test_expressions_do_not_depend_on_where_they_are_made(

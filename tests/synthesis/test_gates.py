@@ -10,8 +10,7 @@ from tutti.tasks.agents.toolbox import Toolbox
 from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.sandbox import Sandbox
 from tutti.tasks.sandbox.walls import strongest_level
-from tutti.tasks.synthesis.dedup import duplicate_reasons
-from tutti.tasks.synthesis.gates import LIBRARY_GATES, LibraryContext
+from tutti.tasks.synthesis.gates import LIBRARY_GATES, LibraryContext, duplicate_reasons
 from tutti.tasks.synthesis.task import question_task
 from tutti.tasks.task_sets import Judged, Task, run_gates
 

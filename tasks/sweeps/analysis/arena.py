@@ -42,7 +42,7 @@ with last as (
     from messages
     where role = 'assistant' and call_id is not null group by attempt_id
 )
-select a.task_id, a.attempt_id, any_value(t.question) as question,
+select a.task_id, a.attempt_id, first(t.question order by t.template is not null) as question,
        any_value(l.said) as said, any_value(a.answer) as answer
 from counted a join tasks t using (task_id) left join last l using (attempt_id)
 where list_contains($cells, a.cell_id)

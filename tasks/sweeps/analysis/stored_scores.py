@@ -22,6 +22,7 @@ from tutti.tasks.scoring import Scorer, ScorerFailed
 from tutti.tasks.sweeps.spec import is_domain
 from tutti.tasks.synthesis import (
     Domain,
+    DomainSpec,
     DomainTask,
     StoredCall,
     domain_folders,
@@ -114,7 +115,7 @@ class EndStates:
                 f"{scorer.name}: the domain {target['domain']}, which the attempt was about, is "
                 "no longer in the folder or task set that was measured; put it back"
             )
-        task = DomainTask.model_validate(target["task"])
+        task = DomainTask(world=DomainSpec.model_validate(target["world"]))
         found = await end_state(domain, task, self._calls[attempt_id])
         if found.fault:
             raise ScorerFailed(f"{scorer.name}: its final state is not known: {found.fault}")

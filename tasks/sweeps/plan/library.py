@@ -95,8 +95,8 @@ async def synthesize_tasks(
 ) -> str:
     """Make, or reuse, the task set for `request`; returns its id."""
     documents, index_id, url = load_stdlib_corpus(), library.index_id, library.search_url
-    source = StdlibSource(documents, request, index_id, url, progress.show)
-    return await make_set(source, catalog)
+    source = StdlibSource(documents, request, index_id, url)
+    return await make_set(source, catalog, progress.show)
 
 
 def find_index(named: str, catalog: Catalog) -> Path:

@@ -29,7 +29,7 @@ from tutti.tasks.scoring import EXACT, UNSCORED, ScorerFailed
 from tutti.tasks.scoring.lean import lean_set_up
 from tutti.tasks.scoring.published import EXECUTED, check_modules, checkout
 from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, open_named
-from tutti.tasks.synthesis import read_tasks
+from tutti.tasks.synthesis import read_split
 from tutti.tasks.task_sets import Task
 
 
@@ -217,7 +217,8 @@ def enter_task_set(suite: Suite, catalog: Catalog) -> TaskSet:
             assert benchmark.file is not None, f"{benchmark.name}: its scorer is in a file"
             # `tutti score` finds the scorer there, from any folder.
             detail["file"] = str(benchmark.file.absolute())
-        catalog.enter_artifact(task_set_id, detail, [])
+        measured = parse_benchmark(suite.benchmark).task_set
+        catalog.enter_artifact(task_set_id, detail, [] if measured is None else [measured])
     return made
 
 
@@ -237,6 +238,21 @@ def _task_set(benchmark: Benchmark, prompt: Prompt, selected: Sequence[Task]) ->
     said = [[each.task_id, content_hash(list(each.messages))] for each in tasks]
     task_set_id = artifact_id("task_set", [benchmark.name, benchmark.scorer, said])
     return TaskSet(task_set_id, benchmark, tasks)
+
+
+def made_tasks(task_set_id: str, catalog: Catalog, split: str | None = None) -> TaskSet:
+    """A split of a task set that tutti made; the test split if not named."""
+    tasks = read_split(catalog, task_set_id, split or "test")
+    asked = (replace(each, messages=tuple(opening(each.inputs["question"]))) for each in tasks)
+    return TaskSet(task_set_id, LIBRARY, tuple(asked))
+
+
+def dry_run(suite: Suite) -> str:
+    """The first prompt as a model would get it. Raises as `select_tasks`."""
+    if suite.benchmark == STDLIB:
+        raise SuiteError("stdlib's tasks are made, not read: `tutti synth` shows them")
+    benchmark, prompt, tasks = select_tasks(suite)
+    return first_prompt(benchmark, tasks, prompt)
 
 
 def _row(made: TaskSet, task: Task) -> dict[str, Any]:

@@ -1,36 +1,30 @@
 """A set of questions about documents as a benchmark: the agent searches the index that it is of.
 
-In: a folder with ``questions.jsonl``. Out: a `Benchmark` whose tasks are the questions of a split.
+In: a folder with ``tasks.jsonl``. Out: a `Benchmark` whose tasks are the questions of a split.
 The scorer ``short_answer`` compares a number as a number and anything else as a short text.
 """
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from pydantic import ValidationError
-
-from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Files, Task
-from tutti.tasks.synthesis.documents.question import QUESTIONS, DocumentTask
-from tutti.tasks.task_sets import SETTINGS
-
-SPLITS = ("test", "validation", "train")
+from tutti.errors import UsageError
+from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Files
+from tutti.tasks.synthesis.domains import SPEC, SPLITS
+from tutti.tasks.task_sets import SETTINGS, TASK, TASKS, Task, read_tasks
 
 
 def has_questions(folder: Path) -> bool:
-    """Whether a folder is of a set of questions about documents."""
-    return (folder / QUESTIONS).is_file()
+    """Whether a folder is of a set of questions about documents: tasks without a domain."""
+    is_set = (folder / TASKS).is_file() and not (folder / SPEC).is_file()
+    return (is_set and not (folder / SETTINGS).is_file()) or searched_index(folder) is not None
 
 
 def searched_index(folder: Path) -> str | None:
     """The id of the index that the questions of a set are about; None for another folder."""
     file = folder / SETTINGS
-    if not has_questions(folder) or not file.is_file():
-        return None
-    index_id: str = json.loads(file.read_text())["index_id"]
-    return index_id
+    return json.loads(file.read_text()).get("index_id") if file.is_file() else None
 
 
 def document_benchmark(name: str, folder: Path, split: str | None = None) -> Benchmark:
@@ -38,7 +32,7 @@ def document_benchmark(name: str, folder: Path, split: str | None = None) -> Ben
     return Benchmark(
         name=name,
         read=_Reader(folder, split or SPLITS[0]).read,
-        splits={each: (QUESTIONS,) for each in SPLITS},
+        splits={each: (TASKS,) for each in SPLITS},
         scorer="short_answer",
         prompt="documents",
         licence="yours",
@@ -48,23 +42,6 @@ def document_benchmark(name: str, folder: Path, split: str | None = None) -> Ben
     )
 
 
-def read_questions(folder: Path) -> Iterator[DocumentTask]:
-    """The questions of a set, in their order. Raises BenchmarkError with file, line and field."""
-    file = folder / QUESTIONS
-    with file.open() as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                row: dict[str, Any] = json.loads(line)
-                row.pop("task_id", None)
-                yield DocumentTask.model_validate(row)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(str(part) for part in first["loc"])
-                raise BenchmarkError(f"{file}:{number}: {where}: {first['msg']}") from None
-            except (ValueError, AttributeError) as error:
-                raise BenchmarkError(f"{file}:{number}: no JSON object: {error}") from None
-
-
 @dataclass(frozen=True)
 class _Reader:
     folder: Path
@@ -72,16 +49,20 @@ class _Reader:
 
     def read(self, _: Files) -> Iterator[Task]:
         """The split's questions."""
-        return (_task(each) for each in read_questions(self.folder) if each.split == self.split)
+        try:
+            for number, each in enumerate(read_tasks(self.folder / TASKS, TASK), 1):
+                if each.split == self.split:
+                    yield _measured(each, f"{self.folder / TASKS}, line {number}")
+        except UsageError as error:
+            raise BenchmarkError(str(error)) from None
 
 
-def _task(task: DocumentTask) -> Task:
-    return Task(
-        key=task.task_id,
-        inputs={"question": task.question},
-        target={"answer": task.answer},
-        attributes={"kind": task.kind, "split": task.split, "source": task.source},
-    )
+def _measured(task: Task, where: str) -> Task:
+    for part, name in (("inputs", "question"), ("target", "answer"), ("slots", "source")):
+        if name not in getattr(task, part):
+            raise BenchmarkError(f"{where}: {part}.{name}: is missing")
+    own = {"kind": task.template, "split": task.split, "source": task.slots["source"]}
+    return replace(task, key=task.task_id, stored_id=task.task_id, attributes=own)
 
 
 def _gold(task: Task) -> str:

@@ -1,18 +1,46 @@
-"""Questions about a user's own passages, each with its source, by a teacher.
+"""Sets of questions about documents by a teacher: what it is asked, the source, and its plan.
 
-In: passages, how many questions. Out: questions whose quotation is in the passage word for word and
-whose answer is in the quotation; the others, with the reason. The gates judge them afterwards, as
-they judge those of `from_passages`, which asks without a model.
+The teacher is shown a few passages of one document at a time and asked for a few questions; a
+question stands whose quotation is in the passage word for word and whose answer is in the
+quotation. What is missing after the gates, which are those of a program's questions, is asked for
+of further passages. Its answers are kept in a work folder until a set is entered, so that a run
+that was killed, or whose budget is spent, or that goes on with another size, pays for nothing
+twice.
 """
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from random import Random
 from typing import Any
 
+from tutti.storage import Catalog, content_hash
 from tutti.tasks.retrieval import Passage
-from tutti.tasks.synthesis.documents.question import DocumentQuestion, source_reason
-from tutti.tasks.synthesis.teacher import ItemsQuestion, Prompt, Teacher, ask_items
+from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
+from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
+from tutti.tasks.synthesis.documents.judging import DocumentsRequest, QuestionParts, judged_part
+from tutti.tasks.synthesis.documents.question import (
+    BY_TEACHER,
+    DocumentQuestion,
+    document_task,
+    source_reason,
+)
+from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
+from tutti.tasks.synthesis.teacher import (
+    ItemsQuestion,
+    Prompt,
+    StepPlan,
+    Teacher,
+    TeacherFailed,
+    TeacherPrices,
+    ask_items,
+    read_prompts,
+)
+from tutti.tasks.synthesis.teacher.plan import TOKENS_PER_S, sum_steps
+from tutti.tasks.task_sets import SetInMaking, SetPlan, Task
 
 
 @dataclass(frozen=True)
@@ -55,3 +83,121 @@ async def ask_about_documents(
     question = ItemsQuestion(f"documents-{name}", render, DocumentQuestion, count, check)
     found = await ask_items(teacher, question)
     return DocumentQuestions(found.kept, found.rejects)
+
+
+PER_CALL = 4
+"""Questions asked for in one call."""
+SHOWN_CHARS = 4_000
+"""Of passages in one prompt."""
+CHARS_PER_TOKEN, QUESTION_TOKENS = 4, 90
+PROMPT = "documents"
+
+
+class TeacherPassageSource(QuestionParts):
+    """Questions that a teacher asks about parts of the documents, until there are enough.
+
+    Raises from its parts TeacherFailed, BudgetSpent (what was paid for is kept), EmbedderFailed.
+    """
+
+    is_paid = True
+    exhausted = "its {documents} documents have no more passages to ask about"
+
+    def __init__(
+        self,
+        request: DocumentsRequest,
+        teachers: TeacherPool,
+        catalog: Catalog,
+        benchmarks: Sequence[str] = (),
+    ) -> None:
+        """`benchmarks`: questions that none may repeat. It reads the index's passages. Raises
+        UsageError for an index that cannot be asked about."""
+        self.prompt = read_prompts()[PROMPT]
+        corpus = open_corpus(request.index, catalog, request.seed)
+        super().__init__(request, corpus, benchmarks, self.prompt.hash)
+        # The answers serve a request of another size, too.
+        asked_of = [corpus.index_id, request.teacher, request.seed, self.prompt.hash]
+        self.work_name, self.teachers = content_hash(asked_of), teachers
+        self._rejects: list[tuple[str, str]] = []
+        """(what the teacher gave or was asked, why it is wrong), before the gates."""
+
+    async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
+        """Round after round, each of as many calls as the missing questions need."""
+        context = QuestionContext(self.corpus, self.request.rank, self.benchmarks)
+        parts, at = parts_of(self.corpus, self.request.seed), 0
+        async with open_teachers(self.teachers, work / "teacher") as ((teacher,), meter):
+            while at < len(parts):
+                missing = self.request.size - len(made.accepted)
+                batch = range(at, min(at + ceil(missing / PER_CALL), len(parts)))
+                at = batch.stop
+                candidates = await self._asked(teacher, [(n, parts[n]) for n in batch])
+                self.spent = meter.text
+                if candidates:
+                    judged = work / str(self.request_hash), candidates, context
+                    yield await asyncio.to_thread(_noted, *judged)
+
+    async def _asked(
+        self, teacher: Teacher, parts: Sequence[tuple[int, Sequence[Passage]]]
+    ) -> list[Task]:
+        """The questions of a round, in the parts' order. What was paid for is kept whatever else
+        fails."""
+        outcomes = await asyncio.gather(
+            *(
+                ask_about_documents(teacher, self.prompt, part, PER_CALL, str(place))
+                for place, part in parts
+            ),
+            return_exceptions=True,
+        )
+        failed = [each for each in outcomes if isinstance(each, BaseException)]
+        for error in failed:
+            if not (isinstance(error, TeacherFailed) and error.is_final):
+                raise error
+            self._rejects.append(("a part of a document", str(error)))
+        found = [each for each in outcomes if isinstance(each, DocumentQuestions)]
+        self._rejects += [(str(given), why) for each in found for given, why in each.rejects]
+        passages = {each.id: each for each in self.corpus.passages}
+        return [
+            document_task(question, passages[question.document], BY_TEACHER)
+            for each in found
+            for question in each.questions
+        ]
+
+    def detail(self, made: SetInMaking) -> dict[str, Any]:
+        """What was asked for, and what the teacher gave that is wrong."""
+        rejects = [list(each) for each in self._rejects]
+        asked = super().detail(made)
+        return asked | {"prompts": [self.prompt.lineage], "teacher_rejects": rejects}
+
+
+def _noted(work: Path, candidates: Sequence[Task], context: QuestionContext) -> Path:
+    context.note(candidates)
+    return judged_part(work, candidates, context)
+
+
+def parts_of(corpus: Corpus, seed: int) -> list[list[Passage]]:
+    """Adjacent passages of one document, as many as one prompt shows, in the seed's order."""
+    parts: list[list[Passage]] = []
+    room, source = 0, None
+    for passage in corpus.passages:
+        if passage.source != source or len(passage.text) > room:
+            parts.append([])
+            room, source = SHOWN_CHARS, passage.source
+        parts[-1].append(passage)
+        room -= len(passage.text)
+    Random(f"{seed}/parts").shuffle(parts)
+    return parts
+
+
+def plan_by_teacher(
+    request: DocumentsRequest, catalog: Catalog, prices: TeacherPrices | None
+) -> SetPlan:
+    """What the teacher will be asked, if no question is dropped. Raises UsageError."""
+    corpus = open_corpus(request.index, catalog, request.seed)
+    parts = parts_of(corpus, request.seed)
+    calls = ceil(request.size / PER_CALL)
+    asked = parts[:calls]
+    own = len(read_prompts()[PROMPT].text) // CHARS_PER_TOKEN
+    shown = sum(len(each.text) for part in asked for each in part) // CHARS_PER_TOKEN
+    answered = len(asked) * PER_CALL * QUESTION_TOKENS
+    step = StepPlan(PROMPT, len(asked), len(asked) * own + shown, answered)
+    seconds = ceil(step.calls / request.concurrency) * PER_CALL * QUESTION_TOKENS / TOKENS_PER_S
+    return sum_steps([step], prices, seconds)

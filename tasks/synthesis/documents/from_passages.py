@@ -18,8 +18,9 @@ from typing import Literal, get_args
 
 from tutti.tasks.agents import Oracle, ToolUse
 from tutti.tasks.retrieval import Passage
-from tutti.tasks.synthesis.documents.question import MOST_ANSWER, DocumentQuestion, DocumentTask
+from tutti.tasks.synthesis.documents.question import MOST_ANSWER, DocumentQuestion
 from tutti.tasks.synthesis.documents.sentences import Sentence, read_sentences, sentences_of
+from tutti.tasks.task_sets import Task
 
 FormKind = Literal["number", "definition", "name", "term"]
 KINDS: tuple[FormKind, ...] = get_args(FormKind)
@@ -98,7 +99,7 @@ def _meets(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-def solve(task: DocumentTask) -> Oracle:
+def solve(task: Task) -> Oracle:
     """Search the question, find the sentence that it shows in the results, and read what stands in
     its place. Raises LookupError where the results do not have it, or have several answers."""
     result = yield ToolUse("search", {"query": task.question})
@@ -107,7 +108,7 @@ def solve(task: DocumentTask) -> Oracle:
         answer
         for sentence in sentences_of(result)
         for kind, answer, without in forms(sentence)
-        if (kind, without) == (task.kind, shown)
+        if (kind, without) == (task.template, shown)
     }
     if len(found) != 1:
         raise LookupError(f"{len(found)} answers to {shown[:60]!r} in what search returned")

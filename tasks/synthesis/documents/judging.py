@@ -1,40 +1,76 @@
-"""What both sources of questions about documents share: parts of judged questions, and the set.
+"""What both sources of questions about documents share: the request, parts of judged questions, the
+set.
 
-A set is ``questions.jsonl`` with its tasks. Its documents are divided into splits when it is whole.
+A set is a file of tasks. Its documents are divided into splits when it is whole.
 """
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from tutti.storage import content_hash
 from tutti.tasks.synthesis.documents.corpus import Corpus
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.duplicates import fingerprint
-from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
-from tutti.tasks.synthesis.documents.question import FAMILY, QUESTIONS, DocumentTask
-from tutti.tasks.synthesis.documents.request import DocumentsRequest
+from tutti.tasks.synthesis.documents.gates.gate import SEARCHED, QuestionContext
+from tutti.tasks.synthesis.documents.question import FAMILY
 from tutti.tasks.synthesis.gating.seen import hash64
 from tutti.tasks.synthesis.programs.program import split_of
+from tutti.tasks.synthesis.teacher import BudgetedRequest
 from tutti.tasks.task_sets import (
+    TASK,
+    TASKS,
     Judged,
     Row,
     SetInMaking,
     Source,
+    Task,
     is_judged,
     read_part,
     run_gates,
     write_part,
+    write_tasks,
 )
+
+DOCUMENTS_VERSION = "1"
+"""Of what proposes and judges questions, but for the gates' names and the teacher's prompt."""
+
+
+class DocumentsRequest(BudgetedRequest):
+    """The parameters of a set of questions about the documents of an index."""
+
+    source: Literal["documents"] = "documents"
+    index: str = Field(min_length=1, description="the index, by id or folder (`tutti index`)")
+    size: int = Field(200, ge=1, le=100_000, description="questions that pass every gate")
+    rank: int = Field(
+        2, ge=1, le=SEARCHED, description="a search for the question finds its source so early"
+    )
+    contamination: bool = Field(
+        True, description="compare with the questions of every task set and benchmark in the store"
+    )
+    teacher: str = Field("", description="a model of the registry that asks; empty: a program")
+
+    def asked_of(self, index_id: str) -> dict[str, Any]:
+        """`as_asked`, with the index by its id."""
+        return self.as_asked | {"index": index_id}
+
+    def request_hash(self, index_id: str, prompt: str = "") -> str:
+        """Of `as_asked`, and of what makes and judges it. `prompt`: the hash of the teacher's."""
+        return content_hash(
+            [DOCUMENTS_VERSION, list(DOCUMENT_GATES), prompt, self.asked_of(index_id)]
+        )
+
 
 SPLITS = ("test", "train", "validation")
 """By how much one needs them: where documents are few, the last goes without."""
 
 
-def judge(tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Judged[DocumentTask]]:
+def judge(tasks: Sequence[Task], context: QuestionContext) -> list[Judged[Task]]:
     """Show questions to every gate in order; one that rejects a question is its last.
 
     Not for a thread with an event loop: a search takes its time.
@@ -45,15 +81,14 @@ def judge(tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Judge
     return judged
 
 
-def judged_part(work: Path, batch: Sequence[DocumentTask], context: QuestionContext) -> Path:
+def judged_part(work: Path, batch: Sequence[Task], context: QuestionContext) -> Path:
     """The folder of a batch that was judged, now or by a run before. As `judge`, it blocks."""
-    name = content_hash([[each.task_id, each.document] for each in batch])
-    folder = work / f"judged-{name}"
+    folder = work / f"judged-{content_hash([each.task_id for each in batch])}"
     if not is_judged(folder):
-        return write_part(folder, judge(batch, context), DocumentTask.model_dump_json)
-    for row in read_part(folder):
+        return write_part(folder, judge(batch, context))
+    for row in read_part(folder, TASK):
         if row["accepted"]:
-            context.seen.add(fingerprint(DocumentTask.model_validate(row["task"])))
+            context.seen.add(fingerprint(row["task"]))
     return folder
 
 
@@ -73,33 +108,25 @@ class QuestionParts(Source):
         self.request_hash = self.work_name
         self._splits: Mapping[str, str] = {}
 
-    def columns(self, row: Row) -> dict[str, Any]:
+    def row(self, row: Row, task_set_id: str) -> dict[str, Any]:
         """Of a question, whose split is known when the set is whole."""
-        each = DocumentTask.model_validate(row["task"])
-        return {
-            "family": FAMILY,
-            "template": each.kind,
-            "split": self._splits.get(each.source, each.split),
-            "question": each.question,
-            "answer": each.answer,
-            "slots": json.dumps(each.task.slots, sort_keys=True),
-            "sources": list(each.task.sources),
-        }
+        return super().row({**row, "task": self._in_split(row["task"])}, task_set_id)
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
-        """One file; the id is of the questions, where they stand, and their splits."""
-        passed = [DocumentTask.model_validate(r["task"]) for r in made.rows() if r["accepted"]]
-        self._splits = splits_of(each.source for each in passed)
-        kept = [each.model_copy(update={"split": self._splits[each.source]}) for each in passed]
+        """One file; the id is of the questions and their splits."""
+        passed = [row["task"] for row in made.rows(TASK) if row["accepted"]]
+        self._splits = splits_of(each.slots["source"] for each in passed)
         folder.mkdir()
-        with (folder / QUESTIONS).open("w") as out:
-            out.writelines(json.dumps(each.as_line, sort_keys=True) + "\n" for each in kept)
-        return {"questions": [[each.task_id, each.document, each.split] for each in kept]}
+        write_tasks(folder / TASKS, map(self._in_split, passed))
+        return {"questions": [[t.task_id, self._splits[t.slots["source"]]] for t in passed]}
+
+    def _in_split(self, task: Task) -> Task:
+        return replace(task, split=self._splits.get(task.slots["source"], task.split))
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
         """What was asked for."""
         index_id = self.corpus.index_id
-        asked = {"name": FAMILY, "index_id": index_id, "asked": self.request.as_asked(index_id)}
+        asked = {"name": FAMILY, "index_id": index_id, "asked": self.request.asked_of(index_id)}
         return asked | {"compared_with": len(self.benchmarks)}
 
     def too_few(self, made: SetInMaking) -> str:

@@ -6,8 +6,7 @@ The same request over the same index gives the same bytes.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -15,10 +14,14 @@ from tutti.storage import Catalog
 from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
 from tutti.tasks.synthesis.documents.from_passages import questions_from_passages
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
-from tutti.tasks.synthesis.documents.judging import QuestionParts, judge, judged_part
-from tutti.tasks.synthesis.documents.question import DocumentTask
-from tutti.tasks.synthesis.documents.request import DocumentsRequest
-from tutti.tasks.task_sets import NothingMade, SetInMaking
+from tutti.tasks.synthesis.documents.judging import (
+    DocumentsRequest,
+    QuestionParts,
+    judge,
+    judged_part,
+)
+from tutti.tasks.synthesis.documents.question import document_task
+from tutti.tasks.task_sets import NothingMade, SetInMaking, SetPlan, Task
 
 BATCH = 200
 """Candidates shown to a gate at once."""
@@ -50,7 +53,7 @@ class PassageSource(QuestionParts):
 
 def context_of(
     corpus: Corpus, request: DocumentsRequest, benchmarks: Sequence[str]
-) -> tuple[QuestionContext, list[DocumentTask]]:
+) -> tuple[QuestionContext, list[Task]]:
     """What the gates use, and the program's candidates in the seed's order. Raises NothingMade."""
     candidates = candidates_of(corpus, request.seed)
     if not candidates:
@@ -63,58 +66,26 @@ def context_of(
     return context, candidates
 
 
-def candidates_of(corpus: Corpus, seed: int) -> list[DocumentTask]:
+def candidates_of(corpus: Corpus, seed: int) -> list[Task]:
     """All questions that the program finds, in the seed's order."""
     passages = {each.id: each for each in corpus.passages}
     found = [
-        DocumentTask.of(question, passages[question.document], kind)
+        document_task(question, passages[question.document], kind)
         for kind, question in questions_from_passages(corpus.passages)
     ]
     Random(f"{seed}/documents").shuffle(found)
     return found
 
 
-def batches(candidates: Sequence[DocumentTask]) -> Iterator[Sequence[DocumentTask]]:
+def batches(candidates: Sequence[Task]) -> Iterator[Sequence[Task]]:
     """The candidates, `BATCH` at a time."""
     for start in range(0, len(candidates), BATCH):
         yield candidates[start : start + BATCH]
 
 
-@dataclass(frozen=True)
-class DocumentsPlan:
-    """What a request to the program will take, from a sample of its candidates."""
-
-    passages: int
-    documents: int
-    candidates: int
-    sample: int
-    passed: int
-    dropped: Mapping[str, int]
-    """Of the sample, by gate."""
-    asked: int
-    seconds: float
-
-    @property
-    def possible(self) -> int:
-        """About how many questions the documents give."""
-        return round(self.candidates * self.passed / self.sample)
-
-    @property
-    def lines(self) -> list[str]:
-        """For people."""
-        drops = ", ".join(f"{gate} {n}" for gate, n in self.dropped.items()) or "none"
-        enough = "" if self.possible >= self.asked else f", fewer than the {self.asked} asked for"
-        return [
-            f"{self.documents} documents, {self.passages} passages, {self.candidates:,} candidates",
-            f"sample: {self.passed} of {self.sample} passed the gates; dropped: {drops}",
-            f"about {self.possible:,} questions can be made{enough}; {self.seconds:,.0f} s",
-            "calls of models: 0, tokens: 0, USD: 0 (a program makes them)",
-        ]
-
-
 def plan_document_set(
     request: DocumentsRequest, catalog: Catalog, benchmarks: Sequence[str] = ()
-) -> DocumentsPlan:
+) -> SetPlan:
     """Judge a sample, and reckon from it. Raises as `PassageSource`."""
     corpus = open_corpus(request.index, catalog, request.seed)
     context, candidates = context_of(corpus, request, benchmarks)
@@ -124,13 +95,17 @@ def plan_document_set(
     each_s = (time.monotonic() - began) / len(sample)
     passed = sum(each.reason is None for each in judged)
     wanted = min(len(candidates), request.size * len(sample) / max(1, passed))
-    return DocumentsPlan(
-        passages=len(corpus.passages),
-        documents=corpus.sources,
+    possible = round(len(candidates) * passed / len(sample))
+    fewer = "" if possible >= request.size else f", fewer than the {request.size} asked for"
+    return SetPlan(
         candidates=len(candidates),
         sample=len(sample),
         passed=passed,
         dropped=Counter(each.gates[-1] for each in judged if each.reason is not None),
-        asked=request.size,
         seconds=wanted * each_s,
+        notes=[
+            f"{corpus.sources} documents, {len(corpus.passages)} passages, "
+            f"{len(candidates):,} candidates",
+            f"about {possible:,} questions can be made{fewer}",
+        ],
     )

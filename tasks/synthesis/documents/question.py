@@ -1,18 +1,13 @@
 """A question about a passage, with its source."""
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict
 
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.sentences import plain_text
 from tutti.tasks.synthesis.programs.program import split_of
-from tutti.tasks.synthesis.task import question_task
 from tutti.tasks.task_sets import Task
 
 FAMILY, BY_TEACHER = "documents", "teacher"
-QUESTIONS = "questions.jsonl"
-"""The file of a set."""
 MOST_ANSWER = 80
 """Characters: an answer that is compared must be short."""
 
@@ -30,53 +25,31 @@ class DocumentQuestion(BaseModel):
     """Where the answer stands."""
 
 
-class DocumentTask(BaseModel):
-    """A question that may become a task: a line of a set's ``questions.jsonl``."""
+def document_task(question: DocumentQuestion, passage: Passage, kind: str) -> Task:
+    """The question with what its passage says of itself. `kind`: number, definition, name, term, or
+    teacher; the task's template."""
+    source = passage.source or passage.id
+    slots = {"source": source, "title": passage.title, "quote": question.quote}
+    return Task(
+        key=question.document,
+        inputs={"question": question.question},
+        target={"answer": question.answer},
+        family=FAMILY,
+        template=kind,
+        split=split_of(source),
+        sources=(question.document,),
+        slots=slots,
+    )
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: str
-    """number, definition, name, term, or teacher."""
-    question: str
-    answer: str
-    document: str
-    """The id of the passage that says it."""
-    source: str
-    """The document that the passage is of."""
-    title: str = ""
-    quote: str
-    """The passage's words that answer it."""
-    split: str = ""
+def source_of(task: Task) -> str:
+    """The document that the task's passage is of."""
+    return task.slots["source"]
 
-    @classmethod
-    def of(cls, question: DocumentQuestion, passage: Passage, kind: str) -> "DocumentTask":
-        """The question with what its passage says of itself."""
-        source = passage.source or passage.id
-        given = {"kind": kind, "source": source, "title": passage.title}
-        return cls(**question.model_dump(), **given, split=split_of(source))
 
-    @property
-    def task(self) -> Task:
-        """As a task, whose id is of the question and the answer."""
-        slots = {"document": self.document, "source": self.source, "quote": self.quote}
-        return question_task(
-            FAMILY, self.question, self.answer, slots, (self.document,), self.split
-        )
-
-    @property
-    def task_id(self) -> str:
-        """Content hash of the question and the answer."""
-        return self.task.task_id
-
-    @property
-    def said(self) -> str:
-        """The quotation as plain text."""
-        return plain_text(self.quote).plain
-
-    @property
-    def as_line(self) -> dict[str, Any]:
-        """With its id, for a file."""
-        return {"task_id": self.task_id, **self.model_dump()}
+def quotation(task: Task) -> str:
+    """The passage's words that answer it, as plain text."""
+    return plain_text(task.slots["quote"]).plain
 
 
 def flat(text: str) -> str:
@@ -84,7 +57,7 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def source_reason(question: DocumentQuestion | DocumentTask, passage: Passage | None) -> str:
+def source_reason(question: DocumentQuestion, passage: Passage | None) -> str:
     """Why a question is not answered by its source; empty if it is."""
     if passage is None:
         return f"document: {question.document!r} is none of the given passages"

@@ -6,8 +6,10 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
+    from tutti.tasks.synthesis.domains.domain import PREFERENCE as PREFERENCE
     from tutti.tasks.synthesis.domains.domain import Action as Action
     from tutti.tasks.synthesis.domains.domain import Domain as Domain
+    from tutti.tasks.synthesis.domains.domain import DomainSpec as DomainSpec
     from tutti.tasks.synthesis.domains.domain import DomainTask as DomainTask
     from tutti.tasks.synthesis.domains.domain import FieldSpec as FieldSpec
     from tutti.tasks.synthesis.domains.domain import Parameter as Parameter
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.domain import Scenario as Scenario
     from tutti.tasks.synthesis.domains.domain import TableSpec as TableSpec
     from tutti.tasks.synthesis.domains.domain import ToolSpec as ToolSpec
+    from tutti.tasks.synthesis.domains.domain import changed_task as changed_task
+    from tutti.tasks.synthesis.domains.folder import DOMAIN_TASK as DOMAIN_TASK
+    from tutti.tasks.synthesis.domains.folder import SPEC as SPEC
+    from tutti.tasks.synthesis.domains.folder import SPLITS as SPLITS
     from tutti.tasks.synthesis.domains.folder import copy_domain_folder as copy_domain_folder
     from tutti.tasks.synthesis.domains.folder import domain_folders as domain_folders
     from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder

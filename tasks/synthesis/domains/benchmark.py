@@ -6,7 +6,7 @@ and for what the agent must have said.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from tutti.errors import UsageError
 from tutti.tasks.benchmarks import EXPERTS, Benchmark, BenchmarkError, Files, Task, World
 from tutti.tasks.synthesis.domains.domain import Domain, DomainTask
-from tutti.tasks.synthesis.domains.folder import TASKS, domain_folders, read_domain_folder
+from tutti.tasks.synthesis.domains.folder import SPLITS, domain_folders, read_domain_folder
 from tutti.tasks.synthesis.domains.world import DomainWorld
+from tutti.tasks.task_sets import TASKS
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
-
-SPLITS = ("test", "validation", "train")
 
 
 def domain_benchmark(
@@ -74,23 +73,28 @@ class _Reader:
 
     def _task(self, task: DomainTask, folder: Path) -> Task:
         domain = self.domains[folder]
-        if not task.expected:
+        if not task.world.expected:
             raise BenchmarkError(
                 f"{folder / TASKS}: {task.task_id}: expected: is empty, so nothing says what "
                 "is right; `tutti synth` fills it"
             )
         target: dict[str, Any] = {
-            "state": {"db": task.expected},
-            "communicate": list(task.communicate),
-            "task": task.model_dump(mode="json"),
+            "state": {"db": task.world.expected},
+            "communicate": list(task.world.communicate),
+            "world": task.world.model_dump(mode="json", exclude_defaults=True),
             "domain": domain.domain_id,
         }
-        if task.offer is not None and task.offer.experts:
-            target[EXPERTS] = {a: e.model_dump() for a, e in task.offer.experts.items()}
+        if task.world.offer is not None and task.world.offer.experts:
+            target[EXPERTS] = {a: e.model_dump() for a, e in task.world.offer.experts.items()}
         asked = {"role": "user", "content": task.question}
-        return Task(
+        return replace(
+            task,
             key=task.task_id,
-            inputs={"policy": _policy(domain, task, self.solo), "scenario": task.scenario.text},
+            stored_id=task.task_id,
+            inputs={
+                "policy": _policy(domain, task, self.solo),
+                "scenario": task.world.scenario.text,
+            },
             target=target,
             attributes=_attributes(task),
             given=(asked,) if self.solo else (),
@@ -100,15 +104,19 @@ class _Reader:
 
 def _policy(domain: Domain, task: DomainTask, solo: bool) -> str:
     """The policy. In a dialogue the user may forget the instruction, so the agent is given it."""
-    if task.offer is None or solo:
+    if task.world.offer is None or solo:
         return domain.policy
-    return f"{domain.policy}\nThe user's preference: {task.offer.preference.instruction}\n"
+    return f"{domain.policy}\nThe user's preference: {task.world.offer.preference.instruction}\n"
 
 
 def _attributes(task: DomainTask) -> dict[str, str]:
     knobs = {f"difficulty_{name}": str(value) for name, value in task.difficulty.items()}
-    plain = {"template": task.template, "split": task.split, "actions": str(len(task.actions))}
-    return plain | knobs | task.found
+    plain = {
+        "template": task.template,
+        "split": task.split,
+        "actions": str(len(task.world.actions)),
+    }
+    return {**plain, **knobs, **task.attributes}
 
 
 def _facts(task: Task) -> str:
@@ -120,5 +128,4 @@ def _world(
     domains: Mapping[str, Domain], solo: bool, task: Task, user: "ChatModel | None"
 ) -> World:
     """The world of one attempt at `task`. Raises BenchmarkError without a model for the user."""
-    domain = domains[task.target["domain"]]
-    return DomainWorld(domain, DomainTask.model_validate(task.target["task"]), user, solo)
+    return DomainWorld(domains[task.target["domain"]], task, user, solo)

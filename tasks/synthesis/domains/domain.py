@@ -4,22 +4,16 @@ In: what a generator proposes. Out: values that can be checked, hashed and writt
 `Domain.toolkit` is code; nothing but the sandbox runs it (`Toolkit`).
 """
 
-import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    StringConstraints,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from tutti.storage import artifact_id, content_hash
+from tutti.storage import content_hash
 from tutti.tasks.synthesis.domains.offer import TaskOffer
+from tutti.tasks.task_sets import Task
 
 PREFERENCE = "preference"
 """The attribute with the weights of a task's preference, JSON. The training's reward reads it."""
@@ -137,11 +131,11 @@ class Scenario(_Frozen):
         return "\n".join(filter(None, (self.reason, self.known, self.unknown, self.instructions)))
 
 
-class DomainTask(_Frozen):
-    """A task of a domain: what the user wants, and what is true when it is done."""
+class DomainSpec(_Frozen):
+    """The world of a domain's task: what the user wants, and what is true when it is done."""
 
-    template: Name
-    split: Split
+    domain: str
+    """`Domain.domain_id`: the same words about another database are another task."""
     scenario: Scenario
     actions: tuple[Action, ...]
     """The golden calls, in order."""
@@ -149,8 +143,6 @@ class DomainTask(_Frozen):
     """What the agent must have said."""
     expected: str = ""
     """`state_hash` of the database after the golden calls."""
-    entities: tuple[str, ...] = ()
-    """The records it is about, as ``table/key``: no entity of a test task is in a training task."""
     rules: tuple[str, ...] = ()
     """Ids of the rules that decide it."""
     forbidden: tuple[Action, ...] = ()
@@ -159,21 +151,8 @@ class DomainTask(_Frozen):
     """The tools offered; all of the domain's where empty."""
     changed: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
     """Fields of records that differ from the domain's when the task begins."""
-    difficulty: dict[str, int] = Field(default_factory=dict)
-    """By knob: hops, distractors, tools, steps."""
-    slots: dict[str, str] = Field(default_factory=dict)
-    """What the program that made it solves it from; its solver never sees the golden calls."""
     evolved_from: str = ""
     offer: TaskOffer | None = None
-    labels: dict[str, str] = Field(default_factory=dict)
-    """What was found out about it: ``skill``, ``level``. No part of its id."""
-
-    @model_serializer(mode="wrap")
-    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Tasks without an offer or labels keep the bytes and ids that they had before there were
-        any."""
-        found: dict[str, Any] = handler(self)
-        return {n: v for n, v in found.items() if v or n not in ("offer", "labels")}
 
     @property
     def question(self) -> str:
@@ -182,28 +161,28 @@ class DomainTask(_Frozen):
         return "\n\n".join(filter(None, (self.scenario.text, instruction)))
 
     @property
-    def found(self) -> dict[str, str]:
-        """Its labels, and of its offer the wording and the weights, JSON."""
-        if self.offer is None:
-            return self.labels
-        preference = self.offer.preference
-        weights = json.dumps(preference.weights, sort_keys=True)
-        return self.labels | {"wording": preference.wording, PREFERENCE: weights}
+    def answer(self) -> str:
+        """The facts, for people."""
+        return "; ".join(self.communicate)
 
-    @cached_property
-    def task_id(self) -> str:
-        """Content hash: what is asked and what must come of it. Made once; every gate needs it."""
-        asked = [self.scenario.model_dump(), self.changed, list(self.tools)]
+    @property
+    def content(self) -> list[Any]:
+        """What is asked and what must come of it."""
+        asked = [self.domain, self.scenario.model_dump(), self.changed, list(self.tools)]
         if self.offer is not None:
             asked.append(self.offer.model_dump())
-        wanted = [[each.model_dump() for each in self.actions], list(self.communicate)]
-        return artifact_id("task", [self.template, asked, wanted])
+        return [*asked, [each.model_dump() for each in self.actions], list(self.communicate)]
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As of every model; the copy's id is its own."""
-        made = super().model_copy(update=update, deep=deep)
-        made.__dict__.pop("task_id", None)
-        return made
+
+DomainTask = Task[DomainSpec]
+"""A task of a domain."""
+
+
+def changed_task(task: DomainTask, /, **changes: Any) -> DomainTask:
+    """A copy of the task with other fields, its world's or its own; its id is its own."""
+    inside = {name: changes.pop(name) for name in [*changes] if name in DomainSpec.model_fields}
+    world = task.world.model_copy(update=inside)
+    return replace(task, world=world, stored_id="", **changes)
 
 
 class Domain(_Frozen):
@@ -232,14 +211,20 @@ class Domain(_Frozen):
         lines = [f"# {self.about}", "", *(f"- {rule.text}" for rule in self.rules)]
         return "\n".join(lines) + "\n"
 
-    @property
+    @cached_property
     def domain_id(self) -> str:
-        """Content hash of all but the lineage."""
+        """Content hash of all but the lineage. Made once: every task has it."""
         return content_hash(self.model_dump(mode="json", exclude={"lineage"}))
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As of every model; the copy's id is its own."""
+        copy = super().model_copy(update=update, deep=deep)
+        copy.__dict__.pop("domain_id", None)
+        return copy
 
     def schemas(self, task: DomainTask) -> list[dict[str, Any]]:
         """The tools that an agent has in a task, in OpenAI's format, with the task's own prices."""
-        specs, offer = self.offered(task), task.offer
+        specs, offer = self.offered(task), task.world.offer
         if offer is not None:
             specs = tuple(
                 each.model_copy(update={"about": offer.about(each.name, each.about)})
@@ -249,4 +234,4 @@ class Domain(_Frozen):
 
     def offered(self, task: DomainTask) -> tuple[ToolSpec, ...]:
         """The tools that an agent has in a task."""
-        return tuple(t for t in self.tools if not task.tools or t.name in task.tools)
+        return tuple(t for t in self.tools if not task.world.tools or t.name in task.world.tools)

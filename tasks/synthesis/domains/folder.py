@@ -11,18 +11,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tutti.errors import UsageError
-from tutti.tasks.synthesis.domains.domain import Domain, DomainTask
+from tutti.tasks.synthesis.domains.domain import Domain, DomainTask, changed_task
+from tutti.tasks.task_sets import TASKS, first_error, read_tasks, write_tasks
 
-SPEC, DATABASE, TOOLKIT, POLICY, TASKS = (
-    "domain.json",
-    "db.json",
-    "toolkit.py",
-    "policy.md",
-    "tasks.jsonl",
-)
+SPEC, DATABASE, TOOLKIT, POLICY = "domain.json", "db.json", "toolkit.py", "policy.md"
+SPLITS = ("test", "validation", "train")
+DOMAIN_TASK: TypeAdapter[DomainTask] = TypeAdapter(DomainTask)
 
 
 def write_domain_folder(folder: Path, domain: Domain, tasks: Iterable[DomainTask]) -> None:
@@ -32,9 +29,7 @@ def write_domain_folder(folder: Path, domain: Domain, tasks: Iterable[DomainTask
     (folder / DATABASE).write_text(_json(domain.records, indent=1) + "\n")
     (folder / TOOLKIT).write_text(domain.toolkit)
     (folder / POLICY).write_text(domain.policy)
-    with (folder / TASKS).open("w") as out:
-        for task in tasks:
-            out.write(_json(task.model_dump(mode="json")) + "\n")
+    write_tasks(folder / TASKS, tasks)
 
 
 def copy_domain_folder(folder: Path, out: Path, most: int) -> int:
@@ -60,8 +55,8 @@ def read_domain_folder(folder: Path) -> tuple[Domain, Iterator[DomainTask]]:
     try:
         domain = Domain.model_validate(spec)
     except ValidationError as error:
-        raise UsageError(f"{folder / SPEC}: {_first(error)}") from None
-    return domain, _tasks(folder / TASKS)
+        raise UsageError(f"{folder / SPEC}: {first_error(error)}") from None
+    return domain, _tasks(folder / TASKS, domain)
 
 
 def domain_folders(folder: Path) -> list[Path]:
@@ -75,13 +70,13 @@ def domain_folders(folder: Path) -> list[Path]:
     return found
 
 
-def _tasks(file: Path) -> Iterator[DomainTask]:
-    with file.open() as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                yield DomainTask.model_validate_json(line)
-            except ValidationError as error:
-                raise UsageError(f"{file}, line {number}: {_first(error)}") from None
+def _tasks(file: Path, domain: Domain) -> Iterator[DomainTask]:
+    for number, task in enumerate(read_tasks(file, DOMAIN_TASK), 1):
+        if task.world is None or task.split not in SPLITS:
+            wrong = "world: is missing" if task.world is None else f"split: {task.split!r}"
+            raise UsageError(f"{file}, line {number}: {wrong}")
+        of = domain.domain_id
+        yield task if task.world.domain == of else changed_task(task, domain=of)
 
 
 def _object(file: Path) -> dict[str, Any]:
@@ -92,12 +87,6 @@ def _object(file: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UsageError(f"{file}: not an object")
     return found
-
-
-def _first(error: ValidationError) -> str:
-    one = error.errors()[0]
-    where = ".".join(str(part) for part in one["loc"])
-    return f"{where}: {one['msg']}, given {str(one['input'])[:80]!r}"
 
 
 def _json(value: Any, indent: int | None = None) -> str:

@@ -47,7 +47,7 @@ def write_tau2_folder(
     _dump(data / "tasks.json", made)
     _dump(data / "split_tasks.json", _splits(every))
     _dump(data / "db.json", domain.records)
-    _dump(data / "expected.json", {task.task_id: task.expected for task in every})
+    _dump(data / "expected.json", {task.task_id: task.world.expected for task in every})
     (data / "policy.md").write_text(domain.policy, encoding="utf-8")
     (package / "__init__.py").write_text("")
     (package / "toolkit.py").write_text(domain.toolkit, encoding="utf-8")
@@ -57,13 +57,15 @@ def write_tau2_folder(
 
 def tau2_task(task: DomainTask, name: str) -> dict[str, Any]:
     """A task in tau2's form; `name` is the domain's there."""
-    scenario, task_id = task.scenario, task.task_id
+    scenario, task_id = task.world.scenario, task.task_id
     actions = [
         {"action_id": f"{task_id}_{number}", "name": each.name, "arguments": each.arguments}
-        for number, each in enumerate(task.actions)
+        for number, each in enumerate(task.world.actions)
     ]
-    facts = [each.replace(",", "") for each in task.communicate]
-    started = {"initialization_data": {"agent_data": task.changed}} if task.changed else None
+    facts = [each.replace(",", "") for each in task.world.communicate]
+    started = (
+        {"initialization_data": {"agent_data": task.world.changed}} if task.world.changed else None
+    )
     return {
         "id": task_id,
         "description": {"purpose": f"template {task.template}"},
@@ -115,7 +117,7 @@ def _check_records(domain: Domain) -> None:
 def _check_tasks(domain: Domain, tasks: Sequence[DomainTask]) -> None:
     seen: set[str] = set()
     for task in tasks:
-        if not task.expected:
+        if not task.world.expected:
             raise UsageError(f"{domain.name}: {task.task_id}: expected is empty: replay the task")
         if task.task_id in seen:
             raise UsageError(f"{domain.name}: {task.task_id} is there twice")

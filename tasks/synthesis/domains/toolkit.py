@@ -123,7 +123,7 @@ class Toolkit:
 
     async def begin(self, programs: Mapping[str, DomainTask]) -> None:
         """Give programs the databases that their tasks begin with."""
-        await self.request([["begin", name, task.changed] for name, task in programs.items()])
+        await self.request([["begin", name, task.world.changed] for name, task in programs.items()])
 
     async def act(self, acts: Sequence[Act]) -> list[Result]:
         """Carry out calls, in order."""
@@ -163,11 +163,11 @@ def _rules(domain: Domain) -> Rules:
 
 
 def _operations(task: DomainTask, rules: Rules | None) -> Iterator[list[Any]]:
-    yield ["begin", REPLAY, task.changed]
+    yield ["begin", REPLAY, task.world.changed]
     yield ["hash", REPLAY]
-    for action in task.forbidden if rules is not None else ():
+    for action in task.world.forbidden if rules is not None else ():
         yield from _asks(action, rules or {})
-    for action in task.actions:
+    for action in task.world.actions:
         yield from _asks(action, rules or {})
         yield ["call", REPLAY, action.name, action.arguments]
     yield ["hash", REPLAY]
@@ -187,8 +187,8 @@ def _replay(task: DomainTask, rules: Rules | None, replies: Iterator[Any]) -> Re
         return tuple(_result(reply) for reply in next(replies)) if asked else ()
 
     _, before = next(replies), next(replies)
-    of_forbidden = tuple(map(said_of, task.forbidden)) if rules is not None else ()
-    made = [(said_of(action), _result(next(replies))) for action in task.actions]
+    of_forbidden = tuple(map(said_of, task.world.forbidden)) if rules is not None else ()
+    made = [(said_of(action), _result(next(replies))) for action in task.world.actions]
     after, _ = next(replies), next(replies)
     of_golden, results = tuple(each for each, _ in made), tuple(each for _, each in made)
     return Replay(results, before, after, of_forbidden, of_golden)

@@ -34,9 +34,11 @@ class DomainWorld:
     ) -> None:
         """Raises BenchmarkError without a model for the user, unless `solo`."""
         self.schemas: Sequence[Mapping[str, Any]] = domain.schemas(task)
-        self._call_usd = {} if task.offer is None else task.offer.call_usd
+        self._call_usd = {} if task.world.offer is None else task.world.offer.call_usd
         self._domain, self._task = domain, task
-        told = CUSTOMER + "\n".join(filter(None, (task.scenario.persona, task.scenario.text)))
+        told = CUSTOMER + "\n".join(
+            filter(None, (task.world.scenario.persona, task.world.scenario.text))
+        )
         self._customer = None if solo else SimulatedUser(user, told)
         self._database = _Database(domain, task)
 
@@ -86,7 +88,9 @@ class _Database:
     def state_hash(self) -> str:
         """Of the database as it is now."""
         if not self._hash:
-            self._hash = source.state_hash(first_state(self.domain.records, self.task.changed))
+            self._hash = source.state_hash(
+                first_state(self.domain.records, self.task.world.changed)
+            )
         return self._hash
 
     async def call(self, name: str, arguments: dict[str, Any]) -> str:

@@ -7,10 +7,10 @@ The guesser says what is right most often in tasks of the same template.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tutti.tasks.synthesis.domains import DomainTask
+from tutti.tasks.synthesis.domains import DomainTask, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
-from tutti.tasks.synthesis.gating.said import communicates
+from tutti.tasks.synthesis.gating.wording import communicates
 from tutti.tasks.task_sets import PASSED, Verdict
 
 MOST_GUESSED = 0.34
@@ -36,12 +36,14 @@ class Blind:
         replay = context.replays[task.task_id]
         if replay.before != replay.after:
             return PASSED
-        if not task.communicate:  # `no_op` says so first
+        if not task.world.communicate:  # `no_op` says so first
             return Verdict(False, "nothing must be done and nothing be said")
-        if not communicates(_shown(task, context), task.communicate):
-            return Verdict(False, f"{task.communicate[0]!r} is said in what the agent is shown")
+        if not communicates(_shown(task, context), task.world.communicate):
+            return Verdict(
+                False, f"{task.world.communicate[0]!r} is said in what the agent is shown"
+            )
         answers = usual[task.template]
-        share = answers[task.communicate] / answers.total()
+        share = answers[task.world.communicate] / answers.total()
         if answers.total() >= LEAST_TASKS and share > MOST_GUESSED:
             what = f"{share:.0%} of the tasks of {task.template!r} have this answer"
             return Verdict(False, what, share)
@@ -49,24 +51,24 @@ class Blind:
 
     def examples(self) -> Examples:
         """An answer that the user says, and one that a tool's description says."""
-        told = LOOKED_UP.scenario.model_copy(update={"known": "Bo Reed; it is not Harbours."})
+        told = LOOKED_UP.world.scenario.model_copy(update={"known": "Bo Reed; it is not Harbours."})
         tools = (EXAMPLE.tools[0].model_copy(update={"about": "Find a member of Harbours."}),)
         loose = EXAMPLE.model_copy(update={"tools": (*tools, *EXAMPLE.tools[1:])})
         return Examples(
             good=[(EXAMPLE, EXTENDED), (EXAMPLE, LOOKED_UP)],
-            bad=[(EXAMPLE, LOOKED_UP.model_copy(update={"scenario": told})), (loose, LOOKED_UP)],
+            bad=[(EXAMPLE, changed_task(LOOKED_UP, scenario=told)), (loose, LOOKED_UP)],
         )
 
 
 def _usual(tasks: Sequence[DomainTask]) -> Mapping[str, Counter[tuple[str, ...]]]:
     found: dict[str, Counter[tuple[str, ...]]] = {}
     for task in tasks:
-        found.setdefault(task.template, Counter())[task.communicate] += 1
+        found.setdefault(task.template, Counter())[task.world.communicate] += 1
     return found
 
 
 def _shown(task: DomainTask, context: GateContext) -> str:
     tools = context.domain.offered(task)
-    texts = [task.scenario.text, context.domain.policy]
+    texts = [task.world.scenario.text, context.domain.policy]
     texts += [f"{t.name} {t.about} " + " ".join(p.about for p in t.parameters) for t in tools]
     return "\n".join(texts)

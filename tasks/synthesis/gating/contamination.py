@@ -5,16 +5,15 @@ from functools import lru_cache
 
 from tutti.storage import Home, query
 from tutti.tasks.leaks import LeakIndex, own_texts, texts_of_sets
-from tutti.tasks.synthesis.domains import DomainTask
+from tutti.tasks.synthesis.domains import DomainTask, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import PASSED, Verdict
 
 QUESTIONS = """
-    with made as (select distinct task_id from tasks where template is not null)
     select distinct task_set_id, question from tasks
     where question is not null and template is null
-        and coalesce(slots ->> 'id', '') not in (from made)
+        and task_id not in (select task_id from tasks where template is not null)
     order by question
 """
 
@@ -37,7 +36,7 @@ class Contamination:
 
     async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """`measured` is the share of words that both have."""
-        return [copy_verdict(task.scenario.text, context.benchmarks) for task in tasks]
+        return [copy_verdict(task.world.scenario.text, context.benchmarks) for task in tasks]
 
     def examples(self) -> Examples:
         """A question pasted whole, a part of a long one, and one with some words replaced."""
@@ -48,11 +47,14 @@ class Contamination:
         )
         reworded = "How many apples does Tom own after he buys 7 paper bags of 4?"
         told = (f"You ask: {short}", f"Please help. {long[:100]}", reworded)
-        bad = [EXTENDED.scenario.model_copy(update={"reason": each, "known": ""}) for each in told]
+        bad = [
+            EXTENDED.world.scenario.model_copy(update={"reason": each, "known": ""})
+            for each in told
+        ]
         bad[-1] = bad[-1].model_copy(update={"instructions": ""})
         return Examples(
             good=((EXAMPLE, EXTENDED), (EXAMPLE, LOOKED_UP)),
-            bad=[(EXAMPLE, EXTENDED.model_copy(update={"scenario": each})) for each in bad],
+            bad=[(EXAMPLE, changed_task(EXTENDED, scenario=each)) for each in bad],
             benchmarks=(short, long, "What is the capital of the country where tea is grown?"),
         )
 

@@ -147,7 +147,9 @@ def _fault(task: DomainTask, context: GateContext, faults: Mapping[str, str]) ->
     if replay is None:
         raise LookupError(f"{task.task_id} was not replayed: ask the gate `executes` first")
     named = context.domain.tool_named
-    for number, (action, result) in enumerate(zip(task.actions, replay.results, strict=True), 1):
+    for number, (action, result) in enumerate(
+        zip(task.world.actions, replay.results, strict=True), 1
+    ):
         spec = named.get(action.name)
         fault = next(_call_faults(spec, result), "") if spec is not None else ""
         if fault:

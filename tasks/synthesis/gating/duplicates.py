@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.synthesis.gating.seen import FACTS, WORDS, Fingerprint, Seen, hash64, min_hash
@@ -36,33 +36,32 @@ class Duplicates:
     def examples(self) -> Examples:
         """A reworded task, the same words with another answer, and the golden calls with a look
         more; another member's task passes."""
-        told = EXTENDED.scenario.model_copy(
+        told = EXTENDED.world.scenario.model_copy(
             update={
                 "reason": "Your book is not finished; 7 days more would help.",
                 "instructions": "Find out how many days that makes.",
             }
         )
-        other = EXTENDED.model_copy(
-            update={
-                "scenario": EXTENDED.scenario.model_copy(update={"known": "Your name is Bo Reed."}),
-                "actions": (
-                    Action(name="find_member", arguments={"name": "Bo Reed"}),
-                    Action(name="extend_loan", arguments={"loan_id": "L2", "days": 7}),
-                ),
-                "communicate": ("28",),
-                "entities": ("members/M2",),
-                "slots": {"name": "Bo Reed", "days": "7"},
-            }
+        other = changed_task(
+            EXTENDED,
+            scenario=EXTENDED.world.scenario.model_copy(update={"known": "Your name is Bo Reed."}),
+            actions=(
+                Action(name="find_member", arguments={"name": "Bo Reed"}),
+                Action(name="extend_loan", arguments={"loan_id": "L2", "days": 7}),
+            ),
+            communicate=("28",),
+            sources=("members/M2",),
+            slots={"name": "Bo Reed", "days": "7"},
         )
         look = Action(name="get_loan", arguments={"loan_id": "L1"})
-        looked = (EXTENDED.actions[0], look, EXTENDED.actions[1])
+        looked = (EXTENDED.world.actions[0], look, EXTENDED.world.actions[1])
         return Examples(
             good=[(EXAMPLE, task) for task in (EXTENDED, LOOKED_UP, other)],
             bad=[
                 (EXAMPLE, EXTENDED),
-                (EXAMPLE, EXTENDED.model_copy(update={"scenario": told})),
-                (EXAMPLE, EXTENDED.model_copy(update={"communicate": ("22",)})),
-                (EXAMPLE, EXTENDED.model_copy(update={"actions": looked})),
+                (EXAMPLE, changed_task(EXTENDED, scenario=told)),
+                (EXAMPLE, changed_task(EXTENDED, communicate=("22",))),
+                (EXAMPLE, changed_task(EXTENDED, actions=looked)),
             ],
         )
 
@@ -93,19 +92,21 @@ class Context:
 
     def fingerprint(self, task: DomainTask) -> Fingerprint:
         """A task's fingerprint; it costs about 0.1 ms."""
-        words = words_of(task.scenario.text)
+        words = words_of(task.world.scenario.text)
         pairs = [f"{one} {two}" for one, two in pairwise(words)]
-        calls = [_call(action) for action in task.actions]
-        said = sorted({f"say{spaced(each)}" for each in task.communicate})
+        calls = [_call(action) for action in task.world.actions]
+        said = sorted({f"say{spaced(each)}" for each in task.world.communicate})
         slots = [f"slot {name}{spaced(value)}" for name, value in sorted(task.slots.items())]
-        begins = _json(task.changed) if task.changed else ""
+        begins = _json(task.world.changed) if task.world.changed else ""
         # What a task without changing calls looks at last is what it is about.
-        wanted = [c for c, a in zip(calls, task.actions, strict=True) if a.name in self.changing]
+        wanted = [
+            c for c, a in zip(calls, task.world.actions, strict=True) if a.name in self.changing
+        ]
         wanted = sorted(wanted) or calls[-1:]
         text = f" {' '.join(words)} "
         chosen = [(field, choice) for field, choice in self.choices if choice in text]
-        outcome = [begins, *sorted(task.entities), *wanted, *said, *slots]
-        told = [self.place, begins, task.scenario.persona, *sorted(task.tools), *words]
+        outcome = [begins, *sorted(task.sources), *wanted, *said, *slots]
+        told = [self.place, begins, task.world.scenario.persona, *sorted(task.world.tools), *words]
         facts = {*calls, *said, *slots, *(choice for _, choice in chosen)}
         return Fingerprint(
             task.task_id,

@@ -5,6 +5,7 @@ from typing import Any
 from tutti.tasks.synthesis.domains import (
     Action,
     Domain,
+    DomainSpec,
     DomainTask,
     FieldSpec,
     Parameter,
@@ -120,37 +121,45 @@ EXAMPLE = Domain(
     ),
 )
 EXTENDED = DomainTask(
+    family=EXAMPLE.name,
     template="extend",
     split="train",
-    scenario=Scenario(
-        reason="You need your book for 7 more days.",
-        known="Your name is Ada Long.",
-        instructions="Ask how many days you have then.",
-    ),
-    actions=(
-        Action(name="find_member", arguments={"name": "Ada Long"}),
-        Action(name="extend_loan", arguments={"loan_id": "L1", "days": 7}),
-    ),
-    communicate=("21",),
-    entities=("members/M1",),
-    rules=("longest", "polite"),
-    forbidden=(Action(name="extend_loan", arguments={"loan_id": "L1", "days": 17}),),
+    sources=("members/M1",),
     slots={"name": "Ada Long", "days": "7"},
+    world=DomainSpec(
+        domain=EXAMPLE.domain_id,
+        scenario=Scenario(
+            reason="You need your book for 7 more days.",
+            known="Your name is Ada Long.",
+            instructions="Ask how many days you have then.",
+        ),
+        actions=(
+            Action(name="find_member", arguments={"name": "Ada Long"}),
+            Action(name="extend_loan", arguments={"loan_id": "L1", "days": 7}),
+        ),
+        communicate=("21",),
+        rules=("longest", "polite"),
+        forbidden=(Action(name="extend_loan", arguments={"loan_id": "L1", "days": 17}),),
+    ),
 )
 """A good task that changes the database."""
 LOOKED_UP = DomainTask(
+    family=EXAMPLE.name,
     template="title",
     split="test",
-    scenario=Scenario(
-        reason="You forgot which book you have.", known="Your name is Bo Reed.", instructions=""
-    ),
-    actions=(
-        Action(name="find_member", arguments={"name": "Bo Reed"}),
-        Action(name="get_loan", arguments={"loan_id": "L2"}),
-    ),
-    communicate=("Harbours",),
-    entities=("members/M2",),
+    sources=("members/M2",),
     slots={"name": "Bo Reed"},
+    world=DomainSpec(
+        domain=EXAMPLE.domain_id,
+        scenario=Scenario(
+            reason="You forgot which book you have.", known="Your name is Bo Reed.", instructions=""
+        ),
+        actions=(
+            Action(name="find_member", arguments={"name": "Bo Reed"}),
+            Action(name="get_loan", arguments={"loan_id": "L2"}),
+        ),
+        communicate=("Harbours",),
+    ),
 )
 """A good task that only reads."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tutti.tasks.synthesis.domains import Action, DomainTask
+from tutti.tasks.synthesis.domains import Action, DomainTask, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import Verdict
@@ -23,8 +23,8 @@ class Executes:
     def examples(self) -> Examples:
         """A loan that does not exist, and one that is returned."""
         unknown = Action(name="get_loan", arguments={"loan_id": "L9"})
-        returned = EXTENDED.model_copy(update={"changed": {"loans": {"L1": {"returned": True}}}})
-        bad = LOOKED_UP.model_copy(update={"actions": (unknown,)})
+        returned = changed_task(EXTENDED, changed={"loans": {"L1": {"returned": True}}})
+        bad = changed_task(LOOKED_UP, actions=(unknown,))
         return Examples(
             good=[(EXAMPLE, EXTENDED), (EXAMPLE, LOOKED_UP)],
             bad=[(EXAMPLE, bad), (EXAMPLE, returned)],

@@ -9,7 +9,7 @@ is only read may be left alone: what must be said comes from it.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import PASSED, Verdict
@@ -39,16 +39,16 @@ class Lasting:
 
     def examples(self) -> Examples:
         """A loan made longer and shorter again, with and without a call between."""
-        find, extend = EXTENDED.actions
+        find, extend = EXTENDED.world.actions
         longer, shorter = (_extended("L2", days) for days in (3, -3))
         both = {"actions": (find, extend, longer)}
         undone = {"actions": (find, extend, longer, shorter)}
         between = {"actions": (find, longer, extend, shorter)}
         return Examples(
-            good=[(EXAMPLE, EXTENDED), (EXAMPLE, EXTENDED.model_copy(update=both))],
+            good=[(EXAMPLE, EXTENDED), (EXAMPLE, changed_task(EXTENDED, **both))],
             bad=[
-                (EXAMPLE, EXTENDED.model_copy(update=undone)),
-                (EXAMPLE, EXTENDED.model_copy(update=between)),
+                (EXAMPLE, changed_task(EXTENDED, **undone)),
+                (EXAMPLE, changed_task(EXTENDED, **between)),
             ],
         )
 
@@ -62,13 +62,13 @@ def _changing(domain: Domain) -> frozenset[str]:
 
 
 def _writes(task: DomainTask, changing: frozenset[str]) -> list[int]:
-    return [n for n, action in enumerate(task.actions, 1) if action.name in changing]
+    return [n for n, action in enumerate(task.world.actions, 1) if action.name in changing]
 
 
 def _operations(task: DomainTask, changing: frozenset[str]) -> Iterator[list[Any]]:
-    yield ["begin", PROGRAM, task.changed]
+    yield ["begin", PROGRAM, task.world.changed]
     yield ["copy", PROGRAM, FIRST]
-    for action in task.actions:
+    for action in task.world.actions:
         yield ["copy", PROGRAM, BEFORE]
         yield ["call", PROGRAM, action.name, action.arguments]
         if action.name in changing:
@@ -79,7 +79,7 @@ def _operations(task: DomainTask, changing: frozenset[str]) -> Iterator[list[Any
 def _verdict(task: DomainTask, changing: frozenset[str], replies: Iterator[Any]) -> Verdict:
     next(replies), next(replies)
     changed: dict[str, int] = {}
-    for number, action in enumerate(task.actions, 1):
+    for number, action in enumerate(task.world.actions, 1):
         next(replies), next(replies)
         if action.name in changing:
             changed |= dict.fromkeys(next(replies), number)

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tutti.tasks.synthesis.domains import Domain, DomainTask, TableSpec
+from tutti.tasks.synthesis.domains import Domain, DomainTask, TableSpec, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.synthesis.gating.wording import NUMBER, leaves, spaced
@@ -55,9 +55,9 @@ class _Seen:
 
     def shown(self, task: DomainTask) -> dict[str, str]:
         """Where the agent reads what in a task."""
-        if task.tools not in self.texts:
-            self.texts[task.tools] = dict(self._shown(task))
-        return self.texts[task.tools]
+        if task.world.tools not in self.texts:
+            self.texts[task.world.tools] = dict(self._shown(task))
+        return self.texts[task.world.tools]
 
     def _shown(self, task: DomainTask) -> Iterator[tuple[str, str]]:
         yield "the policy", self.policy
@@ -109,28 +109,28 @@ class Leak:
         shown = extend.model_copy(update={"about": f"{extend.about} The answer is 21."})
         rule = EXAMPLE.rules[0].model_copy(update={"text": "No loan but L2 lasts over 30 days."})
         reason = "You forgot that you have Harbours."
-        repeated = LOOKED_UP.scenario.model_copy(update={"reason": reason})
+        repeated = LOOKED_UP.world.scenario.model_copy(update={"reason": reason})
         choice = repeated.model_copy(update={"reason": "Is your book Harbours or Tides?"})
         return Examples(
             good=(
                 (EXAMPLE, EXTENDED),
                 (EXAMPLE, LOOKED_UP),
-                (EXAMPLE, LOOKED_UP.model_copy(update={"scenario": choice})),
-                (EXAMPLE, LOOKED_UP.model_copy(update={"communicate": ("30",)})),
+                (EXAMPLE, changed_task(LOOKED_UP, scenario=choice)),
+                (EXAMPLE, changed_task(LOOKED_UP, communicate=("30",))),
             ),
             bad=(
                 (varied(EXAMPLE, tools=(*EXAMPLE.tools[:1], told, extend)), LOOKED_UP),
                 (varied(EXAMPLE, tools=(*EXAMPLE.tools[:2], shown)), EXTENDED),
                 (varied(EXAMPLE, rules=(rule,)), LOOKED_UP),
-                (EXAMPLE, LOOKED_UP.model_copy(update={"scenario": repeated})),
+                (EXAMPLE, changed_task(LOOKED_UP, scenario=repeated)),
             ),
         )
 
 
 def _leaks(task: DomainTask, seen: _Seen) -> Iterator[str]:
     shown = seen.shown(task)
-    said = spaced(task.scenario.text)
-    for fact in task.communicate:
+    said = spaced(task.world.scenario.text)
+    for fact in task.world.communicate:
         phrase = spaced(fact)
         if not phrase.strip():
             continue
@@ -138,7 +138,7 @@ def _leaks(task: DomainTask, seen: _Seen) -> Iterator[str]:
         where = next((w for w, text in shown.items() if _stands(phrase, text, counts)), None)
         if where is not None:
             yield f"the answer {fact!r} stands in {where}"
-        if _stands(phrase, said, counts) and _repeated(phrase, task.scenario.text, counts):
+        if _stands(phrase, said, counts) and _repeated(phrase, task.world.scenario.text, counts):
             yield f"the answer {fact!r} stands in what the user is told"
     for value in _ids(task, seen.keys):
         phrase = spaced(value)
@@ -174,7 +174,7 @@ def _counts(phrase: str, seen: _Seen) -> bool:
 
 def _ids(task: DomainTask, keys: frozenset[str]) -> Iterator[str]:
     """Keys of records in golden calls."""
-    for action in task.actions:
+    for action in task.world.actions:
         for leaf in leaves(action.arguments):
             if isinstance(leaf, str) and leaf in keys and NAMED.search(leaf):
                 yield leaf

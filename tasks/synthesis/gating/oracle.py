@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tutti.tasks.agents import Oracle, ToolUse
-from tutti.tasks.synthesis.domains import Act, Action, DomainTask, Result
+from tutti.tasks.synthesis.domains import Act, Action, DomainTask, Result, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
-from tutti.tasks.synthesis.gating.said import communicates
+from tutti.tasks.synthesis.gating.wording import communicates
 from tutti.tasks.task_sets import PASSED, Verdict
 
 MOST_CALLS = 100
@@ -83,8 +83,8 @@ class OracleGate:
         return Examples(
             good=[(EXAMPLE, EXTENDED), (EXAMPLE, LOOKED_UP)],
             bad=[
-                (EXAMPLE, EXTENDED.model_copy(update=wrong)),
-                (EXAMPLE, LOOKED_UP.model_copy(update=wrong)),
+                (EXAMPLE, changed_task(EXTENDED, **wrong)),
+                (EXAMPLE, changed_task(LOOKED_UP, **wrong)),
             ],
         )
 
@@ -107,7 +107,7 @@ def _offered(
 def _verdict(each: _Solving, state: str, context: GateContext) -> Verdict:
     if each.said is None:
         return Verdict(False, f"the solver gave up: {each.gave_up}", each.calls)
-    lacking = communicates(each.said, each.task.communicate)
+    lacking = communicates(each.said, each.task.world.communicate)
     if lacking:
         return Verdict(False, f"the solver said {each.said!r}, without {lacking[0]!r}", each.calls)
     if state != context.replays[each.task.task_id].after:
@@ -118,7 +118,7 @@ def _verdict(each: _Solving, state: str, context: GateContext) -> Verdict:
 def _told(task: DomainTask, context: GateContext) -> Verdict:
     results = context.replays[task.task_id].results
     told = "\n".join(each.text for each in results) + json.dumps([each.value for each in results])
-    lacking = communicates(told, task.communicate)
+    lacking = communicates(told, task.world.communicate)
     if lacking:
         return Verdict(False, f"no golden call returns {lacking[0]!r}, which must be said")
     return PASSED

@@ -10,6 +10,7 @@ from tutti.tasks.synthesis.domains import (
     DomainTask,
     Parameter,
     Scenario,
+    changed_task,
     is_of_kind,
 )
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
@@ -57,8 +58,8 @@ class Parses:
         """A tool that is not there, a text for a number, an empty scenario, a slot unfilled."""
         unknown = Action(name="renew_loan", arguments={"loan_id": "L1"})
         typed = Action(name="extend_loan", arguments={"loan_id": "L1", "days": "7"})
-        unfilled = EXTENDED.scenario.model_copy(update={"known": "Your name is {name}."})
-        none = EXTENDED.scenario.model_copy(
+        unfilled = EXTENDED.world.scenario.model_copy(update={"known": "Your name is {name}."})
+        none = EXTENDED.world.scenario.model_copy(
             update={"reason": "None of your books is late.", "known": "Your name is Ada Long."}
         )
         bad = (
@@ -69,27 +70,29 @@ class Parses:
             {"scenario": Scenario(reason=" ")},
             {"scenario": unfilled},
             {"rules": ("shortest",)},
-            {"entities": ("members/M7",)},
+            {"sources": ("members/M7",)},
         )
-        good = (EXTENDED, LOOKED_UP, EXTENDED.model_copy(update={"scenario": none}))
+        good = (EXTENDED, LOOKED_UP, changed_task(EXTENDED, scenario=none))
         return Examples(
             good=[(EXAMPLE, task) for task in good],
-            bad=[(EXAMPLE, EXTENDED.model_copy(update=each)) for each in bad],
+            bad=[(EXAMPLE, changed_task(EXTENDED, **each)) for each in bad],
         )
 
 
 def _faults(task: DomainTask, domain: Domain, names: _Names) -> Iterator[str]:
-    if not task.scenario.reason.strip():
+    if not task.world.scenario.reason.strip():
         yield "scenario.reason is empty"
-    if not task.actions and not any(each.strip() for each in task.communicate):
+    if not task.world.actions and not any(each.strip() for each in task.world.communicate):
         yield "nothing is asked: no golden call and nothing to communicate"
-    yield from (f"tools: there is no tool {t!r}" for t in task.tools if t not in names.parameters)
-    for kind, actions in (("call", task.actions), ("forbidden call", task.forbidden)):
+    yield from (
+        f"tools: there is no tool {t!r}" for t in task.world.tools if t not in names.parameters
+    )
+    for kind, actions in (("call", task.world.actions), ("forbidden call", task.world.forbidden)):
         for number, action in enumerate(actions, 1):
             fault = _call_fault(action, task, names)
             if fault:
                 yield f"{kind} {number}, {action.name}: {fault}"
-    yield from (f"rules: there is no rule {r!r}" for r in task.rules if r not in names.rules)
+    yield from (f"rules: there is no rule {r!r}" for r in task.world.rules if r not in names.rules)
     yield from _stray_records(task, domain)
     yield from _unfilled(task, names)
 
@@ -98,7 +101,7 @@ def _call_fault(action: Action, task: DomainTask, names: _Names) -> str:
     """What is wrong with a call's name or arguments; empty if nothing is."""
     if action.name not in names.parameters:
         return "there is no such tool"
-    if task.tools and action.name not in task.tools:
+    if task.world.tools and action.name not in task.world.tools:
         return "the tool is not offered"
     parameters = names.parameters[action.name]
     for name, value in action.arguments.items():
@@ -113,11 +116,11 @@ def _call_fault(action: Action, task: DomainTask, names: _Names) -> str:
 
 
 def _stray_records(task: DomainTask, domain: Domain) -> Iterator[str]:
-    for entity in task.entities:
+    for entity in task.sources:
         table, _, key = entity.partition("/")
         if key not in domain.records.get(table, {}):
             yield f"entities: there is no record {entity!r}"
-    for table, keyed in task.changed.items():
+    for table, keyed in task.world.changed.items():
         if table not in domain.records:
             yield f"changed: there is no table {table!r}"
             continue
@@ -127,22 +130,22 @@ def _stray_records(task: DomainTask, domain: Domain) -> Iterator[str]:
 
 
 def _unfilled(task: DomainTask, names: _Names) -> Iterator[str]:
-    scenario = task.scenario
+    scenario = task.world.scenario
     texts = {
         "reason": scenario.reason,
         "known": scenario.known,
         "unknown": scenario.unknown,
         "instructions": scenario.instructions,
         "persona": scenario.persona,
-        "communicate": "\n".join(task.communicate),
+        "communicate": "\n".join(task.world.communicate),
     }
     for field, text in texts.items():
         found = PLACEHOLDER.search(text)
         if found and found.group() not in names.own_words:
             yield f"{field}: {found.group()!r} is left in the text"
-    if any(not each.strip() for each in task.communicate):
+    if any(not each.strip() for each in task.world.communicate):
         yield "communicate: a fact is empty"
-    for action in task.actions:
+    for action in task.world.actions:
         held = (leaf for leaf in leaves(action.arguments) if isinstance(leaf, str))
         found = next((f for text in held if (f := PLACEHOLDER.search(text))), None)
         if found and found.group() not in names.own_words:

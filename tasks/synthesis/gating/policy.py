@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tutti.tasks.synthesis.domains import Action, DomainTask, Replay
+from tutti.tasks.synthesis.domains import Action, DomainTask, Replay, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import PASSED, Verdict
@@ -32,19 +32,19 @@ class PolicyGate:
         return Examples(
             good=[(EXAMPLE, EXTENDED), (EXAMPLE, LOOKED_UP)],
             bad=[
-                (EXAMPLE, EXTENDED.model_copy(update={"actions": forbidden})),
-                (EXAMPLE, EXTENDED.model_copy(update={"forbidden": allowed})),
+                (EXAMPLE, changed_task(EXTENDED, actions=forbidden)),
+                (EXAMPLE, changed_task(EXTENDED, forbidden=allowed)),
             ],
         )
 
 
 def _verdict(task: DomainTask, ruled: Replay) -> Verdict:
     wrong: list[str] = []
-    for action, said in zip(task.forbidden, ruled.of_forbidden, strict=True):
+    for action, said in zip(task.world.forbidden, ruled.of_forbidden, strict=True):
         wrong += [str(each.value) for each in said if each.status != "ok"]
         if not any(each.value for each in said):
             wrong.append(f"no rule forbids {_words(action)}")
-    for action, said in zip(task.actions, ruled.of_golden, strict=True):
+    for action, said in zip(task.world.actions, ruled.of_golden, strict=True):
         wrong += [f"{_words(action)}: {each.value}" for each in said if each.value]
     return Verdict(False, wrong[0]) if wrong else PASSED
 

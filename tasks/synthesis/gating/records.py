@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tutti.tasks.synthesis.domains import DomainTask, RecordChecks
+from tutti.tasks.synthesis.domains import DomainTask, RecordChecks, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import Verdict, verdict
@@ -17,16 +17,16 @@ class Records:
     async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         """A fault of the domain's own records rejects all of its tasks."""
         checks = context.fact(RecordChecks)
-        return [verdict(checks.fault or checks.changed_fault(task.changed)) for task in tasks]
+        return [verdict(checks.fault or checks.changed_fault(task.world.changed)) for task in tasks]
 
     def examples(self) -> Examples:
         """Dangling keys, a number out of bounds, a field that no table has."""
         records = EXAMPLE.records
         member = {**records["members"]["M1"], "loans": ["L9"]}
         dangling = {**records, "members": {**records["members"], "M1": member}}
-        late = EXTENDED.model_copy(update={"changed": {"loans": {"L1": {"days": 31}}}})
-        stray = EXTENDED.model_copy(update={"changed": {"loans": {"L1": {"colour": "red"}}}})
-        known = EXTENDED.model_copy(update={"changed": {"loans": {"L1": {"days": 30}}}})
+        late = changed_task(EXTENDED, changed={"loans": {"L1": {"days": 31}}})
+        stray = changed_task(EXTENDED, changed={"loans": {"L1": {"colour": "red"}}})
+        known = changed_task(EXTENDED, changed={"loans": {"L1": {"days": 30}}})
         return Examples(
             good=((EXAMPLE, EXTENDED), (EXAMPLE, LOOKED_UP), (EXAMPLE, known)),
             bad=(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tutti.tasks.synthesis.domains import DomainTask
+from tutti.tasks.synthesis.domains import DomainTask, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.task_sets import PASSED, Verdict
@@ -24,8 +24,8 @@ class ReplayGate:
             first = context.replays[task.task_id]
             if second.after != first.after or second.results != first.results:
                 verdicts.append(Verdict(False, "a second replay gave another state or results"))
-            elif task.expected and task.expected != first.after:
-                wanted, found = task.expected[:12], first.after[:12]
+            elif task.world.expected and task.world.expected != first.after:
+                wanted, found = task.world.expected[:12], first.after[:12]
                 verdicts.append(Verdict(False, f"the state is {found}, stated is {wanted}"))
             else:
                 verdicts.append(PASSED)
@@ -33,7 +33,7 @@ class ReplayGate:
 
     def examples(self) -> Examples:
         """A state that nothing leads to, and a toolkit that uses the clock."""
-        stated = EXTENDED.model_copy(update={"expected": "0" * 64})
+        stated = changed_task(EXTENDED, expected="0" * 64)
         changed = 'loan["days"] += days'
         drifting = EXAMPLE.model_copy(
             update={

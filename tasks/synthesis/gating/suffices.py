@@ -11,7 +11,7 @@ up to twenty: an expression is calculated from what is known. True, false and nu
 import re
 from collections.abc import Iterator, Sequence
 
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Replay
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Replay, changed_task
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.gating.gate import Examples, GateContext
 from tutti.tasks.synthesis.gating.wording import NUMBER, leaves, spaced, words_of
@@ -40,22 +40,22 @@ class Suffices:
 
     def examples(self) -> Examples:
         """No name, no number of days, a loan that no call showed."""
-        scenario = EXTENDED.scenario
+        scenario = EXTENDED.world.scenario
         nameless = scenario.model_copy(update={"known": ""})
         vague = scenario.model_copy(update={"reason": "You need your book for longer."})
         worded = scenario.model_copy(update={"reason": "You need your book for seven more days."})
         bad = (
             {"scenario": nameless},
             {"scenario": vague},
-            {"actions": EXTENDED.actions[1:]},
+            {"actions": EXTENDED.world.actions[1:]},
         )
         return Examples(
             good=(
                 (EXAMPLE, EXTENDED),
                 (EXAMPLE, LOOKED_UP),
-                (EXAMPLE, EXTENDED.model_copy(update={"scenario": worded})),
+                (EXAMPLE, changed_task(EXTENDED, scenario=worded)),
             ),
-            bad=[(EXAMPLE, EXTENDED.model_copy(update=each)) for each in bad],
+            bad=[(EXAMPLE, changed_task(EXTENDED, **each)) for each in bad],
         )
 
 
@@ -68,13 +68,13 @@ class _Static:
 
     def text(self, task: DomainTask) -> str:
         """The policy and the tools offered in a task."""
-        if task.tools not in self._texts:
+        if task.world.tools not in self._texts:
             lines = [self._domain.policy]
             for tool in self._domain.offered(task):
                 lines += [tool.name, tool.about]
                 lines += [f"{each.name} : {each.about}" for each in tool.parameters]
-            self._texts[task.tools] = "\n".join(lines)
-        return self._texts[task.tools]
+            self._texts[task.world.tools] = "\n".join(lines)
+        return self._texts[task.world.tools]
 
 
 class _Sources:
@@ -132,8 +132,10 @@ class _Sources:
 def _unfounded(task: DomainTask, context: GateContext, static: _Static) -> Iterator[str]:
     """Arguments that nothing gives, in order."""
     replay = _replay(task, context)
-    sources = _Sources(task.scenario.text, static.text(task))
-    for number, (action, result) in enumerate(zip(task.actions, replay.results, strict=True), 1):
+    sources = _Sources(task.world.scenario.text, static.text(task))
+    for number, (action, result) in enumerate(
+        zip(task.world.actions, replay.results, strict=True), 1
+    ):
         for name, value in _values(action):
             if not sources.have(value):
                 call = f"call {number}, {action.name}"

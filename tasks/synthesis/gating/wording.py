@@ -5,7 +5,7 @@ zeros (1,200 = 1200 = 1200.00), dates in ISO form (May 5, 2024 = 5 May 2024 = 20
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import lru_cache
 from typing import Any
@@ -82,3 +82,14 @@ def _iso(found: re.Match[str]) -> str:
     except ValueError:
         return found.group()  # no such day: words like any
     return day.isoformat()
+
+
+def communicates(said: str, wanted: Sequence[str]) -> list[str]:
+    """The wanted facts that `said` lacks. A fact is there if it is a substring, both in lower case
+    and without commas (tau2, ``evaluator_communicate``)."""
+    text = _plain(said)
+    return [each for each in wanted if _plain(each) not in text]
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace(",", "")

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,9 +28,8 @@ from tutti.tasks.synthesis.domains import (
     end_state,
     stored_calls,
 )
-from tutti.tasks.synthesis.gating.said import communicates
-from tutti.tasks.synthesis.gating.wording import words_of
-from tutti.tasks.synthesis.making.kept import KeptSource
+from tutti.tasks.synthesis.gating.wording import communicates, words_of
+from tutti.tasks.synthesis.making.domain_parts import KeptSource
 from tutti.tasks.task_sets import Verdict
 
 GATE = "agreement"
@@ -38,10 +37,8 @@ REPLAYS_AT_ONCE = 4
 """Interpreters side by side."""
 GOLDEN = "the golden one"
 ATTEMPTS_SQL = """
-select distinct t.slots ->> 'id' as task_id, a.attempt_id, a.correct
-from counted a join tasks t on t.task_id = a.task_id and t.template is null
-where t.slots ->> 'id' in (select unnest($ids))
-    and ($models is null or a.model in (select unnest($models)))
+select task_id, attempt_id, correct from counted
+where task_id in (select unnest($ids)) and ($models is null or model in (select unnest($models)))
 order by task_id, attempt_id
 """
 SAID_SQL = """
@@ -56,6 +53,7 @@ class AgreementRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    source: Literal["agreement"] = "agreement"
     task_set: str = Field(description="the set, by its id")
     least: float = Field(
         0.6, gt=0.0, le=1.0, description="least share of attempts with the same solution"
@@ -86,11 +84,11 @@ class Solution:
 
 def solution(task: DomainTask, db: str, said: Sequence[str]) -> Solution:
     """What an attempt came to that left the state `db` and sent the messages `said`."""
-    state = GOLDEN if db == task.expected else db
-    if not communicates("\n".join(said), task.communicate):
+    state = GOLDEN if db == task.world.expected else db
+    if not communicates("\n".join(said), task.world.communicate):
         return Solution(state, GOLDEN)
     words = words_of(said[-1]) if said else []
-    told = set(words_of(task.scenario.text))
+    told = set(words_of(task.world.scenario.text))
     figures = sorted({word for word in words if any(c.isdigit() for c in word)} - told)
     return Solution(state, " ".join(figures or words))
 

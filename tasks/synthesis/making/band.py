@@ -9,22 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.storage import Catalog, query
-from tutti.tasks.synthesis.making.kept import KeptSource
+from tutti.tasks.synthesis.making.domain_parts import KeptSource
 from tutti.tasks.task_sets import Verdict
 
 GATE = "pass_at_k"
-# A benchmark's item is a task of its own in the store; its slots have the synthesized task's id.
-# Several benchmarks' rows may have the item: each attempt counts once.
 MEASURED_SQL = """
-select t.slots ->> 'id' as task_id, count(distinct a.attempt_id) as n,
-    count(distinct a.attempt_id) filter (a.is_right) as solved
-from counted a join tasks t on t.task_id = a.task_id and t.template is null
-where t.slots ->> 'id' in (select unnest($ids))
-    and ($models is null or a.model in (select unnest($models)))
+select task_id, count(*) as n, count(*) filter (is_right) as solved from counted
+where task_id in (select unnest($ids)) and ($models is null or model in (select unnest($models)))
 group by all
 """
 
@@ -34,6 +30,7 @@ class BandRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    source: Literal["pass_rate"] = "pass_rate"
     task_set: str = Field(description="the set, by its id")
     low: float = Field(0.1, ge=0.0, le=1.0, description="least pass@k")
     high: float = Field(0.9, ge=0.0, le=1.0, description="largest pass@k")

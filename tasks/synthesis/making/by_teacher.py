@@ -1,54 +1,126 @@
 """A source of domain tasks: a teacher's chain, whose tasks are shown to the gates of a program's.
 
 What the teacher answered is kept in the work folder until the set is entered, so that a run that
-was killed, or whose budget is spent, asks only for what is missing.
+was killed, or whose budget is spent, asks only for what is missing. Calls in a provider's batches
+are recorded as the gateway records the others, with its roles and at the registry's prices, which
+do not have the provider's discount for batches.
 """
 
+import hashlib
+import json
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
-from tutti.storage import Catalog, content_hash
+from tutti.storage import Catalog, commit, content_hash, now, query, spans_of
 from tutti.tasks.sandbox import level_for_models
 from tutti.tasks.synthesis.domains import Toolkit
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.gate import GateContext
-from tutti.tasks.synthesis.making.batch_rows import BatchRecorder
+from tutti.tasks.synthesis.making.by_program import PIPELINE_VERSION, SetUnfinished, judge
 from tutti.tasks.synthesis.making.domain_parts import DomainParts, write_domain_part
-from tutti.tasks.synthesis.making.instance import judge
-from tutti.tasks.synthesis.making.request import PIPELINE_VERSION, SetUnfinished
 from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
-from tutti.tasks.synthesis.teacher import Chain, TeacherRequest, TeacherTasks, make_tasks
+from tutti.tasks.synthesis.teacher import (
+    BatchCall,
+    Chain,
+    TeacherPrices,
+    TeacherRequest,
+    TeacherTasks,
+    make_tasks,
+)
 from tutti.tasks.task_sets import SetInMaking
 
-BUDGET_FIELDS = frozenset({"usd", "calls", "concurrency"})
-"""They decide what a run may spend, and not what is made."""
+ENDPOINT = "batch"
+PARAMETERS = ("temperature", "max_tokens", "max_completion_tokens", "seed")
+KNOWN_SQL = "select call_id from calls where call_id in (select unnest($ids))"
+LAST_SQL = "select max(position) as last from messages where attempt_id = $program"
+
+
+@dataclass(frozen=True)
+class BatchRecorder:
+    """Of one request's batches."""
+
+    catalog: Catalog
+    model: str
+    """By its name in the registry."""
+    program: str
+    prices: TeacherPrices | None
+    role: str = "teacher"
+
+    def record(self, calls: Sequence[BatchCall]) -> None:
+        """Write the calls that are not on record yet. Raises StoreError."""
+        home = self.catalog.home
+        ids = {"ids": [each.call_id for each in calls]}
+        known = {row["call_id"] for row in query(KNOWN_SQL, home, ids)}
+        last = query(LAST_SQL, home, {"program": self.program})[0]["last"]
+        place = 0 if last is None else last + 1
+        rows: dict[str, list[dict[str, Any]]] = {"calls": [], "messages": []}
+        for call in calls:
+            if call.call_id not in known:
+                said = self._messages(call, place)
+                rows["calls"].append(self._call(call, range(place, place + len(said) - 1)))
+                rows["messages"] += said
+                place += len(said)
+        if rows["calls"]:
+            commit(self.catalog, rows)
+
+    def _messages(self, call: BatchCall, place: int) -> list[dict[str, Any]]:
+        answer = {"role": "assistant", "content": call.answer.text, "call_id": call.call_id}
+        said = [*call.body["messages"], answer]
+        return [
+            {"attempt_id": self.program, "position": position, **message}
+            for position, message in enumerate(said, place)
+        ]
+
+    def _call(self, call: BatchCall, prompt: range) -> dict[str, Any]:
+        answer = call.answer
+        sent_at, ended_at = (_at(each) for each in call.times)
+        cost = None
+        if self.prices is not None and answer.tokens is not None:
+            cost = self.prices.usd(answer.tokens.prompt, answer.tokens.completion)
+        params = {name: call.body[name] for name in PARAMETERS if name in call.body}
+        messages = json.dumps(call.body["messages"]).encode()
+        return {
+            "call_id": call.call_id,
+            "attempt_id": self.program,
+            "role": self.role,
+            "model": self.model,
+            "endpoint": ENDPOINT,
+            "sent_at": sent_at,
+            "ended_at": ended_at,
+            "latency_s": max(0.0, (ended_at - sent_at).total_seconds()),
+            "prompt_tokens": answer.prompt_tokens,
+            "completion_tokens": answer.completion_tokens,
+            "finish_reason": answer.finish,
+            "status": "ok",
+            "http_status": 200,
+            "retry": 0,
+            "cost_usd": cost,
+            "params": json.dumps({**params, "model": call.body["model"]}),
+            "prompt_hash": hashlib.sha256(messages).hexdigest()[:16],
+            "prompt_spans": spans_of(prompt),
+        }
+
+
+def _at(seconds: float | None) -> datetime:
+    """A provider's time; the present where it says none."""
+    return now() if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 class TeacherSetRequest(TeacherRequest):
     """A set by a teacher: what it is asked for, and what that may cost."""
 
+    source: Literal["teacher"] = "teacher"
     teacher: str = Field(description="a model of the registry")
-    usd: float | None = Field(None, gt=0, description="most that one run may cost, USD")
-    calls: int | None = Field(None, ge=1, description="most calls of one run")
-    concurrency: int = Field(8, ge=1, le=256, description="calls at once")
-
-    @property
-    def as_asked(self) -> dict[str, Any]:
-        """All that decides what is made."""
-        return self.model_dump(exclude=set(BUDGET_FIELDS))
 
     @property
     def request_hash(self) -> str:
         """Of `as_asked`, and of what judges it."""
         return content_hash([PIPELINE_VERSION, list(GATES), self.as_asked])
-
-    @property
-    def chain(self) -> TeacherRequest:
-        """What the teacher's chain is asked for."""
-        return TeacherRequest(**{name: getattr(self, name) for name in TeacherRequest.model_fields})
 
 
 class TeacherDomainSource(DomainParts):
@@ -94,7 +166,7 @@ class TeacherDomainSource(DomainParts):
     async def _asked(self, work: Path) -> TeacherTasks:
         async with open_teachers(self.teachers, work / "teacher") as ((teacher,), meter):
             teacher.on_batch = self._recorder.record
-            chain = await make_tasks(Chain(self.request.chain, teacher))
+            chain = await make_tasks(Chain(self.request, teacher))
             self.spent = meter.text
         return chain
 

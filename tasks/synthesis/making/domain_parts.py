@@ -1,13 +1,18 @@
-"""What all sources of domain tasks share: parts and sets are folders of domains and their tasks."""
+"""What all sources of domain tasks share: parts and sets are folders of domains and their tasks.
 
-import json
-from collections.abc import Sequence
+`KeptSource` keeps those tasks of a stored set that a further gate passes.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from tutti.errors import UsageError
-from tutti.storage import Catalog
+from tutti.storage import Catalog, content_hash
 from tutti.tasks.synthesis.domains import (
+    DOMAIN_TASK,
     Domain,
     DomainTask,
     copy_domain_folder,
@@ -16,16 +21,16 @@ from tutti.tasks.synthesis.domains import (
     write_domain_folder,
 )
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.task_sets import Judged, Row, SetInMaking, Source, write_part
+from tutti.tasks.task_sets import Judged, SetInMaking, Source, Verdict, write_part
 
 
 def write_domain_part(folder: Path, domain: Domain, judged: Sequence[Judged[DomainTask]]) -> Path:
     """Write candidates, and the domain with those that passed; returns the folder."""
+    assert all(each.task.world.domain == domain.domain_id for each in judged), "of another database"
     accepted = [each.task for each in judged if each.reason is None]
     return write_part(
         folder,
         judged,
-        lambda task: json.dumps({"family": domain.name, **task.model_dump(mode="json")}),
         lambda temporary: write_domain_folder(temporary, domain, accepted),
     )
 
@@ -44,21 +49,7 @@ class DomainParts(Source):
 
     name: str
     gates: Sequence[str] = tuple(GATES)
-
-    def columns(self, row: Row) -> dict[str, Any]:
-        """Of a task of the domain."""
-        given = dict(row["task"])
-        family, task = given.pop("family"), DomainTask.model_validate(given)
-        return {
-            "family": family,
-            "template": task.template,
-            "split": task.split,
-            "question": task.question,
-            "answer": "; ".join(task.communicate),
-            "slots": json.dumps(task.slots | task.found, sort_keys=True),
-            "sources": list(task.entities),
-            "difficulty": json.dumps(task.difficulty, sort_keys=True),
-        }
+    task_type = DOMAIN_TASK
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
         """A folder a database; the id is of the tasks and the databases."""
@@ -68,3 +59,58 @@ class DomainParts(Source):
             copy_domain_folder(part.folder, folder / f"{domain.name}-{number:04}", part.accepted)
             domains.append(domain.domain_id)
         return {"tasks": made.accepted, "domains": domains}
+
+
+class KeptSource(DomainParts):
+    """The set's tasks with the verdicts of `gate`; a subclass finds them."""
+
+    gate: str
+
+    def __init__(self, task_set: str, request: BaseModel, catalog: Catalog) -> None:
+        """Raises UsageError where there is no such set of a domain."""
+        self._request = request
+        self.work_name = content_hash([self.gate, request.model_dump()])
+        self.parents, self.gates = [task_set], (*GATES, self.gate)
+        self.stored: list[tuple[Domain, list[DomainTask]]] = [
+            (domain, list(tasks))
+            for domain, tasks in map(read_domain_folder, stored_folders(catalog, task_set))
+        ]
+        self.name = self.stored[0][0].name
+        self._reasons: list[str] = []
+
+    @property
+    def tasks(self) -> list[tuple[Domain, DomainTask]]:
+        """All tasks with their domains, in order."""
+        return [(domain, task) for domain, tasks in self.stored for task in tasks]
+
+    async def verdicts(self, work: Path) -> Mapping[str, Verdict]:
+        """The gate's verdict on each task, by its id."""
+        raise NotImplementedError
+
+    def asked(self) -> dict[str, Any]:
+        """All that decided the verdicts."""
+        return self._request.model_dump()
+
+    async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
+        """A database each."""
+        verdicts = await self.verdicts(work)
+        self._reasons = [each.reason for each in verdicts.values() if not each.passed]
+        for number, (domain, tasks) in enumerate(self.stored):
+            judged = [Judged(task) for task in tasks]
+            for each in judged:
+                each.note(self.gate, verdicts[each.task.task_id])
+            yield write_domain_part(work / f"kept-{number:04}", domain, judged)
+
+    def write(self, made: SetInMaking, folder: Path) -> Any:
+        """As of every domain's set; the id is of the gate and what it asked, too."""
+        super().write(made, folder)
+        return [sorted(made.accepted), self.gate, self.asked()]
+
+    def detail(self, made: SetInMaking) -> dict[str, Any]:
+        """The gate and what it asked."""
+        return {"name": self.name, "asked": {"gate": self.gate, **self.asked()}}
+
+    def too_few(self, made: SetInMaking) -> str:
+        """One reason."""
+        what = f"{self.parents[0]}: no task passes {self.gate}"
+        return f"{what}; for example: {self._reasons[0]}"

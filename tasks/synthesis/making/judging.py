@@ -11,15 +11,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.storage import Catalog, content_hash
 from tutti.tasks.synthesis.domains import Domain, DomainTask, Replay, Toolkit
-from tutti.tasks.synthesis.making.kept import KeptSource
+from tutti.tasks.synthesis.making.domain_parts import KeptSource
 from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
 from tutti.tasks.synthesis.teacher import (
+    BudgetedRequest,
     Question,
     Teacher,
     TeacherFailed,
@@ -34,16 +35,19 @@ TEMPERATURE = 0.0
 """A verdict is wanted, not variety."""
 
 
-class JudgeRequest(BaseModel):
+class JudgeRequest(BudgetedRequest):
     """Which set is judged, by whom, and what that may cost."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    role = "judge"
 
+    source: Literal["judged"] = "judged"
     task_set: str = Field(description="the set, by its id")
     judge: str = Field(description="a model of the registry")
-    usd: float | None = Field(None, gt=0, description="most that one run may cost, USD")
-    calls: int | None = Field(None, ge=1, description="most calls of one run")
-    concurrency: int = Field(8, ge=1, le=256, description="calls at once")
+
+    @property
+    def models_asked(self) -> tuple[str, ...]:
+        """The judge."""
+        return (self.judge,)
 
     @property
     def request_hash(self) -> str:
@@ -139,16 +143,16 @@ async def _questions(
 def _shown(domain: Domain, task: DomainTask, replay: Replay) -> dict[str, str]:
     calls = [
         f"{action.name}({json.dumps(action.arguments)}) -> {result.text}"
-        for action, result in zip(task.actions, replay.results, strict=True)
+        for action, result in zip(task.world.actions, replay.results, strict=True)
     ]
     tools = [each.model_dump_json() for each in domain.offered(task)]
     return {
         "policy": domain.policy,
         "tools": "\n".join(tools),
-        "records": json.dumps(_records(domain, task.entities, task), ensure_ascii=False),
-        "scenario": task.scenario.text,
+        "records": json.dumps(_records(domain, task.sources, task), ensure_ascii=False),
+        "scenario": task.world.scenario.text,
         "calls": "\n".join(calls) or "none",
-        "communicate": "; ".join(task.communicate) or "none",
+        "communicate": "; ".join(task.world.communicate) or "none",
     }
 
 
@@ -159,5 +163,5 @@ def _records(domain: Domain, entities: Sequence[str], task: DomainTask) -> dict[
         table, _, key = entity.partition("/")
         record = domain.records.get(table, {}).get(key)
         if record is not None:
-            found[entity] = {**record, **task.changed.get(table, {}).get(key, {})}
+            found[entity] = {**record, **task.world.changed.get(table, {}).get(key, {})}
     return found

@@ -3,14 +3,168 @@
 In: a preference and the tools that are offered. Out: the first thing wrong with it, or nothing.
 Refused are: weights out of bounds or with a wrong sign, tools that are not offered, claims that the
 weights do not bear out, two claims that contradict each other, and strong weights that the
-instruction does not speak of.
+instruction does not speak of. Claims are read in the instruction's words: about tools, cost,
+latency and accuracy.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
-from tutti.tasks.synthesis.domains.offer import ACCURACY, AIMS, Preference
-from tutti.tasks.synthesis.preferences.claims import Claim, Sense, read_claims
+from tutti.tasks.synthesis.domains.offer import ACCURACY, AIMS, COST, LATENCY, Preference
 from tutti.tasks.synthesis.preferences.weights import STRONG, weights_reason
+
+
+class Sense(StrEnum):
+    """What is said of a subject."""
+
+    MORE = "more"
+    """It counts: of a tool, use it."""
+    MOST = "most"
+    """It counts more than the other aims."""
+    NONE = "none"
+    """It does not count."""
+    LESS = "less"
+    """Of a tool: avoid it."""
+    AGAINST = "against"
+    """The opposite is wanted: a high cost, a slow answer."""
+    UNREAD = "unread"
+    """A tool is named, and it is not clear what for."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One thing that an instruction says."""
+
+    subject: str
+    """A tool, accuracy, cost or latency."""
+    sense: Sense
+    clause: str
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How an aim is spoken of."""
+
+    good: re.Pattern[str]
+    """Its wanted side: cheap, quick, correct."""
+    bad: re.Pattern[str]
+    neutral: re.Pattern[str]
+
+
+def _words(text: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{text})\b", re.IGNORECASE)
+
+
+AIM_WORDS = {
+    COST: _Words(
+        _words(
+            r"cheap\w*|inexpensive\w*|thrift\w*|frugal\w*|economical\w*|affordabl\w+|shoestring"
+        ),
+        _words(r"expensive\w*|spend\w*|dear(?:er|est)?|costly|pricey|extravagan\w+|splash out"),
+        _words(r"costs?|prices?|budget|fees?|money|bills?|pay\w*|expenses?|cents?|wallet"),
+    ),
+    LATENCY: _Words(
+        _words(
+            r"quick\w*|fast\w*|speed\w*|soon\w*|prompt(?:ly)?|swift\w*|urgent\w*|short of time"
+            r"|asap|snappy|at once|immediate\w*|rapid\w*|waiting for (?:it|this|the|an|my|your)"
+        ),
+        _words(r"slow\w*|wait\w*|delay\w*|linger\w*|dawdl\w+"),
+        _words(r"latency|time|seconds?|minutes?|hurry|rush"),
+    ),
+    ACCURACY: _Words(
+        _words(
+            r"accura\w+|correct\w*|right(?! away| now)|careful\w*|exact\w*|precis\w+|reliab\w+"
+            r"|thorough\w*|quality"
+        ),
+        _words(r"mistakes?|errors?|guess\w*|sloppy|sloppily|wrong"),
+        _words(r"certainty"),
+    ),
+}
+FREE = _words(
+    r"do(?:es)?n't matter|do(?:es)? not matter|do(?:es)?n't care|do(?:es)? not care|no object"
+    r"|no matter|never mind|regardless|irrelevant|not important|unimportant|no hurry|no rush"
+    r"|(?:is|are) fine|freely|take your time|need not|even if|not (?:an issue|a concern)"
+    r"|no need to|don't mind|do not mind|as long as you need|all day|no deadline"
+    r"|however long|whatever (?:it|that|this)|i can wait|happy to wait|without counting"
+)
+FIRST = _words(
+    r"first|above all|most important|matters most|before (?:anything|all)|mainly"
+    r"|top priority|comes? before|most of all"
+)
+NOT = _words(r"not|never|no|don't|doesn't|without|avoid\w*|\w+n't")
+LITTLE = _words(
+    r"not|never|no|cannot|\w+n't|without|avoid\w*|less|least|low(?:er|est)?|little|few\w*|minim\w+"
+    r"|sav\w+|cut\w*|keep\w* down|small\w*|short\w*|mind|watch|limit\w*|tight|spare"
+)
+MUCH = _words(r"more|most|high\w*|large\w*|long\w*|generous\w*|plenty|lots?|as much as possible")
+AVOID = _words(
+    r"not|never|avoid\w*|without|don't|do without|instead of|rather than|leave|skip"
+    r"|stay away|refrain|no|spare|away from|last resort|clear of|hands off|out of it|over|\w+n't"
+)
+USE = _words(
+    r"us(?:e|es|ing)|prefer\w*|favou?r\w*|rely|relying|lean|reach|go through|like|turn to|choose"
+    r"|pick|work with|through|trust|stick to|do it with|by way of|would rather have|with"
+)
+CLAUSES = re.compile(
+    r"[.;:!?\n]+(?=\s|$)|,|\s-\s|\band\b|\bbut\b|\bthough\b|\byet\b|\bwhile\b|\bso\b"
+    r"|\b(?=even if\b|instead of\b|rather than\b|as long as it\b|over\s+`)",
+    re.IGNORECASE,
+)
+TOOL = re.compile(r"`([^`\n]*)`|(?<![\w`])([a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w`])")
+
+
+def read_claims(instruction: str) -> list[Claim]:
+    """The claims of an instruction, in its order. Tools stand in backticks, or have an underscore
+    in their name."""
+    found: list[Claim] = []
+    last = Sense.UNREAD
+    for clause in CLAUSES.split(_protected(instruction)):
+        text = _restored(clause)
+        tools = [quoted or bare for quoted, bare in TOOL.findall(text)]
+        plain = TOOL.sub(" ", text)
+        if tools:
+            last = _of_tools(plain, last)
+            found += [Claim(tool, last, text.strip()) for tool in tools]
+        found += [Claim(aim, sense, text.strip()) for aim, sense in _of_aims(plain)]
+    return found
+
+
+def _protected(instruction: str) -> str:
+    """With plain apostrophes, and tools in backticks as one word, so that they end no clause."""
+    plain = instruction.replace("\u2019", "'")
+    return re.sub(r"`[^`\n]*`", lambda tool: tool[0].replace(" ", "\x1f"), plain)
+
+
+def _restored(clause: str) -> str:
+    return clause.replace("\x1f", " ")
+
+
+def _of_tools(clause: str, before: Sense) -> Sense:
+    """Of the tools in a clause; without a word for it, as those of the clause before."""
+    if AVOID.search(clause):
+        return Sense.LESS
+    return Sense.MORE if USE.search(clause) else before
+
+
+def _of_aims(clause: str) -> Iterator[tuple[str, Sense]]:
+    for aim, words in AIM_WORDS.items():
+        sides = [bool(each.search(clause)) for each in (words.good, words.bad, words.neutral)]
+        if any(sides):
+            yield aim, _sense(clause, *sides)
+
+
+def _sense(clause: str, good: bool, bad: bool, neutral: bool) -> Sense:
+    if FREE.search(clause):
+        return Sense.NONE
+    negated, reduced = bool(NOT.search(clause)), bool(LITTLE.search(clause))
+    wrong_side = (good and negated) or (bad and not good and not reduced)
+    too_much = neutral and not good and not reduced and bool(MUCH.search(clause))
+    if wrong_side or too_much:
+        return Sense.AGAINST
+    return Sense.MOST if FIRST.search(clause) else Sense.MORE
+
 
 MOST_CHARS = 600
 OPPOSED: Mapping[Sense, frozenset[Sense]] = {

@@ -7,21 +7,19 @@ measurements do not have is sent back once; after that the rule's text stays.
 import re
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from tutti.storage import content_hash
-from tutti.tasks.synthesis.preferences.profile_file import Profile, Subject
+from tutti.tasks.synthesis.preferences.profile import Profile, Subject
 from tutti.tasks.synthesis.preferences.proposing import PROMPTS
-from tutti.tasks.synthesis.teacher import Question, Teacher, read_prompts
+from tutti.tasks.synthesis.teacher import BudgetedRequest, Question, Teacher, read_prompts
 
 MOST_CHARS = 500
 NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 
 
-class ProfileRequest(BaseModel):
+class ProfileRequest(BudgetedRequest):
     """The parameters of a profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     folder: Path
     """Where its files are written."""
@@ -31,8 +29,6 @@ class ProfileRequest(BaseModel):
     """The agent file whose experts are described."""
     teacher: str = ""
     """Who writes the texts; empty: the rule."""
-    usd: float | None = Field(None, gt=0)
-    calls: int | None = Field(None, ge=1)
 
 
 class Description(BaseModel):

@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tutti.tasks.synthesis.domains import Domain, DomainTask
+from tutti.tasks.synthesis.domains import Domain, DomainTask, changed_task
 from tutti.tasks.synthesis.domains.offer import AIMS, Preference, TaskOffer
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
@@ -18,25 +18,25 @@ from tutti.tasks.task_sets import Verdict, verdict
 
 def offer_reason(domain: Domain, task: DomainTask) -> str:
     """Why tools, prices or weights do not fit the task; empty if they do."""
-    if task.offer is None:
+    if task.world.offer is None:
         return "offer: there is none: no pair of the task's split fits its golden calls"
     offered = {each.name for each in domain.offered(task)}
     missing = sorted(needed_tools(task) - offered)
     if missing:
         return f"tools: {missing[0]} is not offered, and the golden or forbidden calls use it"
-    prices = task.offer.call_usd
+    prices = task.world.offer.call_usd
     if offered != prices.keys():
         odd = sorted(offered ^ prices.keys())[0]
         return f"call_usd: {odd} is {'priced and not offered' if odd in prices else 'not priced'}"
     free = next((name for name, usd in prices.items() if not usd > 0), None)
     if free is not None:
         return f"call_usd.{free}: {prices[free]!r} is not above 0"
-    return fit_reason(domain, task, task.offer.preference)
+    return fit_reason(domain, task, task.world.offer.preference)
 
 
 def fit_reason(domain: Domain, task: DomainTask, preference: Preference) -> str:
     """Why following a preference would spoil the task; empty if it would not."""
-    golden = {each.name for each in task.actions}
+    golden = {each.name for each in task.world.actions}
     for name, weight in preference.weights.items():
         if weight < 0 and name in golden:
             return f"weights.{name}: is to be avoided, and the golden calls use it"
@@ -51,16 +51,16 @@ def _writers(domain: Domain) -> frozenset[str]:
 
 def preferable(domain: Domain, task: DomainTask, offered: Sequence[str]) -> list[str]:
     """Of the tools that are offered, those whose use would not spoil the task."""
-    golden = {each.name for each in task.actions}
+    golden = {each.name for each in task.world.actions}
     return [name for name in weighable(offered) if name in golden or name not in _writers(domain)]
 
 
 def check_preference(domain: Domain, task: DomainTask) -> str:
     """Why the instruction and the weights of a task do not agree; empty if they do."""
-    if task.offer is None:
+    if task.world.offer is None:
         return "preference: the task has none"
-    offered = [*(each.name for each in domain.offered(task)), *task.offer.experts]
-    return preference_reason(task.offer.preference, offered)
+    offered = [*(each.name for each in domain.offered(task)), *task.world.offer.experts]
+    return preference_reason(task.world.offer.preference, offered)
 
 
 class _RuleGate:
@@ -89,10 +89,10 @@ def _example(**changed: object) -> DomainTask:
     tools = [each.name for each in EXAMPLE.tools]
     preference = {"instruction": "Be quick.", "weights": {"accuracy": 0.5, "latency": 0.5}}
     offer = {"preference": preference, "call_usd": dict.fromkeys(tools, 0.001)} | changed
-    return EXTENDED.model_copy(update={"offer": TaskOffer.model_validate(offer), "tools": ()})
+    return changed_task(EXTENDED, offer=TaskOffer.model_validate(offer), tools=())
 
 
-GOLDEN = EXTENDED.actions[0].name
+GOLDEN = EXTENDED.world.actions[0].name
 HALF = {"accuracy": 0.5}
 OWN_GATES: dict[str, Gate] = {
     "offer": _RuleGate(

@@ -1,4 +1,4 @@
-"""A source of tasks with preferences, made of a set of domain tasks.
+"""A source of tasks with preferences, made of a set of domain tasks: the request and the source.
 
 Its tasks carry an instruction, its weights, tools of their own and prices. The same request gives
 the same bytes. What a teacher answered is kept in the work folder until the set is entered.
@@ -9,18 +9,23 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal, Self
 
-from tutti.storage import Catalog, artifact_id
-from tutti.tasks.agents.orchestrator import AgentFile
-from tutti.tasks.synthesis.domains import Domain, DomainTask, Toolkit, read_domain_folder
+from pydantic import Field, model_validator
+
+from tutti.storage import Catalog, content_hash
+from tutti.tasks.agents.orchestrator import AgentFile, read_agent
+from tutti.tasks.synthesis.domains import (
+    PREFERENCE,
+    Domain,
+    DomainTask,
+    Toolkit,
+    changed_task,
+    read_domain_folder,
+)
 from tutti.tasks.synthesis.domains.offer import Preference, TaskOffer
 from tutti.tasks.synthesis.gating.gate import GateContext
-from tutti.tasks.synthesis.making.domain_parts import (
-    DomainParts,
-    stored_folders,
-    write_domain_part,
-)
+from tutti.tasks.synthesis.making.domain_parts import DomainParts, stored_folders, write_domain_part
 from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
 from tutti.tasks.synthesis.preferences.gates import (
     PREFERENCE_GATES,
@@ -28,28 +33,77 @@ from tutti.tasks.synthesis.preferences.gates import (
     preferable,
     weighable,
 )
+from tutti.tasks.synthesis.preferences.offering import FILE as VENDORS
 from tutti.tasks.synthesis.preferences.offering import DrawnOffer, draw_offer
-from tutti.tasks.synthesis.preferences.profile_file import read_profile
+from tutti.tasks.synthesis.preferences.profile import read_profile
 from tutti.tasks.synthesis.preferences.proposing import (
+    PROMPTS,
     SECOND_MODEL,
     ProposedPreferences,
     Reject,
     ask_preferences,
     prompt_lineage,
 )
-from tutti.tasks.synthesis.preferences.request import PreferenceRequest
 from tutti.tasks.synthesis.preferences.weights import draw_weights, weights_split
+from tutti.tasks.synthesis.preferences.wordings import FILE as WORDINGS
 from tutti.tasks.synthesis.preferences.wordings import read_wordings, render
 from tutti.tasks.synthesis.programs import PROGRAMS
+from tutti.tasks.synthesis.teacher import BudgetedRequest
 from tutti.tasks.task_sets import (
     PASSED,
     Judged,
     NothingMade,
-    Row,
     SetInMaking,
+    Task,
     run_gates,
     write_part,
 )
+
+VERSION = "1"
+
+
+class PreferenceRequest(BudgetedRequest):
+    """The parameters of a set with preferences."""
+
+    source: Literal["preferences"] = "preferences"
+    task_set: str = Field(description="the set of domain tasks that gets preferences, by its id")
+    agent: str = Field(
+        "", description="an agent file whose experts are drawn too: a name, or a .yaml file"
+    )
+    measured: Path | None = Field(
+        None, description="a profile of `tutti derive --profile`: its texts go with the tools"
+    )
+    teacher: str = Field("", description="a model that proposes pairs; default: by program")
+    checker: str = Field("", description="a second model, which checks the teacher's pairs")
+    pairs: int = Field(40, ge=1, le=10_000, description="pairs asked of the teacher")
+
+    @model_validator(mode="after")
+    def _two_models(self) -> Self:
+        if bool(self.teacher) != bool(self.checker):
+            raise ValueError("teacher, checker: give both; a second model checks the first one's")
+        if self.teacher and self.teacher == self.checker:
+            raise ValueError(f"checker: {self.checker} is the teacher; a second model must check")
+        return self
+
+    @property
+    def agent_file(self) -> AgentFile | None:
+        """The agent's file. Raises AgentFileError."""
+        return read_agent(self.agent) if self.agent else None
+
+    @property
+    def models_asked(self) -> tuple[str, ...]:
+        """Who proposes and who checks."""
+        return (self.teacher, self.checker) if self.teacher else ()
+
+    @property
+    def request_hash(self) -> str:
+        """Of `as_asked` and of the files that it is made from."""
+        agent = self.agent_file
+        files = [WORDINGS, VENDORS, *sorted(PROMPTS.glob("*.md"))]
+        files += [] if self.measured is None else [self.measured]
+        contents = [content_hash(file.read_bytes()) for file in files]
+        return content_hash([VERSION, self.as_asked, contents, agent and agent.agent_id])
+
 
 MOST_DRAWS = 500
 """Of a vector, until one is of the task's split, which one in five is at least."""
@@ -86,7 +140,9 @@ class _Making:
             vendors=dict(drawn.vendors),
             measured={name: self.measured[name] for name in drawn.tools if name in self.measured},
         )
-        return task.model_copy(update={"offer": offer, "tools": drawn.tools})
+        weights = json.dumps(preference.weights, sort_keys=True)
+        found = {**task.attributes, "wording": preference.wording, PREFERENCE: weights}
+        return changed_task(task, offer=offer, tools=drawn.tools, attributes=found)
 
 
 def _drawn_preference(
@@ -96,7 +152,7 @@ def _drawn_preference(
     rng = Random(f"{stream}/preference")
     experts = weighable(list(drawn.experts))
     preferred = [*preferable(domain, task, drawn.tools), *experts]
-    golden = {each.name for each in task.actions}
+    golden = {each.name for each in task.world.actions}
     avoidable = [*(name for name in weighable(drawn.tools) if name not in golden), *experts]
     for _ in range(MOST_DRAWS):
         weights = draw_weights(rng, preferred, avoidable)
@@ -150,7 +206,7 @@ class PreferenceSource(DomainParts):
             yield await _part(making, folder, work / f"preferences-{number:04}")
         if proposed is not None and made.accepted:
             refused = [_refused(each) for each in proposed.rejects]
-            yield write_part(work / "refused", refused, _RefusedPair.as_json)
+            yield write_part(work / "refused", refused)
 
     async def _asked(self, teachers: TeacherPool, work: Path) -> ProposedPreferences:
         async with open_teachers(teachers, work / "teacher") as ((proposer, checker), meter):
@@ -158,14 +214,6 @@ class PreferenceSource(DomainParts):
             proposed = await ask_preferences(proposer, checker, self._domain, pairs)
             self.spent = meter.text
         return proposed
-
-    def columns(self, row: Row) -> dict[str, Any]:
-        """Of a task of the domain, or of a pair that was refused and became none."""
-        if "shown" not in row["task"]:
-            return super().columns(row)
-        shown = row["task"]["shown"]
-        return {"family": "preferences", "template": "pair", "split": _split_of(shown),
-                "question": shown, "answer": "", "slots": "{}", "sources": []}  # fmt: skip
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
         """As of every domain's set; refused pairs have no files."""
@@ -195,26 +243,18 @@ async def _part(making: _Making, folder: Path, out: Path) -> Path:
     return write_domain_part(out, domain, judged)
 
 
-@dataclass(frozen=True)
-class _RefusedPair:
+def _refused(reject: Reject) -> Judged[Task]:
     """A pair that a gate refused before it became a task."""
-
-    gate: str
-    shown: str
-
-    @property
-    def task_id(self) -> str:
-        """Content hash."""
-        return artifact_id("pair", [self.gate, self.shown])
-
-    def as_json(self) -> str:
-        """What its row is made of."""
-        return json.dumps({"shown": self.shown})
-
-
-def _refused(reject: Reject) -> Judged[_RefusedPair]:
     gate, shown, reason = reject
-    return Judged(_RefusedPair(gate, shown), [gate], [None], reason)
+    task = Task(
+        key=gate,
+        inputs={"question": shown},
+        target={"answer": ""},
+        family="preferences",
+        template="pair",
+        split=_split_of(shown),
+    )
+    return Judged(task, [gate], [None], reason)
 
 
 def _split_of(shown: str) -> str:

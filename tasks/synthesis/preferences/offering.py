@@ -60,7 +60,7 @@ class DrawnOffer:
 
 def needed_tools(task: DomainTask) -> frozenset[str]:
     """The tools without which the task would be another one."""
-    return frozenset(each.name for each in (*task.actions, *task.forbidden))
+    return frozenset(each.name for each in (*task.world.actions, *task.world.forbidden))
 
 
 def draw_offer(

@@ -15,7 +15,7 @@ from tutti.errors import UsageError
 from tutti.tasks.config import read_document
 from tutti.tasks.synthesis.domains.domain import Split
 from tutti.tasks.synthesis.domains.offer import ACCURACY, AIMS, COST, LATENCY
-from tutti.tasks.synthesis.preferences.claims import Sense
+from tutti.tasks.synthesis.preferences.checker import Sense
 
 FILE = Path(__file__).with_name("wordings.yaml")
 

@@ -16,9 +16,7 @@ from tutti.tasks.agents import Oracle
 from tutti.tasks.config import read_document
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
 from tutti.tasks.synthesis.domains.domain import Records
-from tutti.tasks.synthesis.programs.calls import call, use
 from tutti.tasks.synthesis.programs.declared import Content, DeclaredProgram, WrongDeclaration
-from tutti.tasks.synthesis.programs.evolving import KNOB, with_harder
 from tutti.tasks.synthesis.programs.intents import (
     Caller,
     Composer,
@@ -29,7 +27,7 @@ from tutti.tasks.synthesis.programs.intents import (
     solve_intents,
 )
 from tutti.tasks.synthesis.programs.people import Person, numbers, people
-from tutti.tasks.synthesis.programs.program import Knobs, Tables
+from tutti.tasks.synthesis.programs.program import KNOB, Knobs, Tables, call, use, with_harder
 
 Record = Mapping[str, Any]
 FIRST_WAY = 0.4

@@ -13,11 +13,16 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.agents import Oracle
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario
-from tutti.tasks.synthesis.programs.calls import Reading, Slots
-from tutti.tasks.synthesis.programs.drawing import leaks, told_by
-from tutti.tasks.synthesis.programs.evolving import KNOB
-from tutti.tasks.synthesis.programs.program import Knobs, split_of
+from tutti.tasks.synthesis.domains import Action, Domain, DomainSpec, DomainTask, Scenario
+from tutti.tasks.synthesis.programs.program import (
+    KNOB,
+    Knobs,
+    Reading,
+    Slots,
+    leaks,
+    split_of,
+    told_by,
+)
 
 PERSONAS = (
     "You are polite and brief.",
@@ -134,15 +139,10 @@ class Composer:
         reads = {tool.name for tool in self.domain.tools if tool.kind == "READ"}
         actions = (caller.call, *chain(*(intent.actions for intent in group)))
         return DomainTask(
+            family=self.domain.name,
             template="_and_".join(intent.name for intent in group),
             split=split_of(caller.entity),
-            scenario=self._scenario(caller, group),
-            actions=actions,
-            communicate=tuple(chain(*(intent.communicate for intent in group))),
-            entities=(caller.entity,),
-            rules=tuple(dict.fromkeys(chain(*(intent.rules for intent in group)))),
-            forbidden=tuple(chain(*(intent.forbidden for intent in group))),
-            tools=offered,
+            sources=(caller.entity,),
             difficulty={
                 "hops": sum(action.name in reads for action in actions),
                 "steps": len(group),
@@ -150,6 +150,15 @@ class Composer:
                 "distractors": self.knobs["distractors"],
             },
             slots=_slots(caller, group),
+            world=DomainSpec(
+                domain=self.domain.domain_id,
+                scenario=self._scenario(caller, group),
+                actions=actions,
+                communicate=tuple(chain(*(intent.communicate for intent in group))),
+                rules=tuple(dict.fromkeys(chain(*(intent.rules for intent in group)))),
+                forbidden=tuple(chain(*(intent.forbidden for intent in group))),
+                tools=offered,
+            ),
         )
 
     def _scenario(self, caller: Caller, group: Sequence[Intent]) -> Scenario:

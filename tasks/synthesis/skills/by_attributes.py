@@ -5,11 +5,36 @@ labels that too few tasks have become one skill, `other`: a pass rate of three t
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tutti.errors import UsageError
 from tutti.tasks.synthesis.domains import DomainTask
-from tutti.tasks.synthesis.skills.found import OTHER, FoundSkills
+
+OTHER = "other"
+"""The skill of labels that too few tasks have."""
+UNASSIGNED = "unassigned"
+"""The skill of tasks that the teacher gave none."""
+
+
+@dataclass(frozen=True)
+class FoundSkills:
+    """A skill for each task."""
+
+    of_task: Mapping[str, str]
+    """By task id."""
+    merged: Mapping[str, str]
+    """By label, the skill that it became."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """By skill, a sentence."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """By what failed, why tasks are unassigned."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Tasks by skill, the largest first."""
+        return dict(Counter(self.of_task.values()).most_common())
+
 
 PLAIN = ("template", "domain", "split", "rules", "actions", "wording")
 KNOB = "difficulty"
@@ -48,9 +73,9 @@ def _value(domain: str, task: DomainTask, name: str) -> str:
         "template": task.template,
         "domain": domain,
         "split": task.split,
-        "rules": "+".join(sorted(task.rules)),
-        "actions": str(len(task.actions)),
-        "wording": task.found.get("wording", ""),
+        "rules": "+".join(sorted(task.world.rules)),
+        "actions": str(len(task.world.actions)),
+        "wording": task.attributes.get("wording", ""),
         KNOB: " ".join(f"{knob}={value}" for knob, value in sorted(task.difficulty.items())),
     }
     if name in plain:

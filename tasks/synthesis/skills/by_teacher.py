@@ -12,7 +12,7 @@ from random import Random
 from pydantic import BaseModel, ConfigDict
 
 from tutti.tasks.synthesis.domains import DomainTask
-from tutti.tasks.synthesis.skills.found import UNASSIGNED, FoundSkills
+from tutti.tasks.synthesis.skills.by_attributes import UNASSIGNED, FoundSkills
 from tutti.tasks.synthesis.teacher import Question, Teacher, read_prompts
 
 PROMPTS = Path(__file__).with_name("prompts")
@@ -172,7 +172,7 @@ def _plain(label: str) -> str:
 
 def _shown(tasks: Sequence[DomainTask]) -> str:
     return "\n\n".join(
-        f"{number}. {' '.join(task.scenario.text.split())[:SHOWN_CHARS]}\n"
-        f"   tools: {', '.join(action.name for action in task.actions) or 'none'}"
+        f"{number}. {' '.join(task.world.scenario.text.split())[:SHOWN_CHARS]}\n"
+        f"   tools: {', '.join(action.name for action in task.world.actions) or 'none'}"
         for number, task in enumerate(tasks, 1)
     )

@@ -1,30 +1,104 @@
 """A source of labelled tasks: those of a set, each with its skill, its level, or both.
 
 They keep the ids that they have in that set, so that attempts at it count for this one. SQL groups
-by ``tasks.slots ->> 'skill'`` and ``'level'``.
+by ``tasks.slots ->> 'skill'`` and ``'level'``. A level is the attempts' pass rate, where the whole
+interval of it lies in one of three parts.
 """
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
 
 from tutti.storage import Catalog, content_hash
-from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder
-from tutti.tasks.synthesis.making.band import measured_rates
-from tutti.tasks.synthesis.making.domain_parts import (
-    DomainParts,
-    stored_folders,
-    write_domain_part,
-)
+from tutti.tasks.scoring.statistics import wilson
+from tutti.tasks.synthesis.domains import DomainTask, changed_task, read_domain_folder
+from tutti.tasks.synthesis.making.band import Rate, measured_rates
+from tutti.tasks.synthesis.making.domain_parts import DomainParts, stored_folders, write_domain_part
 from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
-from tutti.tasks.synthesis.skills.by_attributes import check_attributes, skills_by_attributes
+from tutti.tasks.synthesis.skills.by_attributes import (
+    FoundSkills,
+    check_attributes,
+    skills_by_attributes,
+)
 from tutti.tasks.synthesis.skills.by_teacher import PROMPTS, skills_by_teacher
-from tutti.tasks.synthesis.skills.found import FoundSkills
-from tutti.tasks.synthesis.skills.levels import level_of
-from tutti.tasks.synthesis.skills.request import LabelRequest
-from tutti.tasks.synthesis.teacher import read_prompts
+from tutti.tasks.synthesis.teacher import BudgetedRequest, read_prompts
 from tutti.tasks.task_sets import Judged, SetInMaking
+
+Level = Literal["easy", "medium", "hard", "unknown"]
+HARD_TO, EASY_FROM = 1 / 3, 2 / 3
+"""Of the pass rate: eight attempts, all right or all wrong, suffice to say easy or hard."""
+
+
+@dataclass(frozen=True)
+class MeasuredLevel:
+    """A task's level."""
+
+    level: Level
+    rate: Rate
+    low: float
+    high: float
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """As a task has them."""
+        return {
+            "level": self.level,
+            "attempts": str(self.rate.n),
+            "solved": str(self.rate.solved),
+            "rate_low": f"{self.low:.3f}",
+            "rate_high": f"{self.high:.3f}",
+        }
+
+
+def level_of(
+    rate: Rate | None, hard_to: float = HARD_TO, easy_from: float = EASY_FROM
+) -> MeasuredLevel:
+    """The level of a task with these attempts; a pass rate up to `hard_to` is hard, from
+    `easy_from` on easy. Attempts at one task have seeds of their own, so they count as independent.
+    """
+    found = rate or Rate(0, 0)
+    low, high = wilson(found.solved, found.n) or (0.0, 1.0)
+    level: Level = "unknown"
+    if high <= hard_to:
+        level = "hard"
+    elif low >= easy_from:
+        level = "easy"
+    elif hard_to <= low and high <= easy_from:
+        level = "medium"
+    return MeasuredLevel(level, found, low, high)
+
+
+class LabelRequest(BudgetedRequest):
+    """The parameters of a labelled set."""
+
+    source: Literal["labels"] = "labels"
+    task_set: str = Field(description="the set of domain tasks, by its id")
+    skills: tuple[str, ...] = Field(
+        (), description="attributes whose values are the skills: template, difficulty.hops ..."
+    )
+    teacher: str = Field("", description="a model that finds the skills, in place of attributes")
+    difficulty: bool = Field(False, description="label tasks by their pass rates in the store")
+    models: tuple[str, ...] = Field((), description="whose attempts count; empty: everybody's")
+    hard_to: float = Field(HARD_TO, gt=0, lt=1, description="largest pass rate of a hard task")
+    easy_from: float = Field(EASY_FROM, gt=0, lt=1, description="least pass rate of an easy task")
+    least_tasks: int = Field(5, ge=1, description="attributes: smaller skills are merged")
+    sample: int = Field(60, ge=1, le=2_000, description="teacher: tasks that it labels")
+    most_skills: int = Field(12, ge=2, le=200, description="teacher: most skills")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.skills and self.teacher:
+            raise ValueError("skills, teacher: give attributes or a teacher, not both")
+        if not (self.skills or self.teacher or self.difficulty):
+            raise ValueError("skills, teacher, difficulty: give one of them")
+        if self.hard_to > self.easy_from:
+            raise ValueError(f"hard_to: {self.hard_to:g} is above easy_from ({self.easy_from:g})")
+        return self
+
 
 Labels = Mapping[str, Mapping[str, str]]
 """By task id."""
@@ -59,7 +133,7 @@ class LabelSource(DomainParts):
         """A database each."""
         self._skills, self._levels = await self._found(work / "teacher"), self._pass_levels()
         for number, (domain, tasks) in enumerate(self._instances):
-            labelled = [each.model_copy(update={"labels": self._labels(each)}) for each in tasks]
+            labelled = [changed_task(each, attributes=self._labels(each)) for each in tasks]
             judged = [Judged(each) for each in labelled]
             yield write_domain_part(work / f"labelled-{number:04}", domain, judged)
 
@@ -88,7 +162,7 @@ class LabelSource(DomainParts):
 
     def _labels(self, task: DomainTask) -> dict[str, str]:
         own = {} if self._skills is None else {"skill": self._skills.of_task[task.task_id]}
-        return {**task.labels, **own, **self._levels.get(task.task_id, {})}
+        return {**task.attributes, **own, **self._levels.get(task.task_id, {})}
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
         """As of every domain's set; the id is of the labels, too."""

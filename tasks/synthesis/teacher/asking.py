@@ -23,8 +23,14 @@ from pydantic import BaseModel
 from tutti.tasks.synthesis.teacher.budget import Meter
 from tutti.tasks.synthesis.teacher.client import CallFailed, Sender, TeacherEndpoint
 from tutti.tasks.synthesis.teacher.faults import BudgetSpent, Fault, FaultKind, TeacherFailed
-from tutti.tasks.synthesis.teacher.reading import TeacherAnswer, read_value
-from tutti.tasks.synthesis.teacher.schema import Message, Mode, request_fields, strict_schema
+from tutti.tasks.synthesis.teacher.reading import (
+    Message,
+    Mode,
+    TeacherAnswer,
+    read_value,
+    request_fields,
+    strict_schema,
+)
 from tutti.tasks.synthesis.teacher.store import TeacherStore
 
 T = TypeVar("T", bound=BaseModel)

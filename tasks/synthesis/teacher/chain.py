@@ -18,14 +18,17 @@ from tutti.storage import content_hash
 from tutti.tasks.synthesis.domains import Action, Domain, TableChecks, TableSpec
 from tutti.tasks.synthesis.teacher.asking import Question, Teacher
 from tutti.tasks.synthesis.teacher.batch import prefetch
-from tutti.tasks.synthesis.teacher.checks import Ids, given_ids, record_reason, tables_reason
 from tutti.tasks.synthesis.teacher.faults import TeacherFailed
 from tutti.tasks.synthesis.teacher.items import ItemsQuestion, ask_items, first_question
 from tutti.tasks.synthesis.teacher.plan import TeacherRequest
 from tutti.tasks.synthesis.teacher.products import (
+    Ids,
     PolicyAnswer,
     TablesAnswer,
     ToolkitAnswer,
+    given_ids,
+    record_reason,
+    tables_reason,
 )
 from tutti.tasks.synthesis.teacher.prompts import Prompt, read_prompts
 from tutti.tasks.synthesis.teacher.running import policy_reason, toolkit_reason

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ValidationError, create_model
 from tutti.storage import content_hash
 from tutti.tasks.synthesis.teacher.asking import Question, Teacher
 from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind
-from tutti.tasks.synthesis.teacher.reading import validation_text
-from tutti.tasks.synthesis.teacher.schema import strict_schema
+from tutti.tasks.synthesis.teacher.reading import strict_schema, validation_text
 
 T = TypeVar("T", bound=BaseModel)
 MOST_TOP_UPS = 3

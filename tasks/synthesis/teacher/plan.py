@@ -8,11 +8,12 @@ measured on any model.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.tasks.synthesis.teacher.budget import TeacherPrices
+from tutti.tasks.task_sets import SetPlan
 
 TOKENS_PER_S = 50
 """Of one answer; hosted models of 2026 give 30 to 100."""
@@ -29,10 +30,31 @@ STEP_TOKENS = {
 """Prompt and answer of one call, in tokens, for a domain of the default sizes."""
 
 
-class TeacherRequest(BaseModel):
-    """The parameters of a domain by a teacher."""
+class BudgetedRequest(BaseModel):
+    """What models are asked for, and what that may cost."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    role: ClassVar[Literal["teacher", "judge"]] = "teacher"
+    """Of the calls of its models in `calls`."""
+
+    seed: int = Field(0, description="decides what is drawn, and is sent with each call")
+    usd: float | None = Field(None, gt=0, description="most that one run may cost, USD")
+    calls: int | None = Field(None, ge=1, description="most calls of one run")
+    concurrency: int = Field(8, ge=1, le=256, description="calls at once")
+
+    @property
+    def models_asked(self) -> tuple[str, ...]:
+        """The models of the registry that it needs; empty: a program does it."""
+        return tuple(filter(None, (getattr(self, "teacher", ""),)))
+
+    @property
+    def as_asked(self) -> dict[str, Any]:
+        """All that decides what is made, apart from the contents of files and of the store."""
+        return self.model_dump(mode="json", exclude=set(BudgetedRequest.model_fields) - {"seed"})
+
+
+class TeacherRequest(BudgetedRequest):
+    """The parameters of a domain by a teacher."""
 
     topic: str = Field(min_length=3, description="what the domain is about")
     tables: int = Field(4, ge=1, le=20, description="about how many tables")
@@ -43,7 +65,6 @@ class TeacherRequest(BaseModel):
     intents: int = Field(10, ge=1, le=2_000, description="intents of callers; a task for each")
     evolutions: int = Field(1, ge=0, le=5, description="rounds of harder variants of each task")
     batch: bool = Field(False, description="use the endpoint's batch API where it has one")
-    seed: int = Field(0, description="sent with each request")
 
 
 @dataclass(frozen=True)
@@ -56,47 +77,19 @@ class StepPlan:
     completion_tokens: int
 
 
-@dataclass(frozen=True)
-class TeacherPlan:
-    """The whole chain."""
-
-    steps: Sequence[StepPlan]
-    usd: float | None
-    """None: the model's price is unknown."""
-    minutes: float
-
-    @property
-    def calls(self) -> int:
-        """All calls."""
-        return sum(step.calls for step in self.steps)
-
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """Prompt and answer tokens of all calls."""
-        prompt = sum(step.prompt_tokens for step in self.steps)
-        return prompt, sum(step.completion_tokens for step in self.steps)
-
-    @property
-    def as_rows(self) -> dict[str, Any]:
-        """For programs."""
-        prompt, completion = self.tokens
-        found = {"calls": self.calls, "prompt_tokens": prompt, "completion_tokens": completion}
-        return {**found, "usd": self.usd, "minutes": self.minutes}
-
-    @property
-    def text(self) -> str:
-        """For people, with what is estimated said to be so."""
-        prompt, completion = self.tokens
-        usd = "price unknown" if self.usd is None else f"about {self.usd:.2f} USD"
-        return (
-            f"{self.calls} calls if no answer must be corrected; estimates: {prompt} + "
-            f"{completion} tokens, {usd}, {self.minutes:.0f} minutes"
-        )
+def sum_steps(steps: Sequence[StepPlan], prices: TeacherPrices | None, seconds: float) -> SetPlan:
+    """The plan of all steps."""
+    prompt = sum(step.prompt_tokens for step in steps)
+    completion = sum(step.completion_tokens for step in steps)
+    usd = None if prices is None else prices.usd(prompt, completion)
+    by_step = ", ".join(f"{step.step} {step.calls}" for step in steps)
+    calls = sum(step.calls for step in steps)
+    return SetPlan(seconds, calls, prompt, completion, usd, notes=[f"calls by step: {by_step}"])
 
 
 def plan_teacher(
     request: TeacherRequest, prices: TeacherPrices | None, concurrency: int
-) -> TeacherPlan:
+) -> SetPlan:
     """The plan of a request. The number of tables is the one asked for."""
     chunks = request.tables * ceil(request.records / request.chunk)
     counts = {
@@ -109,11 +102,7 @@ def plan_teacher(
         "evolution": request.intents * request.evolutions,
     }
     steps = [_step(name, calls, request) for name, calls in counts.items()]
-    prompt = sum(step.prompt_tokens for step in steps)
-    completion = sum(step.completion_tokens for step in steps)
-    usd = None if prices is None else prices.usd(prompt, completion)
-    seconds = sum(_seconds(step, concurrency) for step in steps)
-    return TeacherPlan(steps, usd, seconds / 60)
+    return sum_steps(steps, prices, sum(_seconds(step, concurrency) for step in steps))
 
 
 def _step(name: str, calls: int, request: TeacherRequest) -> StepPlan:

@@ -159,10 +159,10 @@ def _writes(domain: Domain, action: Action) -> bool:
 async def replay_task(domain: Domain, task: DomainTask) -> TaskReplay:
     """Carry out a task's golden calls, each WRITE after all rules were asked in the state before
     it."""
-    reasons = [call_reason(domain, each) for each in (*task.actions, *task.forbidden)]
+    reasons = [call_reason(domain, each) for each in (*task.world.actions, *task.world.forbidden)]
     known = {rule.id for rule in domain.rules}
-    reasons += [f"there is no rule {each!r}" for each in task.rules if each not in known]
-    if not task.actions:
+    reasons += [f"there is no rule {each!r}" for each in task.world.rules if each not in known]
+    if not task.world.actions:
         reasons.append("there is no golden call")
     if any(reasons):
         return TaskReplay("\n".join(filter(None, reasons)))
@@ -172,11 +172,11 @@ async def replay_task(domain: Domain, task: DomainTask) -> TaskReplay:
 
 def _operations(domain: Domain, task: DomainTask) -> Iterator[list[Any]]:
     functions = _functions(domain)
-    yield ["begin", RUN, task.changed]
+    yield ["begin", RUN, task.world.changed]
     yield ["hash", RUN]
-    for each in task.forbidden:
+    for each in task.world.forbidden:
         yield from (["ask", RUN, name, each.name, each.arguments] for name in functions)
-    for each in task.actions:
+    for each in task.world.actions:
         if _writes(domain, each):
             yield from (["ask", RUN, name, each.name, each.arguments] for name in functions)
         yield ["call", RUN, each.name, each.arguments]
@@ -190,12 +190,12 @@ def _functions(domain: Domain) -> list[str]:
 def _judged(domain: Domain, task: DomainTask, found: Sequence[Any]) -> TaskReplay:
     replies, functions = iter(found[2:-1]), _functions(domain)
     reasons: list[str] = []
-    for each in task.forbidden:
+    for each in task.world.forbidden:
         told = [next(replies) for _ in functions]
         if not any(reply["value"] for reply in told if reply["status"] == "ok"):
             reasons.append(f"forbidden: no rule forbids {each.name}({json.dumps(each.arguments)})")
     results: list[Any] = []
-    for number, each in enumerate(task.actions, 1):
+    for number, each in enumerate(task.world.actions, 1):
         asked = [next(replies) for _ in functions] if _writes(domain, each) else []
         reasons += [f"call {number}: a rule: {r['value']}" for r in asked if r["value"]]
         result = next(replies)
@@ -203,15 +203,15 @@ def _judged(domain: Domain, task: DomainTask, found: Sequence[Any]) -> TaskRepla
         if result["status"] != "ok":
             reasons.append(f"call {number}: {each.name}: {result['status']}: {result['value']}")
     said = json.dumps(results, ensure_ascii=False).casefold()
-    lost = [fact for fact in task.communicate if fact.strip().casefold() not in said]
+    lost = [fact for fact in task.world.communicate if fact.strip().casefold() not in said]
     reasons += [f"communicate: {fact!r} is in no result of the calls" for fact in lost]
-    if found[1] == found[-1] and not task.communicate:
+    if found[1] == found[-1] and not task.world.communicate:
         reasons.append("the calls change nothing and nothing is to be said: no-op would solve it")
     return TaskReplay("\n".join(reasons), found[-1], _entities(domain, task, results))
 
 
 def _entities(domain: Domain, task: DomainTask, results: Sequence[Any]) -> tuple[str, ...]:
-    objects = [*(each.arguments for each in task.actions), *results]
+    objects = [*(each.arguments for each in task.world.actions), *results]
     values = [
         value
         for each in objects

@@ -6,10 +6,17 @@ store; a run that goes on asks only for rows that are neither kept nor rejected.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.tasks.synthesis.domains import Domain, DomainTask
+from tutti.tasks.synthesis.domains import (
+    DOMAIN_TASK,
+    Domain,
+    DomainSpec,
+    DomainTask,
+    changed_task,
+)
 from tutti.tasks.synthesis.programs.program import split_of
 from tutti.tasks.synthesis.teacher.asking import Question
 from tutti.tasks.synthesis.teacher.batch import prefetch
@@ -19,6 +26,7 @@ from tutti.tasks.synthesis.teacher.items import ItemsQuestion, ask_items
 from tutti.tasks.synthesis.teacher.products import IntentAnswer, TaskAnswer
 from tutti.tasks.synthesis.teacher.running import TaskReplay, replay_task
 from tutti.tasks.synthesis.teacher.store import Product
+from tutti.tasks.task_sets import task_line
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,7 @@ class _Writer:
     def next_row(self, row: str, parent: DomainTask) -> _Row:
         """The row of a harder variant of a task."""
         kept = {"scenario", "actions", "communicate", "rules", "forbidden"}
-        task = parent.model_dump_json(include=kept)
+        task = parent.world.model_dump_json(include=kept)
         text = self._chain.prompts["evolve"].render(task=task, **self._shown)
         return _Row("evolution", row, parent.template, text, parent)
 
@@ -134,7 +142,7 @@ class _Writer:
                 group.create_task(self._finish(each))
         found = {row.row: self._stored(row) for row in rows}
         return {
-            row: DomainTask.model_validate(product.value)
+            row: DOMAIN_TASK.validate_python(product.value)
             for row, product in found.items()
             if product is not None and product.status == "kept"
         }
@@ -146,7 +154,7 @@ class _Writer:
         row, store = asked.row, self._chain.teacher.store
         try:
             await self._chain.teacher.ask(asked.question)
-            product = Product("kept", asked.task.model_dump(mode="json"), "")
+            product = Product("kept", json.loads(task_line(asked.task)), "")
         except BudgetSpent as error:
             self.unfinished[f"{row.step} {row.row}"] = str(error)
             return
@@ -169,7 +177,7 @@ class _Question:
         self.question = Question(name, row.prompt, TaskAnswer, self._check)
 
     async def _check(self, answer: TaskAnswer) -> str:
-        task = _task_of(answer, self.row)
+        task = _task_of(answer, self.row, self._domain)
         why = _not_harder(task, self.row.parent) if self.row.parent is not None else ""
         if why:
             return why
@@ -179,32 +187,37 @@ class _Question:
         return replay.reason
 
 
-def _task_of(answer: TaskAnswer, row: _Row) -> DomainTask:
+def _task_of(answer: TaskAnswer, row: _Row, domain: Domain) -> DomainTask:
     actions = tuple(each.action for each in answer.calls)
     tools = len({each.name for each in actions})
     return DomainTask(
+        family=domain.name,
         template=row.template,
-        split="train",  # `split_apart` decides it
-        scenario=answer.scenario,
-        actions=actions,
-        communicate=answer.communicate,
-        rules=answer.rules,
-        forbidden=tuple(each.action for each in answer.forbidden),
+        split="train",
         difficulty={"steps": len(actions), "tools": tools, "evolved": row.row.count(".")},
-        evolved_from="" if row.parent is None else row.parent.task_id,
+        world=DomainSpec(
+            domain=domain.domain_id,
+            scenario=answer.scenario,
+            actions=actions,
+            communicate=answer.communicate,
+            rules=answer.rules,
+            forbidden=tuple(each.action for each in answer.forbidden),
+            evolved_from="" if row.parent is None else row.parent.task_id,
+        ),
     )
 
 
 def _not_harder(task: DomainTask, parent: DomainTask) -> str:
-    steps = len(task.actions) > len(parent.actions)
-    tools = len({a.name for a in task.actions}) > len({a.name for a in parent.actions})
+    calls, before = task.world.actions, parent.world.actions
+    steps = len(calls) > len(before)
+    tools = len({a.name for a in calls}) > len({a.name for a in before})
     if steps or tools:
         return ""
-    return f"not harder: {len(task.actions)} calls, and the given task has {len(parent.actions)}"
+    return f"not harder: {len(calls)} calls, and the given task has {len(before)}"
 
 
 def _with_replay(task: DomainTask, replay: TaskReplay) -> DomainTask:
-    return task.model_copy(update={"expected": replay.expected, "entities": replay.entities})
+    return changed_task(task, expected=replay.expected, sources=replay.entities)
 
 
 def split_apart(tasks: Sequence[DomainTask]) -> list[DomainTask]:
@@ -221,12 +234,12 @@ def split_apart(tasks: Sequence[DomainTask]) -> list[DomainTask]:
         return name
 
     for task in tasks:
-        names = [*task.entities, *filter(None, (task.task_id, task.evolved_from))]
+        names = [*task.sources, *filter(None, (task.task_id, task.world.evolved_from))]
         for name in names[1:]:
             first, second = sorted((root(names[0]), root(name)), key=_entities_first)
             group_of[second] = first
-    splits = [split_of(root(task.entities[0] if task.entities else task.task_id)) for task in tasks]
-    return [t.model_copy(update={"split": s}) for t, s in zip(tasks, splits, strict=True)]
+    splits = [split_of(root(task.sources[0] if task.sources else task.task_id)) for task in tasks]
+    return [changed_task(t, split=s) for t, s in zip(tasks, splits, strict=True)]
 
 
 def _entities_first(name: str) -> tuple[bool, str]:

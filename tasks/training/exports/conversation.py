@@ -30,7 +30,8 @@ ExportedFiles = dict[str, Any]
 ORIGINS = (
     "select a.attempt_id, a.task_id, a.benchmark, any_value(t.family) as family, "
     "any_value(t.answer) as answer, any_value(t.split) as split from attempts a "
-    "left join tasks t on t.task_id = a.task_id "
+    "left join cells c using (cell_id) left join tasks t on t.task_id = a.task_id "
+    "and (c.task_set_id is null or t.task_set_id = c.task_set_id) "
     "where a.attempt_id in (select unnest($ids)) group by all"
 )
 

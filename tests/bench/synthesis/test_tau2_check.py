@@ -9,7 +9,7 @@ import pytest
 
 from bench.synthesis import tau2_check
 from bench.synthesis.tau2_check import PYTHON, Tau2Failed, check_with_tau2, example, main
-from tutti.tasks.synthesis.domains import write_domain_folder, write_tau2_folder
+from tutti.tasks.synthesis.domains import changed_task, write_domain_folder, write_tau2_folder
 
 
 @pytest.fixture
@@ -41,11 +41,12 @@ def test_the_example(python: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_what_does_not_agree_is_found(python: Path, tmp_path: Path) -> None:
     """A wrong expected state, golden calls that fail, a task that is solved by doing nothing."""
     domain, (extended, looked_up, _) = asyncio.run(example())
-    wrong = extended.model_copy(update={"expected": "0" * 64})
-    failing = looked_up.model_copy(
-        update={"actions": (looked_up.actions[0].model_copy(update={"arguments": {"name": "X"}}),)}
+    wrong = changed_task(extended, expected="0" * 64)
+    failing = changed_task(
+        looked_up,
+        actions=(looked_up.world.actions[0].model_copy(update={"arguments": {"name": "X"}}),),
     )
-    idle = looked_up.model_copy(update={"communicate": (), "template": "idle"})
+    idle = changed_task(looked_up, communicate=(), template="idle")
     write_tau2_folder(tmp_path, domain, [wrong, failing, idle])
     result = check_with_tau2(tmp_path, "lending", python)
     assert not result.agrees and result.loaded == 3

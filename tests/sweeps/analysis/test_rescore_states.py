@@ -104,7 +104,7 @@ async def test_a_state_that_is_not_the_attempts_is_none(result: str | None, why:
 async def test_the_stored_calls_lead_to_the_golden_state() -> None:
     task, result = await task_and_result()
     found = await end_state(EXAMPLE, task, [StoredCall(CALL.name, CALL.arguments, result)])
-    assert (found.db, found.fault) == (task.expected, "")
+    assert (found.db, found.fault) == (task.world.expected, "")
 
 
 def test_calls_without_results_are_not_taken_for_none(catalog: Catalog) -> None:

@@ -32,9 +32,9 @@ from tutti.tasks.sweeps.plan import SearchService, TaskSet, library
 from tutti.tasks.sweeps.plan.roles import check_search
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.synthesis import DocumentsRequest, document_benchmark
-from tutti.tasks.synthesis.documents.benchmark import read_questions
 from tutti.tasks.synthesis.documents.from_passages import solve
 from tutti.tasks.synthesis.documents.making import PassageSource
+from tutti.tasks.task_sets import TASK, TASKS, read_tasks
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_who_searches_scores_1_and_who_does_not_0(
 ) -> None:
     """In every split; the solver knows the question, not the answer."""
     _, folder = await asyncio.to_thread(made, index, catalog)
-    tasks = {each.task_id: each for each in read_questions(folder)}
+    tasks = {each.task_id: each for each in read_tasks(folder / TASKS, TASK)}
     seen = []
     async with searching(index) as url, aiohttp.ClientSession() as session:
         tools = SearchTool(Toolbox(session, url, NoSandbox(NO_WALLS)))
@@ -149,7 +149,12 @@ async def test_what_is_wrong_with_a_suite_of_a_set(
     with pytest.raises(SuiteError, match=r"stdlib, task_set:.* search different indexes"):
         async with SearchService.of_suites((Suite(), suites[0]), catalog, StageLog()):
             pass
-    file = folder / "questions.jsonl"
-    file.write_text(file.read_text().replace('"kind"', '"sort"', 1))
-    with pytest.raises(BenchmarkError, match=r"questions\.jsonl:1: kind: Field required"):
-        list(document_benchmark("plant", folder).load(Source()))
+    file = folder / TASKS
+    text = file.read_text()
+    for wrong, why in (
+        (text.replace('"template"', '"sort"', 1), r"tasks\.jsonl, line 1: sort: Unexpected"),
+        (text.replace('"quote"', '"quoted"').replace('"source"', '"of"'), r"line 1: slots\.source"),
+    ):
+        file.write_text(wrong)
+        with pytest.raises(BenchmarkError, match=why):
+            list(document_benchmark("plant", folder).load(Source()))

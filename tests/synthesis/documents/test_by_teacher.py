@@ -9,7 +9,7 @@ from tests.synthesis.teacher.conftest import NewTeacher, new_teacher
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.by_teacher import ask_about_documents, question_reason
-from tutti.tasks.synthesis.documents.question import DocumentQuestion, DocumentTask
+from tutti.tasks.synthesis.documents.question import DocumentQuestion, document_task
 from tutti.tasks.synthesis.teacher import read_prompts
 
 __all__ = ["new_teacher"]
@@ -60,5 +60,5 @@ async def test_a_teachers_false_quotations_are_sent_back_and_then_rejected(
     assert [why for _, why in found.rejects] == [
         "quote: 'It runs for 45 minutes' is not in pump.md#0, word for word"
     ]
-    task = DocumentTask.of(found.questions[0], PUMP, "teacher").task
+    task = document_task(found.questions[0], PUMP, "teacher")
     assert (task.sources, task.target["answer"]) == (("pump.md#0",), "35 minutes")

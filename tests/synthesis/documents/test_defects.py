@@ -3,6 +3,7 @@ questions is dropped, and without the gate its defects go through."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,13 @@ from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.gates.parses import shown_of
 from tutti.tasks.synthesis.documents.judging import judge
 from tutti.tasks.synthesis.documents.making import candidates_of
-from tutti.tasks.synthesis.documents.question import DocumentTask
+from tutti.tasks.synthesis.documents.question import quotation
 from tutti.tasks.synthesis.gating.wording import spaced
+from tutti.tasks.task_sets import Task
 
 COUNT = 20
 BENCHMARK = "How many apples does Tom have after he buys 7 bags of 4?"
-Tasks = Sequence[DocumentTask]
+Tasks = Sequence[Task]
 
 
 @pytest.fixture
@@ -37,7 +39,9 @@ def corpus(tmp_path: Path, new_catalog: NewCatalog) -> Corpus:
 def twins(corpus: Corpus, tmp_path: Path, new_catalog: NewCatalog) -> Corpus:
     """The corpus with each of its statements once more, with another answer."""
     others = [
-        Passage(f"twin{n}.md#0", each.said.replace(each.answer, "9876"), "Notes", f"twin{n}.md")
+        Passage(
+            f"twin{n}.md#0", quotation(each).replace(each.answer, "9876"), "Notes", f"twin{n}.md"
+        )
         for n, each in enumerate(candidates_of(corpus, 0))
     ]
     with new_catalog(storage.Home(tmp_path / "twins")) as catalog:
@@ -51,40 +55,40 @@ def context_of(corpus: Corpus, *known: str) -> QuestionContext:
     return context
 
 
-def misquoted(tasks: Tasks) -> list[DocumentTask]:
+def misquoted(tasks: Tasks) -> list[Task]:
     """A word that the document does not have, or a sentence about "it"."""
     found = []
     for place, each in enumerate(tasks):
-        spoilt = each.question.replace("? ", "? It is said: ", 1)
-        change = {"question": spoilt} if place % 2 else {"quote": f"{each.quote} Indeed."}
-        found.append(each.model_copy(update=change))
+        spoilt = {"question": each.question.replace("? ", "? It is said: ", 1)}
+        slots = {**each.slots, "quote": f"{each.slots['quote']} Indeed."}
+        found.append(replace(each, inputs=spoilt) if place % 2 else replace(each, slots=slots))
     return found
 
 
-def leaking(tasks: Tasks) -> list[DocumentTask]:
+def leaking(tasks: Tasks) -> list[Task]:
     """The answer in brackets, at the end."""
     return [
-        each.model_copy(update={"question": f"{each.question[:-1]} ({each.answer})."})
+        replace(each, inputs={"question": f"{each.question[:-1]} ({each.answer})."})
         for each in tasks
     ]
 
 
-def misplaced(tasks: Tasks, corpus: Corpus) -> list[DocumentTask]:
+def misplaced(tasks: Tasks, corpus: Corpus) -> list[Task]:
     """The words of a question about another document, which has no room in common."""
     found = []
     for each in tasks:
-        passage = corpus.passage(each.document)
+        passage = corpus.passage(each.key)
         assert passage is not None
         own = {room for room in ROOMS if room in passage.text}
-        other = next(
-            o for o in tasks if o.source != each.source and not any(r in o.said for r in own)
-        )
+        source = each.slots["source"]
+        others = (o for o in tasks if o.slots["source"] != source)
+        other = next(o for o in others if not any(room in quotation(o) for room in own))
         asked = shown_of(other).replace(GAP, "what").rstrip(".") + "?"
-        found.append(each.model_copy(update={"kind": "teacher", "question": asked}))
+        found.append(replace(each, template="teacher", inputs={"question": asked}))
     return found
 
 
-PLANTERS: dict[str, Callable[[Tasks], list[DocumentTask]]] = {
+PLANTERS: dict[str, Callable[[Tasks], list[Task]]] = {
     "parses": misquoted,
     "leak": leaking,
 }
@@ -111,10 +115,10 @@ def planted(name: str, corpus: Corpus, twins: Corpus) -> list[tuple[QuestionCont
     return [(context, good)]
 
 
-def _usual(task: DocumentTask, corpus: Corpus) -> QuestionContext:
+def _usual(task: Task, corpus: Corpus) -> QuestionContext:
     """A context in which a question's answer is the usual one."""
     context = context_of(corpus)
-    context.answers[task.kind] += Counter({spaced(task.answer): 12})
+    context.answers[task.template] += Counter({spaced(task.answer): 12})
     return context
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.from_passages import questions_from_passages, solve
 from tutti.tasks.synthesis.documents.gates.example import KEY, LAMP, PUMP, RUNS, VALVE
-from tutti.tasks.synthesis.documents.question import DocumentTask, source_reason
+from tutti.tasks.synthesis.documents.question import document_task, source_reason
+from tutti.tasks.task_sets import Task
 
 
 def test_each_kind_is_made() -> None:
@@ -44,13 +45,13 @@ def test_the_solver_reads_the_answer_from_a_result() -> None:
     passages = {each.id: each for each in (PUMP, VALVE, LAMP)}
     result = "\n\n".join(each.text for each in passages.values())
     for kind, question in questions_from_passages(passages.values()):
-        task = DocumentTask.of(question, passages[question.document], kind)
+        task = document_task(question, passages[question.document], kind)
         assert _solved(task, result) == task.answer
         with pytest.raises(LookupError, match="0 answers"):
             _solved(task, "")
 
 
-def _solved(task: DocumentTask, result: str) -> str:
+def _solved(task: Task, result: str) -> str:
     solving = solve(task)
     assert next(solving).arguments == {"query": task.question}
     with pytest.raises(StopIteration) as ended:

@@ -22,8 +22,7 @@ from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.judging import judge, splits_of
 from tutti.tasks.synthesis.documents.making import PassageSource
-from tutti.tasks.synthesis.documents.question import DocumentTask
-from tutti.tasks.task_sets import Judged, NothingMade, SetInMaking
+from tutti.tasks.task_sets import TASK, TASKS, Judged, NothingMade, SetInMaking, Task, read_tasks
 from tutti.tasks.task_sets import make as make_module
 
 
@@ -47,17 +46,17 @@ def test_a_set_has_its_sources_its_verdicts_and_its_index(
     assert made_set(PassageSource(request, catalog), catalog) == made and shown[-1][:2] == (15, 15)
     entry = catalog.artifact(made)
     assert entry is not None and entry["detail"]["index_id"] in catalog.parents(made)
-    lines = [json.loads(x) for x in (entry["path"] / "questions.jsonl").read_text().splitlines()]
+    tasks = read_tasks(entry["path"] / TASKS, TASK)
     rows = storage.query(
         "select * from tasks where status = 'accepted' and task_set_id = $id", catalog.home,
         {"id": made},
     )  # fmt: skip
-    assert {each["task_id"] for each in lines} == {row["task_id"] for row in rows}
+    assert {each.task_id for each in tasks} == {row["task_id"] for row in rows}
     assert len(rows) == 15
     for row in rows:
         (source,) = row["sources"]
         slots = json.loads(row["slots"])
-        assert slots["document"] == source == f"{slots['source']}#0"
+        assert source == f"{slots['source']}#0"
         assert row["answer"] in slots["quote"].replace("`", "")
         assert row["template"] in ("number", "name", "term") and row["family"] == "documents"
     by_document: dict[str, set[str]] = {}
@@ -115,7 +114,7 @@ def test_a_run_that_was_killed_goes_on(
     assert len(kept) == 2
     judged: list[int] = []
 
-    def count(tasks: list[DocumentTask], context: QuestionContext) -> list[Judged[DocumentTask]]:
+    def count(tasks: list[Task], context: QuestionContext) -> list[Judged[Task]]:
         judged.append(len(tasks))
         return judge(tasks, context)
 
@@ -125,10 +124,10 @@ def test_a_run_that_was_killed_goes_on(
     assert sum(judged) < rows, "what was judged before is in the set"
     entry = catalog.artifact(made)
     assert entry is not None
-    before = (entry["path"] / "questions.jsonl").read_bytes()
+    before = (entry["path"] / TASKS).read_bytes()
     monkeypatch.setattr(make_module, "find_task_set", lambda *_: None)
     assert made_set(PassageSource(request, catalog), catalog) == made
-    assert (entry["path"] / "questions.jsonl").read_bytes() == before
+    assert (entry["path"] / TASKS).read_bytes() == before
 
 
 def test_too_few_questions_are_told_with_what_is_there(
@@ -138,7 +137,7 @@ def test_too_few_questions_are_told_with_what_is_there(
         made_set(PassageSource(DocumentsRequest(index=index, size=500), catalog), catalog)
     assert not list(catalog.home.artifacts.glob("*.work"))
     plan = plan_document_set(DocumentsRequest(index=index, size=500), catalog)
-    assert plan.documents == 12 and plan.candidates == 36 and plan.possible < 500
+    assert plan.candidates == 36 and plan.notes[0].startswith("12 documents, 12 passages")
     assert "fewer than the 500 asked for" in "\n".join(plan.lines)
 
 

@@ -20,9 +20,9 @@ from tutti import storage
 from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis import DocumentsRequest, TeacherPool, count_gates, plan_by_teacher
+from tutti.tasks.synthesis.documents.by_teacher import TeacherPassageSource, parts_of
 from tutti.tasks.synthesis.documents.corpus import open_corpus
 from tutti.tasks.synthesis.documents.sentences import sentences_of
-from tutti.tasks.synthesis.documents.teacher_set import TeacherPassageSource, parts_of
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherBudget, TeacherEndpoint, TeacherPrices
 from tutti.tasks.task_sets import NothingMade, make_set
 
@@ -140,8 +140,8 @@ async def test_a_part_without_an_answer_is_told_and_the_others_go_on(
 def test_the_plan_counts_calls_tokens_and_dollars(index: str, catalog: storage.Catalog) -> None:
     request = DocumentsRequest(index=index, teacher="big", size=10)
     plan = plan_by_teacher(request, catalog, TeacherPrices(1.0, 2.0))
-    assert plan.calls == 3 and plan.tokens[1] == 3 * 4 * 90 and plan.tokens[0] > 300
-    assert plan.usd == pytest.approx((plan.tokens[0] + 2 * plan.tokens[1]) / 1e6)
+    assert plan.calls == 3 and plan.completion_tokens == 3 * 4 * 90 and plan.prompt_tokens > 300
+    assert plan.usd == pytest.approx((plan.prompt_tokens + 2 * plan.completion_tokens) / 1e6)
     every = plan_by_teacher(request.model_copy(update={"size": 999}), catalog, None)
     assert every.calls == 12 and every.usd is None, "no more calls than there are parts"
 
@@ -158,7 +158,7 @@ async def test_by_the_flow_through_a_gateway(
         entry = {"provider": "openai", "endpoint": endpoint.url, "context_tokens": 32_768}
         models.write_text(yaml.safe_dump({"models": {"big": entry | {"served_name": "m"}}}))
         request = DocumentsRequest(index=index, teacher="big", size=10)
-        done = await synthesize_tasks.fn(documents=request, models=models)
+        done = await synthesize_tasks.fn(request, models=models)
         calls = endpoint.calls()
     assert sum(row["n"] for row in done["counts"] if row["status"] == "accepted") == 10
     (row,) = storage.query("select role, count(*) as n, count(distinct attempt_id) as p from calls "

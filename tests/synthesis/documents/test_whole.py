@@ -25,9 +25,8 @@ from tutti.tasks.benchmarks.benchmark import tool_call
 from tutti.tasks.project import PROJECT
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.synthesis import DocumentsRequest
-from tutti.tasks.synthesis.documents.benchmark import read_questions
 from tutti.tasks.synthesis.documents.from_passages import solve
-from tutti.tasks.synthesis.documents.question import DocumentTask
+from tutti.tasks.task_sets import TASK, TASKS, Task, read_tasks
 
 SIZE = 60
 SCORES = """
@@ -39,7 +38,7 @@ from attempts a join cells c using (cell_id) group by all order by model
 class Models:
     """`solver` uses the tool, `mute` does not; both are given it."""
 
-    def __init__(self, tasks: list[DocumentTask]) -> None:
+    def __init__(self, tasks: list[Task]) -> None:
         self.by_question = {each.question: each for each in tasks}
         self.offered: set[str] = set()
 
@@ -85,11 +84,11 @@ async def test_who_searches_solves_all_and_who_does_not_nothing(
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     index = await build_index.fn(IndexParameters(corpus=str(PROJECT / "docs"), words=True))
     request = DocumentsRequest(index=index["index_id"], size=SIZE)
-    made = await synthesize_tasks.fn(documents=request)
+    made = await synthesize_tasks.fn(request)
     (page,) = tmp_path.glob("store/artifacts/report-task_set-*/index.html")
     assert "retrievable" in page.read_text() and "single_answer" in page.read_text()
     folder = tmp_path / "store" / "artifacts" / made["task_set_id"].replace(":", "-")
-    tasks = list(read_questions(folder))
+    tasks = list(read_tasks(folder / TASKS, TASK))
     models = Models(tasks)
     fields: dict[str, Any] = {"policies": ("passthrough",), "concurrency": (4,)}
     suite = Suite(name="own", benchmark=made["task_set_id"], models=("solver", "mute"), **fields)

@@ -2,16 +2,21 @@
 
 from pathlib import Path
 
-from tutti.tasks.synthesis.domains import Domain, DomainTask, Toolkit, write_domain_folder
+from tutti.tasks.synthesis.domains import (
+    Domain,
+    DomainTask,
+    Toolkit,
+    changed_task,
+    write_domain_folder,
+)
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 
-CHANGED = EXTENDED.model_copy(
-    update={
-        "split": "test",
-        "changed": {"loans": {"L1": {"days": 3}}},
-        "communicate": ("10",),
-        "tools": ("find_member", "extend_loan"),
-    }
+CHANGED = changed_task(
+    EXTENDED,
+    split="test",
+    changed={"loans": {"L1": {"days": 3}}},
+    communicate=("10",),
+    tools=("find_member", "extend_loan"),
 )
 """The same intent where the loan is shorter, with fewer tools."""
 TASKS = (EXTENDED, LOOKED_UP, CHANGED)
@@ -23,7 +28,7 @@ async def expected_of(domain: Domain, tasks: tuple[DomainTask, ...]) -> tuple[Do
         replays = await toolkit.replay(tasks)
     assert not any(each.failure for each in replays)
     pairs = zip(tasks, replays, strict=True)
-    return tuple(task.model_copy(update={"expected": made.after}) for task, made in pairs)
+    return tuple(changed_task(task, expected=made.after) for task, made in pairs)
 
 
 async def lending_folder(folder: Path) -> tuple[DomainTask, ...]:

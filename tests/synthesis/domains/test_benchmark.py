@@ -18,14 +18,20 @@ from tutti.tasks.agents import (
 )
 from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Source, Task, load_prompt
 from tutti.tasks.scoring import Score, ScoringResources, Submission
-from tutti.tasks.synthesis.domains import DomainTask, domain_benchmark
+from tutti.tasks.synthesis.domains import (
+    DomainTask,
+    changed_task,
+    domain_benchmark,
+    read_domain_folder,
+)
+from tutti.tasks.task_sets import write_tasks
 
 
 def golden(task: DomainTask) -> Generator[ToolUse, str, str]:
     """The golden calls, then all that must be said."""
-    for action in task.actions:
+    for action in task.world.actions:
         yield ToolUse(action.name, action.arguments)
-    return " and ".join(task.communicate)
+    return " and ".join(task.world.communicate)
 
 
 async def attempt(
@@ -58,7 +64,7 @@ async def test_the_oracle_scores_1_and_nothing_0(tmp_path: Path) -> None:
             assert (await attempt(benchmark, item, oracle)).value == 1.0
             idle = await attempt(benchmark, item, NoOpModel())
             assert idle.value == 0.0 and idle.detail["communicate"] == 0.0
-            silent = DomainTask.model_validate(task.model_dump() | {"communicate": ()})
+            silent = changed_task(task, communicate=())
             quiet = await attempt(benchmark, item, OracleModel(golden(silent), "done ANSWER"))
             assert (quiet.detail["db"], quiet.detail["communicate"]) == (1.0, 0.0)
     assert sorted(seen) == sorted(tasks)
@@ -73,11 +79,11 @@ async def test_with_a_customer(tmp_path: Path) -> None:
     prompt = load_prompt(benchmark.prompt).render(item)
     assert [each["role"] for each in prompt] == ["system"]
     assert "No loan lasts more than 30 days." in prompt[0]["content"]
-    assert task.scenario.reason not in prompt[0]["content"]
+    assert task.world.scenario.reason not in prompt[0]["content"]
     user = Scripted("seven more days, please: Ada Long", "[DONE]")
     score = await attempt(benchmark, item, OracleModel(golden(task), "you have ANSWER days"), user)
     assert score.value == 1.0
-    assert task.scenario.known in user.prompts[0][0]["content"]
+    assert task.world.scenario.known in user.prompts[0][0]["content"]
 
 
 async def test_the_gold_attempt_scores_1(tmp_path: Path) -> None:
@@ -113,12 +119,10 @@ async def test_what_is_no_benchmark(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match="no split 'dev'"):
         list(domain_benchmark("x", tmp_path, "dev").load(Source(split="dev")))
     tasks = tmp_path / "tasks.jsonl"
-    lines = tasks.read_text()
-    tasks.write_text(lines.replace('"expected": "', '"expected": "", "was": "'))
-    with pytest.raises(BenchmarkError, match=r"tasks\.jsonl, line 1: was"):
+    lines, known = tasks.read_text(), list(read_domain_folder(tmp_path)[1])
+    tasks.write_text(lines.replace('"expected":"', '"was":"'))
+    with pytest.raises(BenchmarkError, match=r"tasks\.jsonl, line 1: world\.was"):
         list(domain_benchmark("x", tmp_path).load(Source()))
-    blank = [DomainTask.model_validate_json(each) for each in lines.splitlines()]
-    blank = [each.model_copy(update={"expected": ""}) for each in blank]
-    tasks.write_text("".join(each.model_dump_json() + "\n" for each in blank))
+    write_tasks(tasks, [changed_task(t, expected="") for t in known])
     with pytest.raises(BenchmarkError, match="expected: is empty"):
         list(domain_benchmark("x", tmp_path).load(Source()))

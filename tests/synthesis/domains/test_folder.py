@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tutti.tasks.synthesis.domains import (
+    changed_task,
     copy_domain_folder,
     read_domain_folder,
     write_domain_folder,
@@ -15,8 +16,8 @@ from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 @pytest.mark.parametrize(("most", "copied"), [(0, 0), (1, 1), (2, 2), (9, 2)])
 def test_a_copy_is_what_would_be_written(tmp_path: Path, most: int, copied: int) -> None:
     """A text may hold what some readers take for the end of a line."""
-    known = EXTENDED.scenario.model_copy(update={"known": "one\u2028two\x85three"})
-    tasks = [EXTENDED.model_copy(update={"scenario": known}), LOOKED_UP]
+    known = EXTENDED.world.scenario.model_copy(update={"known": "one\u2028two\x85three"})
+    tasks = [changed_task(EXTENDED, scenario=known), LOOKED_UP]
     for name, some in (("whole", tasks), ("written", tasks[:copied])):
         (tmp_path / name).mkdir()
         write_domain_folder(tmp_path / name, EXAMPLE, some)

@@ -22,6 +22,7 @@ from tutti.tasks.synthesis.domains import (
     Parameter,
     TableSpec,
     ToolSpec,
+    changed_task,
     write_tau2_folder,
 )
 from tutti.tasks.synthesis.domains.source import state_hash
@@ -115,7 +116,7 @@ async def test_golden_actions_lead_to_our_states(tmp_path: Path) -> None:
                         setattr(getattr(tools.db, table)[key], field, value)
             for action in one.evaluation_criteria["actions"]:
                 tools.use_tool(action["name"], **action["arguments"])
-            assert tools.get_db_hash() == tasks[one.id].expected
+            assert tools.get_db_hash() == tasks[one.id].world.expected
         assert domain.splits()["base"] == list(tasks)
         assert {each.id for each in domain.tasks("test")} == set(domain.splits()["test"])
         assert domain.environment().policy == EXAMPLE.policy
@@ -129,8 +130,10 @@ async def test_our_reader_of_tau2_reads_it(tmp_path: Path) -> None:
     assert found.db == EXAMPLE.records and found.policy == EXAMPLE.policy
     assert found.tasks[0].rewards == ("DB", "COMMUNICATE")
     assert found.tasks[0].communicate == ("21",)
-    assert found.tasks[2].initial_state["initialization_data"]["agent_data"] == tasks[2].changed
-    assert EXTENDED.scenario.reason in found.tasks[0].scenario
+    assert (
+        found.tasks[2].initial_state["initialization_data"]["agent_data"] == tasks[2].world.changed
+    )
+    assert EXTENDED.world.scenario.reason in found.tasks[0].scenario
 
 
 async def test_the_same_domain_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -246,8 +249,8 @@ async def test_texts_of_tasks_and_rules_are_data(tmp_path: Path) -> None:
     """They are in JSON and in the policy only, unchanged."""
     (task, *_) = await expected_of(EXAMPLE, TASKS)
     nasty = "".join(NASTY)
-    scenario = task.scenario.model_copy(update={"reason": nasty, "persona": nasty})
-    odd = task.model_copy(update={"scenario": scenario, "communicate": ("1,250", nasty)})
+    scenario = task.world.scenario.model_copy(update={"reason": nasty, "persona": nasty})
+    odd = changed_task(task, scenario=scenario, communicate=("1,250", nasty))
     rule = EXAMPLE.rules[1].model_copy(update={"text": nasty})
     domain = EXAMPLE.model_copy(update={"rules": (EXAMPLE.rules[0], rule)})
     write_tau2_folder(tmp_path, domain, [odd])

@@ -11,7 +11,7 @@ from tests.benchmarks.conftest import Scripted
 from tests.synthesis.domains.lending import CHANGED, TASKS, expected_of
 from tutti.tasks.agents import ToolUnavailable
 from tutti.tasks.benchmarks import BenchmarkError
-from tutti.tasks.synthesis.domains import Domain, DomainWorld, ToolSpec, world
+from tutti.tasks.synthesis.domains import Domain, DomainWorld, ToolSpec, changed_task, world
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
 
 NASTY = '''
@@ -96,11 +96,11 @@ async def test_the_golden_calls_lead_to_what_is_expected() -> None:
     for task in await expected_of(EXAMPLE, TASKS):
         made = solo(task=task)
         untouched = made.outcome()["db"]
-        for call in task.actions:
+        for call in task.world.actions:
             if call.name in {each["function"]["name"] for each in made.schemas}:
                 assert (await made.use(call.name, json.dumps(call.arguments))).status == "ok"
-        assert made.outcome()["db"] == task.expected
-        assert (untouched == task.expected) == (task.template == "title")
+        assert made.outcome()["db"] == task.world.expected
+        assert (untouched == task.world.expected) == (task.template == "title")
         await made.close()
 
 
@@ -116,7 +116,7 @@ async def test_calls_of_one_turn_are_made_in_their_order() -> None:
 async def test_what_the_agent_may_call() -> None:
     """Only the task's tools; other calls and refusals are errors of the call."""
     made = solo(task=CHANGED)
-    assert {each["function"]["name"] for each in made.schemas} == set(CHANGED.tools)
+    assert {each["function"]["name"] for each in made.schemas} == set(CHANGED.world.tools)
     unknown = await made.use("get_loan", '{"loan_id": "L1"}')
     assert unknown.error_type == "malformed_call"
     refused = await made.use("find_member", '{"name": "Nobody"}')
@@ -173,9 +173,9 @@ async def test_a_toolkit_that_cannot_be_loaded() -> None:
 
 async def test_a_dialogue_with_a_customer() -> None:
     """The customer speaks first and ends it; it is told the scenario and the persona."""
-    scenario = EXTENDED.scenario.model_copy(update={"persona": "You are in a hurry."})
+    scenario = EXTENDED.world.scenario.model_copy(update={"persona": "You are in a hurry."})
     model = Scripted("I need 7 more days", "Thanks", "[DONE]")
-    made = DomainWorld(EXAMPLE, EXTENDED.model_copy(update={"scenario": scenario}), model)
+    made = DomainWorld(EXAMPLE, changed_task(EXTENDED, scenario=scenario), model)
     assert await made.begin() == "I need 7 more days"
     told = model.prompts[0][0]["content"]
     assert "You are in a hurry." in told and "Your name is Ada Long." in told

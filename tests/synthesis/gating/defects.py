@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from tests.synthesis.lending import Lending
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, changed_task
 from tutti.tasks.synthesis.gating.example import varied
 from tutti.tasks.synthesis.programs.program import Knobs
 
@@ -50,7 +50,7 @@ class DefectiveLending(Lending):
         for place, task in enumerate(super().propose(domain, rng, knobs)):
             if place % 2 and last is not None:
                 bad = self.defect.spoil(task, last)
-                yield bad.model_copy(update={"difficulty": {MARK: 1}})
+                yield changed_task(bad, difficulty={MARK: 1})
             else:
                 yield task
             last = task
@@ -58,20 +58,20 @@ class DefectiveLending(Lending):
 
 def with_calls(task: DomainTask, *calls: Action, **fields: Any) -> DomainTask:
     """A task with other golden calls; it says the loan's id, which its first call returns."""
-    loan = task.actions[1].arguments["loan_id"]
-    return task.model_copy(update={"actions": calls, "communicate": (loan,), **fields})
+    loan = task.world.actions[1].arguments["loan_id"]
+    return changed_task(task, **{"actions": calls, "communicate": (loan,), **fields})
 
 
 def refused(task: DomainTask, _: DomainTask) -> DomainTask:
     """The golden call is refused: the loan is returned."""
-    begin = {"loans": {task.actions[1].arguments["loan_id"]: {"returned": True}}}
-    return with_calls(task, *task.actions, changed=begin)
+    begin = {"loans": {task.world.actions[1].arguments["loan_id"]: {"returned": True}}}
+    return with_calls(task, *task.world.actions, changed=begin)
 
 
 def broken_code(task: DomainTask, _: DomainTask) -> DomainTask:
     """A golden call runs generated code that does not work."""
-    look = Action(name="get_fee", arguments={"loan_id": task.actions[1].arguments["loan_id"]})
-    return with_calls(task, *task.actions, look)
+    look = Action(name="get_fee", arguments={"loan_id": task.world.actions[1].arguments["loan_id"]})
+    return with_calls(task, *task.world.actions, look)
 
 
 def with_broken_tool(domain: Domain) -> Domain:
@@ -87,48 +87,48 @@ def with_broken_tool(domain: Domain) -> Domain:
 
 def misaligned(task: DomainTask, _: DomainTask) -> DomainTask:
     """A record that is not what the schema says; a check by a model says no, and nobody reads."""
-    begin = {"loans": {task.actions[1].arguments["loan_id"]: {"title": 5}}}
-    return task.model_copy(update={"changed": begin})
+    begin = {"loans": {task.world.actions[1].arguments["loan_id"]: {"title": 5}}}
+    return changed_task(task, changed=begin)
 
 
 def repeated(_: DomainTask, last: DomainTask) -> DomainTask:
     """The task before, in other words."""
     days = last.slots["days"]
-    told = last.scenario.model_copy(
+    told = last.world.scenario.model_copy(
         update={
             "reason": f"Your book is not finished; {days} days more would help.",
             "instructions": "Find out how many days that makes.",
         }
     )
-    return last.model_copy(update={"scenario": told})
+    return changed_task(last, scenario=told)
 
 
 def idle(task: DomainTask, _: DomainTask) -> DomainTask:
     """Nothing must change and nothing be said."""
-    wanted = {"actions": task.actions[:1], "communicate": (), "forbidden": ()}
-    return task.model_copy(update=wanted)
+    wanted = {"actions": task.world.actions[:1], "communicate": (), "forbidden": ()}
+    return changed_task(task, **wanted)
 
 
 def undone(task: DomainTask, last: DomainTask) -> DomainTask:
     """Another loan is made longer and shorter again: to reach the state nobody must touch it."""
-    find = Action(name="find_member", arguments=dict(last.actions[0].arguments))
-    loan = last.actions[1].arguments["loan_id"]
+    find = Action(name="find_member", arguments=dict(last.world.actions[0].arguments))
+    loan = last.world.actions[1].arguments["loan_id"]
     steps = [
         Action(name="extend_loan", arguments={"loan_id": loan, "days": days}) for days in (1, -1)
     ]
-    told = task.scenario.model_copy(
+    told = task.world.scenario.model_copy(
         update={
-            "known": f"{task.scenario.known} {last.scenario.known}",
+            "known": f"{task.world.scenario.known} {last.world.scenario.known}",
             "instructions": "Ask how many days you have; try 1 day more for the other book.",
         }
     )
-    return task.model_copy(update={"actions": (*task.actions, find, *steps), "scenario": told})
+    return changed_task(task, actions=(*task.world.actions, find, *steps), scenario=told)
 
 
 def padded(task: DomainTask, _: DomainTask) -> DomainTask:
     """Every call has all tools' parameters, null where they are another tool's."""
     empty = dict.fromkeys(("name", "loan_id", "days"))
-    calls = [Action(name=a.name, arguments=empty | a.arguments) for a in task.actions]
+    calls = [Action(name=a.name, arguments=empty | a.arguments) for a in task.world.actions]
     return with_calls(task, *calls, forbidden=())
 
 

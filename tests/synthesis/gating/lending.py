@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario, Toolkit
+from tutti.tasks.synthesis.domains import Action, Domain, DomainSpec, DomainTask, Scenario, Toolkit
 from tutti.tasks.synthesis.gating.example import EXAMPLE, LOAN, varied
 from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateContext
 from tutti.tasks.task_sets import Verdict
@@ -46,32 +46,42 @@ def good_tasks(domain: Domain, rng: Random) -> list[DomainTask]:
         extend = Action(name="extend_loan", arguments={"loan_id": loan["loan_id"], "days": days})
         tasks.append(
             DomainTask(
+                family=domain.name,
                 template="extend",
                 split="train",
-                scenario=Scenario(
-                    reason=rng.choice(EXTEND).format(days=days),
-                    known=known,
-                    instructions="Ask how many days you have then.",
-                ),
-                actions=(find, extend),
-                communicate=(str(held + days),),
-                entities=entities,
-                rules=("longest", "polite"),
-                forbidden=(Action(name="extend_loan", arguments={**extend.arguments, "days": 31}),),
-                changed=begin,
+                sources=entities,
                 slots={"name": member["name"], "days": str(days)},
+                world=DomainSpec(
+                    domain=domain.domain_id,
+                    scenario=Scenario(
+                        reason=rng.choice(EXTEND).format(days=days),
+                        known=known,
+                        instructions="Ask how many days you have then.",
+                    ),
+                    actions=(find, extend),
+                    communicate=(str(held + days),),
+                    rules=("longest", "polite"),
+                    forbidden=(
+                        Action(name="extend_loan", arguments={**extend.arguments, "days": 31}),
+                    ),
+                    changed=begin,
+                ),
             )
         )
         look = Action(name="get_loan", arguments={"loan_id": loan["loan_id"]})
         tasks.append(
             DomainTask(
+                family=domain.name,
                 template="title",
                 split="test",
-                scenario=Scenario(reason=rng.choice(TITLE), known=known),
-                actions=(find, look),
-                communicate=(loan["title"],),
-                entities=entities,
+                sources=entities,
                 slots={"name": member["name"]},
+                world=DomainSpec(
+                    domain=domain.domain_id,
+                    scenario=Scenario(reason=rng.choice(TITLE), known=known),
+                    actions=(find, look),
+                    communicate=(loan["title"],),
+                ),
             )
         )
     return tasks

@@ -24,8 +24,7 @@ from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateContext
 from tutti.tasks.synthesis.making import band
 from tutti.tasks.synthesis.making.band import BandRequest, BandSource
-from tutti.tasks.synthesis.making.by_program import DomainSource
-from tutti.tasks.synthesis.making.request import DomainRequest
+from tutti.tasks.synthesis.making.by_program import DomainRequest, DomainSource
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.teacher import Chain, TeacherFailed, TeacherRequest, chain
 from tutti.tasks.task_sets import PASSED, Verdict, make_set
@@ -110,14 +109,14 @@ def test_what_passed_converts_to_tau2_and_what_was_dropped_does_not(
         with loaded(where, "lending") as tau2:
             for one in tau2.tasks(None):
                 tools = tau2.environment().tools
-                for table, keyed in expected[one.id].changed.items():
+                for table, keyed in expected[one.id].world.changed.items():
                     for key, fields in keyed.items():
                         getattr(tools.db, table)[key] = type(getattr(tools.db, table)[key])(
                             **{**domain.records[table][key], **fields}
                         )
                 for action in one.evaluation_criteria["actions"]:
                     tools.use_tool(action["name"], **action["arguments"])
-                assert tools.get_db_hash() == expected[one.id].expected
+                assert tools.get_db_hash() == expected[one.id].world.expected
         return len(expected)
 
     assert converted(made(catalog, 20)[0], tmp_path / "passed") == 20

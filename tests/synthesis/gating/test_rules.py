@@ -8,10 +8,18 @@ import pytest
 from bench.synthesis.task_defects import BENCHMARK_TEXTS
 from tests.synthesis.gating.lending import context_of, replayed
 from tutti import storage
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Parameter
+from tutti.tasks.synthesis.domains import (
+    DOMAIN_TASK,
+    Action,
+    Domain,
+    DomainTask,
+    Parameter,
+    changed_task,
+)
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.contamination import benchmark_questions, copy_verdict
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
+from tutti.tasks.task_sets import task_line
 
 
 async def reason(
@@ -25,7 +33,7 @@ async def reason(
 
 
 def told(task: DomainTask, **changes: str) -> DomainTask:
-    return task.model_copy(update={"scenario": task.scenario.model_copy(update=changes)})
+    return changed_task(task, scenario=task.world.scenario.model_copy(update=changes))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +73,7 @@ async def test_a_placeholder_that_is_a_value_of_the_domain_is_none() -> None:
 )
 async def test_which_answers_leak(fact: str, about: str, leaks: bool) -> None:
     rule = EXAMPLE.rules[1].model_copy(update={"text": about})
-    task = LOOKED_UP.model_copy(update={"communicate": (fact,)})
+    task = changed_task(LOOKED_UP, communicate=(fact,))
     assert bool(await reason("leak", task, varied(EXAMPLE, rules=(rule,)))) == leaks
 
 
@@ -77,7 +85,7 @@ async def test_a_key_that_names_a_kind_is_no_leak(key: str, leaks: bool) -> None
     records = {"members": {**EXAMPLE.records["members"], "M2": member}, "loans": loans}
     rule = EXAMPLE.rules[1].model_copy(update={"text": f"Some have {key}."})
     look = Action(name="get_loan", arguments={"loan_id": key})
-    task = LOOKED_UP.model_copy(update={"actions": (LOOKED_UP.actions[0], look)})
+    task = changed_task(LOOKED_UP, actions=(LOOKED_UP.world.actions[0], look))
     why = await reason("leak", task, varied(EXAMPLE, records=records, rules=(rule,)))
     assert ("golden call needs" in why) == leaks
 
@@ -128,10 +136,10 @@ async def test_an_agents_own_text_holds_no_number_that_nobody_gave(title: str, g
     note = Parameter(name="note", kind="text", about="what for", optional=True)
     tool = extend.model_copy(update={"parameters": (*extend.parameters, note)})
     code = EXAMPLE.toolkit.replace("loan_id, days):", "loan_id, days, note=None):")
-    call = EXTENDED.actions[1].model_copy(
-        update={"arguments": {**EXTENDED.actions[1].arguments, "note": title}}
+    call = EXTENDED.world.actions[1].model_copy(
+        update={"arguments": {**EXTENDED.world.actions[1].arguments, "note": title}}
     )
-    task = EXTENDED.model_copy(update={"actions": (EXTENDED.actions[0], call)})
+    task = changed_task(EXTENDED, actions=(EXTENDED.world.actions[0], call))
     domain = varied(EXAMPLE, tools=(find, look, tool), toolkit=code)
     assert (await reason("suffices", task, domain) == "") == given
 
@@ -165,7 +173,7 @@ async def test_verbs_and_names_of_descriptions(kind: str, about: str, lies: bool
 
 async def test_a_tool_that_is_not_offered_rejects_no_task() -> None:
     tools = (*EXAMPLE.tools[:2], EXAMPLE.tools[2].model_copy(update={"about": "Look it up."}))
-    task = LOOKED_UP.model_copy(update={"tools": ("find_member", "get_loan")})
+    task = changed_task(LOOKED_UP, tools=("find_member", "get_loan"))
     assert await reason("described", task, varied(EXAMPLE, tools=tools)) == ""
 
 
@@ -201,7 +209,7 @@ def test_a_reworded_question_is_near_and_an_unrelated_one_is_not() -> None:
     near = copy_verdict(question.replace("half as many", "half").replace("altogether ", ""), known)
     assert not near.passed and near.measured is not None and near.measured >= 0.75
     for task in (EXTENDED, LOOKED_UP):
-        assert copy_verdict(task.scenario.text, known).passed
+        assert copy_verdict(task.world.scenario.text, known).passed
 
 
 def test_the_questions_of_the_store(tmp_path: Any) -> None:
@@ -229,7 +237,7 @@ async def test_a_null_stands_for_an_optional_argument_only() -> None:
     domain = varied(EXAMPLE, toolkit=code, tools=(EXAMPLE.tools[0], changed, EXAMPLE.tools[2]))
     for given, fine in (({"loan_id": "L2", "note": None}, True), ({"loan_id": None}, False)):
         action = Action(name="get_loan", arguments=given)
-        task = LOOKED_UP.model_copy(update={"actions": (LOOKED_UP.actions[0], action)})
+        task = changed_task(LOOKED_UP, actions=(LOOKED_UP.world.actions[0], action))
         assert (await reason("parses", task, domain) == "") == fine
 
 
@@ -238,7 +246,7 @@ async def test_the_policy_gate_takes_what_the_replay_gate_asked(
 ) -> None:
     """A task with other forbidden calls has the same id and is asked about anew."""
     allowed = Action(name="extend_loan", arguments={"loan_id": "L1", "days": 3})
-    other = EXTENDED.model_copy(update={"forbidden": (allowed,)})
+    other = changed_task(EXTENDED, forbidden=(allowed,))
     sent: list[int] = []
     async with context_of(EXAMPLE) as context:
         await replayed(context, [EXTENDED])
@@ -263,7 +271,7 @@ async def test_the_policy_gate_takes_what_the_replay_gate_asked(
 def test_a_copy_of_a_task_has_an_id_of_its_own() -> None:
     """The id is made once a task, and is not copied with the rest."""
     first = EXTENDED.task_id
-    assert EXTENDED.model_copy().task_id == first
-    assert EXTENDED.model_copy(update={"communicate": ("22",)}).task_id != first
-    assert EXTENDED.model_copy(update={"expected": "x"}) != EXTENDED
-    assert DomainTask.model_validate_json(EXTENDED.model_dump_json()) == EXTENDED
+    assert changed_task(EXTENDED).task_id == first
+    assert changed_task(EXTENDED, communicate=("22",)).task_id != first
+    assert changed_task(EXTENDED, expected="x") != EXTENDED
+    assert DOMAIN_TASK.validate_json(task_line(EXTENDED)) == EXTENDED

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.synthesis.gating.lending import good_tasks, many_members
-from tutti.tasks.synthesis.domains import Domain, DomainTask
+from tutti.tasks.synthesis.domains import Domain, DomainTask, changed_task
 from tutti.tasks.synthesis.gating.duplicates import Context
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, varied
 from tutti.tasks.synthesis.gating.seen import (
@@ -108,7 +108,7 @@ def test_no_two_good_tasks_are_duplicates_and_every_copy_is_found() -> None:
 
 def test_the_same_words_in_another_instance_are_another_task() -> None:
     other = varied(EXAMPLE, lineage={"seed": 2})
-    answer = EXTENDED.model_copy(update={"communicate": ("9",), "entities": ("members/M2",)})
+    answer = changed_task(EXTENDED, communicate=("9",), sources=("members/M2",))
     assert list(repeats([(EXAMPLE, EXTENDED), (other, answer)])) == ["", ""]
     assert list(repeats([(EXAMPLE, EXTENDED), (EXAMPLE, answer)])) == ["", EXTENDED.task_id]
     assert list(repeats([(EXAMPLE, EXTENDED), (other, EXTENDED)])) == ["", EXTENDED.task_id]
@@ -120,11 +120,13 @@ def test_a_task_about_another_choice_is_another_task() -> None:
     tables = (EXAMPLE.tables[0], loans.model_copy(update={"fields": (*loans.fields[:2], chosen)}))
     domain = varied(EXAMPLE, tables=tables)
     told = [
-        EXTENDED.scenario.model_copy(update={"reason": f"How many of your books are {which}?"})
+        EXTENDED.world.scenario.model_copy(
+            update={"reason": f"How many of your books are {which}?"}
+        )
         for which in ("lost", "late")
     ]
-    asked = [EXTENDED.model_copy(update={"scenario": each}) for each in told]
+    asked = [changed_task(EXTENDED, scenario=each) for each in told]
     assert list(repeats((domain, each) for each in asked)) == ["", ""]
     open_loan = told[0].model_copy(update={"reason": "Say the number of your books."})
-    general = EXTENDED.model_copy(update={"scenario": open_loan})
+    general = changed_task(EXTENDED, scenario=open_loan)
     assert list(repeats((domain, each) for each in (asked[0], general))) == ["", asked[0].task_id]

@@ -7,8 +7,7 @@ from typing import Any
 
 from tutti import storage
 from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder
-from tutti.tasks.synthesis.making.by_program import DomainSource
-from tutti.tasks.synthesis.making.request import DomainRequest
+from tutti.tasks.synthesis.making.by_program import DomainRequest, DomainSource
 from tutti.tasks.task_sets import make_set
 
 Call = tuple[str, dict[str, Any], Any]
@@ -41,7 +40,7 @@ def enter(catalog: storage.Catalog, attempts: Sequence[Attempt]) -> None:
     ids = list(dict.fromkeys(each.task.task_id for each in attempts))
     for number, each in enumerate(attempts):
         key = {"attempt_id": f"a{number}"}
-        item = {"task_id": f"item-{each.task.task_id}", "status": "ok", "model": each.model}
+        item = {"task_id": each.task.task_id, "status": "ok", "model": each.model}
         rows["attempts"].append(key | item | {"correct": each.correct})
         for step, (name, arguments, result) in enumerate(each.calls, 1):
             run = {"step": step, "name": name, "arguments": json.dumps(arguments)}
@@ -49,7 +48,7 @@ def enter(catalog: storage.Catalog, attempts: Sequence[Attempt]) -> None:
         said = {"role": "assistant", "content": each.said, "position": 9, "call_id": "c"}
         rows["messages"].append(key | said)
     rows["tasks"] = [
-        {"task_set_id": task_set, "task_id": f"item-{each}", "slots": json.dumps({"id": each})}
+        {"task_set_id": task_set, "task_id": each, "slots": json.dumps({"id": each})}
         for task_set in ("task_set:b", "task_set:c")
         for each in ids
     ]

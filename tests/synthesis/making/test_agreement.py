@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.synthesis.lending import Lending
 from tests.synthesis.making.measured import Attempt, Call, enter, lending_set, verdicts
 from tutti import storage
-from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder
+from tutti.tasks.synthesis.domains import DomainTask, changed_task, read_domain_folder
 from tutti.tasks.synthesis.making.agreement import (
     GOLDEN,
     AgreementRequest,
@@ -28,7 +28,7 @@ def extended(catalog: storage.Catalog, made: str, task: DomainTask, days: int) -
     """The call that extends the task's loan by so many days, with what the toolkit returns."""
     (folder,) = catalog.home.artifact_folder(made).glob("lending-*")
     loan = dict(
-        read_domain_folder(folder)[0].records["loans"][task.actions[1].arguments["loan_id"]]
+        read_domain_folder(folder)[0].records["loans"][task.world.actions[1].arguments["loan_id"]]
     )
     loan["days"] += days
     return "extend_loan", {"loan_id": loan["loan_id"], "days": days}, loan
@@ -118,9 +118,9 @@ def test_the_same_figures_in_other_words_are_one_solution() -> None:
     program = Lending()
     knobs = {name: each.value for name, each in program.knobs.items()}
     task = next(program.propose(program.build(Random(1), knobs), Random(1), knobs))
-    task = task.model_copy(update={"expected": "h"})
+    task = changed_task(task, expected="h")
     told = task.slots["days"]
     one = solution(task, "h", ["Let me look.", f"With {told} more it is 1,250 days."])
     assert one == solution(task, "h", ["You have 1250 days now."]) == Solution(GOLDEN, "1250")
-    assert solution(task, "h", [f"It is {task.communicate[0]} days."]) == RIGHT
+    assert solution(task, "h", [f"It is {task.world.communicate[0]} days."]) == RIGHT
     assert solution(task, "x", []) == Solution("x", "")

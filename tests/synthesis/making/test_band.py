@@ -17,8 +17,7 @@ from tutti import storage
 from tutti.errors import UsageError
 from tutti.tasks.synthesis.domains import read_domain_folder
 from tutti.tasks.synthesis.making.band import BandRequest, BandSource, Rate, pass_at_k
-from tutti.tasks.synthesis.making.by_program import DomainSource
-from tutti.tasks.synthesis.making.request import DomainRequest
+from tutti.tasks.synthesis.making.by_program import DomainRequest, DomainSource
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.task_sets import NothingMade
 
@@ -44,7 +43,7 @@ def measured(
         ids = [task.task_id for task in read_domain_folder(folder)[1]]
         rows: list[dict[str, Any]] = []
         for place in range(5):
-            known = {"task_id": f"item-{place}", "status": "ok"}
+            known = {"task_id": ids[place], "status": "ok"}
             for n in range(4):
                 rows.append(
                     known | {"model": "m", "correct": n < place, "attempt_id": f"{place}{n}"}
@@ -52,8 +51,8 @@ def measured(
             rows.append(known | {"model": "m", "status": "infra_error", "attempt_id": f"{place}i"})
             rows.append(known | {"model": "other", "correct": True, "attempt_id": f"{place}o"})
         items = [
-            {"task_set_id": "task_set:b", "task_id": f"item-{n}", "slots": f'{{"id": "{each}"}}'}
-            for n, each in enumerate(ids)
+            {"task_set_id": "task_set:b", "task_id": each, "slots": f'{{"id": "{each}"}}'}
+            for each in ids
         ]
         storage.commit(catalog, {"attempts": rows, "tasks": items})
         yield catalog, made, ids

@@ -16,7 +16,7 @@ from tutti.errors import UsageError
 from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.serving import Model
 from tutti.tasks.synthesis import TeacherDomainSource, TeacherPool, TeacherSetRequest
-from tutti.tasks.synthesis.making.batch_rows import BatchRecorder
+from tutti.tasks.synthesis.making.by_teacher import BatchRecorder
 from tutti.tasks.synthesis.teacher import (
     BatchCall,
     TeacherEndpoint,
@@ -123,7 +123,7 @@ async def test_by_the_flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     async with serving(ScriptedEndpoint(SCRIPT, polls_before_end=0)) as endpoint:
         entry = {"provider": "openai", "endpoint": endpoint.url, "context_tokens": 32_768}
         models.write_text(yaml.safe_dump({"models": {"big": entry | {"served_name": "m"}}}))
-        done = await synthesize_tasks.fn(teacher=REQUEST, models=models)
+        done = await synthesize_tasks.fn(REQUEST, models=models)
         calls = [name.startswith("batch:") for name, _, _ in endpoint.asked]
     assert any(row["status"] == "accepted" for row in done["counts"])
     rows = storage.query("select role, model, endpoint = 'batch' as batch from calls")

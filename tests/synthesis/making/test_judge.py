@@ -9,13 +9,12 @@ import pytest
 
 from tests.synthesis.gating.lending import context_of
 from tests.synthesis.lending import Lending
-from tutti.tasks.synthesis.domains import Toolkit, ToolkitFailed
+from tutti.tasks.synthesis.domains import Toolkit, ToolkitFailed, changed_task
 from tutti.tasks.synthesis.gating import GATES, TOGETHER
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, TOOLKIT, varied
 from tutti.tasks.synthesis.gating.gate import GateContext
-from tutti.tasks.synthesis.making import instance
-from tutti.tasks.synthesis.making.instance import judge, proposed
-from tutti.tasks.synthesis.making.request import DomainRequest
+from tutti.tasks.synthesis.making import by_program
+from tutti.tasks.synthesis.making.by_program import DomainRequest, judge, proposed
 from tutti.tasks.synthesis.programs import PROGRAMS
 
 
@@ -26,7 +25,7 @@ def lending(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def rows_of(part: int, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The rows of 60 candidates, a tenth of them wrong, in parts of a size."""
-    monkeypatch.setattr(instance, "PART", part)
+    monkeypatch.setattr(by_program, "PART", part)
     request = DomainRequest(domain="lending", size=60, knobs={"wrong": 1})
     domain, candidates = proposed(request, 0)
     async with Toolkit(domain) as toolkit:
@@ -53,10 +52,10 @@ async def test_a_toolkit_that_ends_its_interpreter_fails_as_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not as a group of errors, and no part is still under way afterwards."""
-    monkeypatch.setattr(instance, "PART", 2)
+    monkeypatch.setattr(by_program, "PART", 2)
     ends = TOOLKIT.replace("    loan = get_loan(db, loan_id)", "    import os; os._exit(3)")
     tasks = [
-        EXTENDED.model_copy(update={"slots": {"name": "Ada Long", "days": "7", "n": str(number)}})
+        changed_task(EXTENDED, slots={"name": "Ada Long", "days": "7", "n": str(number)})
         for number in range(6)
     ]
     before = asyncio.all_tasks()

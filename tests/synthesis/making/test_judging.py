@@ -56,7 +56,7 @@ async def test_no_drops_and_an_answer_without_a_verdict_does_not_pass(
     assert found[tasks[2].task_id]["reason"].startswith("error: no verdict: teacher: judge-")
     assert again == (kept, "") and spent.endswith("unknown cost)")
     assert roles == {"judge"}
-    assert "extend_loan(" in prompt and tasks[0].scenario.reason in prompt
+    assert "extend_loan(" in prompt and tasks[0].world.scenario.reason in prompt
     assert max(endpoint.answered.values()) == 1
 
 

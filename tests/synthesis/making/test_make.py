@@ -14,10 +14,8 @@ from tutti import storage
 from tutti.tasks.benchmarks import Source
 from tutti.tasks.synthesis.domains import domain_benchmark, read_domain_folder
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.synthesis.making import instance
-from tutti.tasks.synthesis.making import workers as workers_
-from tutti.tasks.synthesis.making.by_program import DomainSource
-from tutti.tasks.synthesis.making.request import DomainRequest
+from tutti.tasks.synthesis.making import by_program
+from tutti.tasks.synthesis.making.by_program import DomainRequest, DomainSource
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.task_sets import NothingMade
 from tutti.tasks.task_sets import make as make_module
@@ -62,7 +60,7 @@ def test_every_candidate_has_a_row_and_every_gate_a_verdict(catalog: storage.Cat
     first, second = (read_domain_folder(entry["path"] / f"lending-000{n}") for n in (0, 1))
     assert first[0].records != second[0].records
     tasks = [*first[1], *second[1]]
-    assert len(tasks) == 30 and all(len(task.expected) == 64 for task in tasks)
+    assert len(tasks) == 30 and all(len(task.world.expected) == 64 for task in tasks)
 
 
 def test_a_wrong_candidate_is_dropped_with_its_gate_and_reason(catalog: storage.Catalog) -> None:
@@ -97,7 +95,7 @@ def test_a_run_that_was_killed_takes_the_instances_that_are_done(
     catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after the first instance, and once more before the artifact was entered."""
-    own, judged = instance.judge, []
+    own, judged = by_program.judge, []
 
     async def counted(*arguments: object) -> object:
         judged.append(1)
@@ -105,7 +103,7 @@ def test_a_run_that_was_killed_takes_the_instances_that_are_done(
             raise KeyboardInterrupt
         return await own(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(instance, "judge", counted)
+    monkeypatch.setattr(by_program, "judge", counted)
     with pytest.raises(KeyboardInterrupt):
         made_set(DomainSource(asked()), catalog)
     commit = storage.commit
@@ -178,9 +176,9 @@ async def test_processes_begin_no_database_that_is_not_needed(
             done.set_result(None)
             return done
 
-    monkeypatch.setattr(workers_, "_pool", lambda *_: nullcontext(Pool()))
-    coming = workers_.instances(asked(size=70, workers=workers), tmp_path, ())
-    folders = [workers_.instance_folder(tmp_path, number) for number in range(6)]
+    monkeypatch.setattr(by_program, "_pool", lambda *_: nullcontext(Pool()))
+    coming = by_program.instances(asked(size=70, workers=workers), tmp_path, ())
+    folders = [by_program.instance_folder(tmp_path, number) for number in range(6)]
     assert [await anext(coming) for _ in range(4)] == folders[:4] and begun == [0, 1, 2, 3]
     assert await anext(coming) == folders[4] and begun == [0, 1, 2, 3, 4]
     assert await anext(coming) == folders[5]

@@ -100,9 +100,9 @@ async def test_only_what_both_let_pass_is_dealt_to_tasks(catalog: storage.Catalo
     (folder,) = catalog.home.artifact_folder(made).glob("lending-*")
     texts = {each["instruction"] for each in RIGHT}
     for task in read_domain_folder(folder)[1]:
-        assert task.offer is not None and task.offer.preference.instruction in texts
-        assert task.offer.preference.wording == "teacher"
-        assert preference_reason(task.offer.preference, task.tools) == ""
+        assert task.world.offer is not None and task.world.offer.preference.instruction in texts
+        assert task.world.offer.preference.wording == "teacher"
+        assert preference_reason(task.world.offer.preference, task.world.tools) == ""
     rows = storage.query(
         "select gate, v.reason, question from gate_verdicts v "
         "join tasks using (task_set_id, task_id) "

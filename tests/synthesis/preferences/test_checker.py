@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tutti.tasks.synthesis.domains.offer import AIMS, Preference
-from tutti.tasks.synthesis.preferences.checker import preference_reason
-from tutti.tasks.synthesis.preferences.claims import Sense, read_claims
+from tutti.tasks.synthesis.preferences.checker import Sense, preference_reason, read_claims
 from tutti.tasks.synthesis.preferences.weights import STRONG, draw_weights
 from tutti.tasks.synthesis.preferences.wordings import read_wordings, render
 

@@ -13,7 +13,13 @@ from tutti.errors import UsageError
 from tutti.tasks.agents.orchestrator import AgentFile
 from tutti.tasks.benchmarks import EXPERTS, Source
 from tutti.tasks.synthesis import DomainRequest, DomainSource
-from tutti.tasks.synthesis.domains import DomainTask, domain_benchmark, read_domain_folder
+from tutti.tasks.synthesis.domains import (
+    DOMAIN_TASK,
+    DomainTask,
+    changed_task,
+    domain_benchmark,
+    read_domain_folder,
+)
 from tutti.tasks.synthesis.domains.domain import PREFERENCE
 from tutti.tasks.synthesis.domains.offer import Preference
 from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
@@ -26,7 +32,7 @@ from tutti.tasks.synthesis.preferences.gates import OWN_GATES, fit_reason
 from tutti.tasks.synthesis.preferences.offering import draw_offer, needed_tools, read_vendors
 from tutti.tasks.synthesis.preferences.weights import shape_of
 from tutti.tasks.synthesis.preferences.wordings import read_wordings
-from tutti.tasks.task_sets import make_set
+from tutti.tasks.task_sets import make_set, task_line
 
 SHOWN = {
     "expert-1": {"prompt": 2.0, "completion": 8.0},
@@ -68,11 +74,11 @@ async def test_every_task_gets_an_offer_that_its_gates_pass(catalog: storage.Cat
     )
     before, after = tasks_of(catalog, made), tasks_of(catalog, kept)
     assert len(after) == 30 and not {t.task_id for t in before} & {t.task_id for t in after}
-    offers = [task.offer for task in after]
-    assert offers != [task.offer for task in tasks_of(catalog, other)]
+    offers = [task.world.offer for task in after]
+    assert offers != [task.world.offer for task in tasks_of(catalog, other)]
     for task, offer in zip(after, offers, strict=True):
-        assert offer is not None and set(offer.call_usd) == set(task.tools)
-        assert preference_reason(offer.preference, task.tools) == ""
+        assert offer is not None and set(offer.call_usd) == set(task.world.tools)
+        assert preference_reason(offer.preference, task.world.tools) == ""
         assert read_wordings()[offer.preference.wording].split == task.split
     rows = storage.query(VERDICTS, catalog.home, {"id": kept})
     names = ["offer", "preference", "executes", "oracle"]
@@ -89,8 +95,8 @@ async def test_no_split_has_another_ones_wordings_or_weights(catalog: storage.Ca
     kept = await make_set(PreferenceSource(PreferenceRequest(task_set=made), catalog), catalog)
     seen: dict[str, dict[str, set[str]]] = {"wording": {}, "shape": {}}
     for task in tasks_of(catalog, kept):
-        assert task.offer is not None
-        found = task.offer.preference
+        assert task.world.offer is not None
+        found = task.world.offer.preference
         seen["wording"].setdefault(task.split, set()).add(found.wording)
         seen["shape"].setdefault(task.split, set()).add(shape_of(found.weights))
     for by_split in seen.values():
@@ -133,7 +139,7 @@ async def test_a_run_offers_the_subset_at_its_prices(catalog: storage.Catalog) -
     benchmark = domain_benchmark("x", folder, "train")
     assert benchmark.world is not None and solo
     for item, alone in zip(benchmark.load(Source(split="train")), solo, strict=True):
-        offer = by_id[item.key].offer
+        offer = by_id[item.key].world.offer
         assert offer is not None
         text = offer.preference.instruction
         assert alone.given[-1]["content"].endswith(text)
@@ -168,7 +174,12 @@ async def test_experts_reach_the_run(catalog: storage.Catalog, tmp_path: Path) -
     for item in items:
         assert item.target[EXPERTS] and set(item.target[EXPERTS]) <= set(TWO_EXPERTS)
         assert all(set(each) == {"prompt", "completion"} for each in item.target[EXPERTS].values())
-    weighed = {n for t in tasks_of(catalog, kept) if t.offer for n in t.offer.preference.weights}
+    weighed = {
+        n
+        for t in tasks_of(catalog, kept)
+        if t.world.offer
+        for n in t.world.offer.preference.weights
+    }
     assert weighed & set(TWO_EXPERTS), "an instruction may name experts too"
 
 
@@ -181,7 +192,7 @@ async def test_the_gates_pass_their_good_examples_and_reject_the_bad(name: str) 
 
 def test_a_tool_that_would_spoil_the_task_is_not_preferred() -> None:
     """A WRITE that no golden call uses."""
-    kept = EXTENDED.model_copy(update={"actions": EXTENDED.actions[:1]})
+    kept = changed_task(EXTENDED, actions=EXTENDED.world.actions[:1])
     writer = next(each.name for each in EXAMPLE.tools if each.kind == "WRITE")
     offer = {"instruction": f"Use `{writer}`.", "weights": {"accuracy": 0.5, writer: 0.5}}
     wanted = Preference.model_validate(offer)
@@ -198,9 +209,7 @@ async def test_an_unknown_set_and_half_a_teacher_are_refused(catalog: storage.Ca
         PreferenceRequest(task_set="x", teacher="big", checker="big")
 
 
-def test_a_task_without_an_offer_keeps_its_bytes() -> None:
-    """Sets that were made before have the same ids and files."""
-    assert not {"offer", "labels"} & EXTENDED.model_dump().keys()
-    labelled = EXTENDED.model_copy(update={"labels": {"skill": "x"}})
+def test_labels_are_no_part_of_a_tasks_id() -> None:
+    labelled = changed_task(EXTENDED, attributes={"skill": "x"})
     assert labelled.task_id == EXTENDED.task_id
-    assert DomainTask.model_validate_json(labelled.model_dump_json()) == labelled
+    assert DOMAIN_TASK.validate_json(task_line(labelled)) == labelled

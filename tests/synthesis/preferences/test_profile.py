@@ -22,7 +22,7 @@ from tutti.tasks.synthesis.preferences import (
     write_profile,
 )
 from tutti.tasks.synthesis.preferences.describing import description_reason
-from tutti.tasks.synthesis.preferences.profile_file import Profile, Rate, Subject
+from tutti.tasks.synthesis.preferences.profile import Profile, Rate, Subject
 from tutti.tasks.synthesis.teacher import TeacherEndpoint
 from tutti.tasks.task_sets import make_set
 
@@ -102,7 +102,7 @@ async def test_the_files_can_be_edited_and_are_taken(
     file.write_text(edited)
     request = PreferenceRequest(task_set=made, measured=file)
     kept = await make_set(PreferenceSource(request, catalog), catalog)
-    offers = [task.offer for task in tasks_of(catalog, kept)]
+    offers = [task.world.offer for task in tasks_of(catalog, kept)]
     assert all(offer and "My own words" in offer.about("find_member", "x") for offer in offers)
 
 

@@ -5,7 +5,15 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.agents import ToolUse
-from tutti.tasks.synthesis.domains import Act, Action, Domain, DomainTask, FieldSpec, Toolkit
+from tutti.tasks.synthesis.domains import (
+    Act,
+    Action,
+    Domain,
+    DomainTask,
+    FieldSpec,
+    Toolkit,
+    changed_task,
+)
 from tutti.tasks.synthesis.programs.program import Program
 
 KINDS: dict[str, Any] = {
@@ -62,10 +70,10 @@ async def check_replays(domain: Domain, tasks: Sequence[DomainTask]) -> None:
         first, second = await toolkit.replay(tasks), await toolkit.replay(tasks)
     for task, replay in zip(tasks, first, strict=True):
         assert not replay.failure, (task.template, replay.failure)
-        assert (replay.after != replay.before) == any(a.name in writes for a in task.actions)
-        assert task.communicate or replay.after != replay.before
-        known = task.scenario.text
-        for action, result in zip(task.actions, replay.results, strict=True):
+        assert (replay.after != replay.before) == any(a.name in writes for a in task.world.actions)
+        assert task.world.communicate or replay.after != replay.before
+        known = task.world.scenario.text
+        for action, result in zip(task.world.actions, replay.results, strict=True):
             for value in flat(action.arguments.values()):
                 assert str(value) in known, (task.template, action, known)
             known += f"\n{result.text}"
@@ -85,12 +93,15 @@ async def check_solver(program: Program, domain: Domain, tasks: Sequence[DomainT
     async with Toolkit(domain) as toolkit:
         golden = await toolkit.replay(tasks)
         for task, replay in zip(tasks, golden, strict=True):
-            blind = task.model_copy(update={"actions": (), "communicate": (), "forbidden": ()})
+            blind = changed_task(task, actions=(), communicate=(), forbidden=())
             await toolkit.begin({"solver": task})
             said = await played(program, blind, toolkit)
             (after,) = await toolkit.request([["hash", "solver"]])
             assert after == replay.after, task
-            assert all(fact in said for fact in task.communicate), (said, task.communicate)
+            assert all(fact in said for fact in task.world.communicate), (
+                said,
+                task.world.communicate,
+            )
 
 
 async def played(program: Program, task: DomainTask, toolkit: Toolkit) -> str:
@@ -98,7 +109,7 @@ async def played(program: Program, task: DomainTask, toolkit: Toolkit) -> str:
     oracle = program.solve(task)
     step: ToolUse = next(oracle)
     while True:
-        assert step.name in task.tools, (task.template, step.name, task.tools)
+        assert step.name in task.world.tools, (task.template, step.name, task.world.tools)
         (result,) = await toolkit.act(
             [Act("solver", Action(name=step.name, arguments=step.arguments))]
         )
@@ -114,17 +125,19 @@ async def check_rules(domain: Domain, tasks: Sequence[DomainTask]) -> None:
     asked = [each for each in function.values() if each]
     async with Toolkit(domain) as toolkit:
         for task in tasks:
-            assert set(task.rules) <= set(function) and task.forbidden
-            own = [name for rule in task.rules if (name := function[rule])]
-            operations: list[list[Any]] = [["begin", "rules", task.changed]]
-            bad = [["ask", "rules", f, a.name, a.arguments] for a in task.forbidden for f in own]
+            assert set(task.world.rules) <= set(function) and task.world.forbidden
+            own = [name for rule in task.world.rules if (name := function[rule])]
+            operations: list[list[Any]] = [["begin", "rules", task.world.changed]]
+            bad = [
+                ["ask", "rules", f, a.name, a.arguments] for a in task.world.forbidden for f in own
+            ]
             good: list[list[Any]] = []
-            for action in task.actions:
+            for action in task.world.actions:
                 good += [["ask", "rules", f, action.name, action.arguments] for f in asked]
                 good.append(["call", "rules", action.name, action.arguments])
             replies = (await toolkit.request([*operations, *bad, *good]))[1:]
             assert all(reply["status"] == "ok" for reply in replies), (task, replies)
-            for number, action in enumerate(task.forbidden):
+            for number, action in enumerate(task.world.forbidden):
                 verdicts = replies[number * len(own) : (number + 1) * len(own)]
                 assert any(each["value"] for each in verdicts), (task.template, action)
             after = zip(good, replies[len(bad) :], strict=True)
@@ -149,15 +162,19 @@ def check_tasks(program: Program, domain: Domain, tasks: Sequence[DomainTask]) -
     split: dict[str, str] = {}
     public = domain.policy + "".join(str(tool.schema_of) for tool in domain.tools)
     for task in tasks:
-        for entity in task.entities:
+        for entity in task.sources:
             table, key = entity.split("/")
             assert key in domain.records[table]
             assert split.setdefault(entity, task.split) == task.split
         held = any(name in program.held_out for name in task.template.split("_and_"))
         assert not held or task.split == "test"
-        assert not any(fact in public + task.scenario.text for fact in task.communicate), task
-        assert {action.name for action in (*task.actions, *task.forbidden)} <= set(task.tools)
-        assert not task.expected
+        assert not any(
+            fact in public + task.world.scenario.text for fact in task.world.communicate
+        ), task
+        assert {action.name for action in (*task.world.actions, *task.world.forbidden)} <= set(
+            task.world.tools
+        )
+        assert not task.world.expected
     assert len({task.task_id for task in tasks}) == len(tasks)
     assert len({tuple(sorted(asked(task).items())) for task in tasks}) == len(tasks)
 
@@ -165,5 +182,5 @@ def check_tasks(program: Program, domain: Domain, tasks: Sequence[DomainTask]) -
 def asked(task: DomainTask) -> dict[str, str]:
     """What a task asks for and of whom, without how it is said or how the caller is known."""
     return {k: v for k, v in task.slots.items() if k[0].isdigit() or k == "wishes"} | {
-        "who": task.entities[0]
+        "who": task.sources[0]
     }

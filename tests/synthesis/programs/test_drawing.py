@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from tests.synthesis.programs.trial import trial
-from tutti.tasks.synthesis.domains import DomainTask
+from tutti.tasks.synthesis.domains import DomainTask, changed_task
 from tutti.tasks.synthesis.gating.example import LOOKED_UP
 from tutti.tasks.synthesis.programs import PROGRAMS
-from tutti.tasks.synthesis.programs.drawing import APART, take_turns
+from tutti.tasks.synthesis.programs.program import APART, take_turns
 
 
 def drawing(rng: random.Random, template: str, answers: int) -> Callable[[], DomainTask]:
@@ -19,7 +19,7 @@ def drawing(rng: random.Random, template: str, answers: int) -> Callable[[], Dom
         number = rng.choice([0, rng.randrange(answers)])
         communicate = (f"answer {number}",) if answers > 1 else ()
         update = {"template": template, "communicate": communicate}
-        return LOOKED_UP.model_copy(update=update | {"slots": {"n": str(rng.randrange(300))}})
+        return changed_task(LOOKED_UP, **update | {"slots": {"n": str(rng.randrange(300))}})
 
     return draw
 
@@ -29,7 +29,7 @@ def test_no_answer_comes_again_within_a_few_tasks_of_a_template() -> None:
     tasks = list(itertools.islice(take_turns(draws, ""), 200))
     assert Counter(task.template for task in tasks) == {"one": 100, "two": 100}
     for name in draws:
-        said = [task.communicate for task in tasks if task.template == name]
+        said = [task.world.communicate for task in tasks if task.template == name]
         assert all(len(set(said[n : n + APART + 1])) == APART + 1 for n in range(100 - APART))
 
 
@@ -51,5 +51,5 @@ def test_who_insists_at_a_desk_is_nobody_who_does_not() -> None:
     """No two workflow tasks have the same golden calls in the same case as it began."""
     for seed in (1, 2, 3):
         tasks = trial(PROGRAMS["workflow"], seed, 500).tasks
-        wanted = [(str(task.changed), str(task.actions)) for task in tasks]
+        wanted = [(str(task.world.changed), str(task.world.actions)) for task in tasks]
         assert len(set(wanted)) == len(wanted) == 500

@@ -40,7 +40,7 @@ def compose(intents: list[Intent], key: str = "M1", steps: int = 1, tools: int =
 
     knobs = {"steps": steps, "tools": tools, "distractors": 0}
     composer = Composer(EXAMPLE, Random(1), knobs, frozenset({"late"}), caller)
-    return sorted(task.scenario.reason for task in composer.tasks({key: intents}))
+    return sorted(task.world.scenario.reason for task in composer.tasks({key: intents}))
 
 
 def test_one_thing_is_asked_once() -> None:
@@ -89,6 +89,8 @@ def test_a_task_offers_as_many_tools_as_told_where_it_needs_no_more(name: str) -
     domain, tasks = made(PROGRAMS[name], 1, customers=20, tools=7)
     order = [tool.name for tool in domain.tools]
     for task in tasks:
-        assert len(task.tools) >= 7 and list(task.tools) == sorted(task.tools, key=order.index)
-        assert task.difficulty["tools"] == len(task.tools)
-    assert len({task.tools for task in tasks if len(task.tools) == 7}) > 20
+        assert len(task.world.tools) >= 7 and list(task.world.tools) == sorted(
+            task.world.tools, key=order.index
+        )
+        assert task.difficulty["tools"] == len(task.world.tools)
+    assert len({task.world.tools for task in tasks if len(task.world.tools) == 7}) > 20

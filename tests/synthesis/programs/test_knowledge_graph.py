@@ -15,7 +15,7 @@ Records = dict[str, dict[str, dict[str, Any]]]
 def reached(records: Records, task: DomainTask, start: str, path: str) -> tuple[str, str]:
     """Kind and id at the end of a path from one of the task's entities."""
     kind, name, _ = task.slots[start].split("|")
-    near = [each.split("/") for each in task.entities]
+    near = [each.split("/") for each in task.sources]
     (key,) = (i for k, i in near if k == kind and records[k][i]["name"] == name)
     for step in filter(None, path.split(">")):
         key, kind = records[kind][key][step], records["relation"][step]["target"]
@@ -37,7 +37,7 @@ def test_the_only_one_of_an_intersection_is_the_only_one() -> None:
         _, there = reached(records, task, "other", "")
         ours = set(members(records, here, slots["back"]))
         both = ours & set(members(records, there, slots["other_back"]))
-        assert [records[kind][key]["name"] for kind, key in both] == list(task.communicate)
+        assert [records[kind][key]["name"] for kind, key in both] == list(task.world.communicate)
         assert len(ours) >= 2
 
 
@@ -48,7 +48,7 @@ def test_counts_and_superlatives_are_right_and_superlatives_unique() -> None:
         front = [reached(records, task, "start", task.slots["path"])]
         for inverse in task.slots["fan"].split(">"):
             front = [each for _, key in front for each in members(records, key, inverse)]
-        assert task.communicate == (str(len(set(front))),)
+        assert task.world.communicate == (str(len(set(front))),)
         assert len(set(front)) >= 10
     for task in _of(one, "superlative"):
         _, here = reached(records, task, "start", task.slots["path"])
@@ -56,7 +56,7 @@ def test_counts_and_superlatives_are_right_and_superlatives_unique() -> None:
         values = {records[k][i][task.slots["fact"]]: records[k][i]["name"] for k, i in found}
         assert len(values) == len(found)
         best = min(values) if task.slots["pick"] == "least" else max(values)
-        assert task.communicate == (values[best],)
+        assert task.world.communicate == (values[best],)
 
 
 @pytest.mark.parametrize("distractors", [0, 3])

@@ -94,13 +94,13 @@ async def test_the_rules_allow_only_the_step_that_is_next() -> None:
     async with open_toolkit(one.domain) as toolkit:
         for task in one.tasks:
             await toolkit.begin({"p": task})
-            for action in task.actions:
+            for action in task.world.actions:
                 asked = [["ask", "p", "in_order_only", w, action.arguments] for w in writing]
                 replies = await toolkit.request(asked)
                 allowed = [w for w, each in zip(writing, replies, strict=True) if not each["value"]]
                 assert len(allowed) == 1
                 assert action.name in (*allowed, "get_case")
                 await toolkit.act([Act("p", action)])
-            look = Action(name="get_case", arguments=task.actions[0].arguments)
+            look = Action(name="get_case", arguments=task.world.actions[0].arguments)
             (end,) = await toolkit.act([Act("p", look)])
             assert end.value["status"] == "closed"

@@ -16,6 +16,7 @@ from tutti.tasks.synthesis.domains import (
     FieldSpec,
     Replay,
     Toolkit,
+    changed_task,
 )
 from tutti.tasks.synthesis.programs.program import Knobs, Program
 
@@ -104,13 +105,13 @@ async def undeclared(
     """Results that a tool's declaration does not allow: changes, keys."""
     found = []
     for task, replay in zip(tasks, replays, strict=True):
-        for action, result in zip(task.actions, replay.results, strict=True):
+        for action, result in zip(task.world.actions, replay.results, strict=True):
             tool = toolkit.domain.tool_named[action.name]
             if not set(result.changes) <= set(tool.changes):
                 found.append(f"{tool.name} changed {result.changes}")
             if tool.returns and set(result.value) != set(tool.returns):
                 found.append(f"{tool.name} returned {sorted(result.value)}")
-            if task.tools and tool.name not in task.tools:
+            if task.world.tools and tool.name not in task.world.tools:
                 found.append(f"{tool.name} is not offered in a task of {task.template}")
     return found
 
@@ -118,13 +119,13 @@ async def undeclared(
 async def solved(toolkit: Toolkit, program: Program, task: DomainTask) -> tuple[str, str]:
     """What the solver says, and the hash of the database when it has said it."""
     await toolkit.begin({"solver": task})
-    blind = task.model_copy(update={"actions": (), "communicate": (), "forbidden": ()})
+    blind = changed_task(task, actions=(), communicate=(), forbidden=())
     steps = program.solve(blind)
     said = ""
     try:
         use = next(steps)
         while True:
-            assert not task.tools or use.name in task.tools
+            assert not task.world.tools or use.name in task.world.tools
             call = Act("solver", Action(name=use.name, arguments=use.arguments))
             (result,) = await toolkit.act([call])
             use = steps.send(result.text)
@@ -140,13 +141,13 @@ async def rule_breaks(toolkit: Toolkit, task: DomainTask) -> tuple[list[str], li
     rules = [rule.function for rule in toolkit.domain.rules if rule.function]
     await toolkit.begin({"rules": task})
     caught = []
-    for action in task.forbidden:
+    for action in task.world.forbidden:
         asked = [["ask", "rules", rule, action.name, action.arguments] for rule in rules]
         replies = await toolkit.request(asked)
         assert all(each["status"] == "ok" for each in replies), replies
         caught.append(any(each["value"] for each in replies))
     broken = []
-    for action in task.actions:
+    for action in task.world.actions:
         asked = [["ask", "rules", rule, action.name, action.arguments] for rule in rules]
         replies = await toolkit.request([*asked, ["call", "rules", action.name, action.arguments]])
         broken += [each["value"] for each in replies[:-1] if each["value"]]
@@ -156,9 +157,9 @@ async def rule_breaks(toolkit: Toolkit, task: DomainTask) -> tuple[list[str], li
 
 def unobtainable(task: DomainTask, replay: Replay) -> list[str]:
     """Texts and numbers in golden calls that neither the scenario nor an earlier result has."""
-    heard = task.scenario.text
+    heard = task.world.scenario.text
     missing = []
-    for action, result in zip(task.actions, replay.results, strict=True):
+    for action, result in zip(task.world.actions, replay.results, strict=True):
         for value in action.arguments.values():
             computed = action.name == "calculate"
             parts = re.findall(r"[\d.]+", value) if computed else [str(value)]

@@ -67,7 +67,7 @@ async def test_a_sample_is_labelled_and_the_rest_assigned(catalog: storage.Catal
         assert await make_set(LabelSource(request, catalog, desk(at)), catalog) == labelled
         assert at.calls() == calls == 4
     after = tasks_of(catalog, labelled)
-    skills = [task.labels["skill"] for task in after]
+    skills = [task.attributes["skill"] for task in after]
     assert len(skills) == 50 and set(skills) == set(MERGED.values())
     entry = catalog.artifact(labelled)
     assert entry is not None
@@ -86,7 +86,9 @@ async def test_wrong_answers_are_sent_back(catalog: storage.Catalog) -> None:
         request = LabelRequest(task_set=made, teacher="big", sample=20)
         labelled = await make_set(LabelSource(request, catalog, desk(at)), catalog)
         sent = [body["messages"][-1]["content"] for _, body, _ in at.asked]
-    assert {task.labels["skill"] for task in tasks_of(catalog, labelled)} == set(MERGED.values())
+    assert {task.attributes["skill"] for task in tasks_of(catalog, labelled)} == set(
+        MERGED.values()
+    )
     for why in ("task 2 must be there once", "belongs to 2 skills", "no skill is called 'New'"):
         assert any(why in each for each in sent)
 
@@ -97,7 +99,7 @@ async def test_what_the_teacher_does_not_answer_is_unassigned(catalog: storage.C
     async with serving(endpoint(assign=[invented, invented])) as at:
         request = LabelRequest(task_set=made, teacher="big", sample=20)
         labelled = await make_set(LabelSource(request, catalog, desk(at)), catalog)
-    skills = [task.labels["skill"] for task in tasks_of(catalog, labelled)]
+    skills = [task.attributes["skill"] for task in tasks_of(catalog, labelled)]
     assert skills.count("unassigned") == 10
     entry = catalog.artifact(labelled)
     assert entry is not None and "no skill is called" in entry["detail"]["unassigned"]["assign-0"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.tasks.synthesis.making.band import Rate
-from tutti.tasks.synthesis.skills.levels import EASY_FROM, HARD_TO, level_of
+from tutti.tasks.synthesis.skills.making import EASY_FROM, HARD_TO, level_of
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from tutti.tasks.task_sets import make_set
 
 BY_SKILL = """
 select s.slots ->> 'skill' as skill, count(*) as n, count(*) filter (a.correct) as solved
-from attempts a join tasks t on t.task_id = a.task_id and t.template is null
-    join tasks s on s.task_id = t.slots ->> 'id' and s.task_set_id = $id
+from attempts a join tasks s on s.task_id = a.task_id and s.task_set_id = $id
 group by all order by all
 """
 
@@ -35,7 +34,7 @@ async def test_skills_by_attributes_group_the_attempts(catalog: storage.Catalog)
     after = tasks_of(catalog, labelled)
     assert [each.task_id for each in after] == [each.task_id for each in tasks]
     wanted = ["other" if splits.count(each) < least else each for each in splits]
-    assert [each.labels["skill"] for each in after] == wanted
+    assert [each.attributes["skill"] for each in after] == wanted
     rows = storage.query(BY_SKILL, catalog.home, {"id": labelled})
     assert {row["skill"]: row["n"] for row in rows} == {
         each: 2 * wanted.count(each) for each in set(wanted)
@@ -63,10 +62,10 @@ async def test_levels_are_stored_shown_and_selected(
         LabelSource(LabelRequest(task_set=skills, difficulty=True), catalog), catalog
     )
     after = tasks_of(catalog, labelled)
-    found = [after[n].labels for n in (hard, easy, open_one)]
+    found = [after[n].attributes for n in (hard, easy, open_one)]
     assert [each["level"] for each in found] == ["hard", "easy", "unknown"]
     assert found[0]["attempts"] == "9" and float(found[0]["rate_high"]) < 1 / 3
-    assert all(each.labels["skill"] == tasks[0].template for each in after)
+    assert all(each.attributes["skill"] == tasks[0].template for each in after)
     folder = catalog.home.artifact_folder(labelled)
     items = domain_benchmark("x", folder, "train").load(Source(split="train"))
     (one,) = select(items, where="level = 'hard'")

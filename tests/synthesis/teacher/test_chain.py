@@ -37,12 +37,12 @@ async def test_a_domain_end_to_end(new_teacher: NewTeacher, tmp_path: Path) -> N
     async with Toolkit(found.domain) as toolkit:
         replays = await toolkit.replay(found.tasks)
     assert [replay.failure for replay in replays] == ["", "", ""]
-    assert [replay.after for replay in replays] == [task.expected for task in found.tasks]
+    assert [replay.after for replay in replays] == [task.world.expected for task in found.tasks]
     assert [replay.before == replay.after for replay in replays] == [False, True, False]
     assert found.domain.records["loans"]["LO0002"]["card"] == "CA0001"
-    assert found.tasks[2].evolved_from == found.tasks[0].task_id
+    assert found.tasks[2].world.evolved_from == found.tasks[0].task_id
     assert found.tasks[0].split == found.tasks[2].split
-    assert found.tasks[0].entities == ("cards/CA0001", "loans/LO0001")
+    assert found.tasks[0].sources == ("cards/CA0001", "loans/LO0001")
     write_domain_folder(tmp_path, found.domain, found.tasks)
     domain, tasks = read_domain_folder(tmp_path)
     assert (domain, tuple(tasks)) == (found.domain, tuple(found.tasks))

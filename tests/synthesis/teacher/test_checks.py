@@ -3,6 +3,7 @@ version; entities are in one split only."""
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,20 +14,24 @@ from tutti.errors import UsageError
 from tutti.tasks.synthesis.domains import (
     Action,
     Domain,
+    DomainSpec,
     DomainTask,
     Scenario,
     TableChecks,
+    changed_task,
     record_model,
 )
-from tutti.tasks.synthesis.teacher.checks import given_ids, record_reason, tables_reason
 from tutti.tasks.synthesis.teacher.products import (
     PolicyAnswer,
     TablesAnswer,
     ToolkitAnswer,
+    given_ids,
+    record_reason,
+    tables_reason,
 )
 from tutti.tasks.synthesis.teacher.prompts import read_prompts
+from tutti.tasks.synthesis.teacher.reading import strict_schema
 from tutti.tasks.synthesis.teacher.running import policy_reason, replay_task, toolkit_reason
-from tutti.tasks.synthesis.teacher.schema import strict_schema
 from tutti.tasks.synthesis.teacher.tasking import split_apart
 
 ANSWER = TablesAnswer.model_validate(TABLES)
@@ -130,15 +135,10 @@ async def test_a_right_toolkit_and_policy_pass() -> None:
     assert missing == "at_most_28: missing: the toolkit has no function 'no_long_loan'"
 
 
-def task(*actions: Action, communicate: tuple[str, ...] = (), **more: object) -> DomainTask:
-    return DomainTask(
-        template="t",
-        split="train",
-        scenario=Scenario(reason="r"),
-        actions=actions,
-        communicate=communicate,
-        **more,
-    )
+def task(*actions: Action, **more: Any) -> DomainTask:
+    world = DomainSpec(domain=DOMAIN.domain_id, scenario=Scenario(reason="r"), actions=actions)
+    plain = DomainTask(family=DOMAIN.name, template="t", split="train", world=world)
+    return changed_task(plain, **more)
 
 
 RENEW = Action(name="renew_loan", arguments={"loan_id": "LO0001", "days": 2})
@@ -170,12 +170,12 @@ async def test_a_right_task_has_its_state_and_entities() -> None:
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=3), max_size=8))
 def test_no_entity_is_in_two_splits(groups: list[list[str]]) -> None:
     tasks = [
-        task(Action(name="a", arguments={"n": n}), entities=tuple(f"t/{e}" for e in each))
+        task(Action(name="a", arguments={"n": n}), sources=tuple(f"t/{e}" for e in each))
         for n, each in enumerate(groups)
     ]
     splits: dict[str, set[str]] = {}
     for each in split_apart(tasks):
-        for entity in each.entities:
+        for entity in each.sources:
             splits.setdefault(entity, set()).add(each.split)
     assert all(len(found) == 1 for found in splits.values())
 

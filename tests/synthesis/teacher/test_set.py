@@ -19,7 +19,7 @@ from tutti.flows.synthesize import synthesize_tasks
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.synthesis import TeacherDomainSource, TeacherPool, TeacherSetRequest
 from tutti.tasks.synthesis.domains import Toolkit, read_domain_folder
-from tutti.tasks.synthesis.making.request import SetUnfinished
+from tutti.tasks.synthesis.making.by_program import SetUnfinished
 from tutti.tasks.synthesis.teacher import BudgetSpent, TeacherBudget, TeacherEndpoint
 from tutti.tasks.task_sets import make_set
 
@@ -65,7 +65,7 @@ async def test_its_tasks_pass_the_gates_and_are_a_set(catalog: storage.Catalog) 
     kept = list(tasks)
     async with Toolkit(domain) as toolkit:
         replays = await toolkit.replay(kept)
-    assert kept and [each.after for each in replays] == [task.expected for task in kept]
+    assert kept and [each.after for each in replays] == [task.world.expected for task in kept]
     rows = storage.query(STATUS, catalog.home, {"id": found.task_set_id})
     assert {row["status"]: row["n"] for row in rows}["accepted"] == len(kept)
     assert not list(catalog.home.artifacts.glob("*.work")), "its answers are in the lineage now"
@@ -107,7 +107,7 @@ async def test_by_the_flow_through_a_gateway(
     async with serving(ScriptedEndpoint(SCRIPT)) as endpoint:
         entry = {"provider": "openai", "endpoint": endpoint.url, "context_tokens": 32_768}
         models.write_text(yaml.safe_dump({"models": {"big": entry | {"served_name": "m"}}}))
-        done = await synthesize_tasks.fn(teacher=REQUEST, models=models)
+        done = await synthesize_tasks.fn(REQUEST, models=models)
         calls = endpoint.calls()
     assert any(row["status"] == "accepted" for row in done["counts"])
     (row,) = storage.query("select role, count(*) as n, count(distinct attempt_id) as p from calls "

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
-from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.wording import NUMBER, spaced, words_of
-from tutti.tasks.task_sets import Verdict
+from tutti.tasks.task_sets import Task, Verdict
 
 MOST_GUESSED = 0.1
 """Largest share of a kind's candidates with one answer."""
@@ -29,7 +28,7 @@ class Blind:
     name = "blind"
     about = "Neither the usual answer, the gap's usual word nor an everyday word solves it."
 
-    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
         """`measured` is the share of the most frequent guess."""
         return [_judged(each, context) for each in tasks]
 
@@ -47,11 +46,11 @@ class Blind:
         )
 
 
-def _judged(task: DocumentTask, context: QuestionContext) -> Verdict:
-    answers, own = context.answers[task.kind], spaced(task.answer)
+def _judged(task: Task, context: QuestionContext) -> Verdict:
+    answers, own = context.answers[task.template], spaced(task.answer)
     share = answers[own] / answers.total()
     if answers[own] >= LEAST_REPEATED and share > MOST_GUESSED:
-        what = f"{share:.0%} of the {task.kind} questions have the answer {task.answer!r}"
+        what = f"{share:.0%} of the {task.template} questions have the answer {task.answer!r}"
         return Verdict(False, what, share)
     word, usual = context.neighbours.guess(task)
     if [word] == words_of(task.answer):
@@ -63,7 +62,7 @@ def _judged(task: DocumentTask, context: QuestionContext) -> Verdict:
     return Verdict(True, measured=max(share, usual, everyday))
 
 
-def _everyday(task: DocumentTask, context: QuestionContext) -> float:
+def _everyday(task: Task, context: QuestionContext) -> float:
     """The share of documents with an answer of one word; 0 for numbers, and for few documents."""
     own = words_of(task.answer)
     found = (

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
-from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.contamination import copy_verdict
-from tutti.tasks.task_sets import Verdict
+from tutti.tasks.task_sets import Task, Verdict
 
 
 class Contamination:
@@ -15,7 +14,7 @@ class Contamination:
     name = "contamination"
     about = "It copies no benchmark's question: as it is, in part, or with few words changed."
 
-    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
         """`measured` is the share of words that both have."""
         return [copy_verdict(each.question, context.benchmarks) for each in tasks]
 

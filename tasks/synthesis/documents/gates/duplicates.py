@@ -13,10 +13,10 @@ import numpy as np
 from tutti.tasks.synthesis.documents.from_passages import ASKED
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
-from tutti.tasks.synthesis.documents.question import DocumentTask
+from tutti.tasks.synthesis.documents.question import quotation
 from tutti.tasks.synthesis.gating.seen import FACTS, WORDS, Fingerprint, hash64, min_hash
 from tutti.tasks.synthesis.gating.wording import spaced, words_of
-from tutti.tasks.task_sets import PASSED, Verdict
+from tutti.tasks.task_sets import PASSED, Task, Verdict
 
 
 class Duplicates:
@@ -25,7 +25,7 @@ class Duplicates:
     name = "duplicates"
     about = "No earlier question asks the same, of the same sentence or in other words (MinHash)."
 
-    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
         """The later of two questions is rejected. `measured` is the estimated similarity."""
         return [_judged(each, context) for each in tasks]
 
@@ -44,7 +44,7 @@ class Duplicates:
         )
 
 
-def _judged(task: DocumentTask, context: QuestionContext) -> Verdict:
+def _judged(task: Task, context: QuestionContext) -> Verdict:
     print_ = fingerprint(task)
     found = context.seen.find(print_)
     if found is None:
@@ -53,15 +53,16 @@ def _judged(task: DocumentTask, context: QuestionContext) -> Verdict:
     return Verdict(False, f"asks what {found.task_id} asks", found.similarity)
 
 
-def fingerprint(task: DocumentTask) -> Fingerprint:
+def fingerprint(task: Task) -> Fingerprint:
     """What is compared of a question."""
     words = words_of(task.question)
     pairs = [f"{one} {two}" for one, two in pairwise(words)]
-    told = task.said if task.kind in ASKED else task.question
-    facts = min_hash({*words_of(task.said), f"answer{spaced(task.answer)}"}, WORDS, FACTS)
+    told = quotation(task) if task.template in ASKED else task.question
+    facts = min_hash({*words_of(quotation(task)), f"answer{spaced(task.answer)}"}, WORDS, FACTS)
+    source = task.slots["source"]
     return Fingerprint(
         task.task_id,
-        hash64(f"{task.source}{spaced(told)}"),
-        hash64(f"{task.source}{spaced(task.answer)}"),
+        hash64(source + spaced(told)),
+        hash64(source + spaced(task.answer)),
         np.concatenate([min_hash({*words, *pairs}, 0, WORDS), facts]),
     )

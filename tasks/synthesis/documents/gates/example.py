@@ -1,9 +1,11 @@
 """A small corpus and questions about it, for the gates' examples."""
 
+from dataclasses import replace
 from typing import Any
 
 from tutti.tasks.retrieval import Passage
-from tutti.tasks.synthesis.documents.question import DocumentTask
+from tutti.tasks.synthesis.documents.question import BY_TEACHER, DocumentQuestion, document_task
+from tutti.tasks.task_sets import Task
 
 PUMP = Passage(
     "pump.md#0",
@@ -33,39 +35,31 @@ KEY = "The spare key of the pump house is kept by Ada Long in the lower office."
 MADE = "The valve of the upper tank was made by Norden in a small works."
 
 
-def question(**changes: Any) -> DocumentTask:
+def question(passage: Passage = PUMP, kind: str = "number", **changes: Any) -> Task:
     """The question of how long the pump runs, with changes."""
     shown = "The pump runs for ____ minutes after each rinse of the tank."
     given = {
-        "kind": "number",
         "question": f'Which number belongs in the gap in "The pump"? {shown}',
         "answer": "35",
-        "document": PUMP.id,
-        "source": PUMP.source,
-        "title": PUMP.title,
+        "document": passage.id,
         "quote": RUNS,
-        "split": "test",
     }
-    return DocumentTask(**(given | changes))
+    return replace(document_task(DocumentQuestion(**given | changes), passage, kind), split="test")
 
 
-def who(**changes: Any) -> DocumentTask:
+def who(kind: str = "name", **changes: Any) -> Task:
     """The question of who keeps the key, with changes."""
     shown = "The spare key of the pump house is kept by ____ in the lower office."
     asked = f'Which name belongs in the gap in "The pump"? {shown}'
-    given = {"kind": "name", "question": asked, "answer": "Ada Long", "quote": KEY}
-    return question(**(given | changes))
+    given = {"question": asked, "answer": "Ada Long", "quote": KEY}
+    return question(kind=kind, **given | changes)
 
 
-def maker(**changes: Any) -> DocumentTask:
+def maker(passage: Passage = VALVE, **changes: Any) -> Task:
     """The question of who made the valve, as a teacher asks it, with changes."""
     given = {
-        "kind": "teacher",
         "question": "Which company made the valve of the upper tank?",
         "answer": "Norden",
-        "document": VALVE.id,
-        "source": VALVE.source,
-        "title": VALVE.title,
         "quote": MADE,
     }
-    return question(**(given | changes))
+    return question(passage, BY_TEACHER, **given | changes)

@@ -12,10 +12,9 @@ from typing import Protocol
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.corpus import Corpus
 from tutti.tasks.synthesis.documents.gates.neighbours import Neighbours
-from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.seen import Seen
 from tutti.tasks.synthesis.gating.wording import spaced
-from tutti.tasks.task_sets import Verdict
+from tutti.tasks.task_sets import Task, Verdict
 
 SEARCHED = 10
 """Hits of a search for a question that gates look at."""
@@ -36,14 +35,14 @@ class QuestionContext:
     neighbours: Neighbours = field(default_factory=Neighbours)
     _hits: dict[str, list[Passage]] = field(default_factory=dict)
 
-    def note(self, candidates: Sequence[DocumentTask]) -> None:
+    def note(self, candidates: Sequence[Task]) -> None:
         """Count candidates' answers, and what stands in the documents between the words around
         their gaps, before the first of them is judged."""
         for each in candidates:
-            self.answers.setdefault(each.kind, Counter())[spaced(each.answer)] += 1
+            self.answers.setdefault(each.template, Counter())[spaced(each.answer)] += 1
         self.neighbours.read(candidates, self.corpus.passages)
 
-    def search(self, tasks: Sequence[DocumentTask]) -> list[list[Passage]]:
+    def search(self, tasks: Sequence[Task]) -> list[list[Passage]]:
         """For each question what the agent's search for its very words finds, best first."""
         missing = [each for each in tasks if each.task_id not in self._hits]
         found = self.corpus.search([each.question for each in missing], SEARCHED)
@@ -62,7 +61,7 @@ class QuestionGate(Protocol):
     about: str
     """What it asks, as one sentence for the report."""
 
-    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
         """A verdict on each question, in order. Raises EmbedderFailed where the search fails."""
         ...
 
@@ -76,7 +75,7 @@ class QuestionExamples:
     """A gate's own cases, over passages of their own; show it the good ones first."""
 
     passages: Sequence[Passage]
-    good: Sequence[DocumentTask]
-    bad: Sequence[DocumentTask]
+    good: Sequence[Task]
+    bad: Sequence[Task]
     benchmarks: Sequence[str] = ()
     """What their context's `benchmarks` must be."""

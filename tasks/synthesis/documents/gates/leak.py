@@ -3,13 +3,13 @@ the description of the tool. Nor does a word of it of four letters or more, whic
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tutti.tasks.agents import TOOL_SCHEMAS
-from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
+from tutti.tasks.synthesis.documents.gates.example import PASSAGES, VALVE, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
-from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.wording import spaced, words_of
-from tutti.tasks.task_sets import Verdict, verdict
+from tutti.tasks.task_sets import Task, Verdict, verdict
 
 TELLING = 4
 """Letters of a word that tells the answer."""
@@ -27,7 +27,7 @@ class Leak:
     name = "leak"
     about = "Neither the question, the document's title nor the tool's description has the answer."
 
-    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
         """The first place that has the answer rejects a question."""
         return [verdict(_reason(each)) for each in tasks]
 
@@ -41,14 +41,14 @@ class Leak:
             bad=(
                 question(question=said, kind="teacher"),
                 who(question=part, kind="teacher"),
-                maker(title="Norden's valve"),
+                maker(replace(VALVE, title="Norden's valve")),
             ),
         )
 
 
-def _reason(task: DocumentTask) -> str:
-    places = {"the question": task.question, "the document's title": task.title}
-    places |= {"the document's name": task.source, "the tool's description": TOOL}
+def _reason(task: Task) -> str:
+    places = {"the question": task.question, "the document's title": task.slots["title"]}
+    places |= {"the document's name": task.slots["source"], "the tool's description": TOOL}
     telling = [word for word in words_of(task.answer) if len(word) >= TELLING and word.isalpha()]
     for where, text in places.items():
         shown = spaced(text.replace(".", " ").replace("/", " ")) + spaced(text)

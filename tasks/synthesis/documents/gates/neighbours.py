@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.from_passages import GAP
-from tutti.tasks.synthesis.documents.question import DocumentTask
 from tutti.tasks.synthesis.gating.wording import words_of
+from tutti.tasks.task_sets import Task
 
 LEAST_BETWEEN, LEAST_BESIDE = 2, 4
 """Occurrences between the same two words, or beside one of them, that make a guess."""
@@ -28,7 +28,7 @@ class Neighbours:
 
     _counts: dict[Place, Counter[str]] = field(default_factory=dict)
 
-    def read(self, tasks: Iterable[DocumentTask], passages: Iterable[Passage]) -> None:
+    def read(self, tasks: Iterable[Task], passages: Iterable[Passage]) -> None:
         """Count the places of these questions in passages; places known before are kept."""
         wanted = {place for each in tasks for place in _places(each)} - self._counts.keys()
         if not wanted:
@@ -42,7 +42,7 @@ class Neighbours:
                     found[place][word] += 1
         self._counts |= found
 
-    def guess(self, task: DocumentTask) -> tuple[str, float]:
+    def guess(self, task: Task) -> tuple[str, float]:
         """The word that is usual in the gap, with its share; empty where nothing is usual."""
         own = words_of(task.answer)
         if len(own) != 1:
@@ -58,7 +58,7 @@ class Neighbours:
         return "", 0.0
 
 
-def _places(task: DocumentTask) -> Sequence[Place]:
+def _places(task: Task) -> Sequence[Place]:
     """The places of a question's gap, the narrowest first; none without a gap."""
     before, gap, after = task.question.rpartition("? ")[2].partition(GAP)
     if not gap:

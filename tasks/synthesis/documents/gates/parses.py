@@ -14,8 +14,8 @@ from tutti.tasks.scoring import numbers
 from tutti.tasks.synthesis.documents.from_passages import ASKED, GAP
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
-from tutti.tasks.synthesis.documents.question import DocumentTask, source_reason
-from tutti.tasks.task_sets import Verdict, verdict
+from tutti.tasks.synthesis.documents.question import DocumentQuestion, quotation, source_reason
+from tutti.tasks.task_sets import Task, Verdict, verdict
 
 DEBRIS = re.compile(r"[|`{}\\]|\*\*|__|\]\(|</?\w+>|https?:|\.\.\.|…|\[[\w\d]{1,3}\]")
 BEGINS = re.compile(
@@ -52,7 +52,7 @@ class Parses:
     name = "parses"
     about = "Its source says it word for word, and the question reads well without its passage."
 
-    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
         """The first thing found wrong rejects a question."""
         return [verdict(next(filter(None, _faults(each, context)), "")) for each in tasks]
 
@@ -80,8 +80,12 @@ class Parses:
         )
 
 
-def _faults(task: DocumentTask, context: QuestionContext) -> Iterator[str]:
-    yield source_reason(task, context.corpus.passage(task.document))
+def _faults(task: Task, context: QuestionContext) -> Iterator[str]:
+    quote = task.slots["quote"]
+    asked = DocumentQuestion(
+        question=task.question, answer=task.answer, document=task.key, quote=quote
+    )
+    yield source_reason(asked, context.corpus.passage(task.key))
     shown = shown_of(task)
     found = DEBRIS.search(shown.replace(GAP, ""))
     if found is not None:
@@ -91,7 +95,7 @@ def _faults(task: DocumentTask, context: QuestionContext) -> Iterator[str]:
             yield f"question: {left!r} and {right!r} are not as many"
     if shown.count('"') % 2 or len(re.findall(r"(?<!\w)'|'(?!\w|s\b)", shown)) % 2:
         yield "question: a quotation mark is open"
-    if task.kind in ASKED:
+    if task.template in ASKED:
         yield from _of_program(task, shown)
     elif not task.question.rstrip().endswith("?"):
         yield "question: it does not end with a question mark"
@@ -99,8 +103,8 @@ def _faults(task: DocumentTask, context: QuestionContext) -> Iterator[str]:
         yield "question: it speaks of its passage, which nobody sees who is asked"
 
 
-def _of_program(task: DocumentTask, shown: str) -> Iterator[str]:
-    sentence = task.said if task.kind == "definition" else shown
+def _of_program(task: Task, shown: str) -> Iterator[str]:
+    sentence = quotation(task) if task.template == "definition" else shown
     first = BEGINS.match(sentence)
     if first is not None:
         yield f"question: its sentence begins with {first[0]!r}, which another explains"
@@ -112,14 +116,14 @@ def _of_program(task: DocumentTask, shown: str) -> Iterator[str]:
     begins = sentence.removeprefix(GAP)[:1]
     if begins == sentence[:1] and not (begins.isupper() or begins.isdigit() or begins == '"'):
         yield "question: its sentence has no beginning"
-    if task.kind == "number" and len(numbers(task.answer)) != 1:
+    if task.template == "number" and len(numbers(task.answer)) != 1:
         yield f"answer: {task.answer!r} is not read as one number"
-    if task.kind == "definition" and len(shown.split()) < LEAST_DEFINING:
+    if task.template == "definition" and len(shown.split()) < LEAST_DEFINING:
         yield "question: the description is too short to tell anything"
-    if task.kind == "definition" and BEGINS.match(task.answer) is not None:
+    if task.template == "definition" and BEGINS.match(task.answer) is not None:
         yield f"answer: {task.answer!r} is no term"
 
 
-def shown_of(task: DocumentTask) -> str:
+def shown_of(task: Task) -> str:
     """What of the documents a question shows; of a teacher's the whole question."""
-    return task.question.partition("? ")[2] if task.kind in ASKED else task.question
+    return task.question.partition("? ")[2] if task.template in ASKED else task.question

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import SEARCHED, QuestionContext, QuestionExamples
-from tutti.tasks.synthesis.documents.question import DocumentTask, flat
-from tutti.tasks.task_sets import Verdict
+from tutti.tasks.synthesis.documents.question import flat
+from tutti.tasks.task_sets import Task, Verdict
 
 
 class Retrievable:
@@ -20,7 +20,7 @@ class Retrievable:
     name = "retrievable"
     about = "A search of the index for the question finds its source among the first hits."
 
-    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
         """`measured` is the source's rank; none where it is not among the hits looked at."""
         return [
             _judged(task, hits, context.rank)
@@ -41,12 +41,10 @@ class Retrievable:
         )
 
 
-def _judged(task: DocumentTask, hits: Sequence[Passage], rank: int) -> Verdict:
-    quote = flat(task.quote)
+def _judged(task: Task, hits: Sequence[Passage], rank: int) -> Verdict:
+    quote = flat(task.slots["quote"])
     ranks = (
-        place
-        for place, hit in enumerate(hits, 1)
-        if hit.id == task.document or quote in flat(hit.text)
+        place for place, hit in enumerate(hits, 1) if hit.id == task.key or quote in flat(hit.text)
     )
     found = next(ranks, None)
     if found is None:

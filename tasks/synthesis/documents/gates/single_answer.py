@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
-from tutti.tasks.synthesis.documents.question import DocumentTask
+from tutti.tasks.synthesis.documents.question import quotation
 from tutti.tasks.synthesis.gating.wording import words_of
-from tutti.tasks.task_sets import Verdict
+from tutti.tasks.task_sets import Task, Verdict
 
 ALIKE = 0.8
 
@@ -25,7 +25,7 @@ class SingleAnswer:
     name = "single_answer"
     about = "No sentence that a search for it finds says the same with another answer."
 
-    async def judge(self, tasks: Sequence[DocumentTask], context: QuestionContext) -> list[Verdict]:
+    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
         """`measured` is the largest share of the words around the answer in a sentence without
         it."""
         hits = context.search(tasks)
@@ -41,9 +41,9 @@ class SingleAnswer:
         return QuestionExamples((*PASSAGES, *others), good=(maker(),), bad=(question(), who()))
 
 
-def _judged(task: DocumentTask, hits: Sequence[Passage], context: QuestionContext) -> Verdict:
+def _judged(task: Task, hits: Sequence[Passage], context: QuestionContext) -> Verdict:
     answer = set(words_of(task.answer))
-    own = set(words_of(task.said)) - answer
+    own = set(words_of(quotation(task))) - answer
     if not own:
         return Verdict(False, "the quotation is nothing but the answer")
     weights = {word: context.corpus.weight(word) for word in own}

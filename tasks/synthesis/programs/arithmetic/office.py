@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.synthesis.domains import TableSpec
-from tutti.tasks.synthesis.programs.invented import NameMaker
+from tutti.tasks.synthesis.programs.people import NameMaker
 from tutti.tasks.synthesis.programs.program import Knobs, Tables
 
 WARES = "flour oil rope paint wire soap tea salt glue wax".split()

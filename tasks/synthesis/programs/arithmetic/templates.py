@@ -11,10 +11,14 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario
-from tutti.tasks.synthesis.programs.calls import call
-from tutti.tasks.synthesis.programs.drawing import offered_tools, shared_split
-from tutti.tasks.synthesis.programs.program import Knobs, split_of
+from tutti.tasks.synthesis.domains import Action, Domain, DomainSpec, DomainTask, Scenario
+from tutti.tasks.synthesis.programs.program import (
+    Knobs,
+    call,
+    offered_tools,
+    shared_split,
+    split_of,
+)
 
 HELD_OUT = frozenset({"speed"})
 SPARE = ("list_suppliers", "cheapest_product", "convert", "days_between", "trips_of", "recipe_of")
@@ -79,15 +83,10 @@ class Clerk:
         tools = offered_tools(self.domain, needed, self.knobs["tools"], SPARE)
         entities = found.entities + ((f"reports/{report}",) if report else ())
         return DomainTask(
+            family=self.domain.name,
             template=template,
             split=split,
-            scenario=self._scenario(found, report),
-            actions=tuple(actions),
-            communicate=(value,),
-            entities=entities,
-            rules=("two_decimals", "open_reports") if report else ("two_decimals",),
-            forbidden=self._forbidden(report, value),
-            tools=tools,
+            sources=entities,
             difficulty={
                 "operands": found.operands,
                 "distractors": self.knobs["distractors"],
@@ -95,6 +94,15 @@ class Clerk:
                 "steps": len(actions),
             },
             slots=found.slots | {"report": report},
+            world=DomainSpec(
+                domain=self.domain.domain_id,
+                scenario=self._scenario(found, report),
+                actions=tuple(actions),
+                communicate=(value,),
+                rules=("two_decimals", "open_reports") if report else ("two_decimals",),
+                forbidden=self._forbidden(report, value),
+                tools=tools,
+            ),
         )
 
     def pick(self, table: str, split: str | None = None) -> dict[str, Any]:

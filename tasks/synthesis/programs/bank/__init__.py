@@ -6,9 +6,8 @@ from pathlib import Path
 from tutti.tasks.synthesis.programs.bank import solvers, templates
 from tutti.tasks.synthesis.programs.bank.records import BankMaker
 from tutti.tasks.synthesis.programs.desks import DeskProgram, Template
-from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB
 from tutti.tasks.synthesis.programs.intents import IntentSolver
-from tutti.tasks.synthesis.programs.program import Knob
+from tutti.tasks.synthesis.programs.program import EVOLVED, KNOB, Knob
 
 
 class Bank(DeskProgram):

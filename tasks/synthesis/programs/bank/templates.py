@@ -5,9 +5,9 @@ from datetime import date
 
 from tutti.tasks.synthesis.domains import Action
 from tutti.tasks.synthesis.programs.bank.records import draw_name, draw_number
-from tutti.tasks.synthesis.programs.calls import call
 from tutti.tasks.synthesis.programs.desks import Desk, Draft, Record
 from tutti.tasks.synthesis.programs.intents import is_plain
+from tutti.tasks.synthesis.programs.program import call
 
 DISPUTES = ("not recognised", "charged twice", "goods never came")
 LOSSES = ("lost", "stolen")

@@ -8,13 +8,20 @@ from random import Random
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask
 from tutti.tasks.synthesis.programs.declared import DeclaredProgram
-from tutti.tasks.synthesis.programs.drawing import leaks, take_turns, told_by
-from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB, with_harder
 from tutti.tasks.synthesis.programs.knowledge_graph.graph import Graph
 from tutti.tasks.synthesis.programs.knowledge_graph.solving import solve_question
 from tutti.tasks.synthesis.programs.knowledge_graph.templates import HELD_OUT, TEMPLATES, Asker
 from tutti.tasks.synthesis.programs.knowledge_graph.world import KINDS, build_records, table_of
-from tutti.tasks.synthesis.programs.program import Knob, Knobs
+from tutti.tasks.synthesis.programs.program import (
+    EVOLVED,
+    KNOB,
+    Knob,
+    Knobs,
+    leaks,
+    take_turns,
+    told_by,
+    with_harder,
+)
 
 
 class KnowledgeGraph(DeclaredProgram):

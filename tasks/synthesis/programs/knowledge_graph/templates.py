@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from random import Random
 
-from tutti.tasks.synthesis.domains import Action, DomainTask, Scenario
-from tutti.tasks.synthesis.programs.drawing import offered_tools, shared_split
+from tutti.tasks.synthesis.domains import Action, DomainSpec, DomainTask, Scenario
 from tutti.tasks.synthesis.programs.knowledge_graph.graph import (
     BY_NAME,
     Graph,
@@ -18,7 +17,7 @@ from tutti.tasks.synthesis.programs.knowledge_graph.graph import (
     follow_call,
 )
 from tutti.tasks.synthesis.programs.knowledge_graph.world import KINDS, SPARE, Relation
-from tutti.tasks.synthesis.programs.program import Knobs
+from tutti.tasks.synthesis.programs.program import Knobs, offered_tools, shared_split
 
 HELD_OUT = frozenset({"superlative"})
 LEAST_COUNT = 10
@@ -72,14 +71,10 @@ class Asker:
         tools = offered_tools(self.graph.domain, sorted(needed), extra, SPARE)
         known = "You know nothing else about it." if self.rng.random() < 0.5 else ""
         return DomainTask(
+            family=self.graph.domain.name,
             template=template,
             split=split,
-            scenario=Scenario(reason=self.rng.choice(OPENINGS).format(question.asked), known=known),
-            actions=tuple(question.actions),
-            communicate=(question.answer,),
-            entities=entities,
-            rules=("looked_up",),
-            tools=tools,
+            sources=entities,
             difficulty={
                 "hops": question.hops,
                 "distractors": self.knobs["distractors"],
@@ -87,6 +82,16 @@ class Asker:
                 "steps": len(question.actions),
             },
             slots=question.slots,
+            world=DomainSpec(
+                domain=self.graph.domain.domain_id,
+                scenario=Scenario(
+                    reason=self.rng.choice(OPENINGS).format(question.asked), known=known
+                ),
+                actions=tuple(question.actions),
+                communicate=(question.answer,),
+                rules=("looked_up",),
+                tools=tools,
+            ),
         )
 
     def harder(self, parent: DomainTask) -> DomainTask | None:
@@ -101,7 +106,7 @@ class Asker:
         """A random walk; of a parent its own, and one hop more."""
         if self.parent is None:
             return self.graph.walk(self.rng, hops)
-        place = self.graph.place(*self.parent.entities[0].split("/"))
+        place = self.graph.place(*self.parent.sources[0].split("/"))
         for name in filter(None, self.parent.slots["path"].split(">")):
             place = self.graph.step(place, BY_NAME[name])
         place = self.graph.step(place, self.rng.choice(self.graph.forward[place.kind]))

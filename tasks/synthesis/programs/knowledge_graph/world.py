@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.synthesis.domains import FieldSpec, TableSpec
-from tutti.tasks.synthesis.programs.invented import NameMaker
+from tutti.tasks.synthesis.programs.people import NameMaker
 from tutti.tasks.synthesis.programs.program import Tables
 
 SPARE = ("facts_of", "relations_of", "list_entities", "filter_entities")

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tutti.tasks.synthesis.programs.desks import DeskProgram, Template
-from tutti.tasks.synthesis.programs.evolving import EVOLVED, KNOB
 from tutti.tasks.synthesis.programs.intents import IntentSolver
-from tutti.tasks.synthesis.programs.program import Knob
+from tutti.tasks.synthesis.programs.program import EVOLVED, KNOB, Knob
 from tutti.tasks.synthesis.programs.retail import solvers, templates
 from tutti.tasks.synthesis.programs.retail.records import ShopMaker
 

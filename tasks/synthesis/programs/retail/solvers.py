@@ -4,9 +4,9 @@ Each solver gets the customer's record and its intent's slots, and returns the s
 """
 
 from tutti.tasks.agents import Oracle
-from tutti.tasks.synthesis.programs.calls import Reading, Slots, find, use
 from tutti.tasks.synthesis.programs.desks import Record
 from tutti.tasks.synthesis.programs.intents import money
+from tutti.tasks.synthesis.programs.program import Reading, Slots, find, use
 
 
 def find_order(customer: Record, slots: Slots, keyed: str = "") -> Reading:

@@ -6,10 +6,10 @@ from datetime import date
 from itertools import pairwise
 
 from tutti.tasks.synthesis.domains import Action
-from tutti.tasks.synthesis.programs.calls import call
 from tutti.tasks.synthesis.programs.desks import Desk, Draft, Record
 from tutti.tasks.synthesis.programs.intents import is_plain, listed
 from tutti.tasks.synthesis.programs.people import Address, draw_address
+from tutti.tasks.synthesis.programs.program import call
 
 REASONS = ("no longer needed", "ordered by mistake")
 """For which an order is cancelled."""

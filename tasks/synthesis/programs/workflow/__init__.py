@@ -7,10 +7,8 @@ from random import Random
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask
-from tutti.tasks.synthesis.programs.calls import use
 from tutti.tasks.synthesis.programs.declared import DeclaredProgram
-from tutti.tasks.synthesis.programs.drawing import take_turns, told_by
-from tutti.tasks.synthesis.programs.program import Knob, Knobs
+from tutti.tasks.synthesis.programs.program import Knob, Knobs, take_turns, told_by, use
 from tutti.tasks.synthesis.programs.workflow.desk import build_records, declared_for, named_tools
 from tutti.tasks.synthesis.programs.workflow.flow import Drawer, Edge, Flow, Step
 from tutti.tasks.synthesis.programs.workflow.forms import FORMS, parse

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from tutti.tasks.synthesis.programs.declared import Declared
-from tutti.tasks.synthesis.programs.invented import NameMaker
+from tutti.tasks.synthesis.programs.people import NameMaker
 from tutti.tasks.synthesis.programs.program import Tables
 from tutti.tasks.synthesis.programs.workflow.flow import Flow
 from tutti.tasks.synthesis.programs.workflow.forms import render

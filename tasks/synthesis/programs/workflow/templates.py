@@ -5,10 +5,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, Scenario
-from tutti.tasks.synthesis.programs.calls import call
-from tutti.tasks.synthesis.programs.drawing import offered_tools, shared_split
-from tutti.tasks.synthesis.programs.program import Knobs, split_of
+from tutti.tasks.synthesis.domains import Action, Domain, DomainSpec, DomainTask, Scenario
+from tutti.tasks.synthesis.programs.program import (
+    Knobs,
+    call,
+    offered_tools,
+    shared_split,
+    split_of,
+)
 from tutti.tasks.synthesis.programs.workflow.flow import Flow, Step, Value
 from tutti.tasks.synthesis.programs.workflow.forms import FORMS, render
 from tutti.tasks.synthesis.programs.workflow.themes import Act, Theme, themes
@@ -76,16 +80,10 @@ class Visitor:
         ahead = [self._call(step, visit) for step in visit.path[visit.done :]]
         tools = self._offered()
         return DomainTask(
+            family=self.domain.name,
             template=template,
             split=split,
-            scenario=self._scenario(visit, hope),
-            actions=(call("get_case", case_id=case), *ahead),
-            communicate=(self._slip(last.tool, visit.case),),
-            entities=(entity,),
-            rules=("workflow", "slip"),
-            forbidden=self._forbidden(visit, hope),
-            tools=tools,
-            changed=self._changed(visit),
+            sources=(entity,),
             difficulty={
                 "depth": sum(step.kind in ("ask", "check") for step in visit.path),
                 "branches": self.knobs["branches"],
@@ -99,6 +97,16 @@ class Visitor:
                 "form": self.form,
                 "workflow": self.shown,
             },
+            world=DomainSpec(
+                domain=self.domain.domain_id,
+                scenario=self._scenario(visit, hope),
+                actions=(call("get_case", case_id=case), *ahead),
+                communicate=(self._slip(last.tool, visit.case),),
+                rules=("workflow", "slip"),
+                forbidden=self._forbidden(visit, hope),
+                tools=tools,
+                changed=self._changed(visit),
+            ),
         )
 
     def _visit(self, template: str) -> Visit | None:

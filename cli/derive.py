@@ -12,12 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tutti.cli.flow import run_flow
-from tutti.cli.synth_documents import shown_set
-from tutti.cli.verbs import AsJson, ModelsFile, given, verb
-from tutti.cli.options import AsJson, ModelsFile
 from tutti.cli.synth import make_shown
-from tutti.cli.verbs import given, verb
+from tutti.cli.verbs import AsJson, ModelsFile, given, verb
 from tutti.errors import UsageError
 from tutti.tasks.synthesis import preferences as by_preference
 from tutti.tasks.synthesis import skills as by_label

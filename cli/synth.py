@@ -14,11 +14,7 @@ import typer
 
 from tutti import storage
 from tutti.cli.flow import run_flow
-from tutti.cli.keeping import TaskSetFilter
-from tutti.cli.synth_documents import about_documents, shown_set
 from tutti.cli.verbs import AsJson, ModelsFile, given, verb
-from tutti.cli.options import AsJson, ModelsFile
-from tutti.cli.verbs import given, verb
 from tutti.errors import UsageError
 from tutti.tasks import serving, synthesis, task_sets
 from tutti.tasks.synthesis import teacher as teachers

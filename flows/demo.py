@@ -24,7 +24,7 @@ from tutti.tasks.progress import StageProgress, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_report
 from tutti.tasks.runs import Run, open_run
-from tutti.tasks.serving import checkpoint_id, pick_models, require_engines, weights_folder
+from tutti.tasks.serving import checkpoint_id, pick_models, weights_folder
 from tutti.tasks.serving.engines import require_engines
 from tutti.tasks.sweeps.plan import (
     Adapter,

@@ -13,8 +13,7 @@ from tutti.tasks.progress import StageLog
 from tutti.tasks.retrieval import load_stdlib_corpus
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import pick_models
-from tutti.tasks.sweeps.plan import open_library
-from tutti.tasks.sweeps.run import open_bench
+from tutti.tasks.sweeps.plan import Deployment, SearchService
 from tutti.tasks.synthesis import (
     SetRequest,
     StdlibSource,
@@ -41,9 +40,9 @@ async def open_source(request: SetRequest, models: Path, run: Run) -> AsyncItera
     """The source of a request for the block; then what its models were asked is printed. Raises
     what `serve_teachers` and `source_of` raise."""
     if isinstance(request, TaskRequest):
-        async with open_library(run.catalog, run.log) as library:
-            documents, index_id = load_stdlib_corpus(), library.index_id
-            yield StdlibSource(documents, request, index_id, library.search_url)
+        async with SearchService.open(run.catalog, run.log) as search:
+            documents = load_stdlib_corpus()
+            yield StdlibSource(documents, request, search.index_id, search.search_url)
         return
     if not isinstance(request, BudgetedRequest):
         yield await asyncio.to_thread(source_of, request, run.catalog, None)
@@ -72,11 +71,11 @@ async def serve_teachers(
     entries = pick_models(models, names)
     is_batch = isinstance(request, TeacherRequest) and request.batch
     reached = [entries[name].served_name or name for name in names]
-    async with open_bench(entries, None, catalog, log) as bench:
-        services = await bench.services()
+    async with Deployment(entries, catalog, log) as deployment:
+        gateway = await deployment.start()
         endpoints = [
             TeacherEndpoint(
-                base_url=f"{services.gateway.url}/v1",
+                base_url=f"{gateway.url}/v1",
                 # two that others serve by one name are told apart by their entries
                 model=at if reached.count(at) == 1 else name,
                 program=program,

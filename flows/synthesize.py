@@ -14,8 +14,6 @@ from tutti.storage import Catalog
 from tutti.tasks.progress import StageProgress, leave_table, stage
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_task_set
-from tutti.tasks.runs import Run, open_run
-from tutti.tasks.sweeps.plan import SearchService, make_tasks
 from tutti.tasks.runs import open_run
 from tutti.tasks.synthesis import (
     SetRequest,

@@ -30,7 +30,7 @@ from tutti.tasks.serving import Model, ModelsEnvironmentMissing, read_registry
 from tutti.tasks.serving.engines import models_python
 from tutti.tasks.serving.metering import find_price, read_price_book
 from tutti.tasks.serving.weights import weights_id
-from tutti.tasks.sweeps.plan import TaskSet, made_tasks, read_set
+from tutti.tasks.sweeps.plan import TaskSet
 from tutti.tasks.sweeps.spec import STDLIB, Suite, open_named
 from tutti.tasks.synthesis import find_made
 from tutti.tasks.training.checkpoints import settings_of
@@ -140,7 +140,7 @@ def _count(
     if suite.benchmark == STDLIB:
         made = None if catalog is None else find_made(catalog, suite.tasks)
         if made is not None and catalog is not None:
-            tasks = made_tasks(made[0], catalog, suite.data.split)
+            tasks = TaskSet.made(made[0], catalog, suite.data.split)
             return TaskCount(len(tasks.tasks)), tasks
         asked = suite.tasks
         is_train = suite.data.split == "train"
@@ -157,7 +157,7 @@ def _count(
             plan.lacks(what, f"install it, or {todo}")
         return TaskCount(None), None
     try:
-        tasks = read_set(suite)
+        tasks = TaskSet.read(suite)
         return TaskCount(len(tasks.tasks)), tasks
     except SourceMissing as error:
         repository = "" if benchmark.hub is None else f" (hub: {benchmark.hub.repository})"

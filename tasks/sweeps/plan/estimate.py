@@ -22,7 +22,7 @@ from tutti.tasks.agents import shipped_harness
 from tutti.tasks.retrieval import read_manifest
 from tutti.tasks.scoring import GRADED, SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable
-from tutti.tasks.serving import Model, engine_lines, pick_models
+from tutti.tasks.serving import Model, pick_models
 from tutti.tasks.serving.engines import engine_lines
 from tutti.tasks.serving.metering import find_price, read_price_book
 from tutti.tasks.sweeps.plan.deployment import Deployment

@@ -18,7 +18,6 @@ from tutti.tasks.retrieval import (
     read_manifest,
 )
 from tutti.tasks.sandbox import unsafe_sandbox
-from tutti.tasks.serving import reap_stale, retrieval_service
 from tutti.tasks.serving.processes import reap_stale
 from tutti.tasks.serving.served import retrieval_service
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set

@@ -139,7 +139,7 @@ class TaskSet:
     @classmethod
     def made(cls, task_set_id: str, catalog: Catalog, split: str | None = None) -> "TaskSet":
         """A split of a task set that tutti made; the test split if not named."""
-        tasks = read_tasks(catalog, task_set_id, split or "test")
+        tasks = read_split(catalog, task_set_id, split or "test")
         asked = (replace(each, messages=tuple(opening(each.inputs["question"]))) for each in tasks)
         return cls(task_set_id, LIBRARY, tuple(asked))
 

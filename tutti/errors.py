@@ -15,8 +15,8 @@ TuttiError                   1  the work failed for a known cause
 ├── GpuError                 1  tasks/gpus/errors.py
 │   ├── NoSuchGpu            2    more cards than there are, or an unknown one
 │   └── GpuLost              5    another run took the card
-├── AccessError              2  tasks/serving/gateway/admin/access.py: the tokens are invalid
-├── SimulationError          2  tasks/serving/simulation/errors.py
+├── AccessError              2  tasks/serving/gateway/calls/access.py: the tokens are invalid
+├── SimulationError          2  tasks/serving/simulation/workload.py
 ├── SuiteError               2  tasks/sweeps/__init__.py: a suite file is invalid
 │   └── GateError            2    a gate file is invalid
 ├── BenchmarkError           2  tasks/benchmarks/errors.py

@@ -25,7 +25,7 @@ Reasoning = Annotated[
 ]
 
 
-SETTINGS = "tasks/sweeps/from_flags/settings.py:RunSettings"
+SETTINGS = "tasks/sweeps/from_flags/keep.py:RunSettings"
 """The model of most flags of a sweep."""
 Budget = Annotated[dict[str, Any], Flags(SETTINGS, "budget_minutes budget_usd")]
 Limits = Annotated[dict[str, Any], Flags(SETTINGS, "budget_minutes budget_usd unsafe_sandbox")]

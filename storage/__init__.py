@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tutti.storage.home import current_home as current_home
     from tutti.storage.home import home_at as home_at
     from tutti.storage.home import replacing as replacing
-    from tutti.storage.leases import LEASE_S as LEASE_S
     from tutti.storage.leases import Holder as Holder
     from tutti.storage.leases import Lease as Lease
     from tutti.storage.leases import Renewals as Renewals
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from tutti.storage.programs.states import begin_program as begin_program
     from tutti.storage.programs.states import end_program as end_program
     from tutti.storage.programs.states import known_programs as known_programs
-    from tutti.storage.programs.states import lost_programs as lost_programs
     from tutti.storage.programs.states import may_end as may_end
     from tutti.storage.programs.states import read_tallies as read_tallies
     from tutti.storage.programs.states import record_lost as record_lost
@@ -66,7 +64,6 @@ if TYPE_CHECKING:
     from tutti.storage.views import macros_named as macros_named
     from tutti.storage.views import query as query
     from tutti.storage.write.batch import Group as Group
-    from tutti.storage.write.batch import Row as Row
     from tutti.storage.write.buffered import BufferedWriter as BufferedWriter
     from tutti.storage.write.conversation import Conversation as Conversation
     from tutti.storage.write.conversation import KeptContext as KeptContext
@@ -74,14 +71,12 @@ if TYPE_CHECKING:
     from tutti.storage.write.conversation import spans_of as spans_of
     from tutti.storage.write.encode import TABLES as TABLES
     from tutti.storage.write.encode import storable as storable
-    from tutti.storage.write.encode import to_arrow as to_arrow
     from tutti.storage.write.token_history import BrokenSpans as BrokenSpans
     from tutti.storage.write.token_history import LastUsed as LastUsed
     from tutti.storage.write.token_history import TokenHistories as TokenHistories
     from tutti.storage.write.token_history import TokenHistory as TokenHistory
     from tutti.storage.write.token_history import read_prompts as read_prompts
     from tutti.storage.write.writer import commit as commit
-    from tutti.storage.write.writer import commit_tables as commit_tables
     from tutti.storage.write.writer import end_attempts as end_attempts
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models.model import Reply as Reply
     from tutti.tasks.agents.models.model import Sampling as Sampling
     from tutti.tasks.agents.models.model import completion as completion
-    from tutti.tasks.agents.models.model import cost_of as cost_of
     from tutti.tasks.agents.models.model import restricted as restricted
     from tutti.tasks.agents.models.model import retried as retried
     from tutti.tasks.agents.models.model import sampling_of as sampling_of

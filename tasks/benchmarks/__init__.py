@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.benchmarks.benchmark import MEAN_SCORE as MEAN_SCORE
     from tutti.tasks.benchmarks.benchmark import PUBLISHED as PUBLISHED
-    from tutti.tasks.benchmarks.benchmark import SHARE_RIGHT as SHARE_RIGHT
     from tutti.tasks.benchmarks.benchmark import Benchmark as Benchmark
     from tutti.tasks.benchmarks.benchmark import Headline as Headline
     from tutti.tasks.benchmarks.definition import BENCHMARKS as BENCHMARKS

@@ -150,7 +150,6 @@ def export(
 
 
 if TYPE_CHECKING:
-    from tutti.tasks.exchange.loader import LISTED_PROBLEMS as LISTED_PROBLEMS
     from tutti.tasks.exchange.loader import ImportOrigin as ImportOrigin
     from tutti.tasks.exchange.loader import ImportReport as ImportReport
     from tutti.tasks.exchange.loader import load as load

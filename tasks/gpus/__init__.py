@@ -13,13 +13,11 @@ if TYPE_CHECKING:
     from tutti.tasks.gpus.inventory import Gpu as Gpu
     from tutti.tasks.gpus.inventory import GpuClaim as GpuClaim
     from tutti.tasks.gpus.inventory import Inventory as Inventory
-    from tutti.tasks.gpus.inventory import WantedGpus as WantedGpus
     from tutti.tasks.gpus.inventory import candidates as candidates
     from tutti.tasks.gpus.inventory import read_inventory as read_inventory
     from tutti.tasks.gpus.inventory import require_gpus as require_gpus
     from tutti.tasks.gpus.inventory import require_job_gpus as require_job_gpus
     from tutti.tasks.gpus.leases import GpuLease as GpuLease
-    from tutti.tasks.gpus.leases import ListedGpu as ListedGpu
     from tutti.tasks.gpus.leases import lease_gpus as lease_gpus
     from tutti.tasks.gpus.leases import lease_gpus_async as lease_gpus_async
     from tutti.tasks.gpus.leases import list_gpus as list_gpus

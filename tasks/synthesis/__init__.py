@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.generate import find_made as find_made
     from tutti.tasks.synthesis.generate import read_conversations as read_conversations
     from tutti.tasks.synthesis.generate import read_split as read_split
-    from tutti.tasks.synthesis.making.agreement import AgreementRequest as AgreementRequest
-    from tutti.tasks.synthesis.making.agreement import AgreementSource as AgreementSource
     from tutti.tasks.synthesis.making.band import BandRequest as BandRequest
     from tutti.tasks.synthesis.making.band import BandSource as BandSource
     from tutti.tasks.synthesis.making.by_program import DomainRequest as DomainRequest
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.making.by_program import plan_domain_set as plan_domain_set
     from tutti.tasks.synthesis.making.by_teacher import TeacherDomainSource as TeacherDomainSource
     from tutti.tasks.synthesis.making.by_teacher import TeacherSetRequest as TeacherSetRequest
-    from tutti.tasks.synthesis.making.judging import JudgedSource as JudgedSource
     from tutti.tasks.synthesis.making.judging import JudgeRequest as JudgeRequest
     from tutti.tasks.synthesis.making.teachers import TeacherPool as TeacherPool
     from tutti.tasks.synthesis.making.teachers import open_teachers as open_teachers
@@ -57,7 +54,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.sources import SetRequest as SetRequest
     from tutti.tasks.synthesis.sources import source_of as source_of
     from tutti.tasks.synthesis.task import question_task as question_task
-    from tutti.tasks.synthesis.teacher.budget import TeacherBudget as TeacherBudget
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

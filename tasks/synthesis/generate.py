@@ -44,7 +44,7 @@ class TaskRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    source: Literal["stdlib"] = "stdlib"
+    source: Literal["stdlib"] = Field("stdlib", description="questions over the standard library")
     families: tuple[str, ...] = Field(
         POCKET_FAMILIES,
         description="task families, by name",

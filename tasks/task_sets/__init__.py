@@ -22,21 +22,18 @@ if TYPE_CHECKING:
     from tutti.tasks.task_sets.make import SetInMaking as SetInMaking
     from tutti.tasks.task_sets.make import Show as Show
     from tutti.tasks.task_sets.make import Source as Source
-    from tutti.tasks.task_sets.make import find_task_set as find_task_set
     from tutti.tasks.task_sets.make import make_set as make_set
     from tutti.tasks.task_sets.parts import is_judged as is_judged
     from tutti.tasks.task_sets.parts import read_part as read_part
     from tutti.tasks.task_sets.parts import write_part as write_part
     from tutti.tasks.task_sets.plan import SetPlan as SetPlan
     from tutti.tasks.task_sets.rows import Row as Row
-    from tutti.tasks.task_sets.rows import task_row as task_row
     from tutti.tasks.task_sets.task import EXPERTS as EXPERTS
     from tutti.tasks.task_sets.task import IMAGE as IMAGE
     from tutti.tasks.task_sets.task import ExcludedRow as ExcludedRow
     from tutti.tasks.task_sets.task import Message as Message
     from tutti.tasks.task_sets.task import Slots as Slots
     from tutti.tasks.task_sets.task import Task as Task
-    from tutti.tasks.task_sets.task import WorldSpec as WorldSpec
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tutti.tasks.training.job import TrainingData as TrainingData
     from tutti.tasks.training.job import TrainJob as TrainJob
     from tutti.tasks.training.job import job_with as job_with
-    from tutti.tasks.training.job import read_job as read_job
     from tutti.tasks.training.plan import plan_job as plan_job
     from tutti.tasks.training.plan import read_any_job as read_any_job
     from tutti.tasks.training.plan_base import JobPlan as JobPlan
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from tutti.tasks.training.sets.build import conversation_set as conversation_set
     from tutti.tasks.training.sets.build import made_conversations as made_conversations
     from tutti.tasks.training.sets.frozen import TrainingSet as TrainingSet
-    from tutti.tasks.training.settings import LoraSettings as LoraSettings
     from tutti.tasks.training.settings import OptimizerSettings as OptimizerSettings
     from tutti.tasks.training.stage import TrainingFailed as TrainingFailed
     from tutti.tasks.training.stage import WallTimeReached as WallTimeReached

@@ -16,7 +16,6 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.tasks.agents.orchestrator.agent_file import AgentFile as AgentFile
     from tutti.tasks.agents.orchestrator.agent_file import AgentFileError as AgentFileError
-    from tutti.tasks.agents.orchestrator.agent_file import Caps as Caps
     from tutti.tasks.agents.orchestrator.agent_file import Expert as Expert
     from tutti.tasks.agents.orchestrator.agent_file import known_agents as known_agents
     from tutti.tasks.agents.orchestrator.agent_file import read_agent as read_agent

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.engines.control import load_adapter as load_adapter
     from tutti.tasks.serving.engines.control import swap_weights as swap_weights
     from tutti.tasks.serving.engines.engine import Engine as Engine
-    from tutti.tasks.serving.engines.engine import EngineAddress as EngineAddress
     from tutti.tasks.serving.engines.engine import ExternalEndpoint as ExternalEndpoint
     from tutti.tasks.serving.engines.engine import check_engines as check_engines
     from tutti.tasks.serving.engines.engine import engine_line as engine_line

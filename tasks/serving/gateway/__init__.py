@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint as Endpoint
     from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig as EndpointConfig
     from tutti.tasks.serving.gateway.endpoints.endpoint import ProbeFailed as ProbeFailed
-    from tutti.tasks.serving.gateway.settings import PORT as PORT
     from tutti.tasks.serving.gateway.settings import GatewaySettings as GatewaySettings
     from tutti.tasks.serving.gateway.settings import OptionInfo as OptionInfo
     from tutti.tasks.serving.gateway.settings import flag_of as flag_of

@@ -43,7 +43,7 @@ async def call_once(gateway_url: str, model: str) -> FirstAnswer:
         response = await Asker(session, gateway_url, model).ask(QUESTION, max_tokens=16)
     if response.failure or not response.body.get("choices"):
         why = response.failure or "an answer without a choice"
-        raise ServingError(f"{model} did not answer a call at {gateway_url}: {why}")
+        raise ServingError(f"{model} answers no call: {why}")
     text = response.message.get("content") or ""
     return FirstAnswer(model, text, time.monotonic() - started)
 

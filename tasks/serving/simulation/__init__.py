@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.simulation.plan import read_plan as read_plan
     from tutti.tasks.serving.simulation.recording import load_recording as load_recording
     from tutti.tasks.serving.simulation.workload import SimulationError as SimulationError
-    from tutti.tasks.serving.simulation.workload import Turn as Turn
     from tutti.tasks.serving.simulation.workload import Workload as Workload
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package

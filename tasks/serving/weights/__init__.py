@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from tutti.tasks.serving.weights.hub import is_hub_name as is_hub_name
     from tutti.tasks.serving.weights.hub import resolve_hub as resolve_hub
     from tutti.tasks.serving.weights.identity import weights_id as weights_id
-    from tutti.tasks.serving.weights.reading import Weights as Weights
     from tutti.tasks.serving.weights.reading import read_weights as read_weights
     from tutti.tasks.serving.weights.reading import require_trainable as require_trainable
     from tutti.tasks.serving.weights.tensor_files import parameters_in as parameters_in

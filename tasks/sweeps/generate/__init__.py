@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.generate.check import CheckedFile as CheckedFile
     from tutti.tasks.sweeps.generate.check import check_file as check_file
     from tutti.tasks.sweeps.generate.kept import Part as Part
-    from tutti.tasks.sweeps.generate.kept import WorkFolder as WorkFolder
     from tutti.tasks.sweeps.generate.kept import merge_chunks as merge_chunks
     from tutti.tasks.sweeps.generate.kept import open_work as open_work
     from tutti.tasks.sweeps.generate.output import Prompts as Prompts

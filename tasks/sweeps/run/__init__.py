@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.run.records import score_columns as score_columns
     from tutti.tasks.sweeps.run.roles import open_judge as open_judge
     from tutti.tasks.sweeps.run.runner import Execution as Execution
-    from tutti.tasks.sweeps.run.runner import Progress as Progress
     from tutti.tasks.sweeps.run.runner import run_cell as run_cell
-    from tutti.tasks.sweeps.run.sweep import enter_windows as enter_windows
     from tutti.tasks.sweeps.run.sweep import run_plan as run_plan
     from tutti.tasks.sweeps.run.sweep import run_suite as run_suite
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.marks import RUN as RUN
     from tutti.tasks.sweeps.spec.marks import SWEEP as SWEEP
     from tutti.tasks.sweeps.spec.marks import FieldScope as FieldScope
-    from tutti.tasks.sweeps.spec.marks import Mark as Mark
     from tutti.tasks.sweeps.spec.marks import marks_of as marks_of
     from tutti.tasks.sweeps.spec.own import STDLIB as STDLIB
     from tutti.tasks.sweeps.spec.own import index_of as index_of

@@ -44,7 +44,7 @@ DOCUMENTS_VERSION = "1"
 class DocumentsRequest(BudgetedRequest):
     """The parameters of a set of questions about the documents of an index."""
 
-    source: Literal["documents"] = "documents"
+    source: Literal["documents"] = Field("documents", description="questions about an index")
     index: str = Field(min_length=1, description="the index, by id or folder (`tutti index`)")
     size: int = Field(200, ge=1, le=100_000, description="questions that pass every gate")
     rank: int = Field(

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.records import TableChecks as TableChecks
     from tutti.tasks.synthesis.domains.records import is_of_kind as is_of_kind
     from tutti.tasks.synthesis.domains.records import record_model as record_model
-    from tutti.tasks.synthesis.domains.stored import EndState as EndState
     from tutti.tasks.synthesis.domains.stored import StoredCall as StoredCall
     from tutti.tasks.synthesis.domains.stored import end_state as end_state
     from tutti.tasks.synthesis.domains.stored import stored_calls as stored_calls
-    from tutti.tasks.synthesis.domains.tau2_folder import tau2_task as tau2_task
     from tutti.tasks.synthesis.domains.tau2_folder import write_tau2_folder as write_tau2_folder
     from tutti.tasks.synthesis.domains.toolkit import Act as Act
     from tutti.tasks.synthesis.domains.toolkit import Replay as Replay

@@ -53,7 +53,9 @@ class AgreementRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    source: Literal["agreement"] = "agreement"
+    source: Literal["agreement"] = Field(
+        "agreement", description="measured tasks that are solved alike"
+    )
     task_set: str = Field(description="the set, by its id")
     least: float = Field(
         0.6, gt=0.0, le=1.0, description="least share of attempts with the same solution"

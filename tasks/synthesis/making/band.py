@@ -30,7 +30,9 @@ class BandRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    source: Literal["pass_rate"] = "pass_rate"
+    source: Literal["pass_rate"] = Field(
+        "pass_rate", description="measured tasks with some pass rate"
+    )
     task_set: str = Field(description="the set, by its id")
     low: float = Field(0.1, ge=0.0, le=1.0, description="least pass@k")
     high: float = Field(0.9, ge=0.0, le=1.0, description="largest pass@k")

@@ -48,7 +48,7 @@ class DomainRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    source: Literal["domain"] = "domain"
+    source: Literal["domain"] = Field("domain", description="a domain by a program")
     domain: str = Field(
         "retail",
         description="which program makes it",

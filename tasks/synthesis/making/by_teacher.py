@@ -114,7 +114,7 @@ def _at(seconds: float | None) -> datetime:
 class TeacherSetRequest(TeacherRequest):
     """A set by a teacher: what it is asked for, and what that may cost."""
 
-    source: Literal["teacher"] = "teacher"
+    source: Literal["teacher"] = Field("teacher", description="a domain by a model")
     teacher: str = Field(description="a model of the registry")
 
     @property

@@ -40,7 +40,7 @@ class JudgeRequest(BudgetedRequest):
 
     role = "judge"
 
-    source: Literal["judged"] = "judged"
+    source: Literal["judged"] = Field("judged", description="tasks that a model finds consistent")
     task_set: str = Field(description="the set, by its id")
     judge: str = Field(description="a model of the registry")
 

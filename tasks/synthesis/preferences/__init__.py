@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.preferences.making import PreferenceSource as PreferenceSource
     from tutti.tasks.synthesis.preferences.profile import Profile as Profile
     from tutti.tasks.synthesis.preferences.profile import measure_profile as measure_profile
-    from tutti.tasks.synthesis.preferences.profile import rate_of as rate_of
     from tutti.tasks.synthesis.preferences.profile import read_profile as read_profile
     from tutti.tasks.synthesis.preferences.profile import write_profile as write_profile
 

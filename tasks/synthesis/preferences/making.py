@@ -65,7 +65,9 @@ VERSION = "1"
 class PreferenceRequest(BudgetedRequest):
     """The parameters of a set with preferences."""
 
-    source: Literal["preferences"] = "preferences"
+    source: Literal["preferences"] = Field(
+        "preferences", description="preferences for stored tasks"
+    )
     task_set: str = Field(description="the set of domain tasks that gets preferences, by its id")
     agent: str = Field(
         "", description="an agent file whose experts are drawn too: a name, or a .yaml file"

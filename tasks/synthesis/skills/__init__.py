@@ -7,7 +7,6 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.tasks.synthesis.skills.making import LabelRequest as LabelRequest
     from tutti.tasks.synthesis.skills.making import LabelSource as LabelSource
-    from tutti.tasks.synthesis.skills.making import level_of as level_of
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

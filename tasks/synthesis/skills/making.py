@@ -75,7 +75,7 @@ def level_of(
 class LabelRequest(BudgetedRequest):
     """The parameters of a labelled set."""
 
-    source: Literal["labels"] = "labels"
+    source: Literal["labels"] = Field("labels", description="skills and levels of stored tasks")
     task_set: str = Field(description="the set of domain tasks, by its id")
     skills: tuple[str, ...] = Field(
         (), description="attributes whose values are the skills: template, difficulty.hops ..."

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.teacher.client import TeacherEndpoint as TeacherEndpoint
     from tutti.tasks.synthesis.teacher.client import provider_address as provider_address
     from tutti.tasks.synthesis.teacher.faults import BudgetSpent as BudgetSpent
-    from tutti.tasks.synthesis.teacher.faults import FaultKind as FaultKind
     from tutti.tasks.synthesis.teacher.faults import TeacherFailed as TeacherFailed
     from tutti.tasks.synthesis.teacher.items import ItemsQuestion as ItemsQuestion
     from tutti.tasks.synthesis.teacher.items import ask_items as ask_items
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.teacher.plan import plan_teacher as plan_teacher
     from tutti.tasks.synthesis.teacher.prompts import Prompt as Prompt
     from tutti.tasks.synthesis.teacher.prompts import read_prompts as read_prompts
-    from tutti.tasks.synthesis.teacher.store import TeacherStore as TeacherStore
     from tutti.tasks.synthesis.teacher.store import open_store as open_store
     from tutti.tasks.synthesis.teacher.tasking import TeacherTasks as TeacherTasks
     from tutti.tasks.synthesis.teacher.tasking import make_tasks as make_tasks

@@ -218,7 +218,7 @@ def test_the_questions_of_the_store(tmp_path: Any) -> None:
     made = {"task_set_id": "task_set:1", "task_id": "task:d", "template": "extend"}
     rows: list[dict[str, Any]] = [
         made | {"question": "domain?"},
-        {"task_set_id": "task_set:2", "task_id": "a", "slots": '{"id": "task:d"}'}
+        {"task_set_id": "task_set:2", "task_id": "task:d", "slots": '{"id": "task:d"}'}
         | {"question": "domain, measured?"},
         {"task_set_id": "task_set:3", "task_id": "b", "slots": '{"id": "7"}', "question": "b?"},
         {"task_set_id": "task_set:4", "task_id": "c", "slots": "{}", "question": "c?"},

@@ -39,9 +39,8 @@ def index(
 
     asked = given if folder is None else given | {"corpus": str(folder)}
     manifest = run_flow(build_index, False, as_json, IndexParameters.model_validate(asked))
-    place = manifest.pop("folder")
     shown = f"{manifest['index_id']}  {manifest['documents']} documents"
-    shown = f"{shown}\nrecall {retrieval.recall_line(manifest)}\n{place}"
+    shown = f"{shown}\nrecall {retrieval.recall_line(manifest)}\n{manifest['folder']}"
     typer.echo(json.dumps(manifest) if as_json else shown)
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.generate import find_made as find_made
     from tutti.tasks.synthesis.generate import read_conversations as read_conversations
     from tutti.tasks.synthesis.generate import read_split as read_split
+    from tutti.tasks.synthesis.making.agreement import AgreementRequest as AgreementRequest
     from tutti.tasks.synthesis.making.band import BandRequest as BandRequest
     from tutti.tasks.synthesis.making.band import BandSource as BandSource
     from tutti.tasks.synthesis.making.by_program import DomainRequest as DomainRequest

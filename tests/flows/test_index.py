@@ -110,13 +110,13 @@ def test_the_defaults_are_the_index_that_sweeps_use() -> None:
 
 
 def test_the_verb_prints_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three lines, or the manifest as JSON."""
+    """Three lines, or the manifest and its folder as JSON."""
     manifest: dict[str, Any] = {"index_id": "index:1", "documents": 8}
-    manifest["recall"] = {"recall_at_1": 0.5, "recall_at_10": 1.0}
+    manifest |= {"recall": {"recall_at_1": 0.5, "recall_at_10": 1.0}, "folder": "/store/index-1"}
 
     async def answer(flow: object, prefect: bool, parameters: IndexParameters) -> dict[str, Any]:
         assert (flow, prefect, parameters) == (build_index, False, DEFAULT_INDEX)
-        return {**manifest, "folder": "/store/index-1"}
+        return manifest
 
     monkeypatch.setattr("tutti.cli.flow.as_flow_run", answer)
     shown = CliRunner().invoke(app, ["index"]).stdout

@@ -38,7 +38,7 @@ class Ui:
         environment = store.environment(TUTTI_WEBHOOK_URL=hook)
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tutti.cli.setup.ui", "--port", str(self.port)],
+                [sys.executable, "-m", "tutti.cli.main", "ui", "--port", str(self.port)],
                 cwd=PROJECT, env=environment, stdout=out, stderr=out,
             )  # fmt: skip
 

@@ -164,7 +164,7 @@ def test_cancel_from_prefect(desk: Desk, tmp_path: Path) -> None:
     environment = desk.store.environment(PREFECT_HOME=str(tmp_path / "client"))
     with (tmp_path / "ui.log").open("wb") as log:
         board = subprocess.Popen(
-            [sys.executable, "-m", "tutti.cli.setup.ui", "--port", str(port)],
+            [sys.executable, "-m", "tutti.cli.main", "ui", "--port", str(port)],
             cwd=PROJECT, env=environment, stdout=log, stderr=log,
         )  # fmt: skip
     try:

@@ -220,6 +220,10 @@ def _planned(request: Any, models: Path) -> "task_sets.SetPlan":
         return teachers.plan_teacher(request, prices, request.concurrency)
     if not isinstance(request, synthesis.DocumentsRequest | synthesis.DomainRequest):
         raise UsageError(f"--plan: not of {request.source}: it is made at once")
+    if isinstance(request, synthesis.DocumentsRequest) and request.teacher:
+        prices = teachers.prices_of(serving.pick_model(models, request.teacher))
+        with storage.open_catalog() as catalog:
+            return synthesis.plan_by_teacher(request, catalog, prices)
     home = storage.current_home()
     compares = request.contamination and home.root.is_dir()
     known = synthesis.benchmark_questions(home) if compares else []
@@ -227,10 +231,7 @@ def _planned(request: Any, models: Path) -> "task_sets.SetPlan":
         found: task_sets.SetPlan = asyncio.run(synthesis.plan_domain_set(request, known))
         return found
     with storage.open_catalog() as catalog:
-        if not request.teacher:
-            return synthesis.plan_document_set(request, catalog, known)
-        prices = teachers.prices_of(serving.pick_model(models, request.teacher))
-        return synthesis.plan_by_teacher(request, catalog, prices)
+        return synthesis.plan_document_set(request, catalog, known)
 
 
 def _listed(as_json: bool) -> str:

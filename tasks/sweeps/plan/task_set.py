@@ -240,21 +240,6 @@ def _task_set(benchmark: Benchmark, prompt: Prompt, selected: Sequence[Task]) ->
     return TaskSet(task_set_id, benchmark, tasks)
 
 
-def made_tasks(task_set_id: str, catalog: Catalog, split: str | None = None) -> TaskSet:
-    """A split of a task set that tutti made; the test split if not named."""
-    tasks = read_split(catalog, task_set_id, split or "test")
-    asked = (replace(each, messages=tuple(opening(each.inputs["question"]))) for each in tasks)
-    return TaskSet(task_set_id, LIBRARY, tuple(asked))
-
-
-def dry_run(suite: Suite) -> str:
-    """The first prompt as a model would get it. Raises as `select_tasks`."""
-    if suite.benchmark == STDLIB:
-        raise SuiteError("stdlib's tasks are made, not read: `tutti synth` shows them")
-    benchmark, prompt, tasks = select_tasks(suite)
-    return first_prompt(benchmark, tasks, prompt)
-
-
 def _row(made: TaskSet, task: Task) -> dict[str, Any]:
     asked = task.messages[-1].get("content")
     return {

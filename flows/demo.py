@@ -56,9 +56,11 @@ async def demo(parameters: DemoParameters = DemoParameters(), models: Path = MOD
     with open_run("demo", parameters.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
         async with SearchService.open(catalog, log) as library:
-            load_id = await make_tasks(load.tasks, library, catalog, log)
-            lesson_id = await make_tasks(lesson.tasks, library, catalog, log, "lesson tasks")
-            load_set, lessons = (TaskSet.made(each, catalog) for each in (load_id, lesson_id))
+            load_id = await make_tasks(log, library.source(load.tasks), catalog)
+            lesson_source = library.source(lesson.tasks)
+            lesson_id = await make_tasks.titled(log, "lesson tasks", lesson_source, catalog)
+            load_set = TaskSet.made(load_id, catalog, load)
+            lessons = TaskSet.made(lesson_id, catalog, lesson)
             async with Deployment(entries, catalog, log, library) as deployment:
                 sweep = plan_of(load, deployment.config(load, load_set))
                 await run_plan(sweep, deployment, run)

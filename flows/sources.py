@@ -10,13 +10,11 @@ from pathlib import Path
 
 from tutti.storage import Catalog, content_hash
 from tutti.tasks.progress import StageLog
-from tutti.tasks.retrieval import load_stdlib_corpus
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.plan import Deployment, SearchService
 from tutti.tasks.synthesis import (
     SetRequest,
-    StdlibSource,
     TaskRequest,
     TeacherPool,
     source_of,
@@ -41,8 +39,7 @@ async def open_source(request: SetRequest, models: Path, run: Run) -> AsyncItera
     what `serve_teachers` and `source_of` raise."""
     if isinstance(request, TaskRequest):
         async with SearchService.open(run.catalog, run.log) as search:
-            documents = load_stdlib_corpus()
-            yield StdlibSource(documents, request, search.index_id, search.search_url)
+            yield search.source(request)
         return
     if not isinstance(request, BudgetedRequest):
         yield await asyncio.to_thread(source_of, request, run.catalog, None)

@@ -10,11 +10,11 @@ from typing import Any
 from prefect import flow
 
 from tutti.flows.sources import open_source
-from tutti.storage import Catalog
-from tutti.tasks.progress import StageProgress, leave_table, stage
+from tutti.tasks.progress import leave_table
 from tutti.tasks.project import MODELS
 from tutti.tasks.reporting import publish_task_set
 from tutti.tasks.runs import open_run
+from tutti.tasks.sweeps.plan import make_tasks
 from tutti.tasks.synthesis import (
     SetRequest,
     TaskRequest,
@@ -22,7 +22,6 @@ from tutti.tasks.synthesis import (
     count_reasons,
     count_tasks,
 )
-from tutti.tasks.task_sets import Source, make_set
 
 DEFAULT_REQUEST = TaskRequest()
 
@@ -55,9 +54,3 @@ async def synthesize_tasks(
             await leave_table(gates, "gates", f"{task_set}: what each gate was shown and dropped")
         await publish_task_set(task_set, run.catalog, run.log)
     return {"task_set_id": task_set, "counts": counts, "gates": gates}
-
-
-@stage(name="tasks")
-async def make_tasks(progress: StageProgress, source: Source, catalog: Catalog) -> str:
-    """Make, or reuse, the set of a source; returns its id."""
-    return await make_set(source, catalog, progress.show)

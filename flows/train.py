@@ -55,13 +55,14 @@ async def train(
     with open_run("train", parameters.model_dump(mode="json")) as run:
         catalog, log = run.catalog, run.log
         async with SearchService.open(catalog, log) as library:
-            task_set = await make_tasks(POCKET_TASKS, library, catalog, log)
+            task_set = await make_tasks(log, library.source(POCKET_TASKS), catalog)
             if parameters.evaluate_only:
                 card: dict[str, Any] = json.loads((out / "card.json").read_text())
             else:
                 card = await train_from_scratch(log, task_set, out, parameters, catalog)
             async with Deployment(entries, catalog, log, library) as deployment:
-                plan = plan_of(suite, deployment.config(suite, TaskSet.made(task_set, catalog)))
+                tasks = TaskSet.made(task_set, catalog, suite)
+                plan = plan_of(suite, deployment.config(suite, tasks))
                 await run_plan(plan, deployment, run)
         card = card | await _measured(plan.sweep_id, catalog, log)
         (out / "card.json").write_text(json.dumps(card, indent=1) + "\n")

@@ -38,10 +38,10 @@ from tutti.tasks.serving.engines.engine import ExternalEndpoint
 from tutti.tasks.serving.processes.process import Child, answers, claim_port
 from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.serving.served.services import open_gateway
+from tutti.tasks.sweeps.plan import TaskSet
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import plan_of
-from tutti.tasks.sweeps.plan.task_set import LIBRARY, TaskSet
 from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.runner import Execution, run_cell
 from tutti.tasks.sweeps.spec.suite import Suite
@@ -79,7 +79,7 @@ def task_set(count: int, tools: bool) -> TaskSet:
     """Synthetic tasks that the endpoint answers correctly: immediately, or after four searches."""
     asked = tuple(opening(QUESTION)) if tools else ({"role": "user", "content": QUESTION},)
     made = (Task(str(n), {}, {"answer": "7"}, messages=asked) for n in range(count))
-    benchmark = LIBRARY if tools else benchmark_named("gsm8k")
+    benchmark = benchmark_named("stdlib" if tools else "gsm8k")
     return TaskSet("task_set:bench", benchmark, tuple(made))
 
 

@@ -22,7 +22,6 @@ from tutti.tasks.config import read_document
 from tutti.tasks.nights import ALERTS, NightFile, read_night
 from tutti.tasks.project import DEPLOYMENTS, MODELS
 from tutti.tasks.serving import RegistryError, read_registry
-from tutti.tasks.sweeps.spec import STDLIB
 
 NIGHTLY = "nightly"
 BLOCK = "TUTTI_NOTIFY_BLOCK"
@@ -156,7 +155,7 @@ class FormChoices:
 def choices_here(registry: Path) -> FormChoices:
     """The choices of this machine. Raises RegistryError for an invalid registry."""
     agents = sorted(path.stem for path in (DEPLOYMENTS / "agents").glob("*.yaml"))
-    return FormChoices((STDLIB, *sorted(BENCHMARKS)), tuple(read_registry(registry)), agents)
+    return FormChoices(tuple(BENCHMARKS), tuple(read_registry(registry)), agents)
 
 
 def shaped(schema: Mapping[str, Any], choices: FormChoices) -> Schema:

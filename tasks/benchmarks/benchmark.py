@@ -129,6 +129,10 @@ class Benchmark:
     """Tools of tutti's that its agent has, over the index of its tasks: ``search``, ``python``."""
     is_boxed: bool = False
     """Whether the last box of a message is the answer, not the whole message."""
+    is_made: bool = False
+    """Whether tutti makes its tasks (`tutti synth`), instead of reading files."""
+    reply_tokens: int | None = None
+    """The most tokens of a reply where a suite states none; None: by the model's context."""
     rules: Mapping[str, str] = field(default_factory=dict)
     """Other rules that a suite can choose (`data.rule`), each with its scorer's name."""
     own_scorer: Scorer | None = None
@@ -181,8 +185,12 @@ class Benchmark:
         """Every task of `source`, in the files' order.
 
         Excluded rows are added to `left_out`, and their number is logged. Raises SourceMissing,
-        BadRow (also for a duplicate id).
+        BadRow (also for a duplicate id), BenchmarkError for one whose tasks are made.
         """
+        if self.is_made:
+            raise BenchmarkError(
+                f"{self.name}: its tasks are made, not read; `tutti synth` makes them"
+            )
         dropped: list[ExcludedRow] = [] if left_out is None else left_out
         before = len(dropped)
         files = self.files(source)

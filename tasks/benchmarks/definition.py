@@ -123,6 +123,10 @@ class BenchmarkFile(BaseModel):
     command_needs: tuple[str, ...] = ()
     data: str | None = None
     """The folder of ``data/``, if tutti includes its data."""
+    platform_tools: frozenset[str] = frozenset()
+    is_boxed: bool = False
+    is_made: bool = False
+    reply_tokens: int | None = None
 
     read: Function | None = None
     """Reads files as tasks: ``read(files, **options)``. None for a set of questions."""
@@ -137,8 +141,8 @@ class BenchmarkFile(BaseModel):
 
     @model_validator(mode="after")
     def _one_reader(self) -> "BenchmarkFile":
-        if (self.read is None) == (not self.inputs):
-            raise ValueError("give either `inputs`, or a function as `read`")
+        if [bool(self.read), bool(self.inputs), self.is_made].count(True) != 1:
+            raise ValueError("give one of `inputs`, a function as `read`, and `is_made`")
         return self
 
     def tasks(self, files: Files) -> Iterator[Task]:

@@ -31,7 +31,7 @@ from tutti.tasks.serving.engines import models_python
 from tutti.tasks.serving.metering import find_price, read_price_book
 from tutti.tasks.serving.weights import weights_id
 from tutti.tasks.sweeps.plan import TaskSet
-from tutti.tasks.sweeps.spec import STDLIB, Suite, open_named
+from tutti.tasks.sweeps.spec import Suite, open_named
 from tutti.tasks.synthesis import find_made
 from tutti.tasks.training.checkpoints import settings_of
 from tutti.tasks.training.job import JobError, TrainJob, read_job, rows_of
@@ -137,12 +137,11 @@ def _count(
     suite: Suite, catalog: Catalog | None, plan: JobPlan
 ) -> tuple[TaskCount, TaskSet | None]:
     """How many tasks a suite has, and the tasks as far as they are here."""
-    if suite.benchmark == STDLIB:
-        made = None if catalog is None else find_made(catalog, suite.tasks)
+    if (asked := suite.request) is not None:
+        made = None if catalog is None else find_made(catalog, asked)
         if made is not None and catalog is not None:
-            tasks = TaskSet.made(made[0], catalog, suite.data.split)
+            tasks = TaskSet.made(made[0], catalog, suite)
             return TaskCount(len(tasks.tasks)), tasks
-        asked = suite.tasks
         is_train = suite.data.split == "train"
         each = asked.train_per_family if is_train else asked.test_per_family
         return TaskCount(each * len(asked.families), exact=False), None
@@ -173,8 +172,8 @@ def plan_reuse(job: AnyJob, base: PlannedBase, catalog: Catalog | None, plan: Jo
     when it starts.
     """
     found = trained = None
-    if catalog is not None and isinstance(job, PolicyJob) and job.suite.benchmark == STDLIB:
-        found = find_made(catalog, job.suite.tasks)
+    if catalog is not None and isinstance(job, PolicyJob) and job.suite.request is not None:
+        found = find_made(catalog, job.suite.request)
     if catalog is not None and base.is_here and base.folder is not None:
         trained = _trained(job, base.folder, catalog)
     if found is not None:

@@ -19,16 +19,17 @@ from tests.serving.engine_double import EngineDouble, completion
 from tutti import storage
 from tutti.storage import leases
 from tutti.tasks.agents import opening
+from tutti.tasks.benchmarks import benchmark_named
 from tutti.tasks.serving import EngineFailed
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.registry.models import Prices
 from tutti.tasks.serving.served import GatewayClient
+from tutti.tasks.sweeps.plan import TaskSet
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.plan import Cell, Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.plan.task_set import LIBRARY, TaskSet
 from tutti.tasks.sweeps.run import runner
 from tutti.tasks.sweeps.run.budget import BudgetTracker
 from tutti.tasks.sweeps.run.runner import Execution, Progress, run_cell
@@ -56,7 +57,11 @@ def config_of(
 ) -> CellConfig:
     """A set-up of made-up parents; `more` are fields of `CellConfig`."""
     given = {"engine_id": "engine:1", "model_id": "checkpoint:1", "served_name": "pocket"} | more
-    task_set = tasks if isinstance(tasks, TaskSet) else TaskSet("", LIBRARY, tuple(tasks))
+    task_set = (
+        tasks
+        if isinstance(tasks, TaskSet)
+        else TaskSet("", benchmark_named("stdlib"), tuple(tasks))
+    )
     return CellConfig(replace(task_set, task_set_id="task_set:1"), index_id=index_id, **given)
 
 

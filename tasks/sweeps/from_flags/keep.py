@@ -27,7 +27,7 @@ from tutti.tasks.serving import (
     read_registry,
     short_name,
 )
-from tutti.tasks.sweeps.spec import STDLIB, Suite, default_tokens
+from tutti.tasks.sweeps.spec import Suite
 
 
 class RunSettings(TypedDict, total=False):
@@ -214,11 +214,9 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
     fields["parallel"] = _parallel(settings)
     if source := given.get("source"):
         fields["source"] = Path(source).resolve()  # the kept suite is run from any folder
-    if fields["max_tokens"] is None and benchmark != STDLIB:
-        fields["max_tokens"] = default_tokens(chosen.model.context_tokens)
     # A file of the user's own is found from any folder, as the kept suite is.
     made = Suite.model_validate(content, context={"folder": Path.cwd()})
-    return made.with_fields(fields)
+    return made.with_fields(fields).with_reply_tokens(chosen.model.context_tokens)
 
 
 def _parallel(settings: RunSettings) -> dict[str, Any] | None:

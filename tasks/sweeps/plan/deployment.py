@@ -37,7 +37,7 @@ from tutti.tasks.sweeps.plan.config import Adapter, CellConfig, engine_count
 from tutti.tasks.sweeps.plan.library import SearchService, named_index
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel, roles_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet
-from tutti.tasks.sweeps.spec import STDLIB, Suite
+from tutti.tasks.sweeps.spec import Suite
 
 Served = Engine | ExternalEndpoint
 NONE_TRAINED: Mapping[str, str] = {}
@@ -145,7 +145,7 @@ class Deployment:
     def config(self, suite: Suite, task_set: TaskSet, adapter: Adapter | None = None) -> CellConfig:
         """What the cells of `suite` are measured with here. Raises SuiteError for its agent's
         file."""
-        searches = suite.benchmark == STDLIB or named_index(suite) is not None
+        searches = suite.request is not None or named_index(suite) is not None
         served_name = self.engine.address.served_name
         own = CellConfig(
             task_set,

@@ -31,7 +31,7 @@ from tutti.tasks.sweeps.plan.missing import IDS_AT_ONCE, finished_counts, missin
 from tutti.tasks.sweeps.plan.plan import Cell, Plan, plan_of, sandbox_alarm
 from tutti.tasks.sweeps.plan.roles import other_models
 from tutti.tasks.sweeps.plan.task_set import TaskSet
-from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError
+from tutti.tasks.sweeps.spec import Suite, SuiteError
 from tutti.tasks.synthesis import find_made
 
 Decision = Literal["reuse", "re-score", "run"]
@@ -441,14 +441,14 @@ def _outlook_of_part(part: Suite, whole: Suite, models: Path, catalog: Catalog) 
 
 def _tasks(suite: Suite, catalog: Catalog) -> tuple[TaskSet, str | None]:
     """What the suite measures, and the index that it searches."""
-    if suite.benchmark != STDLIB:
+    if suite.request is None:
         named = named_index(suite)
         index_id = named and read_manifest(find_index(named, catalog))["index_id"]
         return TaskSet.read(suite), index_id
-    found = find_made(catalog, suite.tasks)
+    found = find_made(catalog, suite.request)
     if found is None:
         raise SuiteError(
             "tasks: the suite's task set is not made yet, so nothing is known of its cells; "
             "`tutti sweep run` makes it, and so does `tutti synth` with its numbers"
         )
-    return TaskSet.made(found[0], catalog, suite.data.split), found[1]
+    return TaskSet.made(found[0], catalog, suite), found[1]

@@ -21,9 +21,9 @@ from tutti.tasks.sandbox import unsafe_sandbox
 from tutti.tasks.serving.processes import reap_stale
 from tutti.tasks.serving.served import retrieval_service
 from tutti.tasks.sweeps.plan.task_set import TaskSet, enter_task_set
-from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, index_of
+from tutti.tasks.sweeps.spec import Suite, SuiteError, index_of
 from tutti.tasks.synthesis import StdlibSource, TaskRequest
-from tutti.tasks.task_sets import make_set
+from tutti.tasks.task_sets import Source, make_set
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,20 @@ class SearchService:
         """
         indexes = dict.fromkeys(named_index(suite) for suite in suites)
         found = [named for named in indexes if named is not None]
-        of_stdlib = any(suite.benchmark == STDLIB for suite in suites)
-        if len(found) + of_stdlib > 1:
+        of_made = any(suite.request is not None for suite in suites)
+        if len(found) + of_made > 1:
             names = ", ".join(suite.benchmark for suite in suites)
             raise SuiteError(f"benchmarks: {names} search different indexes; give each a suite")
-        if not found and not of_stdlib:
+        if not found and not of_made:
             yield None
             return
         folder = find_index(found[0], catalog) if found else None
         async with cls.open(catalog, log, folder) as search:
             yield search
+
+    def source(self, request: TaskRequest) -> Source:
+        """The source of questions over the standard library, which are solved with this search."""
+        return StdlibSource(load_stdlib_corpus(), request, self.index_id, self.search_url)
 
 
 @stage(name="index", tags=("embedder",))
@@ -77,24 +81,9 @@ async def index_stdlib(_: StageProgress, catalog: Catalog) -> Path:
     return await asyncio.to_thread(lambda: build_index(load_stdlib_corpus(), catalog))
 
 
-async def make_tasks(
-    request: TaskRequest,
-    library: SearchService,
-    catalog: Catalog,
-    log: StageLog,
-    name: str = "tasks",
-) -> str:
-    """Make (or reuse) the task set for `request`; returns its id."""
-    return await synthesize_tasks.titled(log, name, request, library, catalog)
-
-
 @stage(name="tasks")
-async def synthesize_tasks(
-    progress: StageProgress, request: TaskRequest, library: SearchService, catalog: Catalog
-) -> str:
-    """Make, or reuse, the task set for `request`; returns its id."""
-    documents, index_id, url = load_stdlib_corpus(), library.index_id, library.search_url
-    source = StdlibSource(documents, request, index_id, url)
+async def make_tasks(progress: StageProgress, source: Source, catalog: Catalog) -> str:
+    """Make, or reuse, the set of a source; returns its id."""
     return await make_set(source, catalog, progress.show)
 
 
@@ -119,12 +108,12 @@ async def task_set_of(
     suite: Suite, library: SearchService | None, catalog: Catalog, log: StageLog
 ) -> TaskSet:
     """Make, or read, what a suite measures."""
-    if suite.benchmark == STDLIB:
-        assert library is not None, "`SearchService.of_suites` opened it"
-        with unsafe_sandbox(suite.harness.unsafe_sandbox):
-            made = await make_tasks(suite.tasks, library, catalog, log)
-        return TaskSet.made(made, catalog, suite.data.split)
-    return await enter_benchmark(log, suite, catalog)
+    if suite.request is None:
+        return await enter_benchmark(log, suite, catalog)
+    assert library is not None, "`SearchService.of_suites` opened it"
+    with unsafe_sandbox(suite.harness.unsafe_sandbox):
+        made = await make_tasks(log, library.source(suite.request), catalog)
+    return TaskSet.made(made, catalog, suite)
 
 
 @stage(name="tasks")

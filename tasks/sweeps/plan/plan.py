@@ -24,12 +24,14 @@ from tutti.tasks.sweeps.plan.roles import check_agent, check_search
 from tutti.tasks.sweeps.results import A_A as A_A
 from tutti.tasks.sweeps.spec import (
     CELL,
-    STDLIB,
+    FORMER_TOKENS,
+    PUBLIC_ONLY,
     SWEEP,
     FieldScope,
     Policy,
     Suite,
     SuiteError,
+    is_made,
     marks_of,
     open_named,
     own_command,
@@ -40,8 +42,6 @@ from tutti.tasks.task_sets import Task
 LOOP_VERSION = "4"  # of what decides an attempt's outcome besides the suite: loop, prompt, tools
 ALWAYS = {"temperature": "temperature", "max_tokens": "max_tokens", "max_turns": "turns"}
 """Fields that stand in every id, by their keys there; others only where they are set."""
-FORMER_TOKENS = 96
-"""The default of `max_tokens` until it followed the context: a grid that states it keeps its id."""
 OF_BENCHMARK = ("split", "prompt")
 """Fields that come to the benchmark's own where they are omitted."""
 OF_ROWS = {"question_field": QUESTION_FIELDS, "answer_field": ANSWER_FIELDS}
@@ -107,9 +107,8 @@ def _is_default(suite: Suite, name: str, value: Any) -> bool:
         return _own_defaults(suite, name) == {value}
     if name in OF_ROWS:
         return value in OF_ROWS[name]
-    is_stdlib = suite.benchmark == STDLIB and not suite.benchmarks
     omitted = {
-        "python": "once" if is_stdlib else None,
+        "python": None if suite.benchmarks or suite.request is None else "once",
         "command": None if suite.benchmarks else own_command(suite.benchmark),
         "max_tokens": FORMER_TOKENS,
         "rule": PUBLISHED,
@@ -123,10 +122,11 @@ def _own_defaults(suite: Suite, name: str) -> set[str]:
     has a use for it. Raises BenchmarkError."""
     given = {part.benchmark: part.data for part in suite.parts()}
     omitted = {each: data.model_copy(update={name: None}) for each, data in given.items()}
-    found = {
-        getattr(open_named(each, data), name) for each, data in omitted.items() if each != STDLIB
+    return {
+        getattr(open_named(each, data), name)
+        for each, data in omitted.items()
+        if name not in PUBLIC_ONLY or not is_made(each)
     }
-    return found | ({"test"} if name == "split" and STDLIB in given else set())
 
 
 class CellIds:

@@ -25,10 +25,10 @@ from tutti.tasks.benchmarks import (
     select,
 )
 from tutti.tasks.sandbox import SandboxUnavailable
-from tutti.tasks.scoring import EXACT, UNSCORED, ScorerFailed
+from tutti.tasks.scoring import UNSCORED, ScorerFailed
 from tutti.tasks.scoring.lean import lean_set_up
 from tutti.tasks.scoring.published import EXECUTED, check_modules, checkout
-from tutti.tasks.sweeps.spec import STDLIB, Suite, SuiteError, open_named
+from tutti.tasks.sweeps.spec import Suite, SuiteError, open_named
 from tutti.tasks.synthesis import read_split
 from tutti.tasks.task_sets import Task
 
@@ -98,19 +98,6 @@ def check_shipped_tasks(
         )
 
 
-LIBRARY = Benchmark(
-    name=STDLIB,
-    read=lambda files: iter(()),  # its tasks are made, and read from the store
-    splits={"test": (), "train": ()},
-    scorer=EXACT,
-    prompt="",
-    licence="",
-    platform_tools=frozenset({"search", "python"}),
-    is_boxed=True,
-)
-"""What tasks over the standard library have in common."""
-
-
 @dataclass(frozen=True)
 class TaskSet:
     """What a suite measures."""
@@ -131,17 +118,16 @@ class TaskSet:
     @staticmethod
     def first_prompt(suite: Suite) -> str:
         """The first prompt as a model would get it. Raises as `select_tasks`."""
-        if suite.benchmark == STDLIB:
-            raise SuiteError("stdlib's tasks are made, not read: `tutti synth` shows them")
         benchmark, prompt, tasks = select_tasks(suite)
         return first_prompt(benchmark, tasks, prompt)
 
     @classmethod
-    def made(cls, task_set_id: str, catalog: Catalog, split: str | None = None) -> "TaskSet":
-        """A split of a task set that tutti made; the test split if not named."""
-        tasks = read_split(catalog, task_set_id, split or "test")
+    def made(cls, task_set_id: str, catalog: Catalog, suite: Suite) -> "TaskSet":
+        """The split that a suite names of a set that tutti made for it."""
+        benchmark = open_named(suite.benchmark, suite.data)
+        tasks = read_split(catalog, task_set_id, suite.data.split or benchmark.split)
         asked = (replace(each, messages=tuple(opening(each.inputs["question"]))) for each in tasks)
-        return cls(task_set_id, LIBRARY, tuple(asked))
+        return cls(task_set_id, benchmark, tuple(asked))
 
     def agent(self, task: Task) -> Agent:
         """How an attempt ends: the scorers of benchmarks find the answer in the text."""

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.spec.marks import SWEEP as SWEEP
     from tutti.tasks.sweeps.spec.marks import FieldScope as FieldScope
     from tutti.tasks.sweeps.spec.marks import marks_of as marks_of
-    from tutti.tasks.sweeps.spec.own import STDLIB as STDLIB
     from tutti.tasks.sweeps.spec.own import index_of as index_of
     from tutti.tasks.sweeps.spec.own import is_domain as is_domain
+    from tutti.tasks.sweeps.spec.own import is_made as is_made
     from tutti.tasks.sweeps.spec.own import open_named as open_named
     from tutti.tasks.sweeps.spec.own import own_command as own_command
+    from tutti.tasks.sweeps.spec.own import registered as registered
     from tutti.tasks.sweeps.spec.own import without_path as without_path
     from tutti.tasks.sweeps.spec.policy import Policy as Policy
     from tutti.tasks.sweeps.spec.policy import policy_in as policy_in
+    from tutti.tasks.sweeps.spec.suite import FORMER_TOKENS as FORMER_TOKENS
+    from tutti.tasks.sweeps.spec.suite import PUBLIC_ONLY as PUBLIC_ONLY
     from tutti.tasks.sweeps.spec.suite import Suite as Suite
     from tutti.tasks.sweeps.spec.suite import SuiteError as SuiteError
     from tutti.tasks.sweeps.spec.suite import check_cron as check_cron

@@ -33,8 +33,6 @@ RULE_FIELDS = ("rule",)
 """Fields of `data` that only a public benchmark has a use for."""
 JSONL_FIELDS = ("scorer", "question_field", "answer_field")
 """Fields of `data` that only a JSONL file of the user's own has a use for."""
-STDLIB = "stdlib"
-"""The benchmark of tutti's own tasks."""
 DOMAIN_FIELDS = ("solo",)
 """Fields of `data` that only a synthesized domain has a use for."""
 
@@ -55,10 +53,23 @@ def open_named(benchmark: str, data: DataSelection) -> Benchmark:
     return open_benchmark(choice, reading).by_rule(data.rule)
 
 
+def registered(benchmark: str) -> Benchmark | None:
+    """The benchmark of tutti's of that name; None for a file of the user's and a stored set."""
+    choice = parse_benchmark(benchmark)
+    is_own = choice.path is not None or choice.task_set is not None
+    return None if is_own else BENCHMARKS.get(choice.name)
+
+
 def own_command(benchmark: str) -> str | None:
     """The harness that a benchmark of tutti's needs and tutti ships; None for any other."""
-    choice = parse_benchmark(benchmark)
-    return BENCHMARKS[choice.name].command if choice.name in BENCHMARKS else None
+    entry = registered(benchmark)
+    return None if entry is None else entry.command
+
+
+def is_made(benchmark: str) -> bool:
+    """Whether tutti makes its tasks, instead of reading them."""
+    entry = registered(benchmark)
+    return entry is not None and entry.is_made
 
 
 def index_of(benchmark: str) -> str | None:
@@ -118,11 +129,11 @@ def stored_name(benchmark: str) -> str:
     return benchmark.partition(":")[0] if named else choice.name
 
 
-def check_reading(benchmark: str, data: DataSelection, reserved: str) -> None:
+def check_reading(benchmark: str, data: DataSelection) -> None:
     """See that the fields of `data` belong to the benchmark, and that a scored file is not called
     as another benchmark. Raises ValueError."""
     choice = parse_benchmark(benchmark)
-    taken = choice.path is not None and choice.name in (*BENCHMARKS, reserved)
+    taken = choice.path is not None and choice.name in BENCHMARKS
     if taken and data.scorer != UNSCORED.name:
         raise ValueError(f"{choice.name} is a benchmark of tutti's: rename {choice.path}")
     if data.rule is not None:
@@ -165,8 +176,9 @@ def check_parallel(
     others = ("command", "mcp", "search_index", "python")
     given = [f"harness.{name}" for name in others if getattr(harness, name) is not None]
     given += ["roles.agent"] if agent is not None else []
-    if benchmark == STDLIB:
-        raise ValueError("`harness.parallel`: stdlib's tasks need tools, and a solution has none")
+    entry = registered(benchmark)
+    if entry is not None and entry.platform_tools:
+        raise ValueError(f"`harness.parallel`: {entry.name} needs tools, and a solution has none")
     if given:
         raise ValueError(f"`harness.parallel`: a solution is one message; leave out {given[0]}")
     if temperature == 0:

@@ -55,15 +55,16 @@ from tutti.tasks.sweeps.spec.own import (
     DOMAIN_FIELDS,
     JSONL_FIELDS,
     RULE_FIELDS,
-    STDLIB,
     check_parallel,
     check_reading,
     has_rule,
     is_domain,
     is_jsonl,
+    is_made,
     known_name,
     open_named,
     own_command,
+    registered,
     stored_name,
 )
 from tutti.tasks.sweeps.spec.policy import CAP, GivenPolicy, Policy, labels_of
@@ -87,11 +88,10 @@ PUBLIC_ONLY = (
     *("source", "limit", "ids", "where", "prompt", *JSONL_FIELDS, *DOMAIN_FIELDS, *RULE_FIELDS),
     *("command", "mcp", "search_index", "judge", "user", "search_url"),
 )
-"""Fields that stdlib has no use for."""
+"""Fields that a benchmark whose tasks are made has no use for."""
 
-
-STDLIB_TOKENS = 96
-"""Of tutti's own tasks, whose answers are a word: the former default, so their ids stay."""
+FORMER_TOKENS = 96
+"""The default of `max_tokens` until it followed the context: what states it keeps its id."""
 MOST_TOKENS = 16_384
 """More is refused by some providers, and a suite whose model needs more states it."""
 
@@ -110,7 +110,7 @@ class Suite(BaseModel):
         "demo", pattern=r"^[a-z0-9][a-z0-9-]*$", description="the sweep's name"
     )
     benchmark: Annotated[str, DERIVED] = Field(
-        STDLIB,
+        "stdlib",
         description="stdlib, a public benchmark (gsm8k, aime-25:16, name@revision), or a .jsonl "
         "or .py file, relative to the suite file",
     )
@@ -219,21 +219,20 @@ class Suite(BaseModel):
             )
         if harness.search_index is not None and self.command:
             raise ValueError("`harness.search_index` is for tutti's agent: no `command`")
-        if harness.search_index is not None and STDLIB in self.benchmarks:
-            raise ValueError("`harness.search_index`: stdlib has its own index; leave it out")
+        if harness.search_index is not None and (made := [*filter(is_made, self.benchmarks)]):
+            raise ValueError(f"`harness.search_index`: {made[0]} has its own index; leave it out")
         if harness.search_index is not None and roles.search_url is not None:
             raise ValueError("`harness.search_index` and `roles.search_url` are both given")
         if self.benchmarks:
             return self  # each part is looked at by itself
-        if self.benchmark == STDLIB:
-            given = [name for name in PUBLIC_ONLY if self.value_of(name) is not None]
-            if given:
+        if self.request is not None:
+            if given := [name for name in PUBLIC_ONLY if self.value_of(name) is not None]:
                 fields = ", ".join(".".join(PLACES[name]) for name in given)
-                raise ValueError(f"stdlib has no {fields}; its tasks say what is made")
+                raise ValueError(f"{self.benchmark} has no {fields}; its tasks say what is made")
             if self.data.split not in (None, "train", "test"):
-                raise ValueError(f"data.split: {self.data.split!r} of stdlib is train or test")
+                raise ValueError(f"data.split: {self.data.split!r} must be train or test")
             return self
-        check_reading(self.benchmark, self.data, STDLIB)
+        check_reading(self.benchmark, self.data)
         if parse_benchmark(self.benchmark).trials > 1 and self.repetition.trials > 1:
             raise ValueError("trials are given twice, by `benchmark` and by `repetition.trials`")
         return self
@@ -287,10 +286,14 @@ class Suite(BaseModel):
         return generated_name(name) if self.data.scorer == UNSCORED.name else name
 
     @property
+    def request(self) -> TaskRequest | None:
+        """What its tasks are made of; None where they are read."""
+        return self.tasks if is_made(self.benchmark) else None
+
+    @property
     def samples_of_each(self) -> int:
         """Samples of each task in a cell."""
-        named = 1 if self.benchmark == STDLIB else parse_benchmark(self.benchmark).trials
-        return max(self.repetition.trials, named)
+        return max(self.repetition.trials, parse_benchmark(self.benchmark).trials)
 
     def value_of(self, name: str) -> Any:
         """The value of a field, wherever it stands."""
@@ -331,9 +334,10 @@ class Suite(BaseModel):
         """
         if self.sampling.max_tokens is not None:
             return self.sampling.max_tokens
-        if self.benchmark == STDLIB or context_tokens is None:
-            return STDLIB_TOKENS
-        return default_tokens(context_tokens)
+        entry = registered(self.benchmark)
+        if entry is not None and entry.reply_tokens is not None:
+            return entry.reply_tokens
+        return FORMER_TOKENS if context_tokens is None else default_tokens(context_tokens)
 
     def with_reply_tokens(self, context_tokens: int | None) -> "Suite":
         """The suite, stating the length of replies."""
@@ -365,16 +369,15 @@ class Suite(BaseModel):
     def _known_benchmark(cls, name: str, info: ValidationInfo) -> str:
         try:
             folder = (info.context or {}).get("folder")
-            return name if name == STDLIB else known_name(name, folder)
+            return known_name(name, folder)
         except BenchmarkError as error:
-            raise ValueError(f"{error}, and stdlib") from None
+            raise ValueError(str(error)) from None
 
     @field_validator("benchmarks")
     @classmethod
     def _known_benchmarks(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         known = tuple(cls._known_benchmark(name, info) for name in names)
-        plain = [name if name == STDLIB else stored_name(name) for name in known]
-        if len(set(plain)) < len(plain):
+        if len(set(map(stored_name, known))) < len(known):
             raise ValueError("names a benchmark twice; its trials are one number")
         return known
 
@@ -433,7 +436,7 @@ def read_suite(path: Path) -> Suite:
 def _part(suite: Suite, model: str, benchmark: str) -> Suite:
     change: dict[str, Any] = {"model": model, "models": (), "benchmark": benchmark}
     change["benchmarks"] = ()
-    if benchmark == STDLIB:
+    if is_made(benchmark):
         change |= dict.fromkeys(PUBLIC_ONLY)
     else:
         if is_jsonl(benchmark):
@@ -464,9 +467,3 @@ def _source(source: Path, benchmark: str) -> Path:
     the checkout that it shares with others."""
     folder = source / stored_name(benchmark).partition("@")[0]
     return source if own_command(benchmark) is not None and not folder.is_dir() else folder
-
-
-STDLIB_TOKENS = 96
-"""Of tutti's own tasks, whose answers are a word: the former default, so their ids stay."""
-MOST_TOKENS = 16_384
-"""More is refused by some providers, and a suite whose model needs more states it."""

@@ -23,7 +23,7 @@ from tutti.tasks.benchmarks import Benchmark
 from tutti.tasks.project import PACKAGE
 from tutti.tasks.scoring import Scorer
 from tutti.tasks.sweeps.plan import TaskSet
-from tutti.tasks.sweeps.spec import STDLIB, Suite
+from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.task_sets import Task
 from tutti.tasks.training.job import TrainJob
 from tutti.tasks.training.objectives import Clipping, settings_with
@@ -316,8 +316,8 @@ def not_carried(job: PolicyJob) -> Iterator[str]:
 
 
 def _of_suite(suite: Suite, where: str) -> Iterator[str]:
-    if suite.benchmark == STDLIB:
-        yield f"{where}.benchmark: stdlib's tasks need tutti's tools search and python"
+    if suite.request is not None:
+        yield f"{where}.benchmark: {suite.benchmark}'s tasks need tutti's tools search and python"
     if suite.benchmarks:
         yield f"{where}.benchmarks: name one, as `benchmark`"
     if suite.harness.command is None and suite.command is not None and not suite.benchmarks:

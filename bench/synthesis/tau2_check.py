@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from tests.synthesis.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.errors import TuttiError
 from tutti.tasks.project import PROJECT
 from tutti.tasks.synthesis.domains import (
@@ -29,7 +30,6 @@ from tutti.tasks.synthesis.domains import (
     read_domain_folder,
     write_tau2_folder,
 )
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 
 SCRIPT = PROJECT / "deployments" / "harnesses" / "tau2_domain.py"
 PYTHON = PROJECT / ".venv-harnesses" / "tau2" / "bin" / "python"

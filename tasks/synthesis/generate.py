@@ -105,7 +105,7 @@ class StdlibSource(Source):
             judged = [Judged(task) for task in propose(self.documents, self.request)]
             async with aiohttp.ClientSession() as session:
                 toolbox = Toolbox(session, self.search_url, Sandbox(level_for_models()))
-                context = LibraryContext(toolbox, self.show)
+                context = LibraryContext(toolbox, made.show)
                 await run_gates(judged, LIBRARY_GATES.values(), context)
             write_part(folder, judged, partial(_write_solutions, context))
         self._solutions = json.loads((folder / SOLUTIONS).read_text())

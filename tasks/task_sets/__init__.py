@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tutti.tasks.task_sets.files import task_line as task_line
     from tutti.tasks.task_sets.files import write_tasks as write_tasks
     from tutti.tasks.task_sets.gate import PASSED as PASSED
+    from tutti.tasks.task_sets.gate import Gate as Gate
     from tutti.tasks.task_sets.gate import Judged as Judged
     from tutti.tasks.task_sets.gate import Verdict as Verdict
     from tutti.tasks.task_sets.gate import run_gates as run_gates
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from tutti.tasks.task_sets.make import Show as Show
     from tutti.tasks.task_sets.make import Source as Source
     from tutti.tasks.task_sets.make import make_set as make_set
+    from tutti.tasks.task_sets.parts import Row as Row
     from tutti.tasks.task_sets.parts import is_judged as is_judged
     from tutti.tasks.task_sets.parts import read_part as read_part
     from tutti.tasks.task_sets.parts import write_part as write_part
     from tutti.tasks.task_sets.plan import SetPlan as SetPlan
-    from tutti.tasks.task_sets.rows import Row as Row
     from tutti.tasks.task_sets.task import EXPERTS as EXPERTS
     from tutti.tasks.task_sets.task import IMAGE as IMAGE
     from tutti.tasks.task_sets.task import ExcludedRow as ExcludedRow

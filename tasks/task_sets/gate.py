@@ -1,26 +1,18 @@
 """Gates decide which candidates become tasks: one runner for every kind of task.
 
-In: candidates, gates in their order, and what the gates may use. Out: of each candidate the gates
-that it was shown to, what each measured, and why the last one rejected it.
+In: candidates, gates in their order, and their context. Out: for each candidate the gates that it
+was shown to, what each measured, and why the last one rejected it.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from tutti.tasks.task_sets.task import Task
 
-class Candidate(Protocol):
-    """What a gate judges."""
-
-    @property
-    def task_id(self) -> str:
-        """Content hash."""
-        ...
-
-
-C = TypeVar("C", bound=Candidate)
-Shown = TypeVar("Shown", bound=Candidate, contravariant=True)
-Bench = TypeVar("Bench", contravariant=True)
+C = TypeVar("C", bound=Task)
+Shown = TypeVar("Shown", bound=Task, contravariant=True)
+Context = TypeVar("Context", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -29,38 +21,38 @@ class Verdict:
 
     passed: bool
     reason: str = ""
-    """Why not: for people, with the values that decided it."""
+    """Why not, with the values that decided it."""
     measured: float | None = None
-    """What was compared with the gate's threshold, where it has one."""
+    """The value that is compared with the gate's threshold, where it has one."""
 
 
 PASSED = Verdict(True)
 
 
 def verdict(reason: str) -> Verdict:
-    """The verdict for the first thing found wrong; an empty reason passes."""
+    """A rejection with a reason; an empty reason passes."""
     return Verdict(False, reason) if reason else PASSED
 
 
-class RunnableGate(Protocol[Shown, Bench]):
-    """What the runner asks of a gate."""
+class Gate(Protocol[Shown, Context]):
+    """A rule for candidates. `Context`: what it may use."""
 
     name: str
 
-    async def judge(self, tasks: Sequence[Shown], bench: Bench) -> Sequence[Verdict]:
+    async def judge(self, tasks: Sequence[Shown], context: Context, /) -> Sequence[Verdict]:
         """A verdict on each candidate, in order."""
         ...
 
 
 @dataclass
 class Judged(Generic[C]):
-    """A candidate and what the gates said."""
+    """A candidate and the gates' verdicts on it."""
 
     task: C
     gates: list[str] = field(default_factory=list)
     measured: list[float | None] = field(default_factory=list)
     reason: str | None = None
-    """Of the gate that rejected it; None: it passed all so far."""
+    """Of the gate that rejected it; None: it has passed all so far."""
 
     def note(self, gate: str, found: Verdict) -> None:
         """Add a gate's verdict."""
@@ -70,7 +62,7 @@ class Judged(Generic[C]):
             self.reason = found.reason
 
     def as_row(self) -> dict[str, Any]:
-        """What the rows of `gate_verdicts` are made of."""
+        """The row of a part's file, but for the task itself."""
         return {
             "task_id": self.task.task_id,
             "accepted": self.reason is None,
@@ -81,7 +73,7 @@ class Judged(Generic[C]):
 
 
 async def run_gates(
-    judged: Sequence[Judged[C]], gates: Iterable[RunnableGate[C, Any]], bench: object
+    judged: Sequence[Judged[C]], gates: Iterable[Gate[C, Any]], context: object
 ) -> None:
     """Show candidates to every gate in order; one that rejects a candidate is its last. Raises what
     a gate raises."""
@@ -89,6 +81,6 @@ async def run_gates(
         shown = [each for each in judged if each.reason is None]
         if not shown:
             break
-        verdicts = await gate.judge([each.task for each in shown], bench)
+        verdicts = await gate.judge([each.task for each in shown], context)
         for each, found in zip(shown, verdicts, strict=True):
             each.note(gate.name, found)

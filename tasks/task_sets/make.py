@@ -1,4 +1,4 @@
-"""Makes a task set of what a source proposes: one way for every kind of task.
+"""Makes a task set from a source's candidates: one way for every kind of task.
 
 In: a `Source`, a catalog. Out: an artifact ``task_set:...`` with the source's files, and rows of
 `tasks` and `gate_verdicts` for every candidate. The same request gives the same set; a run that was
@@ -22,17 +22,20 @@ from tutti.errors import TuttiError
 from tutti.storage import Catalog, artifact_id, commit, held, query
 from tutti.storage import catalog as cat
 from tutti.tasks.task_sets.files import TASK, TASKS, write_tasks
-from tutti.tasks.task_sets.parts import read_part, read_verdicts
-from tutti.tasks.task_sets.rows import Row, task_row, verdict_rows
+from tutti.tasks.task_sets.parts import Row, read_part, read_verdicts, task_row, verdict_rows
 from tutti.tasks.task_sets.task import Task
 
 ROWS_AT_ONCE = 10_000
 """Candidates of one commit: a few MB of Parquet, and some ten times that in memory."""
 SETTINGS = "set.json"
-"""The file of a set that says what it was made by."""
+"""The file of a set with its request."""
 COUNT = "select count(*) as n from tasks where task_set_id = $id"
 Show = Callable[[int, int, str], None]
-"""(tasks that passed, wanted, what to say)."""
+"""(tasks that passed, tasks wanted, a note)."""
+
+
+def _show_nothing(done: int, total: int, note: str) -> None:
+    return
 
 
 class NothingMade(TuttiError, RuntimeError):
@@ -45,30 +48,32 @@ class Part:
 
     folder: Path
     candidates: int
-    """As far as they are needed: the first ones of the folder."""
+    """Those that are needed: the first ones of the folder."""
     accepted: int
 
 
 @dataclass
 class SetInMaking:
-    """A set as far as it is made."""
+    """The parts of a set so far."""
 
     size: int | None
     """Tasks wanted; None: all that pass."""
+    show: Show = _show_nothing
+    """Shows the progress."""
     parts: list[Part] = field(default_factory=list)
     accepted: list[str] = field(default_factory=list)
     """Task ids."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """By gate."""
+    """Rejected candidates by gate."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether there are as many as are wanted."""
+        """Whether it has as many tasks as are wanted."""
         return len(self.accepted) == self.size
 
     @property
     def candidates(self) -> int:
-        """Those that were judged."""
+        """The number of judged candidates."""
         return sum(part.candidates for part in self.parts)
 
     def take(self, folder: Path) -> None:
@@ -84,7 +89,7 @@ class SetInMaking:
                 self.dropped[row["gates"][-1]] += 1
         self.parts.append(Part(folder, candidates, len(self.accepted) - before))
 
-    def rows(self, of: "TypeAdapter[Task]") -> Iterator[dict[str, Any]]:
+    def rows(self, of: "TypeAdapter[Task]") -> Iterator[Row]:
         """All candidates, in order."""
         for part in self.parts:
             yield from read_part(part.folder, of, part.candidates)
@@ -95,30 +100,28 @@ class SetInMaking:
 
 
 class Source:
-    """Where the candidates of a set come from, and what becomes of those that pass."""
+    """The candidates of a set, and the files and rows of those that pass."""
 
     request_hash: str | None = None
-    """Of all that decides what is made; None: the store's attempts decide, too."""
+    """Hash of all that decides the set; None: the store's attempts decide, too."""
     work_name: str
-    """Of the folder where it is made: two runs with one name wait for each other."""
+    """Name of the work folder: two runs with one name wait for each other."""
     size: int | None = None
     """Tasks wanted; None: all that pass."""
     gates: Sequence[str]
-    """Their names, in the order in which candidates are shown to them."""
+    """Names, in the order in which candidates are shown to them."""
     parents: Sequence[str] = ()
     """Artifacts that the set is made of."""
     is_paid = False
     """Whether a model is asked: its answers are kept where too few candidates passed."""
     task_type: "TypeAdapter[Any]" = TASK
-    """Of its tasks: what worlds they have."""
-    show: Show = staticmethod(lambda done, total, note: None)
-    """Shows how far the set is; `make_set` is given it."""
+    """The type of its tasks, with that of their worlds."""
     spent = ""
-    """Calls, tokens and USD of this run; empty where nothing was asked."""
+    """Calls, tokens and USD of this run; empty where no model was asked."""
 
     def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """Folders of judged candidates (`write_part`) in their order, each the same in every run;
-        `made` has all that were yielded before. Its end means that there are no more."""
+        """Yield folders of judged candidates (`write_part`) in their order, the same in every run,
+        until there are no more. `made` has all that were yielded before."""
         raise NotImplementedError
 
     def row(self, row: Row, task_set_id: str) -> dict[str, Any]:
@@ -127,13 +130,13 @@ class Source:
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
         """Write the set's files into a folder that does not exist; returns the content that its id
-        is of."""
+        is the hash of."""
         folder.mkdir()
         write_tasks(folder / TASKS, (r["task"] for r in made.rows(self.task_type) if r["accepted"]))
         return sorted(made.accepted)
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """What the artifact says of itself: name, asked ..."""
+        """The detail of the artifact: name, request ..."""
         raise NotImplementedError
 
     def too_few(self, made: SetInMaking) -> str:
@@ -142,20 +145,17 @@ class Source:
         return f"{what}; dropped by {made.drops()}"
 
 
-async def make_set(
-    source: Source, catalog: Catalog, show: Show = lambda done, total, note: None
-) -> str:
+async def make_set(source: Source, catalog: Catalog, show: Show = _show_nothing) -> str:
     """Make the set, or find an existing one; returns its id.
 
     Raises NothingMade, StoreError, and what the source raises.
     """
-    source.show = show
     known = find_task_set(catalog, source.request_hash)
     if known is not None:
         return known
     work = catalog.home.artifacts / f"task_set-{source.work_name}.work"
     with held(catalog, f"making {work.name}"):  # two would write one folder, and pay twice
-        made = await _gathered(source, work, show)
+        made = await _gather(source, work, show)
         if not made.accepted or not (made.is_whole or source.size is None):
             if not source.is_paid:
                 shutil.rmtree(work, ignore_errors=True)  # another size is another request
@@ -165,9 +165,9 @@ async def make_set(
     return task_set_id
 
 
-async def _gathered(source: Source, work: Path, show: Show) -> SetInMaking:
-    """The source's parts until there are enough tasks, or no more parts."""
-    made = SetInMaking(source.size)
+async def _gather(source: Source, work: Path, show: Show) -> SetInMaking:
+    """Take the source's parts until there are enough tasks, or no more parts."""
+    made = SetInMaking(source.size, show)
     async with aclosing(source.parts(work, made)) as parts:
         async for folder in parts:
             made.take(folder)
@@ -182,14 +182,13 @@ def find_task_set(catalog: Catalog, request_hash: str | None) -> str | None:
     if request_hash is None:
         return None
     rows = catalog.rows(sa.select(cat.artifacts).where(cat.artifacts.c.kind == "task_set"))
-    for row in rows:
-        if json.loads(row["detail"])["request"] == request_hash:
-            return str(row["artifact_id"])
-    return None
+    found = (r for r in rows if json.loads(r["detail"])["request"] == request_hash)
+    return next((str(row["artifact_id"]) for row in found), None)
 
 
 def _enter(source: Source, made: SetInMaking, folder: Path, catalog: Catalog) -> str:
-    """Commit the rows and enter the artifact; one killed in between enters the same again."""
+    """Commit the rows and enter the artifact; a run that was killed in between enters the same
+    again."""
     shutil.rmtree(folder, ignore_errors=True)
     content = source.write(made, folder)
     task_set_id = artifact_id("task_set", content, source.parents)
@@ -208,29 +207,18 @@ def _enter(source: Source, made: SetInMaking, folder: Path, catalog: Catalog) ->
 
 
 def _commit(source: Source, made: SetInMaking, task_set_id: str, catalog: Catalog) -> None:
-    """Commit the rows, some parts at once; those that a killed run has committed are not committed
-    again."""
+    """Commit the rows, some whole parts at once. Those of a killed run are not committed again."""
     known = query(COUNT, catalog.home, {"id": task_set_id})[0]["n"]
-    for parts in _at_once(made.parts):
-        count = sum(part.candidates for part in parts)
-        if known >= count:
-            known -= count
+    tables: dict[str, list[Mapping[str, Any]]] = {"tasks": [], "gate_verdicts": []}
+    for part in made.parts:
+        if known >= part.candidates:
+            known -= part.candidates
             continue
-        tables: dict[str, list[Mapping[str, Any]]] = {"tasks": [], "gate_verdicts": []}
-        for part in parts:
-            for row in read_part(part.folder, source.task_type, part.candidates):
-                tables["tasks"].append(source.row(row, task_set_id))
-                tables["gate_verdicts"] += verdict_rows(row, source.gates, task_set_id)
+        for row in read_part(part.folder, source.task_type, part.candidates):
+            tables["tasks"].append(source.row(row, task_set_id))
+            tables["gate_verdicts"] += verdict_rows(row, source.gates, task_set_id)
+        if len(tables["tasks"]) >= ROWS_AT_ONCE:
+            commit(catalog, tables)
+            tables = {"tasks": [], "gate_verdicts": []}
+    if tables["tasks"]:
         commit(catalog, tables)
-
-
-def _at_once(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """The parts, as many together as have `ROWS_AT_ONCE` candidates."""
-    some: list[Part] = []
-    for part in parts:
-        some.append(part)
-        if sum(each.candidates for each in some) >= ROWS_AT_ONCE:
-            yield some
-            some = []
-    if some:
-        yield some

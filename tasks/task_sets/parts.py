@@ -1,10 +1,12 @@
-"""A part of a set: candidates that the gates have judged, in a folder that is whole or not there.
+"""Judged candidates of a set: parts, which are folders that are whole or not there, and the rows of
+`tasks` and `gate_verdicts`.
 
-A run that was killed goes on after the parts that it finds.
+A run that was killed goes on after the parts that exist.
 """
 
+import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
+from tutti.storage import now
 from tutti.tasks.task_sets.files import task_line
 from tutti.tasks.task_sets.gate import Judged
 from tutti.tasks.task_sets.task import Task
@@ -29,6 +32,8 @@ ROW = pa.schema(
 )
 """A candidate: the task in JSON, and the gates that it was shown to, in order; the last one
 rejected it unless it is accepted."""
+Row = Mapping[str, Any]
+"""A candidate by the columns of `ROW`, ``task`` as a task."""
 
 
 def write_part(
@@ -49,14 +54,12 @@ def write_part(
 
 
 def is_judged(folder: Path) -> bool:
-    """Whether the part is there."""
+    """Whether the part exists."""
     return (folder / JUDGED).is_file()
 
 
-def read_part(
-    folder: Path, of: "TypeAdapter[Task]", most: int | None = None
-) -> Iterator[dict[str, Any]]:
-    """The first `most` candidates by the columns of `ROW`, ``task`` as a task."""
+def read_part(folder: Path, of: "TypeAdapter[Task]", most: int | None = None) -> Iterator[Row]:
+    """The first `most` candidates."""
     for row in pq.read_table(folder / JUDGED).slice(0, most).to_pylist():
         yield row | {"task": of.validate_json(row["task"])}
 
@@ -66,3 +69,42 @@ def read_verdicts(folder: Path) -> list[dict[str, Any]]:
     columns = ["task_id", "accepted", "gates"]
     found: list[dict[str, Any]] = pq.read_table(folder / JUDGED, columns=columns).to_pylist()
     return found
+
+
+def task_row(row: Row, task_set_id: str) -> dict[str, Any]:
+    """A row of `tasks`; its slots have the task's attributes, too."""
+    task: Task = row["task"]
+    is_accepted = row["accepted"]
+    return {
+        "task_set_id": task_set_id,
+        "task_id": row["task_id"],
+        "status": "accepted" if is_accepted else "rejected",
+        "reason": "" if is_accepted else f"{row['gates'][-1]}: {row['reason']}",
+        "gated_at": now(),
+        "family": task.family,
+        "template": task.template or None,
+        "split": task.split,
+        "question": task.question,
+        "answer": task.answer,
+        "slots": json.dumps({**task.slots, **task.attributes}, sort_keys=True),
+        "sources": list(task.sources),
+        "difficulty": json.dumps(task.difficulty, sort_keys=True),
+    }
+
+
+def verdict_rows(row: Row, gates: Sequence[str], task_set_id: str) -> Iterator[dict[str, Any]]:
+    """A row of `gate_verdicts` for each gate that a candidate was shown to. `gates`: all of the
+    set, in their order."""
+    at, last = now(), len(row["gates"]) - 1
+    for place, gate in enumerate(row["gates"]):
+        passed = row["accepted"] or place < last
+        yield {
+            "task_set_id": task_set_id,
+            "task_id": row["task_id"],
+            "gate": gate,
+            "position": gates.index(gate) + 1,
+            "passed": passed,
+            "reason": "" if passed else row["reason"],
+            "measured": row["measured"][place],
+            "gated_at": at,
+        }

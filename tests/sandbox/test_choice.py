@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import NewCatalog
+from tests.synthesis.example import EXAMPLE
 from tutti.storage import Home
 from tutti.tasks.sandbox import (
     NO_WALLS,
@@ -26,7 +27,6 @@ from tutti.tasks.sandbox import (
 from tutti.tasks.sandbox.choice import AS_ROOT, _hide_environment
 from tutti.tasks.synthesis import StdlibSource
 from tutti.tasks.synthesis.domains import Toolkit
-from tutti.tasks.synthesis.gating.example import EXAMPLE
 from tutti.tasks.synthesis.generate import TaskRequest
 from tutti.tasks.task_sets import make_set
 

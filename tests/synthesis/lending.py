@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from random import Random
 
+from tests.synthesis.example import EXAMPLE, EXTENDED, LOAN
 from tutti.tasks.agents import Oracle, ToolUse
 from tutti.tasks.synthesis.domains import Domain, DomainTask, changed_task
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOAN
 from tutti.tasks.synthesis.programs.program import Knob, Knobs, split_of
 
 FIRST = "Ada Bo Cleo Dan Eve Finn Gus Hana Ivo June Kai Lena Max Nora Otto Pia".split()

@@ -1,39 +1,40 @@
-"""The gates, cheap ones first: one file and one line each."""
+"""The gates of domain tasks, cheap ones first: a function and a line each."""
 
-from tutti.tasks.synthesis.gating.blind import Blind
-from tutti.tasks.synthesis.gating.contamination import Contamination
-from tutti.tasks.synthesis.gating.described import Described
-from tutti.tasks.synthesis.gating.duplicates import Duplicates
-from tutti.tasks.synthesis.gating.executes import Executes
-from tutti.tasks.synthesis.gating.gate import Gate
-from tutti.tasks.synthesis.gating.lasting import Lasting
-from tutti.tasks.synthesis.gating.leak import Leak
-from tutti.tasks.synthesis.gating.no_op import NoOp
-from tutti.tasks.synthesis.gating.oracle import OracleGate
-from tutti.tasks.synthesis.gating.parses import Parses
-from tutti.tasks.synthesis.gating.policy import PolicyGate
-from tutti.tasks.synthesis.gating.records import Records
-from tutti.tasks.synthesis.gating.replay import ReplayGate
-from tutti.tasks.synthesis.gating.suffices import Suffices
+from tutti.tasks.synthesis.gating.blind import judge_blind
+from tutti.tasks.synthesis.gating.contamination import judge_contamination
+from tutti.tasks.synthesis.gating.described import judge_described
+from tutti.tasks.synthesis.gating.duplicates import judge_duplicates
+from tutti.tasks.synthesis.gating.gate import FunctionGate, Gate, each_task
+from tutti.tasks.synthesis.gating.leak import leak_fault
+from tutti.tasks.synthesis.gating.oracle import judge_oracle
+from tutti.tasks.synthesis.gating.parses import parse_fault, record_fault
+from tutti.tasks.synthesis.gating.replays import (
+    judge_executes,
+    judge_lasting,
+    judge_policy,
+    judge_replay,
+    no_op_fault,
+)
+from tutti.tasks.synthesis.gating.suffices import source_fault
 
 GATES: dict[str, Gate] = {
-    gate.name: gate
-    for gate in (
-        Parses(),
-        Records(),
-        Leak(),
-        Contamination(),
-        Executes(),
-        ReplayGate(),
-        NoOp(),
-        Lasting(),
-        Suffices(),
-        Described(),
-        PolicyGate(),
-        OracleGate(),
-        Blind(),
-        Duplicates(),  # last: it remembers what passed
-    )
+    name: FunctionGate(name, judge)
+    for name, judge in {
+        "parses": each_task(parse_fault),
+        "records": each_task(record_fault),
+        "leak": each_task(leak_fault),
+        "contamination": judge_contamination,
+        "executes": judge_executes,
+        "replay": judge_replay,
+        "no_op": each_task(no_op_fault),
+        "lasting": judge_lasting,
+        "suffices": each_task(source_fault),
+        "described": judge_described,
+        "policy": judge_policy,
+        "oracle": judge_oracle,
+        "blind": judge_blind,
+        "duplicates": judge_duplicates,  # last: it remembers what passed
+    }.items()
 }
 """In the order in which they are asked. A task that one rejects is not shown to those after it."""
 TOGETHER = ("blind", "duplicates")

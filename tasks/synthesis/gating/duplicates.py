@@ -14,56 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, changed_task
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateContext
+from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.gating.seen import FACTS, WORDS, Fingerprint, Seen, hash64, min_hash
 from tutti.tasks.synthesis.gating.wording import spaced, words_of
 from tutti.tasks.task_sets import PASSED, Verdict
 
 
-class Duplicates:
-    """Compares with all tasks that passed in this context, and remembers those that pass."""
-
-    name = "duplicates"
-    about = "No earlier task asks the same, in the same words or in others (MinHash)."
-
-    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-        """The later of two tasks is rejected. `measured` is the estimated similarity."""
-        domain = context.fact(Context)
-        return [_judge(domain.fingerprint(task), context.seen) for task in tasks]
-
-    def examples(self) -> Examples:
-        """A reworded task, the same words with another answer, and the golden calls with a look
-        more; another member's task passes."""
-        told = EXTENDED.world.scenario.model_copy(
-            update={
-                "reason": "Your book is not finished; 7 days more would help.",
-                "instructions": "Find out how many days that makes.",
-            }
-        )
-        other = changed_task(
-            EXTENDED,
-            scenario=EXTENDED.world.scenario.model_copy(update={"known": "Your name is Bo Reed."}),
-            actions=(
-                Action(name="find_member", arguments={"name": "Bo Reed"}),
-                Action(name="extend_loan", arguments={"loan_id": "L2", "days": 7}),
-            ),
-            communicate=("28",),
-            sources=("members/M2",),
-            slots={"name": "Bo Reed", "days": "7"},
-        )
-        look = Action(name="get_loan", arguments={"loan_id": "L1"})
-        looked = (EXTENDED.world.actions[0], look, EXTENDED.world.actions[1])
-        return Examples(
-            good=[(EXAMPLE, task) for task in (EXTENDED, LOOKED_UP, other)],
-            bad=[
-                (EXAMPLE, EXTENDED),
-                (EXAMPLE, changed_task(EXTENDED, scenario=told)),
-                (EXAMPLE, changed_task(EXTENDED, communicate=("22",))),
-                (EXAMPLE, changed_task(EXTENDED, actions=looked)),
-            ],
-        )
+async def judge_duplicates(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
+    """The later of two tasks is rejected; those that pass are remembered. `measured` is the
+    estimated similarity."""
+    facts = context.fact(DomainFacts)
+    return [_judge(facts.fingerprint(task), context.seen) for task in tasks]
 
 
 def _judge(task: Fingerprint, seen: Seen) -> Verdict:
@@ -75,7 +37,7 @@ def _judge(task: Fingerprint, seen: Seen) -> Verdict:
     return Verdict(False, f"{how} {found.task_id}", found.similarity)
 
 
-class Context:
+class DomainFacts:
     """What of a domain its tasks' fingerprints need."""
 
     def __init__(self, domain: Domain) -> None:

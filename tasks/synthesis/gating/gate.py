@@ -1,81 +1,96 @@
-"""What a gate is: it judges candidates of one domain, a batch at a time, and says why.
+"""Gates of domain tasks: what they share, and how a rule becomes a gate.
 
-A gate is one file in this folder and one line in `GATES`. Its examples belong to it: the tests run
-every gate on its good and bad ones.
+A gate is a function in this folder and a line in `GATES`. Tasks that it must pass and reject are in
+`tests/synthesis/gating/examples.py`.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from tutti.tasks import task_sets
 from tutti.tasks.agents import Oracle
 from tutti.tasks.synthesis.domains import Domain, DomainTask, Replay, Toolkit
 from tutti.tasks.synthesis.gating.seen import Seen
-from tutti.tasks.task_sets import Verdict
+from tutti.tasks.task_sets import Verdict, verdict
 
-Solver = Callable[[DomainTask], Oracle]
 Fact = TypeVar("Fact")
 
 
 @dataclass
 class GateContext:
-    """What gates may use. One serves an instance of a domain from first candidate to last."""
+    """What gates may use. One context serves an instance of a domain from first candidate to
+    last."""
 
     domain: Domain
     toolkit: Toolkit
     """Running."""
-    solver: Solver | None = None
+    solver: Callable[[DomainTask], Oracle] | None = None
     """Of the program that made the domain; None: a teacher made it."""
     benchmarks: Sequence[str] = ()
     """Texts of questions that a task must not repeat."""
     replays: dict[str, Replay] = field(default_factory=dict)
-    """By task, filled by the gate `executes` for those after it."""
+    """By task id; the gate `executes` fills it for those after it."""
     ruled: dict[str, tuple[DomainTask, Replay]] = field(default_factory=dict)
-    """By task, with what the rules said; filled by the gate `replay` for `policy`. With the task
-    itself: its forbidden calls are not part of its id."""
+    """By task id, with the verdicts of the rules; the gate `replay` fills it for `policy`. It has
+    the task itself, because its forbidden calls are not part of its id."""
     seen: Seen = field(default_factory=Seen)
-    """The tasks that passed the gate `duplicates`; give several benches one to compare across."""
+    """The tasks that passed the gate `duplicates`."""
     facts: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    """Results of `fact`."""
     numbers: Iterator[int] = field(default_factory=itertools.count)
-    """For names that are needed once."""
+    """For unique names."""
+    _shown: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def forget(self, task: DomainTask) -> Replay | None:
-        """Drop what was kept of a task; returns its replay, if there is one."""
+        """Drop what is stored of a task; returns its replay, if there is one."""
         self.ruled.pop(task.task_id, None)
         return self.replays.pop(task.task_id, None)
 
+    def replay(self, task: DomainTask) -> Replay:
+        """A task's replay. Raises LookupError where the gate `executes` was not asked before."""
+        if task.task_id not in self.replays:
+            raise LookupError(f"{task.task_id} was not replayed: ask the gate `executes` first")
+        return self.replays[task.task_id]
+
     def fact(self, find: Callable[[Domain], Fact]) -> Fact:
-        """What `find` says of the domain; it is asked once."""
+        """The value of a function of the domain; it is computed once."""
         if find not in self.facts:
             self.facts[find] = find(self.domain)
         found: Fact = self.facts[find]
         return found
 
+    def shown(self, task: DomainTask) -> str:
+        """What an agent reads before it acts: the policy and the descriptions of the tools."""
+        tools = task.world.tools
+        if tools not in self._shown:
+            lines = [self.domain.policy]
+            for tool in self.domain.offered(task):
+                lines += [tool.name, tool.about]
+                lines += [f"{each.name} : {each.about}" for each in tool.parameters]
+            self._shown[tools] = "\n".join(lines)
+        return self._shown[tools]
 
-class Gate(Protocol):
-    """One gate."""
+
+Gate = task_sets.Gate[DomainTask, GateContext]
+Judge = Callable[[Sequence[DomainTask], GateContext], Coroutine[Any, Any, list[Verdict]]]
+"""A verdict on each task, in order. Raises ToolkitFailed where the domain's code fails as a
+whole."""
+
+
+@dataclass
+class FunctionGate:
+    """A gate that is a function."""
 
     name: str
-    about: str
-    """What it asks, as one sentence for the report."""
-
-    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-        """A verdict on each task, in order. Raises ToolkitFailed where the domain's code fails as
-        a whole."""
-        ...
-
-    def examples(self) -> "Examples":
-        """Tasks that it must pass and reject."""
-        ...
+    judge: Judge
 
 
-@dataclass(frozen=True)
-class Examples:
-    """A gate's own cases: each a domain and a task. Some gates look at those before, too: show it
-    the good ones first, those of one domain in one context."""
+def each_task(fault: Callable[[DomainTask, GateContext], str]) -> Judge:
+    """A gate's function from one that says why a single task is wrong; empty: it is not."""
 
-    good: Sequence[tuple[Domain, DomainTask]]
-    bad: Sequence[tuple[Domain, DomainTask]]
-    benchmarks: Sequence[str] = ()
-    """What their context's `benchmarks` must be."""
+    async def judge(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
+        return [verdict(fault(task, context)) for task in tasks]
+
+    return judge

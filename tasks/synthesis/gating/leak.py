@@ -1,14 +1,15 @@
 """Gate: the answer does not stand in what the agent sees before it acts.
 
-Answers are the facts to communicate and the ids that golden calls need and the user does not give.
-They must not stand in the policy, in tools' or parameters' names and descriptions or in the names
-of tables and fields; the facts not in what the user says either, where the agent would only repeat
-them (unless the sentence offers a choice, with "or").
+Answers are the facts to communicate, and the ids that golden calls need and the user does not give.
+They must not stand in the policy, in names and descriptions of tools and parameters, or in names of
+tables and fields. The facts must not stand in what the user says either, where the agent would
+only repeat them, unless the sentence offers a choice, with "or".
 
-Which answers count, so that no good task is dropped for a chance meeting:
+Which answers count, so that no good task is dropped for a coincidence:
 
-* numbers with a fraction, and whole ones from 100, those below 1,000 not if they are round (150);
-* texts of at least 3 characters but not yes, no, true, false, none, nor words of the domain's own
+* numbers with a fraction, and whole ones from 100; those below 1,000 only if they are not round
+  (150);
+* texts of at least 3 characters, but not yes, no, true, false, none, nor words of the domain's own
   vocabulary: values of a field's `one_of`, and texts that at least 5 records and 5 % of a table
   share in a field;
 * of golden arguments only keys of records that have a digit or a capital: others name kinds
@@ -19,14 +20,11 @@ Any other answer leaks only where the text presents it as one: "the answer is 21
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
-from tutti.tasks.synthesis.domains import Domain, DomainTask, TableSpec, changed_task
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
-from tutti.tasks.synthesis.gating.gate import Examples, GateContext
+from tutti.tasks.synthesis.domains import Domain, DomainTask, TableSpec
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.gating.wording import NUMBER, leaves, spaced
-from tutti.tasks.task_sets import Verdict, verdict
 
 COMMON = frozenset("yes no true false none null unknown done success".split())
 LEAST_CHARS = 3
@@ -37,50 +35,50 @@ NAMED = re.compile(r"[0-9A-Z]")
 SENTENCE = re.compile(r"(?<=[.!?\n])\s")
 
 
-@dataclass
-class _Seen:
-    """What agents see in a domain before they act, and what its answers are measured by."""
+class _Texts:
+    """What agents see in a domain before they act, `spaced`, and the words of its records."""
 
-    domain: Domain
-    policy: str
-    """`spaced`."""
-    names: str
-    """Names of tables and fields, `spaced`."""
-    vocabulary: frozenset[str]
-    keys: frozenset[str]
-    texts: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
-    """By the tools offered: where, and the text, `spaced`."""
-    described: dict[str, str] = field(default_factory=dict)
-    """What is read of each tool, `spaced`; tasks are offered the same ones in other choices."""
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        names = [table.name for table in domain.tables]
+        names += [each.name for table in domain.tables for each in table.fields]
+        both = [form for name in names for form in (name, name.replace("_", " "))]
+        self.common = {
+            "the policy": spaced(domain.policy),
+            "the names of tables and fields": spaced(" ; ".join(both)),
+        }
+        self.vocabulary = frozenset(
+            word for table in domain.tables for word in _vocabulary(domain, table)
+        )
+        self.keys = frozenset(key for keyed in domain.records.values() for key in keyed)
+        self.described: dict[str, str] = {}
+        for tool in domain.tools:
+            lines = [tool.name, tool.name.replace("_", " "), tool.about]
+            lines += [f"{p.name} : {p.about}" for p in tool.parameters]
+            self.described[tool.name] = spaced(" ; ".join(lines))
+        self._shown: dict[tuple[str, ...], dict[str, str]] = {}
 
     def shown(self, task: DomainTask) -> dict[str, str]:
-        """Where the agent reads what in a task."""
-        if task.world.tools not in self.texts:
-            self.texts[task.world.tools] = dict(self._shown(task))
-        return self.texts[task.world.tools]
+        """Where the agent reads which text in a task."""
+        if task.world.tools not in self._shown:
+            names = (tool.name for tool in self.domain.offered(task))
+            tools = {f"the description of {name}": self.described[name] for name in names}
+            self._shown[task.world.tools] = self.common | tools
+        return self._shown[task.world.tools]
 
-    def _shown(self, task: DomainTask) -> Iterator[tuple[str, str]]:
-        yield "the policy", self.policy
-        yield "the names of tables and fields", self.names
-        for tool in self.domain.offered(task):
-            if tool.name not in self.described:
-                lines = [tool.name, tool.name.replace("_", " "), tool.about]
-                lines += [f"{p.name} : {p.about}" for p in tool.parameters]
-                self.described[tool.name] = spaced(" ; ".join(lines))
-            yield f"the description of {tool.name}", self.described[tool.name]
-
-
-def _seen(domain: Domain) -> _Seen:
-    names = [table.name for table in domain.tables]
-    names += [each.name for table in domain.tables for each in table.fields]
-    both = [form for name in names for form in (name, name.replace("_", " "))]
-    words = frozenset(word for table in domain.tables for word in _vocabulary(domain, table))
-    keys = frozenset(key for keyed in domain.records.values() for key in keyed)
-    return _Seen(domain, spaced(domain.policy), spaced(" ; ".join(both)), words, keys)
+    def is_rare(self, phrase: str) -> bool:
+        """Whether an answer is so rare that any text which has it gives it away."""
+        bare = phrase.strip()
+        if not NUMBER.fullmatch(bare):
+            is_long = len(bare) >= LEAST_CHARS
+            return is_long and bare not in COMMON and phrase not in self.vocabulary
+        if "." in bare or int(bare) >= SURELY_RARE:
+            return True
+        return int(bare) >= LEAST_WHOLE and int(bare) % ROUND != 0
 
 
 def _vocabulary(domain: Domain, table: TableSpec) -> Iterator[str]:
-    """What records of a table share, `spaced`."""
+    """The texts that records of a table share, `spaced`."""
     records = domain.records.get(table.name, {}).values()
     least = max(SHARED_BY, SHARE * len(records))
     for each in table.fields:
@@ -90,91 +88,38 @@ def _vocabulary(domain: Domain, table: TableSpec) -> Iterator[str]:
             yield from (spaced(text) for text, times in held.items() if times >= least)
 
 
-class Leak:
-    """Searches what the agent reads for a task's answers."""
-
-    name = "leak"
-    about = "The answer stands neither in the policy, the tools' descriptions nor the user's words."
-
-    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-        """The first answer found rejects a task."""
-        seen = context.fact(_seen)
-        return [verdict(next(_leaks(task, seen), "")) for task in tasks]
-
-    def examples(self) -> Examples:
-        """The title in a tool's description, a loan's id in the policy, the title in the user's
-        mouth, a number presented as the answer."""
-        _, look, extend = EXAMPLE.tools
-        told = look.model_copy(update={"about": "Look up a loan, such as Harbours."})
-        shown = extend.model_copy(update={"about": f"{extend.about} The answer is 21."})
-        rule = EXAMPLE.rules[0].model_copy(update={"text": "No loan but L2 lasts over 30 days."})
-        reason = "You forgot that you have Harbours."
-        repeated = LOOKED_UP.world.scenario.model_copy(update={"reason": reason})
-        choice = repeated.model_copy(update={"reason": "Is your book Harbours or Tides?"})
-        return Examples(
-            good=(
-                (EXAMPLE, EXTENDED),
-                (EXAMPLE, LOOKED_UP),
-                (EXAMPLE, changed_task(LOOKED_UP, scenario=choice)),
-                (EXAMPLE, changed_task(LOOKED_UP, communicate=("30",))),
-            ),
-            bad=(
-                (varied(EXAMPLE, tools=(*EXAMPLE.tools[:1], told, extend)), LOOKED_UP),
-                (varied(EXAMPLE, tools=(*EXAMPLE.tools[:2], shown)), EXTENDED),
-                (varied(EXAMPLE, rules=(rule,)), LOOKED_UP),
-                (EXAMPLE, changed_task(LOOKED_UP, scenario=repeated)),
-            ),
-        )
+def leak_fault(task: DomainTask, context: GateContext) -> str:
+    """The first answer that stands in what the agent sees, and where; empty if none does."""
+    return next(_leaks(task, context.fact(_Texts)), "")
 
 
-def _leaks(task: DomainTask, seen: _Seen) -> Iterator[str]:
-    shown = seen.shown(task)
-    said = spaced(task.world.scenario.text)
+def _leaks(task: DomainTask, texts: _Texts) -> Iterator[str]:
+    shown, scenario = texts.shown(task), task.world.scenario.text
+    told = spaced(scenario)
     for fact in task.world.communicate:
         phrase = spaced(fact)
         if not phrase.strip():
             continue
-        counts = _counts(phrase, seen)
-        where = next((w for w, text in shown.items() if _stands(phrase, text, counts)), None)
-        if where is not None:
-            yield f"the answer {fact!r} stands in {where}"
-        if _stands(phrase, said, counts) and _repeated(phrase, task.world.scenario.text, counts):
+        is_rare = texts.is_rare(phrase)
+        places = (place for place, text in shown.items() if _stands(phrase, text, is_rare))
+        yield from (f"the answer {fact!r} stands in {place}" for place in places)
+        if _stands(phrase, told, is_rare) and _repeated(phrase, scenario, is_rare):
             yield f"the answer {fact!r} stands in what the user is told"
-    for value in _ids(task, seen.keys):
-        phrase = spaced(value)
-        if phrase in said:
-            continue
-        where = next((w for w, text in shown.items() if phrase in text), None)
-        if where is not None:
-            yield f"{value!r}, which a golden call needs, stands in {where}"
-
-
-def _stands(phrase: str, text: str, counts: bool) -> bool:
-    if phrase not in text:
-        return False
-    return counts or re.search(PRESENTED + re.escape(phrase.lstrip()), text) is not None
-
-
-def _repeated(phrase: str, text: str, counts: bool) -> bool:
-    """Whether a sentence has the answer without offering a choice."""
-    sentences = (spaced(each) for each in SENTENCE.split(text))
-    return any(" or " not in each for each in sentences if _stands(phrase, each, counts))
-
-
-def _counts(phrase: str, seen: _Seen) -> bool:
-    """Whether an answer is so rare that where it stands it is told."""
-    bare = phrase.strip()
-    if NUMBER.fullmatch(bare):
-        if "." in bare:
-            return True
-        whole = int(bare)
-        return whole >= SURELY_RARE or (whole >= LEAST_WHOLE and whole % ROUND != 0)
-    return len(bare) >= LEAST_CHARS and bare not in COMMON and phrase not in seen.vocabulary
-
-
-def _ids(task: DomainTask, keys: frozenset[str]) -> Iterator[str]:
-    """Keys of records in golden calls."""
     for action in task.world.actions:
         for leaf in leaves(action.arguments):
-            if isinstance(leaf, str) and leaf in keys and NAMED.search(leaf):
-                yield leaf
+            if isinstance(leaf, str) and leaf in texts.keys and NAMED.search(leaf):
+                phrase = spaced(leaf)
+                places = (p for p, text in shown.items() if phrase in text and phrase not in told)
+                yield from (f"{leaf!r}, which a golden call needs, stands in {p}" for p in places)
+
+
+def _stands(phrase: str, text: str, is_rare: bool) -> bool:
+    if phrase not in text:
+        return False
+    return is_rare or re.search(PRESENTED + re.escape(phrase.lstrip()), text) is not None
+
+
+def _repeated(phrase: str, text: str, is_rare: bool) -> bool:
+    """Whether a sentence has the answer without offering a choice."""
+    sentences = (spaced(each) for each in SENTENCE.split(text))
+    return any(" or " not in each for each in sentences if _stands(phrase, each, is_rare))

@@ -1,17 +1,16 @@
-"""Oracle: a solver that does not know the golden calls comes to the same state and says the facts.
+"""Gate: a solver that does not know the golden calls reaches the same state and says the facts.
 
 Without a solver (a teacher made the domain) the golden calls' results must have the facts, so that
 an agent can learn them.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tutti.tasks.agents import Oracle, ToolUse
-from tutti.tasks.synthesis.domains import Act, Action, DomainTask, Result, changed_task
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateContext
+from tutti.tasks.agents import Oracle
+from tutti.tasks.synthesis.domains import Act, Action, DomainTask, Result
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.gating.wording import communicates
 from tutti.tasks.task_sets import PASSED, Verdict
 
@@ -21,20 +20,23 @@ MOST_CALLS = 100
 
 @dataclass
 class _Solving:
-    """A solver under way."""
+    """A solver at work on a task."""
 
     task: DomainTask
     steps: Oracle
+    offered: frozenset[str]
     calls: int = 0
     said: str | None = None
     gave_up: str = ""
-    waits: Action | None = field(default=None, init=False)
+    next_call: Action | None = None
 
-    def go_on(self, result: Result | None) -> None:
-        """Send it a result and take its next call."""
-        self.waits = None
+    def go_on(self, result: Result | None = None) -> None:
+        """Send it the result of its call, and take its next one."""
+        call, self.next_call = self.next_call, None
+        if call is not None and call.name not in self.offered:
+            result = Result("missing", f"there is no tool {call.name!r}")
         try:
-            use: ToolUse = next(self.steps) if result is None else self.steps.send(result.text)
+            use = next(self.steps) if result is None else self.steps.send(result.text)
         except StopIteration as finished:
             self.said = str(finished.value)
             return
@@ -44,81 +46,52 @@ class _Solving:
         self.calls += 1
         if self.calls > MOST_CALLS:
             self.gave_up = f"more than {MOST_CALLS} calls"
-            return
-        self.waits = Action(name=use.name, arguments=dict(use.arguments))
+        else:
+            self.next_call = Action(name=use.name, arguments=dict(use.arguments))
+
+    def verdict(self, state: str, golden: str) -> Verdict:
+        """Compare the facts that it said and its last state with what they must be."""
+        lacking = communicates(self.said or "", self.task.world.communicate)
+        if self.said is None:
+            reason = f"the solver gave up: {self.gave_up}"
+        elif lacking:
+            reason = f"the solver said {self.said!r}, without {lacking[0]!r}"
+        elif state != golden:
+            reason = "the solver came to another state than the golden calls"
+        else:
+            return Verdict(True, measured=self.calls)
+        return Verdict(False, reason, self.calls)
 
 
-class OracleGate:
-    """All solvers of a batch go on together, so that a step of all is one request."""
-
-    name = "oracle"
-    about = "A solver that does not know the golden calls solves it with the tools offered."
-
-    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-        """Solve each task, and compare state and facts."""
-        if context.solver is None:
-            return [_told(task, context) for task in tasks]
-        # Other tasks may be solved in this context meanwhile: no two programs have one name.
-        running = {
-            f"solver {next(context.numbers)}": _Solving(task, context.solver(task))
-            for task in tasks
-        }
-        await context.toolkit.begin({name: each.task for name, each in running.items()})
-        for each in running.values():
-            each.go_on(None)
-        while acts := list(_next_acts(running)):
-            results = await context.toolkit.act(acts)
-            for act, result in zip(acts, results, strict=True):
-                running[act.program].go_on(_offered(result, act, running, context))
-        hashes = await context.toolkit.request([["hash", name] for name in running])
-        await context.toolkit.end(list(running))
-        return [
-            _verdict(each, state, context)
-            for each, state in zip(running.values(), hashes, strict=True)
-        ]
-
-    def examples(self) -> Examples:
-        """Facts that no golden call returns, with and without a call that changes something."""
-        wrong = {"communicate": ("Mountains",)}
-        return Examples(
-            good=[(EXAMPLE, EXTENDED), (EXAMPLE, LOOKED_UP)],
-            bad=[
-                (EXAMPLE, changed_task(EXTENDED, **wrong)),
-                (EXAMPLE, changed_task(LOOKED_UP, **wrong)),
-            ],
+async def judge_oracle(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
+    """Solve each task. All solvers of a batch go on together, so that a step of all of them is one
+    request to the sandbox. `measured` is the number of calls."""
+    if context.solver is None:
+        return [_facts_verdict(task, context) for task in tasks]
+    running = {  # other tasks may be solved in this context meanwhile, so names are unique
+        f"solver {next(context.numbers)}": _Solving(
+            task, context.solver(task), frozenset(t.name for t in context.domain.offered(task))
         )
+        for task in tasks
+    }
+    await context.toolkit.begin({name: each.task for name, each in running.items()})
+    for each in running.values():
+        each.go_on()
+    while acts := [Act(n, each.next_call) for n, each in running.items() if each.next_call]:
+        for act, result in zip(acts, await context.toolkit.act(acts), strict=True):
+            running[act.program].go_on(result)
+    hashes = await context.toolkit.request([["hash", name] for name in running])
+    await context.toolkit.end(list(running))
+    return [
+        each.verdict(state, context.replay(each.task).after)
+        for each, state in zip(running.values(), hashes, strict=True)
+    ]
 
 
-def _next_acts(running: Mapping[str, _Solving]) -> Iterator[Act]:
-    for name, each in running.items():
-        if each.waits is not None:
-            yield Act(name, each.waits)
-
-
-def _offered(
-    result: Result, act: Act, running: Mapping[str, _Solving], context: GateContext
-) -> Result:
-    task = running[act.program].task
-    if act.action.name in {each.name for each in context.domain.offered(task)}:
-        return result
-    return Result("missing", f"there is no tool {act.action.name!r}")
-
-
-def _verdict(each: _Solving, state: str, context: GateContext) -> Verdict:
-    if each.said is None:
-        return Verdict(False, f"the solver gave up: {each.gave_up}", each.calls)
-    lacking = communicates(each.said, each.task.world.communicate)
-    if lacking:
-        return Verdict(False, f"the solver said {each.said!r}, without {lacking[0]!r}", each.calls)
-    if state != context.replays[each.task.task_id].after:
-        return Verdict(False, "the solver came to another state than the golden calls", each.calls)
-    return Verdict(True, measured=each.calls)
-
-
-def _told(task: DomainTask, context: GateContext) -> Verdict:
-    results = context.replays[task.task_id].results
-    told = "\n".join(each.text for each in results) + json.dumps([each.value for each in results])
-    lacking = communicates(told, task.world.communicate)
+def _facts_verdict(task: DomainTask, context: GateContext) -> Verdict:
+    results = context.replay(task).results
+    returned = "\n".join(each.text for each in results) + json.dumps([r.value for r in results])
+    lacking = communicates(returned, task.world.communicate)
     if lacking:
         return Verdict(False, f"no golden call returns {lacking[0]!r}, which must be said")
     return PASSED

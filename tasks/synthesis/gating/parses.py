@@ -1,22 +1,18 @@
-"""Gate: all that a task names exists, and it asks for something."""
+"""Gates that read a task against its domain and run nothing: `parses` and `records`."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from tutti.tasks.synthesis.domains import (
     Action,
     Domain,
     DomainTask,
     Parameter,
-    Scenario,
-    changed_task,
+    RecordChecks,
     is_of_kind,
 )
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
-from tutti.tasks.synthesis.gating.gate import Examples, GateContext
+from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.gating.wording import leaves
-from tutti.tasks.task_sets import Verdict, verdict
 
 PLACEHOLDER = re.compile(
     r"\{\{.*?\}\}|\{[A-Za-z_]\w*\}|\$\{.*?\}|<[a-z]+(?:[_ ][a-z]+)*>|\[[A-Z]+(?:[_ ][A-Z]+)*\]"
@@ -26,91 +22,57 @@ PLACEHOLDER = re.compile(
 """What a template leaves where a value is missing. "None" may begin a sentence."""
 
 
-@dataclass(frozen=True)
-class _Names:
-    """What a domain's tasks may name."""
-
-    parameters: Mapping[str, Mapping[str, Parameter]]
-    rules: frozenset[str]
-    own_words: frozenset[str]
-    """Placeholders that are values in this domain, as "None" is in a library's documentation."""
+def record_fault(task: DomainTask, context: GateContext) -> str:
+    """Why the domain's records, or those that the task changes, are not what its tables say."""
+    checks = context.fact(RecordChecks)
+    return checks.fault or checks.changed_fault(task.world.changed)
 
 
-def _names(domain: Domain) -> _Names:
-    parameters = {tool.name: {p.name: p for p in tool.parameters} for tool in domain.tools}
-    texts = (leaf for leaf in leaves(domain.records) if isinstance(leaf, str))
-    own = {found for text in texts for found in PLACEHOLDER.findall(f"a {text}")}
-    return _Names(parameters, frozenset(rule.id for rule in domain.rules), frozenset(own))
+def parse_fault(task: DomainTask, context: GateContext) -> str:
+    """The first name of a task that does not exist in its domain, or what it lacks."""
+    return next(_faults(task, context), "")
 
 
-class Parses:
-    """Reads a task against its domain; runs nothing."""
-
-    name = "parses"
-    about = "Tools, arguments, rules and records that the task names exist, and it asks something."
-
-    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-        """The first fault rejects a task."""
-        names = context.fact(_names)
-        return [verdict(next(_faults(task, context.domain, names), "")) for task in tasks]
-
-    def examples(self) -> Examples:
-        """A tool that is not there, a text for a number, an empty scenario, a slot unfilled."""
-        unknown = Action(name="renew_loan", arguments={"loan_id": "L1"})
-        typed = Action(name="extend_loan", arguments={"loan_id": "L1", "days": "7"})
-        unfilled = EXTENDED.world.scenario.model_copy(update={"known": "Your name is {name}."})
-        none = EXTENDED.world.scenario.model_copy(
-            update={"reason": "None of your books is late.", "known": "Your name is Ada Long."}
-        )
-        bad = (
-            {"actions": (unknown,)},
-            {"actions": (typed,)},
-            {"tools": ("find_member",)},
-            {"actions": (), "communicate": ()},
-            {"scenario": Scenario(reason=" ")},
-            {"scenario": unfilled},
-            {"rules": ("shortest",)},
-            {"sources": ("members/M7",)},
-        )
-        good = (EXTENDED, LOOKED_UP, changed_task(EXTENDED, scenario=none))
-        return Examples(
-            good=[(EXAMPLE, task) for task in good],
-            bad=[(EXAMPLE, changed_task(EXTENDED, **each)) for each in bad],
-        )
-
-
-def _faults(task: DomainTask, domain: Domain, names: _Names) -> Iterator[str]:
-    if not task.world.scenario.reason.strip():
+def _faults(task: DomainTask, context: GateContext) -> Iterator[str]:
+    world, parameters = task.world, context.fact(_parameters)
+    if not world.scenario.reason.strip():
         yield "scenario.reason is empty"
-    if not task.world.actions and not any(each.strip() for each in task.world.communicate):
+    if not world.actions and not any(each.strip() for each in world.communicate):
         yield "nothing is asked: no golden call and nothing to communicate"
-    yield from (
-        f"tools: there is no tool {t!r}" for t in task.world.tools if t not in names.parameters
-    )
-    for kind, actions in (("call", task.world.actions), ("forbidden call", task.world.forbidden)):
+    yield from (f"tools: there is no tool {t!r}" for t in world.tools if t not in parameters)
+    for kind, actions in (("call", world.actions), ("forbidden call", world.forbidden)):
         for number, action in enumerate(actions, 1):
-            fault = _call_fault(action, task, names)
-            if fault:
+            if world.tools and action.name in parameters and action.name not in world.tools:
+                yield f"{kind} {number}, {action.name}: the tool is not offered"
+            if fault := _call_fault(action, parameters.get(action.name)):
                 yield f"{kind} {number}, {action.name}: {fault}"
-    yield from (f"rules: there is no rule {r!r}" for r in task.world.rules if r not in names.rules)
-    yield from _stray_records(task, domain)
-    yield from _unfilled(task, names)
+    rules = {rule.id for rule in context.domain.rules}
+    yield from (f"rules: there is no rule {r!r}" for r in world.rules if r not in rules)
+    yield from _stray_records(task, context.domain)
+    yield from _unfilled(task, context.fact(_own_words))
 
 
-def _call_fault(action: Action, task: DomainTask, names: _Names) -> str:
+def _parameters(domain: Domain) -> dict[str, dict[str, Parameter]]:
+    return {tool.name: {p.name: p for p in tool.parameters} for tool in domain.tools}
+
+
+def _own_words(domain: Domain) -> frozenset[str]:
+    """Placeholders that are values in this domain, as "None" is in a library's documentation."""
+    texts = (leaf for leaf in leaves(domain.records) if isinstance(leaf, str))
+    return frozenset(found for text in texts for found in PLACEHOLDER.findall(f"a {text}"))
+
+
+def _call_fault(action: Action, parameters: dict[str, Parameter] | None) -> str:
     """What is wrong with a call's name or arguments; empty if nothing is."""
-    if action.name not in names.parameters:
+    if parameters is None:
         return "there is no such tool"
-    if task.world.tools and action.name not in task.world.tools:
-        return "the tool is not offered"
-    parameters = names.parameters[action.name]
     for name, value in action.arguments.items():
         if name not in parameters:
             return f"it has no parameter {name!r}"
         kind = parameters[name].kind
         if not is_of_kind(value, kind) and not (value is None and parameters[name].optional):
             return f"{name} is {value!r}, not of kind {kind}"
-    missing = (p.name for p in parameters.values() if not p.optional)
+    missing = (name for name, each in parameters.items() if not each.optional)
     absent = next((name for name in missing if name not in action.arguments), None)
     return "" if absent is None else f"{absent} is missing"
 
@@ -121,32 +83,25 @@ def _stray_records(task: DomainTask, domain: Domain) -> Iterator[str]:
         if key not in domain.records.get(table, {}):
             yield f"entities: there is no record {entity!r}"
     for table, keyed in task.world.changed.items():
-        if table not in domain.records:
+        known = domain.records.get(table)
+        if known is None:
             yield f"changed: there is no table {table!r}"
-            continue
-        stray = next((key for key in keyed if key not in domain.records[table]), None)
-        if stray is not None:
-            yield f"changed: {table} has no record {stray!r}"
+        else:
+            strays = (key for key in keyed if key not in known)
+            yield from (f"changed: {table} has no record {key!r}" for key in strays)
 
 
-def _unfilled(task: DomainTask, names: _Names) -> Iterator[str]:
-    scenario = task.world.scenario
-    texts = {
-        "reason": scenario.reason,
-        "known": scenario.known,
-        "unknown": scenario.unknown,
-        "instructions": scenario.instructions,
-        "persona": scenario.persona,
-        "communicate": "\n".join(task.world.communicate),
-    }
-    for field, text in texts.items():
+def _unfilled(task: DomainTask, own_words: frozenset[str]) -> Iterator[str]:
+    """Placeholders that are left in texts, and facts that are empty."""
+    texts = [*task.world.scenario, ("communicate", "\n".join(task.world.communicate))]
+    for field, text in texts:
         found = PLACEHOLDER.search(text)
-        if found and found.group() not in names.own_words:
+        if found and found.group() not in own_words:
             yield f"{field}: {found.group()!r} is left in the text"
     if any(not each.strip() for each in task.world.communicate):
         yield "communicate: a fact is empty"
     for action in task.world.actions:
-        held = (leaf for leaf in leaves(action.arguments) if isinstance(leaf, str))
-        found = next((f for text in held if (f := PLACEHOLDER.search(text))), None)
-        if found and found.group() not in names.own_words:
+        texts_in = (leaf for leaf in leaves(action.arguments) if isinstance(leaf, str))
+        found = next(filter(None, map(PLACEHOLDER.search, texts_in)), None)
+        if found and found.group() not in own_words:
             yield f"{action.name}: {found.group()!r} is left in an argument"

@@ -1,4 +1,4 @@
-"""Which tasks came before, by MinHash: memory is 128 numbers of 16 bits a task.
+"""The tasks so far, by MinHash: 128 numbers of 16 bits for each.
 
 In: fingerprints, in order. Out: the earlier task that one repeats. Nothing depends on Python's
 hash seed.
@@ -50,13 +50,13 @@ def min_hash(features: Iterable[str], first: int = 0, count: int = PERMUTATIONS)
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What of a task is compared."""
+    """The features of a task that are compared."""
 
     task_id: str
     told: int
-    """Of the words that the user is told and what the task begins with, in order."""
+    """Hash of the words that the user is told, in order, and of the state at the beginning."""
     outcome: int
-    """Of what must come of it: changing calls, facts said, slots, entities."""
+    """Hash of what solves the task: changing calls, facts to say, slots, entities."""
     signature: Signature
     chosen: frozenset[tuple[str, str]] = frozenset()
     """The choices of fields that the user names, as (field, choice)."""
@@ -76,7 +76,7 @@ class Repeated:
     task_id: str
     similarity: float
     same_words: bool
-    """The user is told the very same."""
+    """Whether the user is told exactly the same."""
 
 
 class Seen:
@@ -86,10 +86,8 @@ class Seen:
         self._ids: list[str] = []
         self._signatures = np.zeros((64, PERMUTATIONS), dtype=np.uint16)
         self._chosen: list[frozenset[tuple[str, str]]] = []
-        self._sets: dict[frozenset[tuple[str, str]], frozenset[tuple[str, str]]] = {}
-        """Each of the sets in `_chosen` once: there are few."""
         self._told: dict[int, int] = {}
-        self._outcomes: dict[int, int | list[int]] = {}
+        self._outcomes: dict[int, list[int]] = {}
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -100,9 +98,8 @@ class Seen:
         place = self._told.get(task.told)
         if place is not None:
             return Repeated(self._ids[place], self._similarity(task, [place])[1], True)
-        places = self._outcomes.get(task.outcome, [])
-        places = [places] if isinstance(places, int) else places
-        places = [each for each in places if not contrast(self._chosen[each], task.chosen)]
+        alike = self._outcomes.get(task.outcome, ())
+        places = [each for each in alike if not contrast(self._chosen[each], task.chosen)]
         if not places:
             return None
         nearest, similarity = self._similarity(task, places)
@@ -115,13 +112,9 @@ class Seen:
             self._signatures = np.concatenate([self._signatures, np.zeros_like(self._signatures)])
         self._signatures[place] = task.signature
         self._ids.append(task.task_id)
-        self._chosen.append(self._sets.setdefault(task.chosen, task.chosen))
+        self._chosen.append(task.chosen)
         self._told.setdefault(task.told, place)
-        others = self._outcomes.setdefault(task.outcome, place)
-        if isinstance(others, list):
-            others.append(place)
-        elif others != place:
-            self._outcomes[task.outcome] = [others, place]
+        self._outcomes.setdefault(task.outcome, []).append(place)
 
     def _similarity(self, task: Fingerprint, places: list[int]) -> tuple[int, float]:
         """The place of the most similar, and how similar it is."""

@@ -4,16 +4,14 @@
 `executes` and `oracle`: it is still solved with the tools that are left.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from tutti.tasks.synthesis.domains import Domain, DomainTask, changed_task
-from tutti.tasks.synthesis.domains.offer import AIMS, Preference, TaskOffer
+from tutti.tasks.synthesis.domains import Domain, DomainTask
+from tutti.tasks.synthesis.domains.offer import AIMS, Preference
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
-from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateContext
+from tutti.tasks.synthesis.gating.gate import FunctionGate, Gate, each_task
 from tutti.tasks.synthesis.preferences.checker import preference_reason
 from tutti.tasks.synthesis.preferences.offering import needed_tools
-from tutti.tasks.task_sets import Verdict, verdict
 
 
 def offer_reason(domain: Domain, task: DomainTask) -> str:
@@ -63,58 +61,13 @@ def check_preference(domain: Domain, task: DomainTask) -> str:
     return preference_reason(task.world.offer.preference, offered)
 
 
-class _RuleGate:
-    """A rule that looks at a task alone."""
-
-    def __init__(
-        self,
-        name: str,
-        about: str,
-        reason: Callable[[Domain, DomainTask], str],
-        bad: Sequence[Mapping[str, object]],
-    ) -> None:
-        self.name, self.about, self._reason, self._bad = name, about, reason, bad
-
-    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-        """A verdict on each task, in order."""
-        return [verdict(self._reason(context.domain, task)) for task in tasks]
-
-    def examples(self) -> Examples:
-        """A task with an offer that is right, and with ones that are wrong."""
-        bad = [(EXAMPLE, _example(**each)) for each in self._bad]
-        return Examples(good=[(EXAMPLE, _example())], bad=bad)
+def _gate(name: str, reason: Callable[[Domain, DomainTask], str]) -> FunctionGate:
+    return FunctionGate(name, each_task(lambda task, context: reason(context.domain, task)))
 
 
-def _example(**changed: object) -> DomainTask:
-    tools = [each.name for each in EXAMPLE.tools]
-    preference = {"instruction": "Be quick.", "weights": {"accuracy": 0.5, "latency": 0.5}}
-    offer = {"preference": preference, "call_usd": dict.fromkeys(tools, 0.001)} | changed
-    return changed_task(EXTENDED, offer=TaskOffer.model_validate(offer), tools=())
-
-
-GOLDEN = EXTENDED.world.actions[0].name
-HALF = {"accuracy": 0.5}
 OWN_GATES: dict[str, Gate] = {
-    "offer": _RuleGate(
-        "offer",
-        "The golden calls' tools are offered at a price, and the preference does not spoil them.",
-        offer_reason,
-        [
-            {"call_usd": {}},
-            {"call_usd": {each.name: 0.0 for each in EXAMPLE.tools}},
-            {"preference": {"instruction": f"Avoid `{GOLDEN}`.", "weights": HALF | {GOLDEN: -0.5}}},
-        ],
-    ),
-    "preference": _RuleGate(
-        "preference",
-        "The instruction says what the weights say, and names only tools that are offered.",
-        check_preference,
-        [
-            {"preference": {"instruction": "Be quick.", "weights": HALF | {"cost": 0.5}}},
-            {"preference": {"instruction": "Use `x_ray`.", "weights": {"accuracy": 1.0}}},
-            {"preference": {"instruction": "Be cheap.", "weights": HALF | {"cost": -0.5}}},
-        ],
-    ),
+    "offer": _gate("offer", offer_reason),
+    "preference": _gate("preference", check_preference),
 }
 PREFERENCE_GATES: dict[str, Gate] = OWN_GATES | {n: GATES[n] for n in ("executes", "oracle")}
 

@@ -13,11 +13,11 @@ from tests.sweeps.conftest import Agent, Sweep
 from tests.sweeps.plan.test_benchmarks import plan_of
 from tests.sweeps.plan.test_domain_benchmarks import call, suite_of
 from tests.synthesis.domains.lending import expected_of, lending_folder
+from tests.synthesis.example import EXAMPLE, EXTENDED
 from tutti.storage import Catalog, commit
 from tutti.tasks.sweeps.analysis.rescore import RescoreResult, rescore
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.synthesis.domains import DomainTask, StoredCall, end_state, stored_calls
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
 
 
 async def reply(_: Any, __: web.Request, body: dict[str, Any]) -> web.StreamResponse:

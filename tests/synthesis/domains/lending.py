@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tests.synthesis.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.domains import (
     Domain,
     DomainTask,
@@ -9,7 +10,6 @@ from tutti.tasks.synthesis.domains import (
     changed_task,
     write_domain_folder,
 )
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 
 CHANGED = changed_task(
     EXTENDED,

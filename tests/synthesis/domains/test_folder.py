@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.synthesis.example import EXAMPLE, EXTENDED, LOOKED_UP
 from tutti.tasks.synthesis.domains import (
     changed_task,
     copy_domain_folder,
     read_domain_folder,
     write_domain_folder,
 )
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP
 
 
 @pytest.mark.parametrize(("most", "copied"), [(0, 0), (1, 1), (2, 2), (9, 2)])

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from tests.synthesis.domains.lending import TASKS, expected_of
 from tests.synthesis.domains.tau2_double import loaded
+from tests.synthesis.example import EXAMPLE, EXTENDED
 from tutti.errors import UsageError
 from tutti.tasks.benchmarks.tau2.domain import read_domain
 from tutti.tasks.synthesis.domains import (
@@ -27,7 +28,6 @@ from tutti.tasks.synthesis.domains import (
 )
 from tutti.tasks.synthesis.domains.source import state_hash
 from tutti.tasks.synthesis.domains.tau2_source import tau2_source
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
 
 KINDS = Domain(
     name="kinds",

@@ -9,10 +9,10 @@ import pytest
 
 from tests.benchmarks.conftest import Scripted
 from tests.synthesis.domains.lending import CHANGED, TASKS, expected_of
+from tests.synthesis.example import EXAMPLE, EXTENDED
 from tutti.tasks.agents import ToolUnavailable
 from tutti.tasks.benchmarks import BenchmarkError
 from tutti.tasks.synthesis.domains import Domain, DomainWorld, ToolSpec, changed_task, world
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
 
 NASTY = '''
 import os

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from tests.synthesis.example import varied
 from tests.synthesis.lending import Lending
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, changed_task
-from tutti.tasks.synthesis.gating.example import varied
 from tutti.tasks.synthesis.programs.program import Knobs
 
 Spoil = Callable[[DomainTask, DomainTask], DomainTask]

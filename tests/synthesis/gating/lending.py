@@ -1,12 +1,13 @@
 """The lending desk with hundreds of members, good tasks in it, and gates asked on benches."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 
+from tests.synthesis.example import EXAMPLE, LOAN, varied
+from tests.synthesis.gating.examples import Examples
 from tutti.tasks.synthesis.domains import Action, Domain, DomainSpec, DomainTask, Scenario, Toolkit
-from tutti.tasks.synthesis.gating.example import EXAMPLE, LOAN, varied
-from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateContext
+from tutti.tasks.synthesis.gating.gate import Gate, GateContext
 from tutti.tasks.task_sets import Verdict
 
 FIRST = "Ada Bo Cleo Dan Eve Finn Gus Hana Ira Jo Kai Lea Max Nora Otto Pia Quin Rae Sam Ty".split()
@@ -101,19 +102,15 @@ async def replayed(context: GateContext, tasks: Sequence[DomainTask]) -> None:
     context.replays.update(zip(ids, replays, strict=True))
 
 
-async def judge_examples(gate: Gate) -> tuple[list[Verdict], list[Verdict]]:
+async def judge_examples(gate: Gate, examples: Examples) -> tuple[list[Verdict], list[Verdict]]:
     """A gate's verdicts on its good and its bad examples."""
-    examples = gate.examples()
     good: list[Verdict] = []
     bad: list[Verdict] = []
-    for domain in _domains(examples):
+    domains = {id(domain): domain for domain, _ in (*examples.good, *examples.bad)}.values()
+    for domain in domains:
         async with context_of(domain, examples.benchmarks) as context:
             for cases, found in ((examples.good, good), (examples.bad, bad)):
                 tasks = [task for other, task in cases if other is domain]
                 await replayed(context, tasks)
                 found += await gate.judge(tasks, context)
     return good, bad
-
-
-def _domains(examples: Examples) -> Iterable[Domain]:
-    return {id(domain): domain for domain, _ in (*examples.good, *examples.bad)}.values()

@@ -21,7 +21,7 @@ from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.tasks.synthesis.domains import DomainTask, read_domain_folder, write_tau2_folder
 from tutti.tasks.synthesis.gating import GATES
-from tutti.tasks.synthesis.gating.gate import Examples, Gate, GateContext
+from tutti.tasks.synthesis.gating.gate import Gate, GateContext
 from tutti.tasks.synthesis.making import band
 from tutti.tasks.synthesis.making.band import BandRequest, BandSource
 from tutti.tasks.synthesis.making.by_program import DomainRequest, DomainSource
@@ -37,14 +37,11 @@ class GateOut:
     """A gate whose verdicts are not read. What it does for the gates after it, it still does."""
 
     def __init__(self, gate: Gate) -> None:
-        self._gate, self.name, self.about = gate, gate.name, gate.about
+        self._gate, self.name = gate, gate.name
 
     async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
         await self._gate.judge(tasks, context)
         return [PASSED] * len(tasks)
-
-    def examples(self) -> Examples:
-        return self._gate.examples()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from bench.synthesis.task_defects import BENCHMARK_TEXTS
+from tests.synthesis.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
 from tests.synthesis.gating.lending import context_of, replayed
 from tutti import storage
 from tutti.tasks.synthesis.domains import (
@@ -18,7 +19,6 @@ from tutti.tasks.synthesis.domains import (
 )
 from tutti.tasks.synthesis.gating import GATES
 from tutti.tasks.synthesis.gating.contamination import benchmark_questions, copy_verdict
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, LOOKED_UP, varied
 from tutti.tasks.task_sets import task_line
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.synthesis.example import EXAMPLE, EXTENDED, varied
 from tests.synthesis.gating.lending import good_tasks, many_members
 from tutti.tasks.synthesis.domains import Domain, DomainTask, changed_task
-from tutti.tasks.synthesis.gating.duplicates import Context
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, varied
+from tutti.tasks.synthesis.gating.duplicates import DomainFacts
 from tutti.tasks.synthesis.gating.seen import (
     PERMUTATIONS,
     THRESHOLD,
@@ -29,9 +29,9 @@ from tutti.tasks.synthesis.gating.seen import (
 def repeats(tasks: Iterable[tuple[Domain, DomainTask]], seen: Seen | None = None) -> Iterator[str]:
     """For each task, in order, the id of the earlier one that it repeats, or ""."""
     seen = Seen() if seen is None else seen
-    contexts: dict[int, Context] = {}
+    contexts: dict[int, DomainFacts] = {}
     for domain, task in tasks:
-        fingerprint = contexts.setdefault(id(domain), Context(domain)).fingerprint(task)
+        fingerprint = contexts.setdefault(id(domain), DomainFacts(domain)).fingerprint(task)
         found = seen.find(fingerprint)
         if found is None:
             seen.add(fingerprint)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.synthesis.example import EXAMPLE, EXTENDED, TOOLKIT, varied
 from tests.synthesis.gating.lending import context_of
 from tests.synthesis.lending import Lending
 from tutti.tasks.synthesis.domains import Toolkit, ToolkitFailed, changed_task
 from tutti.tasks.synthesis.gating import GATES, TOGETHER
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED, TOOLKIT, varied
 from tutti.tasks.synthesis.gating.gate import GateContext
 from tutti.tasks.synthesis.making import by_program
 from tutti.tasks.synthesis.making.by_program import DomainRequest, judge, proposed

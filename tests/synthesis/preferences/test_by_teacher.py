@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.synthesis.example import EXAMPLE
 from tests.synthesis.teacher.conftest import QUICK
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti import storage
 from tutti.tasks.synthesis import DomainRequest, DomainSource, TeacherPool
 from tutti.tasks.synthesis.domains import read_domain_folder
-from tutti.tasks.synthesis.gating.example import EXAMPLE
 from tutti.tasks.synthesis.preferences import (
     PreferenceRequest,
     PreferenceSource,

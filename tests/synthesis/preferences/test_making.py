@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.synthesis.example import EXAMPLE, EXTENDED
+from tests.synthesis.gating.examples import Examples
 from tests.synthesis.gating.lending import judge_examples
 from tutti import storage
 from tutti.errors import UsageError
@@ -15,14 +17,14 @@ from tutti.tasks.benchmarks import EXPERTS, Source
 from tutti.tasks.synthesis import DomainRequest, DomainSource
 from tutti.tasks.synthesis.domains import (
     DOMAIN_TASK,
+    Domain,
     DomainTask,
     changed_task,
     domain_benchmark,
     read_domain_folder,
 )
 from tutti.tasks.synthesis.domains.domain import PREFERENCE
-from tutti.tasks.synthesis.domains.offer import Preference
-from tutti.tasks.synthesis.gating.example import EXAMPLE, EXTENDED
+from tutti.tasks.synthesis.domains.offer import Preference, TaskOffer
 from tutti.tasks.synthesis.preferences import (
     PreferenceRequest,
     PreferenceSource,
@@ -183,9 +185,33 @@ async def test_experts_reach_the_run(catalog: storage.Catalog, tmp_path: Path) -
     assert weighed & set(TWO_EXPERTS), "an instruction may name experts too"
 
 
+GOLDEN, HALF = EXTENDED.world.actions[0].name, {"accuracy": 0.5}
+WRONG_OFFERS: dict[str, list[dict[str, object]]] = {
+    "offer": [
+        {"call_usd": {}},
+        {"call_usd": {each.name: 0.0 for each in EXAMPLE.tools}},
+        {"preference": {"instruction": f"Avoid `{GOLDEN}`.", "weights": HALF | {GOLDEN: -0.5}}},
+    ],
+    "preference": [
+        {"preference": {"instruction": "Be quick.", "weights": HALF | {"cost": 0.5}}},
+        {"preference": {"instruction": "Use `x_ray`.", "weights": {"accuracy": 1.0}}},
+        {"preference": {"instruction": "Be cheap.", "weights": HALF | {"cost": -0.5}}},
+    ],
+}
+
+
+def offering(changes: dict[str, object]) -> tuple[Domain, DomainTask]:
+    """A good task with an offer, and changes of the offer."""
+    preference = {"instruction": "Be quick.", "weights": HALF | {"latency": 0.5}}
+    prices = {each.name: 0.001 for each in EXAMPLE.tools}
+    offer = TaskOffer.model_validate({"preference": preference, "call_usd": prices} | changes)
+    return EXAMPLE, changed_task(EXTENDED, offer=offer, tools=())
+
+
 @pytest.mark.parametrize("name", OWN_GATES)
 async def test_the_gates_pass_their_good_examples_and_reject_the_bad(name: str) -> None:
-    good, bad = await judge_examples(OWN_GATES[name])
+    examples = Examples([*map(offering, WRONG_OFFERS[name])], [offering({})])
+    good, bad = await judge_examples(OWN_GATES[name], examples)
     assert [each.reason for each in good if not each.passed] == []
     assert bad and all(not each.passed and each.reason for each in bad)
 

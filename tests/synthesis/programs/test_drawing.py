@@ -5,9 +5,9 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+from tests.synthesis.example import LOOKED_UP
 from tests.synthesis.programs.trial import trial
 from tutti.tasks.synthesis.domains import DomainTask, changed_task
-from tutti.tasks.synthesis.gating.example import LOOKED_UP
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.programs.program import APART, take_turns
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.synthesis.example import EXAMPLE
 from tests.synthesis.programs.databases import made
 from tutti.tasks.synthesis.domains import Action
-from tutti.tasks.synthesis.gating.example import EXAMPLE
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.programs.intents import Caller, Composer, Intent, is_plain, listed, money
 from tutti.tasks.synthesis.programs.program import split_of

@@ -54,6 +54,8 @@ class EndState:
 
 def stored_calls(attempts: Sequence[str], home: Home) -> Mapping[str, Sequence[StoredCall] | None]:
     """The calls of each attempt in their order; None where it made calls that are not stored."""
+    if not attempts:
+        return {}
     given = {"ids": list(attempts)}
     found: dict[str, list[StoredCall] | None] = {each: [] for each in attempts}
     for row in query(CALLS_SQL, home, given):

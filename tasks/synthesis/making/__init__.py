@@ -1,1 +1,1 @@
-"""Makes sets of domain tasks: `request` says what, `instance` makes and gates one database's."""
+"""Sources of domain tasks: by a program, by a teacher, and selections of a stored set."""

@@ -1,36 +1,30 @@
-"""The gate agreement: of a measured set, the tasks whose independent solutions agree with the
-golden one.
+"""The gate agreement: it keeps the tasks of a measured set whose independent solutions agree with
+the golden one.
 
 In: a task set, and at least k stored attempts at each of its tasks. Out: a new task set, as
 `KeptSource` makes it. Two attempts have the same solution if they left the same database and said
 the same: all facts that the task wants, or else the same words with a digit that the user did not
-say, or where there are none the same words. The end state of a right attempt is the golden one; of
-any other its calls are carried out again (`end_state`).
+say, or where there are none the same words. The end state of a right attempt is the golden one; the
+calls of any other are carried out again (`end_state`).
 
-Many attempts with one solution that is not the golden one say that the golden one is doubtful.
-Attempts without a common solution say that the task is not clear, or too hard for these models.
+Where many attempts have one solution that is not the golden one, the golden one is doubtful. Where
+attempts have no common solution, the task is unclear, or too hard for these models.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.storage import Catalog, Home, query
-from tutti.tasks.synthesis.domains import (
-    Domain,
-    DomainTask,
-    StoredCall,
-    end_state,
-    stored_calls,
-)
+from tutti.storage import query
+from tutti.tasks.synthesis.domains import Domain, DomainTask, end_state, stored_calls
 from tutti.tasks.synthesis.gating.wording import communicates, words_of
 from tutti.tasks.synthesis.making.domain_parts import KeptSource
-from tutti.tasks.task_sets import Verdict
+from tutti.tasks.task_sets import Row, Verdict
 
 GATE = "agreement"
 REPLAYS_AT_ONCE = 4
@@ -66,14 +60,14 @@ class AgreementRequest(BaseModel):
 
 @dataclass(frozen=True)
 class Solution:
-    """What an attempt came to, in a form that is equal for equal solutions."""
+    """The result of an attempt, in a form that is equal for equal solutions."""
 
     db: str
     said: str
 
     @property
     def is_golden(self) -> bool:
-        """Whether it is what the task states."""
+        """Whether it is the one that the task states."""
         return (self.db, self.said) == (GOLDEN, GOLDEN)
 
     @property
@@ -85,7 +79,7 @@ class Solution:
 
 
 def solution(task: DomainTask, db: str, said: Sequence[str]) -> Solution:
-    """What an attempt came to that left the state `db` and sent the messages `said`."""
+    """The solution of an attempt that left the state `db` and sent the messages `said`."""
     state = GOLDEN if db == task.world.expected else db
     if not communicates("\n".join(said), task.world.communicate):
         return Solution(state, GOLDEN)
@@ -113,69 +107,41 @@ def agreed(solutions: Sequence[Solution], request: AgreementRequest) -> Verdict:
     return Verdict(True, measured=share)
 
 
-class AgreementSource(KeptSource):
+class AgreementSource(KeptSource[AgreementRequest]):
     """The tasks whose solutions agree with the golden one. An attempt whose end state cannot be
     known does not count. Raises SandboxUnavailable from its parts."""
 
     gate = GATE
 
-    def __init__(self, request: AgreementRequest, catalog: Catalog) -> None:
-        """Raises UsageError where there is no such set of a domain."""
-        super().__init__(request.task_set, request, catalog)
-        self.request, self._home = request, catalog.home
-
     async def verdicts(self, work: Path) -> dict[str, Verdict]:
-        """By the attempts on record, some of which are replayed."""
-        given = {"ids": [task.task_id for _, task in self.tasks]}
-        asked = given | {"models": list(self.request.models) or None}
-        attempts = await asyncio.to_thread(query, ATTEMPTS_SQL, self._home, asked)
-        record = await asyncio.to_thread(_Record, attempts, self._home)
-        slots = asyncio.Semaphore(REPLAYS_AT_ONCE)
-        found = await asyncio.gather(
-            *(self._verdict(record, slots, domain, task) for domain, task in self.tasks)
-        )
+        """By the attempts on record; the calls of the wrong ones are carried out again."""
         ids = [task.task_id for _, task in self.tasks]
-        return dict(zip(ids, found, strict=True))
+        given = {"ids": ids, "models": list(self.request.models) or None}
+        attempts = defaultdict(list)
+        for row in await asyncio.to_thread(query, ATTEMPTS_SQL, self.home, given):
+            attempts[row["task_id"]].append(row)
+        wrong = [r["attempt_id"] for rows in attempts.values() for r in rows if not r["correct"]]
+        calls = await asyncio.to_thread(stored_calls, wrong, self.home)
+        said = defaultdict(list)
+        for row in query(SAID_SQL, self.home, {"ids": wrong}) if wrong else ():
+            said[row["attempt_id"]].append(row["content"])
+        slots = asyncio.Semaphore(REPLAYS_AT_ONCE)
 
-    async def _verdict(
-        self, record: "_Record", slots: asyncio.Semaphore, domain: Domain, task: DomainTask
-    ) -> Verdict:
-        found: list[Solution] = []
-        unknown = ""
-        for each in record.attempts.get(task.task_id, ()):
+        async def solution_of(attempt: Row, domain: Domain, task: DomainTask) -> Solution | str:
+            if attempt["correct"]:
+                return Solution(GOLDEN, GOLDEN)
             async with slots:
-                one = await record.solution_of(each, domain, task)
-            if isinstance(one, Solution):
-                found.append(one)
-            else:
-                unknown = unknown or one
-        verdict = agreed(found, self.request)
-        if len(found) < self.request.k and unknown:
-            return Verdict(False, f"{verdict.reason}; an end state is not known: {unknown}")
-        return verdict
+                end = await end_state(domain, task, calls[attempt["attempt_id"]])
+            return end.fault or solution(task, end.db, said[attempt["attempt_id"]])
 
+        async def verdict_on(domain: Domain, task: DomainTask) -> Verdict:
+            found = [await solution_of(each, domain, task) for each in attempts[task.task_id]]
+            solutions = [each for each in found if isinstance(each, Solution)]
+            fault = next((each for each in found if isinstance(each, str)), "")
+            verdict = agreed(solutions, self.request)
+            if len(solutions) < self.request.k and fault:
+                return Verdict(False, f"{verdict.reason}; an end state is not known: {fault}")
+            return verdict
 
-class _Record:
-    """What the store has of a set's attempts."""
-
-    def __init__(self, attempts: Sequence[Mapping[str, Any]], home: Home) -> None:
-        self.attempts: dict[str, list[Mapping[str, Any]]] = {}
-        for each in attempts:
-            self.attempts.setdefault(each["task_id"], []).append(each)
-        wrong = [each["attempt_id"] for each in attempts if not each["correct"]]
-        self._calls: Mapping[str, Sequence[StoredCall] | None] = {}
-        self._said: dict[str, list[str]] = {}
-        if wrong:
-            self._calls = stored_calls(wrong, home)
-            for row in query(SAID_SQL, home, {"ids": wrong}):
-                self._said.setdefault(row["attempt_id"], []).append(row["content"])
-
-    async def solution_of(
-        self, attempt: Mapping[str, Any], domain: Domain, task: DomainTask
-    ) -> Solution | str:
-        """What an attempt came to, or why it is not known. A right one's is the golden one."""
-        if attempt["correct"]:
-            return Solution(GOLDEN, GOLDEN)
-        end = await end_state(domain, task, self._calls[attempt["attempt_id"]])
-        said = self._said.get(attempt["attempt_id"], ())
-        return end.fault or solution(task, end.db, said)
+        found = await asyncio.gather(*(verdict_on(domain, task) for domain, task in self.tasks))
+        return dict(zip(ids, found, strict=True))

@@ -1,19 +1,18 @@
-"""The gate pass@k: of a measured set, the tasks that are neither too hard nor too easy.
+"""The gate pass@k: it keeps the tasks of a measured set that are neither too hard nor too easy.
 
-In: a task set, and attempts at its tasks in the store (`tutti run --benchmark task_set:ID`). Out: a
-new task set of those whose pass@k lies in a band; each of the others has its reason.
+In: a task set, and attempts at its tasks in the store (`tutti run task_set:ID`). Out: a new set of
+those whose pass@k lies in a band; each of the others has its reason.
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import comb
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tutti.storage import Catalog, query
+from tutti.storage import Home, query
 from tutti.tasks.synthesis.making.domain_parts import KeptSource
 from tutti.tasks.task_sets import Verdict
 
@@ -40,9 +39,8 @@ class BandRequest(BaseModel):
     models: tuple[str, ...] = Field((), description="whose attempts count; empty: everybody's")
 
 
-@dataclass(frozen=True)
-class Rate:
-    """Attempts at a task."""
+class Rate(NamedTuple):
+    """Attempts at a task, and how many of them solved it."""
 
     n: int
     solved: int
@@ -56,9 +54,9 @@ def pass_at_k(rate: Rate, k: int) -> float:
 
 def judged(rate: Rate | None, request: BandRequest) -> Verdict:
     """The gate's verdict on a task."""
-    if rate is None or rate.n < request.k:
-        made = 0 if rate is None else rate.n
-        return Verdict(False, f"{made} attempts on record; pass@{request.k} needs {request.k}")
+    rate = rate or Rate(0, 0)
+    if rate.n < request.k:
+        return Verdict(False, f"{rate.n} attempts on record; pass@{request.k} needs {request.k}")
     found = pass_at_k(rate, request.k)
     if request.low <= found <= request.high:
         return Verdict(True, measured=found)
@@ -66,25 +64,20 @@ def judged(rate: Rate | None, request: BandRequest) -> Verdict:
     return Verdict(False, f"{what}, not {request.low:g} to {request.high:g}", found)
 
 
-class BandSource(KeptSource):
+class BandSource(KeptSource[BandRequest]):
     """The tasks in the band."""
 
     gate = GATE
 
-    def __init__(self, request: BandRequest, catalog: Catalog) -> None:
-        """Raises UsageError where there is no such set of a domain."""
-        super().__init__(request.task_set, request, catalog)
-        self.request, self._catalog = request, catalog
-
     async def verdicts(self, work: Path) -> dict[str, Verdict]:
         """By the attempts on record."""
         ids = [task.task_id for _, task in self.tasks]
-        rates = await asyncio.to_thread(measured_rates, ids, self.request.models, self._catalog)
+        rates = await asyncio.to_thread(measured_rates, ids, self.request.models, self.home)
         return {each: judged(rates.get(each), self.request) for each in ids}
 
 
-def measured_rates(ids: Sequence[str], models: Sequence[str], catalog: Catalog) -> dict[str, Rate]:
-    """The attempts on record of tasks, by task id; of all models where none is named."""
+def measured_rates(ids: Sequence[str], models: Sequence[str], home: Home) -> dict[str, Rate]:
+    """The attempts on record by task id; of all models where none is named."""
     given = {"ids": list(ids), "models": list(models) or None}
-    rows = query(MEASURED_SQL, catalog.home, given)
+    rows = query(MEASURED_SQL, home, given)
     return {row["task_id"]: Rate(row["n"], row["solved"]) for row in rows}

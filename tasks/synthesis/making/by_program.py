@@ -1,8 +1,7 @@
 """Sets of domain tasks by a program: the request, its plan, and the source.
 
-A set is made of instances: a database each, with the candidates that the gates passed. An instance
-depends on nothing but the request and its number, so that several processes make the same as one;
-they are taken in their order.
+A set consists of instances: a database each, with the candidates that the gates passed. An instance
+depends only on the request and its number, so several processes make the same set as one.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ MACHINE_FIELDS = frozenset({"workers"})
 
 
 class SetUnfinished(TuttiError, RuntimeError):
-    """A teacher's budget or endpoint ended before its tasks; what was finished is kept."""
+    """A teacher's budget or endpoint ended before its tasks; finished ones are stored."""
 
     exit_code = ExitCode.INCOMPLETE
 
@@ -91,33 +90,32 @@ class DomainRequest(BaseModel):
 
     @property
     def databases(self) -> int:
-        """How many instances there are, if each gives as many tasks as are wanted of it."""
+        """The number of instances, if each gives as many tasks as are wanted of it."""
         return -(-self.size // self.instance_tasks)
 
     def wanted(self, number: int) -> int:
-        """How many tasks an instance gives at most. It depends on nothing but the request, so that
-        instances can be made at once; one beyond `databases` makes up for what others lacked."""
+        """Most tasks of an instance. It depends only on the request, so that instances can be made
+        at once; one beyond `databases` replaces the missing tasks of others."""
         left = self.size - number * self.instance_tasks
         return min(self.instance_tasks, left if left > 0 else self.size)
 
     @property
     def as_asked(self) -> dict[str, Any]:
-        """All that decides what is made."""
+        """All fields that decide the set."""
         return self.model_dump(exclude=set(MACHINE_FIELDS)) | {"knobs": self.every_knob}
 
     @property
     def request_hash(self) -> str:
-        """Of `as_asked`, and of what makes it."""
+        """Hash of `as_asked`, and of the program's and the gates' versions."""
         return content_hash([PIPELINE_VERSION, self.program.version, list(GATES), self.as_asked])
 
 
 BATCH = 260
 """Candidates shown to a gate at once: an instance's 250 tasks, and some to be dropped."""
 PART = 65
-"""Candidates that go from gate to gate beside other parts: enough that a request to the sandbox is
-worth its way, and few enough that there are several."""
+"""Candidates of a part of a batch; parts pass the gates concurrently."""
 MOST_CANDIDATES = 6
-"""Candidates a wanted task, before an instance is given up as exhausted."""
+"""Candidates for each wanted task, after which an instance counts as exhausted."""
 
 
 async def make_instance(
@@ -134,7 +132,8 @@ async def make_instance(
     async with Toolkit(domain) as toolkit:
         context = GateContext(domain, toolkit, request.program.solve, benchmarks)
         wanted = request.wanted(number)
-        for batch in _batches(itertools.islice(candidates, MOST_CANDIDATES * wanted)):
+        left = itertools.islice(candidates, MOST_CANDIDATES * wanted)
+        while batch := list(itertools.islice(left, BATCH)):
             judged += await judge(batch, context)
             if sum(each.reason is None for each in judged) >= wanted:
                 break
@@ -179,26 +178,21 @@ async def judge(tasks: Sequence[DomainTask], context: GateContext) -> list[Judge
     return judged
 
 
-def _batches(candidates: Iterator[DomainTask]) -> Iterator[list[DomainTask]]:
-    while batch := list(itertools.islice(candidates, BATCH)):
-        yield batch
-
-
 PARENT_POLL_S = 0.5
 _benchmarks: Sequence[str] = ()
-"""Of a worker: given once, not with each instance."""
+"""Texts of a worker process; they are sent once, not with each instance."""
 
 
 def instance_folder(work: Path, number: int) -> Path:
-    """Where an instance lies."""
+    """The folder of an instance."""
     return work / f"instance-{number:04}"
 
 
 async def instances(
     request: DomainRequest, work: Path, benchmarks: Sequence[str]
 ) -> AsyncGenerator[Path, None]:
-    """The folders of instances as they are made, from 0, without end; close it when there are
-    enough tasks. Raises what `make_instance` raises."""
+    """Yield the folders of instances in order, from 0, without end; close it when there are enough
+    tasks. Raises what `make_instance` raises."""
     if request.workers == 1:
         for number in itertools.count():
             folder = instance_folder(work, number)
@@ -208,8 +202,8 @@ async def instances(
     with _pool(min(request.workers, request.databases), benchmarks) as pool:
         waiting: deque[Future[None]] = deque()
         for made in itertools.count():
-            # One that nobody takes would have to be waited for: beyond those that surely are
-            # needed, one by one, and more the more databases gave too few.
+            # An unused instance costs time at the end: beyond those that surely are needed, start
+            # one by one, and more the more databases gave too few.
             needed = request.databases - made
             needed = needed if needed > 0 else 1 - needed
             for number in range(made + len(waiting), made + min(needed, request.workers + 1)):
@@ -232,7 +226,7 @@ def _pool(workers: int, benchmarks: Sequence[str]) -> Iterator[ProcessPoolExecut
 def _begin(parent: int, benchmarks: Sequence[str]) -> None:
     global _benchmarks
     _benchmarks = benchmarks
-    # Without DuckDB's binding listing what lives at Python's end as leaks; all is written by then.
+    # Skips DuckDB's list of leaks at the interpreter's end; all is written by then.
     atexit.register(os._exit, 0)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
@@ -248,7 +242,7 @@ def _make(request: DomainRequest, number: int, work: Path) -> None:
 
 
 MOST_INSTANCES = 20
-"""As many times the instances that would do if every candidate passed, before it is given up."""
+"""Times the instances that would suffice if every candidate passed, after which it is given up."""
 
 
 class DomainSource(DomainParts):
@@ -261,7 +255,7 @@ class DomainSource(DomainParts):
         self.request_hash = self.work_name = request.request_hash
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """An instance each, until too many have given too few."""
+        """Yield an instance each, until too many have given too few."""
         most = MOST_INSTANCES * (1 + self.request.size // self.request.instance_tasks)
         async with aclosing(instances(self.request, work, self.benchmarks)) as folders:
             async for folder in folders:
@@ -270,12 +264,12 @@ class DomainSource(DomainParts):
                     return
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """What was asked for."""
+        """The request."""
         asked = {"name": self.name, "asked": self.request.as_asked}
         return asked | {"compared_with": len(self.benchmarks)}
 
     def too_few(self, made: SetInMaking) -> str:
-        """How many there are."""
+        """The counts of tasks, candidates and databases."""
         return (
             f"{self.name}: {len(made.accepted)} of {self.size} tasks passed the gates, of "
             f"{made.candidates} candidates over {len(made.parts)} databases; dropped by "
@@ -288,7 +282,7 @@ SAMPLE = 100
 
 
 async def plan_domain_set(request: DomainRequest, benchmarks: Sequence[str] = ()) -> SetPlan:
-    """Judge a sample, and reckon from it. Raises ToolkitFailed."""
+    """Judge a sample, and extrapolate from it. Raises ToolkitFailed."""
     domain, candidates = await asyncio.to_thread(proposed, request, 0)
     sample = list(itertools.islice(candidates, SAMPLE))
     async with Toolkit(domain) as toolkit:

@@ -1,9 +1,8 @@
-"""A source of domain tasks: a teacher's chain, whose tasks are shown to the gates of a program's.
+"""A source of domain tasks by a teacher's chain; its tasks pass the same gates as a program's.
 
-What the teacher answered is kept in the work folder until the set is entered, so that a run that
-was killed, or whose budget is spent, asks only for what is missing. Calls in a provider's batches
-are recorded as the gateway records the others, with its roles and at the registry's prices, which
-do not have the provider's discount for batches.
+The teacher's answers stay in the work folder until the set is entered, so that a run that was
+killed, or whose budget is spent, asks only for what is missing. Calls in a provider's batches are
+recorded as the gateway records the others, at the registry's prices without a discount for batches.
 """
 
 import hashlib
@@ -29,7 +28,6 @@ from tutti.tasks.synthesis.teacher import (
     Chain,
     TeacherPrices,
     TeacherRequest,
-    TeacherTasks,
     make_tasks,
 )
 from tutti.tasks.task_sets import SetInMaking
@@ -42,11 +40,11 @@ LAST_SQL = "select max(position) as last from messages where attempt_id = $progr
 
 @dataclass(frozen=True)
 class BatchRecorder:
-    """Of one request's batches."""
+    """Writes the calls of one request's batches."""
 
     catalog: Catalog
     model: str
-    """By its name in the registry."""
+    """Name in the registry."""
     program: str
     prices: TeacherPrices | None
     role: str = "teacher"
@@ -60,23 +58,20 @@ class BatchRecorder:
         place = 0 if last is None else last + 1
         rows: dict[str, list[dict[str, Any]]] = {"calls": [], "messages": []}
         for call in calls:
-            if call.call_id not in known:
-                said = self._messages(call, place)
-                rows["calls"].append(self._call(call, range(place, place + len(said) - 1)))
-                rows["messages"] += said
-                place += len(said)
+            if call.call_id in known:
+                continue
+            prompt = call.body["messages"]
+            rows["calls"].append(self._call(call, range(place, place + len(prompt))))
+            answer = {"role": "assistant", "content": call.answer.text, "call_id": call.call_id}
+            for message in (*prompt, answer):
+                at = {"attempt_id": self.program, "position": place}
+                rows["messages"].append(at | message)
+                place += 1
         if rows["calls"]:
             commit(self.catalog, rows)
 
-    def _messages(self, call: BatchCall, place: int) -> list[dict[str, Any]]:
-        answer = {"role": "assistant", "content": call.answer.text, "call_id": call.call_id}
-        said = [*call.body["messages"], answer]
-        return [
-            {"attempt_id": self.program, "position": position, **message}
-            for position, message in enumerate(said, place)
-        ]
-
     def _call(self, call: BatchCall, prompt: range) -> dict[str, Any]:
+        """The row of a call; `prompt`: the positions of its messages."""
         answer = call.answer
         sent_at, ended_at = (_at(each) for each in call.times)
         cost = None
@@ -112,14 +107,14 @@ def _at(seconds: float | None) -> datetime:
 
 
 class TeacherSetRequest(TeacherRequest):
-    """A set by a teacher: what it is asked for, and what that may cost."""
+    """The parameters of a set by a teacher, with its budget."""
 
     source: Literal["teacher"] = Field("teacher", description="a domain by a model")
     teacher: str = Field(description="a model of the registry")
 
     @property
     def request_hash(self) -> str:
-        """Of `as_asked`, and of what judges it."""
+        """Hash of `as_asked` and of the gates."""
         return content_hash([PIPELINE_VERSION, list(GATES), self.as_asked])
 
 
@@ -148,9 +143,12 @@ class TeacherDomainSource(DomainParts):
         self._rejects: Sequence[Any] = ()
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """One: the chain's domain."""
+        """Yield one part: the chain's domain."""
         level_for_models()  # the teacher's code will run here; refused before a call is paid for
-        chain = await self._asked(work)
+        async with open_teachers(self.teachers, work / "teacher") as ((teacher,), meter):
+            teacher.on_batch = self._recorder.record
+            chain = await make_tasks(Chain(self.request, teacher))
+            self.spent = meter.text
         self.name, self._rejects = chain.domain.name, chain.rejects
         if chain.unfinished:
             row, reason = next(iter(chain.unfinished.items()))
@@ -163,19 +161,15 @@ class TeacherDomainSource(DomainParts):
             judged = await judge(chain.tasks, context)
         yield write_domain_part(work / "instance-0000", chain.domain, judged)
 
-    async def _asked(self, work: Path) -> TeacherTasks:
-        async with open_teachers(self.teachers, work / "teacher") as ((teacher,), meter):
-            teacher.on_batch = self._recorder.record
-            chain = await make_tasks(Chain(self.request, teacher))
-            self.spent = meter.text
-        return chain
-
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """What was asked for, and what the chain gave up."""
-        asked: dict[str, Any] = {"name": self.name, "asked": self.request.as_asked}
-        asked |= {"compared_with": len(self.benchmarks)}
-        return asked | {"chain_rejects": [list(each) for each in self._rejects]}
+        """The request, and the rejects of the chain."""
+        return {
+            "name": self.name,
+            "asked": self.request.as_asked,
+            "compared_with": len(self.benchmarks),
+            "chain_rejects": [list(each) for each in self._rejects],
+        }
 
     def too_few(self, made: SetInMaking) -> str:
-        """Which gates dropped them, and what the chain gave up."""
+        """The gates that dropped them, and the rejects of the chain."""
         return f"{super().too_few(made)}; rejects of the chain: {self._rejects}"

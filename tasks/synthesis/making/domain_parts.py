@@ -1,13 +1,11 @@
-"""What all sources of domain tasks share: parts and sets are folders of domains and their tasks.
+"""Sources of domain tasks: a set is a folder a database, with its domain and tasks.
 
 `KeptSource` keeps those tasks of a stored set that a further gate passes.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Any, Generic, Protocol, TypeVar
 
 from tutti.errors import UsageError
 from tutti.storage import Catalog, content_hash
@@ -36,8 +34,7 @@ def write_domain_part(folder: Path, domain: Domain, judged: Sequence[Judged[Doma
 
 
 def stored_folders(catalog: Catalog, task_set: str) -> list[Path]:
-    """The folders of a stored set's databases. Raises UsageError where there is none of a
-    domain."""
+    """The folders of a stored set's databases. Raises UsageError for a set that is no domain's."""
     known = catalog.artifact(task_set)
     if known is None or known["path"] is None:
         raise UsageError(f"no task set {task_set!r} of a domain; `tutti synth` makes one")
@@ -52,7 +49,7 @@ class DomainParts(Source):
     task_type = DOMAIN_TASK
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
-        """A folder a database; the id is of the tasks and the databases."""
+        """Write a folder a database; the id is of the tasks and the databases."""
         domains = []
         for number, part in enumerate(made.parts):
             domain, _ = read_domain_folder(part.folder)
@@ -61,19 +58,35 @@ class DomainParts(Source):
         return {"tasks": made.accepted, "domains": domains}
 
 
-class KeptSource(DomainParts):
-    """The set's tasks with the verdicts of `gate`; a subclass finds them."""
+class Selection(Protocol):
+    """A request that selects tasks of a set."""
+
+    @property
+    def task_set(self) -> str:
+        """The set's id."""
+        ...
+
+    def model_dump(self) -> dict[str, Any]:
+        """All fields."""
+        ...
+
+
+R = TypeVar("R", bound=Selection)
+
+
+class KeptSource(DomainParts, Generic[R]):
+    """The tasks of a request's `task_set` that a gate passes; a subclass computes the verdicts."""
 
     gate: str
 
-    def __init__(self, task_set: str, request: BaseModel, catalog: Catalog) -> None:
+    def __init__(self, request: R, catalog: Catalog) -> None:
         """Raises UsageError where there is no such set of a domain."""
-        self._request = request
+        self.request, self.home = request, catalog.home
         self.work_name = content_hash([self.gate, request.model_dump()])
-        self.parents, self.gates = [task_set], (*GATES, self.gate)
+        self.parents, self.gates = [request.task_set], (*GATES, self.gate)
+        folders = stored_folders(catalog, request.task_set)
         self.stored: list[tuple[Domain, list[DomainTask]]] = [
-            (domain, list(tasks))
-            for domain, tasks in map(read_domain_folder, stored_folders(catalog, task_set))
+            (domain, list(tasks)) for domain, tasks in map(read_domain_folder, folders)
         ]
         self.name = self.stored[0][0].name
         self._reasons: list[str] = []
@@ -88,11 +101,11 @@ class KeptSource(DomainParts):
         raise NotImplementedError
 
     def asked(self) -> dict[str, Any]:
-        """All that decided the verdicts."""
-        return self._request.model_dump()
+        """All that decides the verdicts."""
+        return self.request.model_dump()
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """A database each."""
+        """Yield a part for each database."""
         verdicts = await self.verdicts(work)
         self._reasons = [each.reason for each in verdicts.values() if not each.passed]
         for number, (domain, tasks) in enumerate(self.stored):
@@ -102,7 +115,7 @@ class KeptSource(DomainParts):
             yield write_domain_part(work / f"kept-{number:04}", domain, judged)
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
-        """As of every domain's set; the id is of the gate and what it asked, too."""
+        """Write the files; the id is of the tasks, the gate and what it asked."""
         super().write(made, folder)
         return [sorted(made.accepted), self.gate, self.asked()]
 
@@ -111,6 +124,6 @@ class KeptSource(DomainParts):
         return {"name": self.name, "asked": {"gate": self.gate, **self.asked()}}
 
     def too_few(self, made: SetInMaking) -> str:
-        """One reason."""
+        """Name the gate and one of its reasons."""
         what = f"{self.parents[0]}: no task passes {self.gate}"
         return f"{what}; for example: {self._reasons[0]}"

@@ -1,14 +1,14 @@
-"""The gate judged: of a stored set, the tasks that a second model finds natural and consistent.
+"""The gate judged: it keeps the tasks of a stored set that a second model finds natural and
+consistent.
 
-In: a task set and a model that answers. Out: a new task set, as `KeptSource` makes it. The verdict
-is read from a structured answer: "no" drops the task with the model's reason. An answer without a
-verdict is sent back once and then drops the task as an error: it never passes. What was paid for is
-kept until the set is made, so that a run that was killed, or whose budget is spent, asks only for
-what is missing.
+In: a task set and a model. Out: a new task set, as `KeptSource` makes it. The verdict is part of a
+structured answer: "no" drops the task with the model's reason. An answer without a verdict is sent
+back once and then drops the task as an error. Answers are stored until the set is made, so that a
+run that was killed, or whose budget is spent, asks only for what is missing.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,8 +22,6 @@ from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
 from tutti.tasks.synthesis.teacher import (
     BudgetedRequest,
     Question,
-    Teacher,
-    TeacherFailed,
     TeacherSampling,
     read_prompts,
 )
@@ -32,7 +30,6 @@ from tutti.tasks.task_sets import Verdict
 GATE = "judged"
 PROMPT = "judge"
 TEMPERATURE = 0.0
-"""A verdict is wanted, not variety."""
 
 
 class JudgeRequest(BudgetedRequest):
@@ -72,7 +69,7 @@ class JudgeAnswer(BaseModel):
         return Verdict(not wrong, f"{' and '.join(wrong)}: {self.reason}" if wrong else "")
 
 
-class JudgedSource(KeptSource):
+class JudgedSource(KeptSource[JudgeRequest]):
     """The tasks that the judge passes.
 
     Raises from its parts TeacherFailed where the endpoint fails or no task got a verdict,
@@ -83,46 +80,41 @@ class JudgedSource(KeptSource):
 
     def __init__(self, request: JudgeRequest, judges: TeacherPool, catalog: Catalog) -> None:
         """`judges`: one. Raises UsageError where there is no such set of a domain."""
-        super().__init__(request.task_set, request, catalog)
-        self.request = request
+        super().__init__(request, catalog)
         self.judges = replace(judges, sampling=TeacherSampling(TEMPERATURE))
         self.request_hash = self.work_name = request.request_hash
 
     async def verdicts(self, work: Path) -> dict[str, Verdict]:
-        """The judge's."""
+        """Ask the judge about each task."""
         questions = await _questions(self.stored)
         async with open_teachers(self.judges, work / "teacher") as ((judge,), meter):
-            found = await _verdicts(judge, questions)
+            outcomes = await judge.ask_all(list(questions.values()))
             self.spent = meter.text
+        found: dict[str, Verdict] = {}
+        for task_id, outcome in zip(questions, outcomes, strict=True):
+            if outcome.stopped is not None:
+                raise outcome.stopped
+            if outcome.value is not None:
+                found[task_id] = outcome.value.verdict
+                continue
+            assert outcome.failed is not None, f"{task_id} has no outcome"
+            if not outcome.failed.is_final:
+                raise outcome.failed
+            found[task_id] = Verdict(False, f"error: no verdict: {outcome.failed}")
+        failed = [outcome.failed for outcome in outcomes if outcome.failed is not None]
+        if failed and len(failed) == len(found):
+            raise failed[0]
         return found
 
     def asked(self) -> dict[str, Any]:
-        """Who was asked, and how."""
-        asked = {"judge": self.request.judge, "prompt": read_prompts()[PROMPT].lineage}
-        asked |= {"task_set": self.request.task_set, "model": self.judges.endpoints[0].model}
-        return asked | {"request": self.request_hash}
-
-
-async def _verdicts(
-    judge: Teacher, questions: Mapping[str, Question[JudgeAnswer]]
-) -> dict[str, Verdict]:
-    found: dict[str, Verdict] = {}
-    failed: list[TeacherFailed] = []
-    outcomes = await judge.ask_all(list(questions.values()))
-    for task_id, outcome in zip(questions, outcomes, strict=True):
-        if outcome.stopped is not None:
-            raise outcome.stopped
-        if outcome.value is not None:
-            found[task_id] = outcome.value.verdict
-            continue
-        assert outcome.failed is not None, f"{task_id} has no outcome"
-        if not outcome.failed.is_final:
-            raise outcome.failed
-        failed.append(outcome.failed)
-        found[task_id] = Verdict(False, f"error: no verdict: {outcome.failed}")
-    if failed and len(failed) == len(found):
-        raise failed[0]
-    return found
+        """The judge, and the prompt."""
+        return {
+            "judge": self.request.judge,
+            "prompt": read_prompts()[PROMPT].lineage,
+            "task_set": self.request.task_set,
+            "model": self.judges.endpoints[0].model,
+            "request": self.request_hash,
+        }
 
 
 async def _questions(
@@ -146,22 +138,16 @@ def _shown(domain: Domain, task: DomainTask, replay: Replay) -> dict[str, str]:
         for action, result in zip(task.world.actions, replay.results, strict=True)
     ]
     tools = [each.model_dump_json() for each in domain.offered(task)]
+    records = {}
+    for entity in task.sources:
+        table, _, key = entity.partition("/")
+        if (record := domain.records.get(table, {}).get(key)) is not None:
+            records[entity] = {**record, **task.world.changed.get(table, {}).get(key, {})}
     return {
         "policy": domain.policy,
         "tools": "\n".join(tools),
-        "records": json.dumps(_records(domain, task.sources, task), ensure_ascii=False),
+        "records": json.dumps(records, ensure_ascii=False),
         "scenario": task.world.scenario.text,
         "calls": "\n".join(calls) or "none",
         "communicate": "; ".join(task.world.communicate) or "none",
     }
-
-
-def _records(domain: Domain, entities: Sequence[str], task: DomainTask) -> dict[str, Any]:
-    """The task's records as it begins with them."""
-    found: dict[str, Any] = {}
-    for entity in entities:
-        table, _, key = entity.partition("/")
-        record = domain.records.get(table, {}).get(key)
-        if record is not None:
-            found[entity] = {**record, **task.world.changed.get(table, {}).get(key, {})}
-    return found

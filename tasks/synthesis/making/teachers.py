@@ -1,7 +1,7 @@
 """Several teachers for one job: one store of answers, one budget.
 
-In: where each model answers, what it all may cost, a work folder. Out: teachers that share a meter
-and a store, so that a run that was killed pays for nothing twice.
+In: endpoints, a budget, a work folder. Out: teachers that share a meter and a store, so that a run
+that was killed pays for nothing twice.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ NO_LIMIT, USUAL = TeacherBudget(), TeacherSampling()
 
 @dataclass(frozen=True)
 class TeacherPool:
-    """The models of a job, and what it may spend."""
+    """The models of a job, and its budget."""
 
     endpoints: Sequence[TeacherEndpoint]
     prices: Sequence[TeacherPrices | None]
@@ -36,13 +36,13 @@ class TeacherPool:
 
     @property
     def dearest(self) -> TeacherPrices | None:
-        """The prices that a budget reserves by: the higher ones, so that it is never exceeded. None
-        where one is unknown."""
+        """The highest prices, by which a budget reserves so that it is never exceeded. None where
+        one is unknown."""
         known = [each for each in self.prices if each is not None]
         if not known or len(known) < len(self.prices):
             return None
-        prompt = max(each.prompt for each in known)
-        return TeacherPrices(prompt, max(each.completion for each in known))
+        highest = (max(each.prompt for each in known), max(each.completion for each in known))
+        return TeacherPrices(*highest)
 
 
 @contextlib.asynccontextmanager

@@ -116,7 +116,7 @@ class LabelSource(DomainParts):
         self, request: LabelRequest, catalog: Catalog, teachers: TeacherPool | None = None
     ) -> None:
         """`teachers`: who finds the skills. Raises UsageError for a set that is no domain's."""
-        self.request, self.teachers, self._catalog = request, teachers, catalog
+        self.request, self.teachers, self._home = request, teachers, catalog.home
         self.is_paid = teachers is not None
         self.parents = [request.task_set]
         folders = stored_folders(catalog, request.task_set)
@@ -154,7 +154,7 @@ class LabelSource(DomainParts):
         if not request.difficulty:
             return {}
         ids = [task.task_id for _, tasks in self._instances for task in tasks]
-        rates = measured_rates(ids, request.models, self._catalog)
+        rates = measured_rates(ids, request.models, self._home)
         levels = {
             each: level_of(rates.get(each), request.hard_to, request.easy_from) for each in ids
         }

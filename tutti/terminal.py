@@ -41,7 +41,9 @@ def table(columns: Mapping[str, str], rows: Iterable[Sequence[object]], title: s
     made.title, made.title_justify = Text(title) if title else None, "left"
     for name, kind in columns.items():
         justify: Literal["left", "right"] = "right" if kind == "right" else "left"
-        made.add_column(name.strip(), justify=justify, no_wrap=kind != "fold", overflow="fold")
+        made.add_column(
+            Text(name.strip()), justify=justify, no_wrap=kind != "fold", overflow="fold"
+        )
     for row in rows:
         texts = ("" if cell is None else cell for cell in row)
         made.add_row(*(each if isinstance(each, Text) else Text(str(each)) for each in texts))

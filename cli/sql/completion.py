@@ -1,12 +1,11 @@
-"""What can be written next at the prompt: tables, columns, macros, functions, SQL, dot commands.
+"""Completion at the prompt: tables, columns, macros, functions, SQL, dot commands.
 
-In: the text around the cursor, and the names a connection knows. Out: completions, likely ones
-first: the columns of the tables that the statement names.
+In: the text around the cursor, and the names a connection knows. Out: completions, the columns of
+the statement's tables first.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 
 import duckdb
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -22,7 +21,6 @@ KEYWORDS = (
 ).split()
 AFTER_THESE_A_TABLE = {"from", "join", "into", "describe", "summarize", "table", "update"}
 MAX_HINT_CHARACTERS = 40
-SUBSTRING_FROM = 3  # letters from which a name is also offered for what it has inside
 
 QUOTED = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*(?=\n)|/\*.*?\*/|\$(\w*)\$.*?\$\1\$"
 LITERAL = re.compile(QUOTED, re.S)
@@ -32,14 +30,11 @@ NAMED = re.compile(
     r"(?:\s+(?:as\s+)?(\w+))?",
     re.I,
 )
-COMMON_TABLE = re.compile(
-    r"(?:\bwith(?:\s+recursive)?|,)\s+(\w+)(?:\s*\([^()]*\))?\s+as\s*\(", re.I
-)
 
 
 def without_literals(text: str) -> str:
-    """`text` with strings, quoted names and comments taken out; one still open is left in."""
-    return LITERAL.sub(lambda found: "''" if found[0][0] == "'" else " ", text)
+    """`text` without its strings, quoted names and comments; an open one stays."""
+    return LITERAL.sub(lambda match: "''" if match[0][0] == "'" else " ", text)
 
 
 def is_inside_literal(text: str) -> bool:
@@ -48,63 +43,51 @@ def is_inside_literal(text: str) -> bool:
 
 
 def is_complete(text: str) -> bool:
-    """Whether Enter should run it: a dot command, nothing at all, or SQL up to a semicolon."""
+    """Whether Enter runs it: a dot command, an empty line, or SQL up to a semicolon."""
     bare = without_literals(text + "\n").strip()
     if not bare or bare.startswith(".") or bare in ("exit", "quit"):
         return True
     return bare.endswith(";") and not is_inside_literal(text + "\n")
 
 
-@dataclass
 class Names:
-    """What a connection knows: tables and macros with their columns, and functions."""
+    """The tables, macros and functions of a connection. The tables that views are made of
+    (`…_schema`) are left out."""
 
-    tables: dict[str, list[tuple[str, str]]]
-    """Of each table its columns: (name, type)."""
-    macros: dict[str, list[str]]
-    """Of each table macro its parameters."""
-    functions: list[str] = field(default_factory=list)
-    describe: Callable[[str], list[tuple[str, str]]] = lambda _: []
-    """The columns of a macro's rows; asked for once, when it is first needed."""
-    _of_macros: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        tables: dict[str, list[tuple[str, str]]] = {}
+        for table, column, kind in connection.execute(
+            "select table_name, column_name, lower(data_type) from duckdb_columns() "
+            "where not internal order by table_name, column_index"
+        ).fetchall():
+            tables.setdefault(table, []).append((column, kind))
+        self.tables = {
+            name: columns
+            for name, columns in tables.items()
+            if not (name.endswith("_schema") and name.removesuffix("_schema") in tables)
+        }
+        """The columns of each table, as (name, type)."""
+        macros = connection.execute(
+            "select function_name, parameters from duckdb_functions() "
+            "where not internal and function_type = 'table_macro' order by all"
+        ).fetchall()
+        self.macros: dict[str, list[str]] = {name: list(given) for name, given in macros}
+        """The parameters of each table macro."""
+        functions = connection.execute(
+            "select distinct function_name from duckdb_functions() "
+            "where internal and regexp_full_match(function_name, '[a-z]\\w+') order by all"
+        ).fetchall()
+        self.functions = [name for (name,) in functions]
+        self._connection = connection
+        self._described: dict[str, list[tuple[str, str]]] = {}
 
     def columns(self, name: str) -> list[tuple[str, str]]:
         """The columns of a table's or a macro's rows; none for any other name."""
-        if name in self.macros:
-            if name not in self._of_macros:
-                self._of_macros[name] = self.describe(name)
-            return self._of_macros[name]
-        return self.tables.get(name, [])
-
-
-def names_of(connection: duckdb.DuckDBPyConnection) -> Names:
-    """Ask a connection for its names. What views are made of (`…_schema`) is left out."""
-    tables: dict[str, list[tuple[str, str]]] = {}
-    for table, column, kind in connection.execute(
-        "select table_name, column_name, lower(data_type) from duckdb_columns() "
-        "where not internal order by table_name, column_index"
-    ).fetchall():
-        tables.setdefault(table, []).append((column, kind))
-    for table in [
-        name for name in tables if name.removesuffix("_schema") in tables.keys() - {name}
-    ]:
-        del tables[table]
-    found = connection.execute(
-        "select function_name, parameters from duckdb_functions() "
-        "where not internal and function_type = 'table_macro' order by all"
-    ).fetchall()
-    functions = connection.execute(
-        "select distinct function_name from duckdb_functions() "
-        "where internal and regexp_full_match(function_name, '[a-z]\\w+') order by all"
-    ).fetchall()
-    macros = {name: list(parameters) for name, parameters in found}
-
-    def describe(macro: str) -> list[tuple[str, str]]:
-        nulls = ", ".join("null" for _ in macros[macro])
-        rows = connection.execute(f"describe select * from {macro}({nulls})").fetchall()
-        return [(row[0], row[1].lower()) for row in rows]
-
-    return Names(tables, macros, [row[0] for row in functions], describe)
+        if name in self.macros and name not in self._described:
+            nulls = ", ".join("null" for _ in self.macros[name])
+            rows = self._connection.execute(f"describe select * from {name}({nulls})").fetchall()
+            self._described[name] = [(row[0], row[1].lower()) for row in rows]
+        return self._described.get(name) or self.tables.get(name, [])
 
 
 class SqlCompleter(Completer):
@@ -122,94 +105,54 @@ class SqlCompleter(Completer):
         """Completions of the word at the cursor."""
         before = document.text_before_cursor
         if before.lstrip().startswith("."):
-            yield from self._of_command(before.lstrip())
+            command, space, word = before.lstrip().partition(" ")
+            choices: Iterable[str] = self._commands
+            if space:
+                arguments = self._commands.get(command)
+                choices = arguments(self._names()) if arguments else ()
+            word = word if space else command
+            yield from (Completion(each, -len(word)) for each in choices if each.startswith(word))
             return
         if is_inside_literal(before):
             return
-        names = self._names()
         bare = without_literals(before).rpartition(";")[2]
         after = without_literals(document.text_after_cursor).partition(";")[0]
-        word = re.search(r"\w*$", bare)[0]  # type: ignore[index]  # matches nothing at least
-        offers = _offers(bare[: len(bare) - len(word)], bare + after, word, names)
-        yield from _matching(word, offers)
-
-    def _of_command(self, text: str) -> Iterator[Completion]:
-        command, space, argument = text.partition(" ")
-        if not space:
-            offers: Iterable[str] = self._commands
-            argument = command
-        else:
-            known = self._commands.get(command)
-            offers = known(self._names()) if known else ()
-        yield from (
-            Completion(each, -len(argument)) for each in offers if each.startswith(argument)
-        )
+        word = re.search(r"\w*$", bare)[0]  # type: ignore[index]  # matches at least nothing
+        offers = dict[str, str]()
+        for text, hint in _offers(bare[: len(bare) - len(word)], bare + after, word, self._names()):
+            offers.setdefault(text, hint[:MAX_HINT_CHARACTERS])
+        begin = [text for text in offers if text.lower().startswith(word.lower())]
+        inside = [t for t in offers if len(word) > 2 and word.lower() in t.lower()[1:]]
+        for text in dict.fromkeys([*begin, *inside]):
+            yield Completion(text, -len(word), display_meta=offers[text])
 
 
-Offer = tuple[str, str]
-"""(what to write, a hint about it)"""
-
-
-def _offers(before: str, statement: str, word: str, names: Names) -> Iterator[Offer]:
-    """What fits behind `before`, likely things first; may name the same thing twice."""
+def _offers(before: str, statement: str, word: str, names: Names) -> Iterator[tuple[str, str]]:
+    """The texts that fit behind `before`, each with a hint, likely ones first."""
     named = named_in(statement, names)
-    qualifier = re.search(r"(\w+)\.$", before)
-    if qualifier:
-        table = named.get(qualifier[1].lower(), qualifier[1].lower())
-        yield from names.columns(table)
+    if qualifier := re.search(r"(\w+)\.$", before):
+        yield from names.columns(named.get(qualifier[1].lower(), qualifier[1].lower()))
         return
     previous = re.search(r"(\w+|,|\S)\s*$", before)
     last = previous[1].lower() if previous else ""
-    if last in AFTER_THESE_A_TABLE or (last == "," and _in_from(before)):
-        yield from _tables(statement, names)
-        return
-    if not word:
-        return  # offered everywhere, the list would only be in the way
-    for alias, table in named.items():
-        yield from ((column, f"{kind}, {alias}") for column, kind in names.columns(table))
-    if not named:
-        for table, columns in names.tables.items():
-            yield from ((column, f"{kind}, {table}") for column, kind in columns)
-    yield from _tables(statement, names)
-    upper = word.isupper()
-    yield from ((each.upper() if upper else each, "") for each in KEYWORDS)
-    yield from ((f"{each}(", "") for each in names.functions)
-
-
-def _tables(statement: str, names: Names) -> Iterator[Offer]:
-    yield from ((found[1], "with") for found in COMMON_TABLE.finditer(statement))
-    yield from ((table, "table") for table in names.tables)
-    yield from ((f"{name}(", ", ".join(given)) for name, given in names.macros.items())
+    clauses = re.findall(r"\b(select|from|where|by|having|set|on|using)\b", before.lower())
+    tables = [(table, "table") for table in names.tables]
+    tables += [(f"{name}(", ", ".join(given)) for name, given in names.macros.items()]
+    if last in AFTER_THESE_A_TABLE or (last == "," and clauses[-1:] == ["from"]):
+        yield from tables
+    elif word:  # with nothing typed, the list would only be in the way
+        for alias, table in (named or {table: table for table in names.tables}).items():
+            yield from ((column, f"{kind}, {alias}") for column, kind in names.columns(table))
+        yield from tables
+        yield from ((each.upper() if word.isupper() else each, "") for each in KEYWORDS)
+        yield from ((f"{each}(", "") for each in names.functions)
 
 
 def named_in(statement: str, names: Names) -> dict[str, str]:
-    """The tables a statement names, by what it calls them."""
+    """The tables that a statement names, by their aliases or names."""
     named = {}
-    for found in NAMED.finditer(statement):
-        table, alias = found[1].lower(), (found[3] or "").lower()
+    for match in NAMED.finditer(statement):
+        table, alias = match[1].lower(), (match[3] or "").lower()
         if table in names.tables or table in names.macros:
             named[alias if alias and alias not in KEYWORDS else table] = table
     return named
-
-
-def _in_from(before: str) -> bool:
-    """Whether a comma at the end continues a list of tables rather than of columns."""
-    clauses = re.findall(r"\b(select|from|where|by|having|set|on|using)\b", before.lower())
-    return bool(clauses) and clauses[-1] == "from"
-
-
-def _matching(word: str, offers: Iterable[Offer]) -> Iterator[Completion]:
-    """Those that start with `word`, then those that have it inside; each once."""
-    sought = word.lower()
-    seen: set[str] = set()
-    inside = []
-    for text, hint in offers:
-        if text in seen:
-            continue
-        seen.add(text)
-        completion = Completion(text, -len(word), display_meta=hint[:MAX_HINT_CHARACTERS])
-        if text.lower().startswith(sought):
-            yield completion
-        elif len(sought) >= SUBSTRING_FROM and sought in text.lower():
-            inside.append(completion)
-    yield from inside

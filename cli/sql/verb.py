@@ -60,15 +60,9 @@ def sql(
 
 
 def _run_command(text: str) -> None:
-    from tutti.cli.sql.prompt import say, show
-    from tutti.cli.sql.rows import TerminalStyle
-    from tutti.cli.sql.shell import Shell, run_command
-    from tutti.cli.sql.statements import look_of
-
-    def look() -> TerminalStyle:
-        return look_of(sys.stdout) if sys.stdout.isatty() else TerminalStyle(80)
+    from tutti.cli.sql.prompt import Shell, run_command
 
     with storage.open_catalog() as catalog:
-        shell = Shell(catalog, show, say, look)
-        run_command(shell, text)
-        shell.connection.close()
+        shell = Shell(catalog.home)
+    run_command(shell, text)
+    shell.connection.close()

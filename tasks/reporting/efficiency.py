@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from tutti.tasks.scoring.statistics import (
     Interval,
     Point,
-    TimedTasks,
     goodput,
     pareto_front,
     ratio_of_sums,
@@ -262,7 +261,7 @@ def _cell_goodput(found: _Rows, cell: CellSummary, limit_s: float | None) -> Est
         return None
     ends, solved, took = ([row[key] for row in ended] for key in ("end_s", "solved", "latency_s"))
     engines = max((row["n"] for row in found.engines.get(cell.cell_id, ())), default=1)
-    good = goodput(TimedTasks(ends, solved, took), limit_s, start_s, end_s, max(1, engines))
+    good = goodput((ends, solved, took), limit_s, start_s, end_s, max(1, engines))
     return Estimate(good.per_engine_hour, good.low, good.high)
 
 

@@ -1,22 +1,20 @@
 """Statistics of judges: agreement with human labels, and ratings from pairwise preferences.
 
-Agreement takes pairs (judge says right, label says right) of the same answers, and gives counts and
-shares; a share of none is None. Votes without a verdict are not included; count them separately, as
-scorer_error.
-
-Ratings are Bradley-Terry's by maximum likelihood, with bootstrap intervals, of games ``(a, b,
-points of a)``, points 1, 0, or between for ties and mixed rounds: a rating per player on the Elo
-scale: 400 points are odds of 10 to 1; the mean over players is `CENTRE`. Sources: Bradley and
-Terry, "Rank analysis of incomplete block designs", Biometrika 39 (1952) 324; the iteration and when
-a maximum exists: Hunter, "MM algorithms for generalized Bradley-Terry models", Annals of Statistics
-32 (2004) 384; a tie counts as half a win for both.
+Agreement takes pairs (judge says right, label says right) of the same answers; votes without a
+verdict are not included. Ratings are Bradley-Terry's by maximum likelihood, with bootstrap
+intervals, of games ``(a, b, points of a)``, points 0 to 1: a rating per player on the Elo scale:
+400 points are odds of 10 to 1; the mean over players is `CENTRE`. Sources: Bradley and Terry, "Rank
+analysis of incomplete block designs", Biometrika 39 (1952) 324; when a maximum exists: Hunter, "MM
+algorithms for generalized Bradley-Terry models", Annals of Statistics 32 (2004) 384; a tie counts
+as half a win for both.
 """
 
 import math
 import random
 from collections.abc import Hashable, Sequence
-from statistics import fmean
 from typing import NamedTuple
+
+import numpy as np
 
 from tutti.tasks.scoring.statistics.means import Interval, wilson
 
@@ -42,10 +40,8 @@ class Agreement(NamedTuple):
 
 
 def agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:
-    """Agreement of judge and labels. ValueError for no pairs.
-
-    Source: Cohen, "A coefficient of agreement for nominal scales", 1960.
-    """
+    """Agreement of judge and labels. ValueError for no pairs. Source: Cohen, "A coefficient of
+    agreement for nominal scales", 1960."""
     n = len(pairs)
     if n == 0:
         raise ValueError("no pairs")
@@ -79,7 +75,7 @@ CONFIDENCE = 0.95
 # share of resamples without a maximum above which an interval would be too narrow
 MAX_LEFT_OUT = 0.05
 _TOLERANCE = 1e-9  # in log strength: far below a hundredth of a rating point
-_MAX_ITERATIONS = 100_000
+_MAX_STEPS = 1_000
 
 
 class NotComparable(ValueError):
@@ -125,81 +121,47 @@ def ratings(
         if found.keys() == elos.keys():
             drawn.append(found)
     trusted = draws > 0 and len(drawn) >= (1 - MAX_LEFT_OUT) * draws
-    ordered = sorted(elos, key=lambda player: -elos[player])
-    return {
-        player: Rating(
-            elos[player],
-            *_ends([found[player] for found in drawn] if trusted else []),
-            games=sum(player in game[:2] for game in games),
-        )
-        for player in ordered
-    }
+    rated: dict[str, Rating] = {}
+    for player in sorted(elos, key=lambda player: -elos[player]):
+        low = high = None
+        if trusted:
+            values, tail = sorted(found[player] for found in drawn), (1 - CONFIDENCE) / 2
+            last = len(values) - 1
+            low, high = values[math.floor(tail * last)], values[math.ceil((1 - tail) * last)]
+        rated[player] = Rating(elos[player], low, high, sum(player in game[:2] for game in games))
+    return rated
 
 
 def fit(games: Sequence[Game]) -> dict[str, float]:
     """The maximum-likelihood ratings. Raises NotComparable and ValueError."""
-    points: dict[str, float] = {}
-    met: dict[str, dict[str, float]] = {}
-    took: dict[str, set[str]] = {}
+    from scipy.sparse.csgraph import (  # type: ignore[import-untyped, unused-ignore]
+        connected_components,
+    )
+
+    players = sorted({player for game in games for player in game[:2]})
+    place = {player: n for n, player in enumerate(players)}
+    took = np.zeros((len(players), len(players)))
+    """took[i, j]: the points of i against j."""
     for a, b, of_a in games:
         if a == b or not 0 <= of_a <= 1:
             raise ValueError(f"not a game: {(a, b, of_a)}")
-        for player, other, got in ((a, b, of_a), (b, a, 1 - of_a)):
-            points[player] = points.get(player, 0.0) + got
-            against = met.setdefault(player, {})
-            against[other] = against.get(other, 0.0) + 1
-            if got > 0:
-                took.setdefault(player, set()).add(other)
+        took[place[a], place[b]] += of_a
+        took[place[b], place[a]] += 1 - of_a
     if not games:
         raise NotComparable("no games")
-    _check_connected(set(points), took)
-    return _on_scale(_strengths(points, met))
-
-
-def _strengths(points: dict[str, float], met: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Log strengths with mean 0."""
-    strength = dict.fromkeys(points, 1.0)
-    for _ in range(_MAX_ITERATIONS):
-        moved = 0.0
-        for player, got in points.items():
-            own = strength[player]
-            shares = [n / (own + strength[other]) for other, n in met[player].items()]
-            strength[player] = got / math.fsum(shares)
-            moved = max(moved, abs(math.log(strength[player] / own)))
-        if moved < _TOLERANCE:
-            break
-    else:
-        raise NotComparable(f"no maximum found in {_MAX_ITERATIONS} steps: nearly separated")
-    centre = fmean(math.log(value) for value in strength.values())
-    return {player: math.log(value) - centre for player, value in strength.items()}
-
-
-def _on_scale(logs: dict[str, float]) -> dict[str, float]:
-    return {player: CENTRE + SCALE * value for player, value in logs.items()}
-
-
-def _check_connected(players: set[str], took: dict[str, set[str]]) -> None:
-    """Raise NotComparable unless the graph of scored points is strongly connected, so that a
-    maximum exists."""
-    given: dict[str, set[str]] = {}
-    for player, others in took.items():
-        for other in others:
-            given.setdefault(other, set()).add(player)
-    start = min(players)
-    for edges in (took, given):
-        reached, open_ = {start}, [start]
-        while open_:
-            new = edges.get(open_.pop(), set()) - reached
-            reached |= new
-            open_ += new
-        if reached != players:
-            raise NotComparable(f"no points between {sorted(reached)} and the others, one way")
-
-
-def _ends(values: Sequence[float]) -> tuple[float | None, float | None]:
-    if not values:
-        return None, None
-    ordered = sorted(values)
-    tail = (1 - CONFIDENCE) / 2
-    last = len(ordered) - 1
-    return ordered[math.floor(tail * last)], ordered[math.ceil((1 - tail) * last)]
+    # A maximum exists if the graph of scored points is strongly connected.
+    groups, group = connected_components(took, connection="strong")
+    if groups > 1:
+        reached = [player for player, n in zip(players, group, strict=True) if n == group[0]]
+        raise NotComparable(f"no points between {reached} and the others, one way")
+    met, logs = took + took.T, np.zeros(len(players))
+    for _ in range(_MAX_STEPS):
+        chance = 1 / (1 + np.exp(logs[None, :] - logs[:, None]))
+        weight = met * chance * (1 - chance)
+        gradient = (took - met * chance).sum(axis=1)
+        # Newton's step among log strengths of mean 0, of at most 1.
+        step = np.linalg.solve(np.diag(weight.sum(axis=1)) - weight + 1 / len(players), gradient)
+        logs += step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < _TOLERANCE:
+            return {player: CENTRE + SCALE * float(logs[n]) for player, n in place.items()}
+    raise NotComparable(f"no maximum found in {_MAX_STEPS} steps: nearly separated")

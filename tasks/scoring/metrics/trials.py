@@ -1,13 +1,10 @@
 """Metrics over tasks with several trials; each docstring names its source.
 
-In: scores grouped by task, ``[[score of trial 1, …] of task 1, …]``. Out: an `Estimate`. Trials of
-a task must be exchangeable: sampled in the same way with different seeds. A group holds the
-attempts that count in accuracy. All raise ValueError for no tasks, for a task with fewer than k
-trials, and for scores that the metric is not defined for. The SQL macros of the same names
-(`storage/sql`) give the same values.
-
-Calibration errors take confidences from 0 to 1 with whether the answer is right; SimpleQA's F1
-takes counts by task.
+In: scores grouped by task, ``[[score of trial 1, …] of task 1, …]``. Out: a mean over tasks with
+its 95 % interval. Trials of a task must be exchangeable: sampled in the same way with different
+seeds. All raise ValueError for no tasks, for a task with fewer than k trials, and for scores that
+the metric is not defined for. The SQL macros of the same names (`storage/sql`) give the same
+values.
 """
 
 import math
@@ -18,7 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tutti.tasks.scoring.statistics import Ratio, mean_interval, ratio_of_sums
+from tutti.tasks.scoring.statistics.means import (
+    MeanEstimate,
+    Ratio,
+    mean_interval,
+    ratio_of_sums,
+)
 
 Groups = Sequence[Sequence[float]]
 Vote = tuple[int, float]
@@ -26,18 +28,7 @@ Vote = tuple[int, float]
 PROFILES = 4096  # cached values of majority@k: most tasks of a benchmark share a few profiles
 
 
-class Estimate(NamedTuple):
-    """A mean over tasks, with its 95 % interval over tasks (`statistics.mean_interval`)."""
-
-    value: float
-    low: float | None
-    """Bounds of the interval; None for fewer than two tasks."""
-    high: float | None
-    n: int
-    """Tasks."""
-
-
-def pass_at_k(groups: Groups, k: int) -> Estimate:
+def pass_at_k(groups: Groups, k: int) -> MeanEstimate:
     """Probability that at least one of `k` trials is right: 1 - C(n-c, k) / C(n, k), averaged over
     tasks.
 
@@ -49,7 +40,7 @@ def pass_at_k(groups: Groups, k: int) -> Estimate:
     return _over_tasks([1 - math.comb(n - c, k) / math.comb(n, k) for n, c in counts])
 
 
-def pass_hat_k(groups: Groups, k: int) -> Estimate:
+def pass_hat_k(groups: Groups, k: int) -> MeanEstimate:
     """Probability that all of `k` trials are right (pass^k): C(c, k) / C(n, k), averaged over
     tasks.
 
@@ -59,30 +50,29 @@ def pass_hat_k(groups: Groups, k: int) -> Estimate:
     return _over_tasks([math.comb(c, k) / math.comb(n, k) for n, c in counts])
 
 
-def avg_at_n(groups: Groups) -> Estimate:
+def avg_at_n(groups: Groups) -> MeanEstimate:
     """Mean over tasks of the mean score of their trials (avg@n); scores in any unit."""
     return _over_tasks([fmean(group) for group in groups])
 
 
-def best_of_k(groups: Groups, k: int) -> Estimate:
+def best_of_k(groups: Groups, k: int) -> MeanEstimate:
     """Expected highest score of `k` trials, averaged over tasks; scores in any unit.
 
-    What a chooser that always takes the best of k would reach. Over all subsets of k of the n
-    trials: Σ s_(i) C(i-1, k-1) / C(n, k) with s_(1) <= … <= s_(n). Unbiased; equal to pass@k for
-    scores of 0 and 1, and to avg@n for k = 1. Source: the expectation of the largest of k drawn
-    without replacement; Chen et al., 2021, equation 1 is its case of two values.
+    Over all subsets of k of the n trials: Σ s_(i) C(i-1, k-1) / C(n, k) with s_(1) <= … <= s_(n).
+    Unbiased; equal to pass@k for scores of 0 and 1, and to avg@n for k = 1. Source: the expectation
+    of the largest of k drawn without replacement; Chen et al., 2021, equation 1 is its case of two
+    values.
     """
-    return _over_tasks([_best_of(group, k) for group in groups])
+    values = []
+    for group in groups:
+        _check_k(len(group), k)
+        of_all = math.comb(len(group), k)
+        shares = [math.comb(place, k - 1) / of_all for place in range(len(group))]
+        values.append(math.fsum(s * share for s, share in zip(sorted(group), shares, strict=True)))
+    return _over_tasks(values)
 
 
-def _best_of(group: Sequence[float], k: int) -> float:
-    _check_k(len(group), k)
-    of_all = math.comb(len(group), k)
-    ranked = enumerate(sorted(group))
-    return math.fsum(score * (math.comb(place, k - 1) / of_all) for place, score in ranked)
-
-
-def majority_at_k(groups: Sequence[Sequence[tuple[str | None, float]]], k: int) -> Estimate:
+def majority_at_k(groups: Sequence[Sequence[tuple[str | None, float]]], k: int) -> MeanEstimate:
     """Expected score of the majority answer of `k` trials; groups of (answer, score).
 
     The expectation is over all subsets of k of the n trials, by counting. The score of an answer is
@@ -91,16 +81,23 @@ def majority_at_k(groups: Sequence[Sequence[tuple[str | None, float]]], k: int) 
     wins; k trials without an answer give 0. Source: Wang et al., "Self-consistency", 2022; the
     subsets as in Chen et al., 2021.
     """
-    return _over_tasks([_majority_of(group, k) for group in groups])
+    values = []
+    for group in groups:
+        _check_k(len(group), k)
+        scores: dict[str, list[float]] = {}
+        for answer, score in group:
+            if answer is not None:
+                scores.setdefault(answer, []).append(score)
+        votes = sorted((len(each), fmean(each)) for each in scores.values())
+        values.append(_expected(tuple(votes), len(group), k))
+    return _over_tasks(values)
 
 
-def _over_tasks(values: Sequence[float]) -> Estimate:
-    known = mean_interval(np.array(values, dtype=np.float64).reshape(-1, 1))
-    return Estimate(known.value, known.low, known.high, known.n)
+def _over_tasks(values: Sequence[float]) -> MeanEstimate:
+    return mean_interval(np.array(values, dtype=np.float64).reshape(-1, 1))
 
 
 def _right_of(group: Sequence[float], k: int) -> tuple[int, int]:
-    """(trials, right ones)"""
     _check_k(len(group), k)
     if any(score not in (0, 1) for score in group):
         raise ValueError("pass@k and pass^k are for scores of 0 and 1")
@@ -112,16 +109,6 @@ def _check_k(n: int, k: int) -> None:
         raise ValueError(f"k = {k} of {n} trials")
 
 
-def _majority_of(group: Sequence[tuple[str | None, float]], k: int) -> float:
-    _check_k(len(group), k)
-    scores: dict[str, list[float]] = {}
-    for answer, score in group:
-        if answer is not None:
-            scores.setdefault(answer, []).append(score)
-    votes = sorted((len(each), fmean(each)) for each in scores.values())
-    return _expected(tuple(votes), len(group), k)
-
-
 @lru_cache(PROFILES)
 def _expected(votes: tuple[Vote, ...], n: int, k: int) -> float:
     """Expected score of the majority of `k` of `n` trials, some of which may have no answer."""
@@ -131,10 +118,7 @@ def _expected(votes: tuple[Vote, ...], n: int, k: int) -> float:
 
 
 def _won_with(votes: Sequence[Vote], silent: int, k: int, most: int) -> float:
-    """Sum of the tied answers' mean score over subsets of `k` whose largest vote is `most`.
-
-    `silent`: number of trials without an answer.
-    """
+    """Sum of the tied answers' mean score over subsets of `k` whose largest vote is `most`."""
     # maps (trials chosen, answers tied at the top) to (subsets, summed scores of the tied answers)
     ways: dict[tuple[int, int], tuple[int, float]] = {
         (chosen, 0): (math.comb(silent, chosen), 0.0) for chosen in range(min(k, silent) + 1)
@@ -172,7 +156,7 @@ class Calibration(NamedTuple):
 def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> Calibration:
     """√(Σ n_b/N (mean confidence - share right)²) over bins of BIN answers in order of confidence.
 
-    What remains after the last full bin is joined to it. Confidences are 0 to 1. Source: Hendrycks
+    The rest after the last full bin is joined to it. Confidences are 0 to 1. Source: Hendrycks
     et al., "Deep anomaly detection with outlier exposure", 2019, as used by Phan et al.,
     "Humanity's Last Exam", 2025. ValueError for none, for sides of different length, and for a
     confidence that is not from 0 to 1.
@@ -186,15 +170,12 @@ def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> Ca
     n = len(ranked)
     starts = list(range(0, n - n % BIN, BIN)) or [0]
     ends = [*starts[1:], n]
-    terms = [_term(ranked[a:b], n) for a, b in zip(starts, ends, strict=True)]
+    terms = []
+    for a, b in zip(starts, ends, strict=True):
+        gap = math.fsum(confidence - is_right for confidence, is_right in ranked[a:b]) / (b - a)
+        terms.append((b - a) / n * gap**2)
     official = math.sqrt(math.fsum(terms[:-1])) if n >= BIN else None
     return Calibration(official, math.sqrt(math.fsum(terms)), n)
-
-
-def _term(some: Sequence[tuple[float, bool]], n: int) -> float:
-    """A bin's share of all answers times its squared gap."""
-    gap = math.fsum(confidence - is_right for confidence, is_right in some) / len(some)
-    return len(some) / n * gap**2
 
 
 def f1_of_attempted(tasks: Sequence[tuple[int, int, int]]) -> Ratio:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.scoring.statistics.batches import TimedTasks as TimedTasks
     from tutti.tasks.scoring.statistics.batches import batch_interval as batch_interval
     from tutti.tasks.scoring.statistics.batches import goodput as goodput
     from tutti.tasks.scoring.statistics.means import CONFIDENCE as CONFIDENCE

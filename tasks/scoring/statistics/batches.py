@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,13 +27,9 @@ class BatchInterval(NamedTuple):
     to its autocorrelation, and the interval is still too narrow."""
 
 
-def _mean(values: Array) -> float:
-    return float(values.mean())
-
-
 def batch_interval(
     series: ArrayLike,
-    of: Callable[[Array], float] = _mean,
+    of: Callable[[Array], float] = lambda values: float(values.mean()),
     confidence: float = CONFIDENCE,
 ) -> BatchInterval:
     """A figure `of` the whole series, shape (n,) in order of time, with an interval from `BATCHES`
@@ -74,29 +69,22 @@ class Goodput(NamedTuple):
     """Number of tasks solved in time in the window."""
 
 
-@dataclass(frozen=True)
-class TimedTasks:
-    """Tasks as columns of equal length, shape (n,)."""
-
-    ends_s: ArrayLike
-    solved: ArrayLike
-    """0 or 1; above 0 counts."""
-    latency_s: ArrayLike
-    """The latency that the limit applies to."""
-
-
 def goodput(
-    tasks: TimedTasks, limit_s: float, start_s: float, end_s: float, engines: int = 1
+    tasks: tuple[ArrayLike, ArrayLike, ArrayLike],
+    limit_s: float,
+    start_s: float,
+    end_s: float,
+    engines: int = 1,
 ) -> Goodput:
     """Tasks solved within `limit_s` that ended in [start_s, end_s), per engine and hour.
 
-    Source: goodput as in Zhong et al., "DistServe", 2024, with solved tasks in place of requests;
-    interval by `batch_interval` of their counts, None for fewer than `MIN_PER_BATCH` of them a
-    batch. ValueError for values that are not finite, unequal lengths, an empty window, no engine.
+    `tasks`: columns of shape (n,): when each ended (s), whether it was solved (above 0), and its
+    latency (s). Source: goodput as in Zhong et al., "DistServe", 2024, with solved tasks in place
+    of requests; interval by `batch_interval` of their counts, None for fewer than `MIN_PER_BATCH`
+    of them a batch. ValueError for values that are not finite, unequal lengths, an empty window, no
+    engine.
     """
-    ends, right, took = (
-        numbers(getattr(tasks, name), name, least=0) for name in ("ends_s", "solved", "latency_s")
-    )
+    ends, right, took = (numbers(column, "tasks", least=0) for column in tasks)
     if not len(ends) == len(right) == len(took):
         raise ValueError(f"{len(ends)} ends, {len(right)} solved, {len(took)} latencies")
     if end_s <= start_s or engines < 1:

@@ -1,14 +1,13 @@
 """Means and ratios over tasks, with repeats and clusters: standard errors and intervals.
 
-Student's t and the binomial are scipy's, which is loaded on first use: reports are imported more
-often than computed. `scipy.special` has all that is needed and loads in a tenth of the time of
-`scipy.stats`.
+scipy is loaded on first use. `scipy.special` loads in a tenth of the time of `scipy.stats`.
 """
 
 import math
 from collections.abc import Hashable, Sequence
+from importlib import import_module
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,32 +18,29 @@ def normal_quantile(share: float) -> float:
     return NormalDist().inv_cdf(share)
 
 
+def _special() -> Any:
+    return import_module("scipy.special")
+
+
 def t_quantile(share: float, df: float) -> float:
     """The quantile of Student's distribution with `df` degrees of freedom at `share`."""
-    from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
-
-    return float(stdtrit(df, share))
+    return float(_special().stdtrit(df, share))
 
 
 def t_tails(t: float, df: float) -> float:
     """P(|T| >= |t|) under Student's distribution: the two-sided p of a t statistic."""
-    from scipy.special import stdtr  # type: ignore[import-untyped, unused-ignore]
-
-    return float(2 * stdtr(df, -abs(t)))
+    return float(2 * _special().stdtr(df, -abs(t)))
 
 
 def coin_tails(heads: int, tosses: int) -> float:
     """Two-sided p of `heads` in `tosses` of a fair coin; 1 for no tosses."""
-    from scipy.special import bdtr  # type: ignore[import-untyped, unused-ignore]
-
-    return min(1.0, 2 * float(bdtr(min(heads, tosses - heads), tosses, 0.5))) if tosses else 1.0
+    tail = float(_special().bdtr(min(heads, tosses - heads), tosses, 0.5))
+    return min(1.0, 2 * tail) if tosses else 1.0
 
 
 def noncentral_shift(power: float, critical: float, df: float) -> float:
     """The noncentrality at which a t statistic exceeds `critical` with probability `power`."""
-    from scipy.special import nctdtrinc  # type: ignore[import-untyped, unused-ignore]
-
-    return float(nctdtrinc(df, 1 - power, critical))
+    return float(_special().nctdtrinc(df, 1 - power, critical))
 
 
 Interval = tuple[float, float]
@@ -100,8 +96,7 @@ def task_means(groups: Groups, what: str = "tasks") -> Array:
 
 
 def cluster_numbers(clusters: Clusters | None, n: int) -> NDArray[np.intp]:
-    """Labels as 0, 1, …, in order of first occurrence; without labels each task is its own
-    cluster."""
+    """Labels as 0, 1, …, by first occurrence; without labels each task is its own cluster."""
     if clusters is None:
         return np.arange(n)
     if len(clusters) != n:
@@ -233,7 +228,8 @@ def mean_interval(
     low: float | None
     high: float | None
     if values.min() >= 0 and values.max() <= 1:
-        low, high = _score_interval(known, _are_coins(groups), confidence)
+        scores = np.concatenate([np.asarray(group) for group in groups])
+        low, high = _score_interval(known, bool(np.isin(scores, (0.0, 1.0)).all()), confidence)
     elif known.se is None:
         low, high = None, None
     else:
@@ -243,7 +239,6 @@ def mean_interval(
 
 
 def _score_interval(known: Spread, coins: bool, confidence: float) -> Interval:
-    """Wilson's interval; `coins`: whether every trial is 0 or 1."""
     share, n, alone = known.mean, known.n, known.clusters == known.n
     worth = float(known.clusters)  # independent tasks
     if known.se:
@@ -257,10 +252,6 @@ def _score_interval(known: Spread, coins: bool, confidence: float) -> Interval:
     found = wilson(share * worth, worth, confidence)
     assert found is not None, f"no tasks: {known}"
     return found
-
-
-def _are_coins(groups: Groups) -> bool:
-    return bool(np.isin(np.concatenate([np.asarray(g) for g in groups]), (0.0, 1.0)).all())
 
 
 DRAWS = 2000
@@ -290,14 +281,6 @@ def bootstrap_mean(
     labels = cluster_numbers(clusters, known.n)
     sizes = np.bincount(labels).astype(float)
     sums = np.bincount(labels, weights=x).astype(float)
-    ratios = _studentised(sums, sizes, known.mean, draws, seed)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(ratios, [tail, 1 - tail])
-    return known.mean - float(high) * known.se, known.mean - float(low) * known.se
-
-
-def _studentised(sums: Array, sizes: Array, mean: float, draws: int, seed: int) -> Array:
-    """t* of every resample, shape (draws,)."""
     g = len(sums)
     picks = np.random.default_rng(seed).integers(0, g, (draws, g))
     drawn_sums, drawn_sizes = sums[picks], sizes[picks]
@@ -306,8 +289,10 @@ def _studentised(sums: Array, sizes: Array, mean: float, draws: int, seed: int) 
     residuals = drawn_sums - drawn_sizes * means[:, None]
     errors = np.sqrt((residuals**2 / (1 - drawn_sizes / n[:, None])).sum(axis=1)) / n
     there = errors > 1e-12 * (1 + np.abs(means))
-    found: Array = (means[there] - mean) / errors[there]
-    return found
+    ratios = (means[there] - known.mean) / errors[there]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(ratios, [tail, 1 - tail])
+    return known.mean - float(high) * known.se, known.mean - float(low) * known.se
 
 
 class Ratio(NamedTuple):

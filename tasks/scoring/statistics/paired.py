@@ -1,11 +1,8 @@
 """Comparisons of two sides on the same tasks: the mean difference, its interval, a p-value; a
-verdict over many comparisons; what a planned one can detect; when to stop a running one.
+verdict over many comparisons; the power of a planned one; when to stop a running one.
 
 A `Comparison` takes each side's trials of each task, in the same order of tasks; second minus
-first. A confidence sequence by betting keeps the false-alarm rate at every stopping time:
-differences by task, in order of arrival, all at once or one by one (`ConfidenceSequence`); an
-interval after each; all hold simultaneously, so that one may stop at any time. The only assumptions
-are that scores lie in 0 to 1 and that tasks come in random order.
+first.
 """
 
 import math
@@ -108,19 +105,14 @@ def _interval(d: Array, known: Spread, span: float, confidence: float) -> Interv
         return known.mean - share * (span + known.mean), known.mean + share * (span - known.mean)
     differ = int(np.count_nonzero(d))
     if known.clusters == known.n and (_is_coin(d) or (differ < FEW_DIFFER and 2 * differ < len(d))):
-        return _with_one_each_way(d, confidence)
-    assert known.se is not None, "the caller saw to it"
+        most, n = float(np.abs(d).max()), len(d) + 2  # one more task each way
+        mean = float(d.sum()) / n
+        se = math.sqrt((float((d**2).sum()) + 2 * most**2) / n - mean**2) / math.sqrt(n)
+        half = normal_quantile(0.5 + confidence / 2) * se
+        return mean - half, mean + half
+    assert known.se is not None, "there are two clusters or more"
     half = t_quantile(0.5 + confidence / 2, known.df) * known.se
     return known.mean - half, known.mean + half
-
-
-def _with_one_each_way(d: Array, confidence: float) -> Interval:
-    most = float(np.abs(d).max())
-    n = len(d) + 2
-    mean = float(d.sum()) / n
-    se = math.sqrt((float((d**2).sum()) + 2 * most**2) / n - mean**2) / math.sqrt(n)
-    half = normal_quantile(0.5 + confidence / 2) * se
-    return mean - half, mean + half
 
 
 def _tested(d: Array, known: Spread, clusters: Clusters | None) -> tuple[float, str]:
@@ -218,8 +210,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def simultaneous_confidence(comparisons: int) -> float:
-    """The confidence level that each interval needs for all to hold at `CONFIDENCE`
-    (Bonferroni)."""
+    """Bonferroni's confidence level, at which all intervals hold together at `CONFIDENCE`."""
     if comparisons < 1:
         raise ValueError("no comparisons")
     return 1 - (1 - CONFIDENCE) / comparisons
@@ -240,10 +231,9 @@ def judge(
         raise ValueError(f"the margin is 0 or more, not {margin}")
     adjusted = holm([found.p for found in findings])
     family = sum(found.p is not None for found in findings)
-    return [
-        _judged(found, p, margin, 1 if higher_is_better else -1, family)
-        for found, p in zip(findings, adjusted, strict=True)
-    ]
+    good = 1 if higher_is_better else -1
+    pairs = zip(findings, adjusted, strict=True)
+    return [_judged(found, p, margin, good, family) for found, p in pairs]
 
 
 def _judged(found: Finding, p: float | None, margin: float, good: int, family: int) -> Verdict:
@@ -276,8 +266,7 @@ and tasks that are always or never solved."""
 def minimum_detectable(
     n: int, sd: float, confidence: float = CONFIDENCE, power: float = POWER
 ) -> float:
-    """The smallest true difference that a paired t-test of `n` tasks detects with probability
-    `power`.
+    """The smallest true difference that a paired t-test of `n` tasks detects at this `power`.
 
     `sd`: of the differences by task, in the score's unit; the result has that unit too. Solved with
     the noncentral t, neglecting the far tail. Source: Cohen, "Statistical power analysis", 1988;
@@ -323,8 +312,10 @@ class InterimResult(NamedTuple):
 
 
 class ConfidenceSequence:
-    """A confidence sequence that takes one difference at a time, in constant time each.
+    """A confidence sequence by betting, which takes one difference at a time, in constant time.
 
+    After each difference there is an interval; all hold simultaneously, so that one may stop at any
+    time. The only assumptions are that scores lie in 0 to 1 and that tasks come in random order.
     Differences are second minus first by task, each -1 to 1, repeats averaged; `planned`: the most
     tasks, for which the bets are tuned (any other number is valid and gives wider intervals). For
     each candidate mean, one gambler bets that the next difference is above it and another that it

@@ -38,41 +38,31 @@ def pareto_front(points: Sequence[Point]) -> list[FrontPlace]:
     """
     boxes = [_box(point, place) for place, point in enumerate(points)]
     placed = []
-    for i, point in enumerate(points):
-        others = [j for j in range(len(points)) if j != i]
-        beaten = any(_beats(points[j], point) for j in others)
-        low, high, worst, best = boxes[i]
+    for place, (point, (cheapest, dearest, worst, best)) in enumerate(
+        zip(points, boxes, strict=True)
+    ):
+        beaten = any(
+            each.cost <= point.cost
+            and each.accuracy >= point.accuracy
+            and (each.cost, each.accuracy) != (point.cost, point.accuracy)
+            for each in points
+        )
+        others = boxes[:place] + boxes[place + 1 :]
         surely_off = any(
-            boxes[j].cost_high <= low and boxes[j].accuracy_low >= best and boxes[j] != boxes[i]
-            for j in others
+            box[1] <= cheapest and box[2] >= best and box != boxes[place] for box in others
         )
-        may_be_beaten = any(
-            boxes[j].cost_low <= high and boxes[j].accuracy_high >= worst for j in others
-        )
+        may_be_beaten = any(box[0] <= dearest and box[3] >= worst for box in others)
         standing: Standing = "off" if surely_off else "maybe" if may_be_beaten else "on"
         placed.append(FrontPlace(not beaten, standing))
     return placed
 
 
-class _Box(NamedTuple):
-    cost_low: float
-    cost_high: float
-    accuracy_low: float
-    accuracy_high: float
-
-
-def _box(point: Point, place: int) -> _Box:
-    low, high = _ends(point.cost, point.cost_low, point.cost_high, place)
-    return _Box(low, high, *_ends(point.accuracy, point.accuracy_low, point.accuracy_high, place))
-
-
-def _ends(value: float, low: float | None, high: float | None, place: int) -> tuple[float, float]:
-    least, most = -math.inf if low is None else low, math.inf if high is None else high
-    if not (math.isfinite(value) and least <= value <= most):
-        raise ValueError(f"point {place}: {value} is not finite or not in {least} to {most}")
-    return least, most
-
-
-def _beats(one: Point, other: Point) -> bool:
-    at_least = one.cost <= other.cost and one.accuracy >= other.accuracy
-    return at_least and (one.cost < other.cost or one.accuracy > other.accuracy)
+def _box(point: Point, place: int) -> tuple[float, float, float, float]:
+    """The bounds of cost and of accuracy."""
+    bounds: list[float] = []
+    for value, low, high in (point[:3], point[3:]):
+        least, most = -math.inf if low is None else low, math.inf if high is None else high
+        if value is None or not (math.isfinite(value) and least <= value <= most):
+            raise ValueError(f"point {place}: {value} is not finite or not in {least} to {most}")
+        bounds += [least, most]
+    return bounds[0], bounds[1], bounds[2], bounds[3]

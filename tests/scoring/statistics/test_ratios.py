@@ -10,7 +10,6 @@ from scipy import stats
 
 from tutti.tasks.scoring.statistics import (
     Point,
-    TimedTasks,
     batch_interval,
     bootstrap_mean,
     goodput,
@@ -50,17 +49,17 @@ def test_goodput_counts_what_is_solved_in_time() -> None:
     ends = np.arange(1000) + 0.5
     solved = (np.arange(1000) % 5 != 0).astype(float)
     took = np.where(np.arange(1000) % 3 == 0, 9.0, 1.0)
-    found = goodput(TimedTasks(ends, solved, took), 5.0, 100, 900, engines=2)
+    found = goodput((ends, solved, took), 5.0, 100, 900, engines=2)
     good = int(np.sum((solved > 0) & (took < 5) & (ends >= 100) & (ends < 900)))
     assert found.tasks == good
     assert found.per_engine_hour == pytest.approx(good * 3600 / 800 / 2)
     assert found.low is not None and found.high is not None
     assert found.low < found.per_engine_hour < found.high
-    few = goodput(TimedTasks(ends[:40], solved[:40], took[:40]), 5.0, 0, 40)
+    few = goodput((ends[:40], solved[:40], took[:40]), 5.0, 0, 40)
     assert (few.low, few.high) == (None, None) and few.tasks > 0
-    assert goodput(TimedTasks([], [], []), 5.0, 0, 40) == (0.0, None, None, 0)
+    assert goodput(([], [], []), 5.0, 0, 40) == (0.0, None, None, 0)
     with pytest.raises(ValueError, match="empty window"):
-        goodput(TimedTasks(ends, solved, took), 5.0, 10, 10)
+        goodput((ends, solved, took), 5.0, 10, 10)
 
 
 def test_batch_means_by_hand() -> None:

@@ -18,7 +18,7 @@ from bench.evaluations.perturb import KINDS, perturbed
 from tutti.tasks.benchmarks import Source, Task, benchmark_named
 from tutti.tasks.scoring import LETTERS, SCORERS, ScoringResources, Submission
 from tutti.tasks.scoring.metrics import calibration_error, f1_of_attempted, right_of_attempted
-from tutti.tasks.scoring.published.judges import HLE, SIMPLEQA
+from tutti.tasks.scoring.published.judges import HleJudge, SimpleQAJudge
 
 PROGRAM = "inspect_evals.py"
 DIGITS = 9  # to which figures are compared
@@ -100,7 +100,7 @@ def calls(python: str, data: Path) -> Agreement:
 def simpleqa(python: str, data: Path) -> Agreement:
     """How `simpleqa_judge` reads replies, by both of its rules, and its figures; no `data`."""
     asked = [{"reply": reply} for reply in SIMPLEQA_REPLIES]
-    read = [SIMPLEQA.read(reply).word for reply in SIMPLEQA_REPLIES]
+    read = [SimpleQAJudge().read(reply).word for reply in SIMPLEQA_REPLIES]
     found = _compared(python, "simpleqa-paper", asked, [("paper", word) for word in read])
     found.join(_compared(python, "simpleqa-strict", asked, [("strict", word) for word in read]))
     rng, sets, ours = random.Random(1), [], []
@@ -121,7 +121,7 @@ def hle(python: str, data: Path) -> Agreement:
     asked, ours = [], []
     for reply in _hle_replies():
         asked.append({"reply": reply})
-        read = HLE.read(reply)
+        read = HleJudge().read(reply)
         ours.append(("reply", f"{read.word} {100 if read.confidence is None else read.confidence}"))
     found = _compared(python, "hle", asked, ours)
     rng, sets, errors = random.Random(2), [], []

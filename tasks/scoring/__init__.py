@@ -15,13 +15,12 @@ from tutti.tasks.scoring.published.bfcl import BfclAst
 from tutti.tasks.scoring.published.bigcodebench import BigCodeBench
 from tutti.tasks.scoring.published.flowbench import FlowbenchSession, FlowbenchTurn
 from tutti.tasks.scoring.published.judges import (
-    FRAMES,
-    HLE,
-    SIMPLEQA,
-    TOOLORCHESTRA,
     ArenaHard,
-    PublishedJudge,
+    FramesJudge,
+    HleJudge,
+    SimpleQAJudge,
     Sotopia,
+    ToolOrchestraJudge,
 )
 from tutti.tasks.scoring.published.mnms import Mnms
 from tutti.tasks.scoring.published.texts import Repetition, RougeL, Ruler
@@ -49,45 +48,18 @@ from tutti.tasks.scoring.state import Dialogue, ImportedScore, Reward, State, sa
 from tutti.tasks.scoring.tool_calls import ToolCalls
 
 SCORERS: dict[str, Scorer] = {
-    EXACT: Exact(),
-    "numeric": Numeric(),
-    "short_answer": ShortAnswer(),
-    "choice": Choice(),
-    "math": Math(),
-    "lean4": Lean4(),
-    "lean4_strict": Lean4Strict(),
-    "ifeval": IFEval(),
-    "ifbench": IFBench(),
-    "tool_calls": ToolCalls(),
-    "state": State(),
-    "dialogue": Dialogue(),
-    "reward": Reward(),
-    "repetition": Repetition(),
-    **EXECUTED,
-    "api_bank_recorded": ApiBankRecorded(),
-    "api_bank_session": ApiBankSession(),
-    "arena_hard": ArenaHard(),
-    "bfcl_ast": BfclAst(),
-    "flowbench_turn": FlowbenchTurn(),
-    "flowbench_turn_text": FlowbenchTurn(asks_judge=False),
-    "flowbench_session": FlowbenchSession(),
-    "mnms": Mnms(),
-    "mnms_best_match": Mnms(best_match=True),
-    "rouge_l": RougeL(),
-    "ruler": Ruler(),
-    "code": Code(),
-    "bigcodebench": BigCodeBench(),
-    "sql": Sql(),
-    **{name: BirdMeasure(name) for name in ("bird_ex", "bird_soft_f1", "bird_r_ves")},
-    "judge": Judge(),
-    "hle_judge": PublishedJudge(HLE),
-    "simpleqa_judge": PublishedJudge(SIMPLEQA),
-    "frames_judge": PublishedJudge(FRAMES),
-    "toolorchestra_judge": PublishedJudge(TOOLORCHESTRA),
-    "rubric": Rubric(),
-    "sotopia": Sotopia(),
-    "pairwise": Pairwise(),
-    "imported": ImportedScore(),
+    each.name: each
+    for each in (
+        *(Exact(), Numeric(), ShortAnswer(), Choice(), Math(), Lean4(), Lean4Strict()),
+        *(IFEval(), IFBench(), ToolCalls(), State(), Dialogue(), Reward(), ImportedScore()),
+        *(Repetition(), RougeL(), Ruler(), Code(), BigCodeBench(), Sql(), BfclAst()),
+        *(BirdMeasure(name) for name in ("bird_ex", "bird_soft_f1", "bird_r_ves")),
+        *(*EXECUTED.values(), ApiBankRecorded(), ApiBankSession()),
+        *(FlowbenchTurn(), FlowbenchTurn(asks_judge=False), FlowbenchSession()),
+        *(Mnms(), Mnms(best_match=True)),
+        *(Judge(), Rubric(), Pairwise(), ArenaHard(), Sotopia()),
+        *(HleJudge(), SimpleQAJudge(), FramesJudge(), ToolOrchestraJudge()),
+    )
 }
 
 GRADED = frozenset(

@@ -1,15 +1,12 @@
 r"""Multiple choice by letter. Target: ``{"answer": "C", "choices": 4 or the choices' texts}``.
 
-The letter is read from the first of these that exists: the attempt's answer; the last
-line with a ``\boxed{}``; the last ``<answer>C</answer>`` or ``{"answer": "C"}``, in a fence or not;
-the last line that says "Answer: C", "the answer is (C)", "C is the answer" or the first of these in
-Chinese, or that is only the heading "Answer", followed by the answer on the next line; a last
-message that is only a letter. It must be one letter: "C", "(c)", "C!", "C. Paris", "Option C",
-``\text{C}``, ``\(C\)``, or the whole text of one choice, with full-width marks too; after
-"answer:" a reason may follow ("C, because B is not"). Two letters ("C or D", two boxes, tags or
-objects side by side that differ, two lines under one heading, another answer after the tag), a
-letter beyond the choices, or "A cat" (an article?) are no answer: what is ambiguous is wrong. An
-attempt's answer is read by the same forms.
+The letter is read from the first of these that exists: the attempt's answer; the last line with a
+``\boxed{}``; the last ``<answer>C</answer>`` or ``{"answer": "C"}``; the last line that says
+"Answer: C", "the answer is (C)", "C is the answer" (or the first of these in Chinese), or that is
+the heading "Answer" above the answer; a last message that is only a letter. It must be one letter
+("C", "(c)", "C. Paris", "Option C", ``\text{C}``) or the whole text of one choice; after "answer:"
+a reason may follow. Ambiguous answers are wrong: two letters ("C or D", two boxes, tags or lines
+that differ), a letter beyond the choices, or "A cat" (an article?).
 """
 
 import re
@@ -56,8 +53,7 @@ _LETTER = re.compile(r"(?<![A-Za-z'\u2019])\(?([A-J])\)?(?![A-Za-z'\u2019])")
 
 
 def read_letter(text: str, letters: str = LETTERS, choices: Sequence[str] = ()) -> str | None:
-    """The letter of `letters` that a short answer names, or whose choice it repeats; None if not
-    exactly one."""
+    """The letter that a short answer names, or whose choice it repeats; None if not exactly one."""
     plain = _MARKS.sub("", _WRAPPED.sub(r"\1", text.translate(_WIDE))).strip()
     match = _ALONE.match(plain.strip("'\u2018\u2019"))
     if match:
@@ -68,13 +64,13 @@ def read_letter(text: str, letters: str = LETTERS, choices: Sequence[str] = ()) 
         letter = match[1] or match[2]
         here = choices[letters.find(letter) :][:1]
         same = [_folded(each) for choice in here for each in (choice, _MARKS.sub("", choice))]
-        others = {found for found in _LETTER.findall(match[3]) if found in letters} - {letter}
+        others = set(_LETTER.findall(match[3])) & set(letters) - {letter}
         certain = not others or _folded(match[3]) in same
         return letter if letter in letters and certain else None
     wordings = [_folded(choice) for choice in choices]
     bare = [_folded(_MARKS.sub("", choice)) for choice in choices]
-    for said, known in ((text, wordings), (plain, wordings), (plain, bare)):
-        equal = [place for place, choice in enumerate(known) if choice == _folded(said)]
+    for given, known in ((text, wordings), (plain, wordings), (plain, bare)):
+        equal = [place for place, choice in enumerate(known) if choice == _folded(given)]
         if equal:
             return letters[equal[0]] if len(equal) == 1 else None
     return None
@@ -86,18 +82,16 @@ def _folded(text: str) -> str:
 
 def read_choice(submission: Submission, letters: str, choices: Sequence[str] = ()) -> str | None:
     """The attempt's letter, by the rules above; None if there is none or more than one."""
-    if submission.answer is None:
-        return _read_message(submission.text, letters, choices)
-    letter = read_letter(submission.answer, letters, choices)
-    return letter or _read_message(submission.answer, letters, choices)
-
-
-def _read_message(text: str, letters: str, choices: Sequence[str]) -> str | None:
+    text = submission.text if submission.answer is None else submission.answer
+    if submission.answer is not None and (letter := read_letter(text, letters, choices)):
+        return letter
     text = text.translate(_WIDE)
     boxed = [line for line in text.splitlines() if BOXED_START in line]
     tagged = list(_TAGGED.finditer(text))
     if boxed:
-        found = {read_letter(answer, letters, choices) for answer in _boxes(boxed[-1])}
+        # A nested box is read as its inside; an unclosed box gives no letter.
+        boxes = [last_boxed(BOXED_START + rest) or "" for rest in boxed[-1].split(BOXED_START)[1:]]
+        found = {read_letter(answer, letters, choices) for answer in boxes}
     elif tagged:
         found = {read_letter(each, letters, choices) for each in _side_by_side(text, tagged)}
         found |= {_stated_letter(text[tagged[-1].end() :], letters, choices)} - {None}
@@ -109,19 +103,18 @@ def _read_message(text: str, letters: str, choices: Sequence[str]) -> str | None
 
 
 def _side_by_side(text: str, tagged: Sequence[re.Match[str]]) -> list[str]:
-    """The content of the last match and of those before it on its line or without a word
-    between."""
-    says = [tagged[-1]]
+    """The contents of the last match and of those beside it."""
+    together = [tagged[-1]]
     for match in reversed(tagged[:-1]):
-        between = text[match.end() : says[-1].start()]
+        between = text[match.end() : together[-1].start()]
         if "\n" in between and re.search(r"[A-Za-z]", between):
             break
-        says.append(match)
-    return [match["inside"] or match["value"] or "" for match in says]
+        together.append(match)
+    return [match["inside"] or match["value"] or "" for match in together]
 
 
 def _last_statement(text: str) -> list[str]:
-    """What the last statement states: the rest of its line, or the lines under its heading."""
+    """The rest of the line of the last statement, or the lines under its heading."""
     below: list[str] = []
     for line in reversed(text.splitlines()):
         plain = _MARKS.sub("", line).strip()
@@ -155,13 +148,6 @@ def _before_reasons(stated: str, letters: str) -> str | None:
     return match[1] if match[1] in letters else None
 
 
-def _boxes(line: str) -> list[str]:
-    # A nested box is read as its inside; an unclosed box gives no letter.
-    starts = line.split(BOXED_START)[1:]
-    boxes = [last_boxed(BOXED_START + rest) for rest in starts]
-    return [box or "" for box in boxes]
-
-
 class Choice(Scorer):
     """Checks the letter of a multiple-choice answer."""
 
@@ -169,8 +155,6 @@ class Choice(Scorer):
     version = "3"
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Right if the letter is the target's. Raises ScorerFailed if the target's answer is not a
-        letter."""
         choices = target.get("choices", len(LETTERS))
         count = choices if isinstance(choices, int) else len(choices)
         if not 2 <= count <= len(LETTERS):
@@ -180,6 +164,4 @@ class Choice(Scorer):
             raise ScorerFailed(f"the target's answer {expected!r} is none of {LETTERS[:count]}")
         wordings = () if isinstance(choices, int) else [str(choice) for choice in choices]
         letter = read_choice(submission, LETTERS[:count], wordings)
-        correct = letter == expected
-        found = letter is not None
-        return Score(self.name, self.version, float(correct), correct, letter, found_answer=found)
+        return self.result(letter == expected, answer=letter, found_answer=letter is not None)

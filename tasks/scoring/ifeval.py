@@ -1,29 +1,19 @@
-"""IFEval: did the response follow instructions that a program can check?
+"""IFEval: whether the response follows instructions that a program can check.
 
 Target: a line of the data, ``{"instruction_id_list": [id …], "kwargs": [{…} …]}``. Value: the share
 of instructions followed, strictly; correct: all of them. The detail has, strictly and loosely, one
-boolean an instruction and whether all were followed: means over attempts of the latter are the
-prompt-level accuracies, over all booleans the instruction-level ones.
-
-Loose means that one of eight versions of the response follows the instruction: with or without the
-first line, the last line, and asterisks. An empty version follows no instruction.
+boolean an instruction and whether all were followed. Loose means that one of eight versions of the
+response follows the instruction: with or without the first line, the last line, and asterisks.
 
 Differences from the published program, with the reason: text in capitals is put in lower case
 before its language is detected (there: capitals have no language, so any passes); the n-th
 paragraph is counted as paragraphs are counted, without empty ones; keywords are texts, never
 patterns; a sign asked for as a "letter" is that sign (there: a letter drawn at random); a rule of
-dashes is no bullet; sentences and words in capitals are counted by the rules below.
+dashes is no bullet; sentences and words in capitals are counted by the rules of `pieces` and
+`_CAPITAL_WORD`. Languages are those of langdetect, the library of the published program, with its
+random draws fixed; a response in which it detects none is in any language, as there.
 
 Source: Zhou et al., "Instruction-following evaluation for large language models", 2023.
-
-Each check takes a non-empty response and the instruction's options. A word is a run of letters,
-digits and underscores. A word in capitals may hold apostrophes, hyphens and points between letters
-("U.S.", "DON'T"), and a single capital is one. A sentence ends with its mark and the quotes or
-brackets after it, where white space or nothing follows, but not after a title ("Dr."), an initial,
-a list's number, or "No." and the like before a number; after another abbreviation or an ellipsis
-only if a capital follows. A line break alone does not end a sentence; text after the last mark is
-one more sentence. Languages are those of langdetect, the library of the published program, with its
-random draws fixed. A response in which it detects none is in any language, as there.
 """
 
 import json
@@ -31,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed, said
+from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed
 
 Options = Mapping[str, Any]
 """An instruction's options, as the data name them."""
@@ -93,43 +83,19 @@ def capital_words(response: str, options: Options) -> bool:
     return holds(found, options["capital_relation"], int(options["capital_frequency"]))
 
 
-def all_capital(response: str, options: Options) -> bool:
-    """English, without a small letter."""
-    return response.isupper() and language_of(response.lower()) in ("en", None)
-
-
-def all_lowercase(response: str, options: Options) -> bool:
-    """English, without a capital."""
-    return response.islower() and language_of(response) in ("en", None)
-
-
-def in_language(response: str, options: Options) -> bool:
-    """The response as a whole is in `language`, an ISO 639-1 code."""
-    return language_of(response) in (str(options["language"]), None)
-
-
-def no_comma(response: str, options: Options) -> bool:
-    """No comma."""
-    return "," not in response
-
-
-def word_count(response: str, options: Options) -> bool:
-    """At least, or less than, `num_words` words."""
-    return holds(len(re.findall(r"\w+", response)), options["relation"], int(options["num_words"]))
-
-
-def sentence_count(response: str, options: Options) -> bool:
-    """At least, or less than, `num_sentences` sentences."""
-    return holds(len(sentences(response)), options["relation"], int(options["num_sentences"]))
-
-
 def sentences(text: str) -> list[str]:
     """The sentences of a text, by the rules above."""
     return [piece for piece in pieces(text) if re.search(r"\w", piece)]
 
 
 def pieces(text: str) -> list[str]:
-    """What lies between the ends of sentences, without words too (an emoji by itself)."""
+    """The texts between the ends of sentences, also those without words (an emoji by itself).
+
+    A sentence ends with its mark and the quotes or brackets after it, where white space or nothing
+    follows, but not after a title ("Dr."), an initial, a list's number, or "No." and the like
+    before a number; after another abbreviation or an ellipsis only if a capital follows. A line
+    break alone does not end a sentence; text after the last mark is one more sentence.
+    """
     found, start = [], 0
     for match in _SENTENCE_END.finditer(text):
         if _ends_sentence(text, start, match):
@@ -173,11 +139,6 @@ CONSTRAINED = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 _BULLET = re.compile(r"^\s*(?:\*[^*]|-)")
 
 
-def placeholders(response: str, options: Options) -> bool:
-    """At least `num_placeholders` texts in square brackets."""
-    return len(re.findall(r"\[[^\[\]\n]+\]", response)) >= int(options["num_placeholders"])
-
-
 def postscript(response: str, options: Options) -> bool:
     """A line holds the marker, as "P.S." or "P.P.S", in any case, a space after each point."""
     letters = [letter for letter in options["postscript_marker"] if letter.isalnum()]
@@ -185,11 +146,6 @@ def postscript(response: str, options: Options) -> bool:
     if options["postscript_marker"].endswith("."):
         pattern += r"\."
     return re.search(pattern, response, re.IGNORECASE) is not None
-
-
-def constrained(response: str, options: Options) -> bool:
-    """It says one of the three fixed answers."""
-    return any(answer in response for answer in CONSTRAINED)
 
 
 def is_json(response: str, options: Options) -> bool:
@@ -240,11 +196,6 @@ def two_responses(response: str, options: Options) -> bool:
     return len(inner) == 2 and "" not in inner and inner[0] != inner[1]
 
 
-def repeats_prompt(response: str, options: Options) -> bool:
-    """It begins with the request, word for word but for case."""
-    return response.strip().lower().startswith(str(options["prompt_to_repeat"]).strip().lower())
-
-
 def ends_with(response: str, options: Options) -> bool:
     """It ends in the phrase, but for case and closing quotes."""
     end = str(options["end_phrase"]).strip().lower()
@@ -278,13 +229,28 @@ def paragraph_first_word(response: str, options: Options) -> bool:
 
 INSTRUCTIONS: dict[str, Check] = {
     "change_case:capital_word_frequency": capital_words,
-    "change_case:english_capital": all_capital,
-    "change_case:english_lowercase": all_lowercase,
-    "combination:repeat_prompt": repeats_prompt,
+    # English, without a small letter.
+    "change_case:english_capital": lambda text, options: (
+        text.isupper() and language_of(text.lower()) in ("en", None)
+    ),
+    # English, without a capital.
+    "change_case:english_lowercase": lambda text, options: (
+        text.islower() and language_of(text) in ("en", None)
+    ),
+    # It begins with the request, word for word but for case.
+    "combination:repeat_prompt": lambda text, options: (
+        text.strip().lower().startswith(str(options["prompt_to_repeat"]).strip().lower())
+    ),
     "combination:two_responses": two_responses,
-    "detectable_content:number_placeholders": placeholders,
+    # At least `num_placeholders` texts in square brackets.
+    "detectable_content:number_placeholders": lambda text, options: (
+        len(re.findall(r"\[[^\[\]\n]+\]", text)) >= int(options["num_placeholders"])
+    ),
     "detectable_content:postscript": postscript,
-    "detectable_format:constrained_response": constrained,
+    # It says one of the three fixed answers.
+    "detectable_format:constrained_response": lambda text, options: any(
+        answer in text for answer in CONSTRAINED
+    ),
     "detectable_format:json_format": is_json,
     "detectable_format:multiple_sections": sections,
     "detectable_format:number_bullet_lists": bullets,
@@ -294,12 +260,21 @@ INSTRUCTIONS: dict[str, Check] = {
     "keywords:forbidden_words": forbidden,
     "keywords:frequency": keyword_count,
     "keywords:letter_frequency": letter_count,
-    "language:response_language": in_language,
+    # The response as a whole is in `language`, an ISO 639-1 code.
+    "language:response_language": lambda text, options: (
+        language_of(text) in (str(options["language"]), None)
+    ),
     "length_constraints:nth_paragraph_first_word": paragraph_first_word,
     "length_constraints:number_paragraphs": paragraphs,
-    "length_constraints:number_sentences": sentence_count,
-    "length_constraints:number_words": word_count,
-    "punctuation:no_comma": no_comma,
+    # At least, or less than, `num_sentences` sentences.
+    "length_constraints:number_sentences": lambda text, options: holds(
+        len(sentences(text)), options["relation"], int(options["num_sentences"])
+    ),
+    # At least, or less than, `num_words` words.
+    "length_constraints:number_words": lambda text, options: holds(
+        len(re.findall(r"\w+", text)), options["relation"], int(options["num_words"])
+    ),
+    "punctuation:no_comma": lambda text, options: "," not in text,
     "startend:end_checker": ends_with,
     "startend:quotation": quoted,
 }
@@ -312,10 +287,7 @@ def follows(
     checks: Mapping[str, Check] = INSTRUCTIONS,
     scorer: str = "ifeval",
 ) -> bool:
-    """Whether `response` follows one instruction.
-
-    Raises ScorerFailed if the instruction is unknown or lacks an option.
-    """
+    """Whether `response` follows one instruction. Raises ScorerFailed if it cannot be checked."""
     check = checks.get(instruction)
     if check is None:
         raise ScorerFailed(f"{scorer}: unknown instruction {instruction!r}")
@@ -337,24 +309,18 @@ def versions(response: str) -> Iterator[str]:
 def judged(
     scorer: str, checks: Mapping[str, Check], target: Mapping[str, Any], submission: Submission
 ) -> dict[str, Any]:
-    """The detail of a score: what the last message follows, strictly and loosely.
-
-    Raises ScorerFailed, also for an instruction that is not among `checks`.
-    """
+    """The detail of a score. Raises ScorerFailed, also for an instruction not among `checks`."""
     instructions = needed(target, "instruction_id_list", list)
     options = needed(target, "kwargs", list)
     if not instructions or len(instructions) != len(options):
-        raise ScorerFailed(
-            f"{scorer}: the target needs at least one instruction, each with its options"
-        )
-    response = said(submission)
+        raise ScorerFailed(f"{scorer}: the target needs instructions, each with its options")
     strict, loose = [], []
     for instruction, given in zip(instructions, options, strict=True):
         # Some copies of the data give every instruction all options, most of them null.
         set_options = {key: value for key, value in given.items() if value is not None}
         rule = (checks, scorer)
-        strict.append(follows(instruction, set_options, response, *rule))
-        texts = () if strict[-1] else versions(response)
+        strict.append(follows(instruction, set_options, submission.final_text, *rule))
+        texts = () if strict[-1] else versions(submission.final_text)
         loose.append(
             strict[-1] or any(follows(instruction, set_options, text, *rule) for text in texts)
         )
@@ -376,7 +342,5 @@ class IFEval(Scorer):
     version = "2"
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Share of instructions followed by the last message. Raises ScorerFailed."""
         detail = judged(self.name, INSTRUCTIONS, target, submission)
-        value, correct = detail["instruction_strict"], detail["prompt_strict"]
-        return Score(self.name, self.version, value, correct, detail=detail)
+        return self.result(detail["prompt_strict"], detail["instruction_strict"], detail=detail)

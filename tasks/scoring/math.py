@@ -1,24 +1,18 @@
 r"""Mathematics: formulas that are equal, by math-verify and sympy in a process that can be killed.
 
 Target: ``{"answer": LaTeX or list of alternatives}``. The attempt's formula is the last
-``\boxed{}`` of its answer (of a benchmark its whole last message), else that answer; an attempt
-without an answer is wrong, and so is a message of more than `LONGEST_CHARS` without a box. Of a
-sentence that states the formula ("The final answer is 16.") only the stated part is read; a full
-stop after it ("5.") is removed. Thousands may be apart (``1\,000``, "1 000 000"), and "1e3" is
-1000. Where both sides have a unit of measurement, it must be the same. Prose without a box is no
-answer. "016" is 16, "1/2" equals 0.5, ``50\%`` equals both 0.5 and 50 (the library's rule: gold
-sets do not agree on it).
+``\boxed{}`` of its answer (of a benchmark its whole last message), else that answer. Of a sentence
+that states the formula ("The final answer is 16.") only the stated part is read. Thousands may be
+apart (``1\,000``, "1 000 000"), and "1e3" is 1000. Where both sides have a unit of measurement, it
+must be the same. Prose without a box is no answer. ``50\%`` equals both 0.5 and 50 (the library's
+rule: gold sets do not agree on it).
 
 A gold answer in words (``\text{east}``, "no solution") is compared as words, ignoring case: read as
-a formula, a word would be the product of its letters and so equal every anagram. Only the gold
-answer decides this.
+a formula, a word would be the product of its letters and so equal every anagram.
 
-A gold answer that cannot be read or evaluated raises ScorerFailed; it is never a wrong answer and
-never falls back to comparing texts. An attempt's formula that cannot be read is wrong, and so is
-one that cannot be evaluated (`9^{9^{9^9}}`; see `math_limits`). If a comparison fails in the
-library or does not terminate, the gold answer is evaluated alone; if that works, a late comparison
-is tried once more, and what fails again is wrong. A formula identical to the gold answer is right,
-however large.
+A gold answer that cannot be read or evaluated raises ScorerFailed. An attempt's formula that cannot
+be read or evaluated (`9^{9^{9^9}}`) is wrong. If a comparison fails in the library or does not
+terminate, the gold answer is evaluated alone; if that works, a late comparison is tried once more.
 
 The library's other rules: several values ("16 or 17") are a set, which equals no single value; of
 an equation it takes the right side if the gold answer is not an equation ("x = 16", but also "17 =
@@ -27,17 +21,17 @@ does not distinguish subscripts of number bases, nor (1, 2) as a point, an inter
 """
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from tutti.tasks.agents import last_boxed
-from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, WorkerPool, child_pool
+from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, child_pool
 from tutti.tasks.scoring.score import (
     Score,
     Scorer,
     ScorerFailed,
     ScoringResources,
     Submission,
+    Target,
     texts,
 )
 from tutti.tasks.scoring.short_answer import units_differ
@@ -65,11 +59,6 @@ _SCIENTIFIC = re.compile(r"\s*\$?\s*(-?[0-9]+(?:\.[0-9]+)?)[eE]([-+]?[0-9]{1,3})
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}\b")
 
 
-def pool() -> WorkerPool:
-    """The worker pool of this process; a forked process has its own."""
-    return child_pool("math_child", MAX_WORKERS)
-
-
 def words_of(latex: str) -> str | None:
     """A gold answer in words, case-folded; None if it is a formula."""
     plain = _TEXT_WRAPPER.sub(r"\1", latex).strip().strip("$").strip()
@@ -88,13 +77,6 @@ def stated(text: str) -> str:
         bold = _BOLD.fullmatch(_FULL_STOP.sub("", match["formula"]))
         plain = bold[2] if bold else match["formula"]
     return _FULL_STOP.sub("", plain)
-
-
-def read_formula(submission: Submission) -> str | None:
-    """The attempt's formula, or what it says in place of one; None if it says nothing."""
-    answer = submission.answer
-    boxed = last_boxed(submission.text if answer is None else answer)
-    return answer if boxed is None else boxed
 
 
 def plain_number(formula: str) -> str:
@@ -121,63 +103,48 @@ class Math(Scorer):
         self.timeout_s = timeout_s
 
     async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+        self, target: Target, submission: Submission, resources: ScoringResources
     ) -> Score:
-        """Right if equal to one of the alternatives; the detail shows how each side was read.
-
-        Raises ScorerFailed for a gold answer that cannot be read or evaluated.
-        """
-        expected = texts(target, "answer")
-        given = read_formula(submission)
+        expected, answer = texts(target, "answer"), submission.answer
+        boxed = last_boxed(submission.text if answer is None else answer)
+        given = answer if boxed is None else boxed
         if given is None or not given.strip() or len(given) > LONGEST_CHARS:
-            detail = {"given": "too long" if given else None}
-            return Score(self.name, self.version, 0.0, False, detail=detail, found_answer=False)
-        readings = []
+            detail: dict[str, Any] = {"given": "too long" if given else None}
+            return self.result(False, detail=detail, found_answer=False)
         for gold in expected:
-            readings.append(await self._compare(gold, given))
-            if readings[-1]["equal"]:
+            detail = await self._compare(gold, given)
+            if detail["equal"]:
                 break
-        correct, formula = bool(readings[-1]["equal"]), stated(given)
-        found = correct or given != submission.answer or not is_prose(formula)
-        detail = readings[-1]
-        return Score(
-            self.name, self.version, float(correct), correct, formula, detail, found_answer=found
-        )
+        correct, formula = bool(detail["equal"]), stated(given)
+        found = correct or given != answer or not is_prose(formula)
+        return self.result(correct, answer=formula, detail=detail, found_answer=found)
 
     async def _compare(self, gold: str, given: str) -> dict[str, Any]:
         formula = stated(given)
         words = words_of(gold)
         if words is not None:
-            said = " ".join(_TEXT_WRAPPER.sub(r"\1", formula).strip(" $.()").split()).casefold()
-            return {"equal": said == words, "gold": words, "given": said}
+            other = " ".join(_TEXT_WRAPPER.sub(r"\1", formula).strip(" $.()").split()).casefold()
+            return {"equal": other == words, "gold": words, "given": other}
         if units_differ(formula, gold):
             return {"equal": False, "gold": gold, "given": formula}
         gold, formula = _FULL_STOP.sub("", gold), plain_number(formula)
         answer = await self._ask({"gold": gold, "given": formula})
         if "unfinished" in answer:
-            answer = await self._blame(gold, formula, answer)
+            alone = await self._ask({"alone": gold})
+            if "unfinished" in alone:
+                raise ScorerFailed(f"math: the gold answer {gold!r}: {alone['unfinished']}")
+            if not answer["certain"]:
+                answer = await self._ask({"gold": gold, "given": formula})
+        if why := answer.get("unfinished"):
+            return {"equal": False, "gold": gold, "given": None, "failed": f"given: {why}"}
         if answer["gold"] is None:
             raise ScorerFailed(f"math: the gold answer {gold!r} cannot be read")
         return answer
 
-    async def _blame(self, gold: str, given: str, answer: dict[str, Any]) -> dict[str, Any]:
-        """Wrong if the gold answer can be evaluated, and no second try of the comparison helps.
-
-        Raises ScorerFailed if the gold answer cannot be evaluated.
-        """
-        alone = await self._ask({"alone": gold})
-        if "unfinished" in alone:
-            raise ScorerFailed(f"math: the gold answer {gold!r}: {alone['unfinished']}")
-        again = answer if answer["certain"] else await self._ask({"gold": gold, "given": given})
-        if why := again.get("unfinished"):
-            return {"equal": False, "gold": gold, "given": None, "failed": f"given: {why}"}
-        return again
-
     async def _ask(self, request: dict[str, str]) -> dict[str, Any]:
-        """The worker's answer. ``unfinished`` says why there is none; ``certain`` whether time was
-        not the cause, so that a retry would not help."""
+        """The worker's answer, or why it is ``unfinished`` and whether a retry is of no use."""
         try:
-            answer = await pool().ask(request, self.timeout_s)
+            answer = await child_pool("math_child", MAX_WORKERS).ask(request, self.timeout_s)
         except (WorkerLate, WorkerDied) as error:
             return {"unfinished": str(error), "certain": False}
         why = answer.get("too_large") or answer.get("error")

@@ -1,9 +1,7 @@
 """The interface of scorers: a target and an attempt's submission in, a `Score` out.
 
-A scorer declares its version, which changes whenever any answer could get another score, and what
-it needs: nothing (`pure`), the sandbox, or a judge. A scorer that cannot score raises
-`ScorerFailed`: that is a `scorer_error`, never a wrong answer. `needed`, `texts`, `conversation`
-and `said` read targets and attempts.
+A scorer's version changes whenever any answer could get another score. A scorer that cannot score
+raises `ScorerFailed`: the attempt has a `scorer_error`, never a wrong answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +15,7 @@ from tutti.tasks.sandbox import CodeRunner
 Needs = Literal["pure", "sandbox", "judge"]
 Target = Mapping[str, Any]
 """A task's target, as the benchmark's loader wrote it."""
+T = TypeVar("T")
 
 
 class ScorerFailed(TuttiError, RuntimeError):
@@ -38,13 +37,28 @@ class Submission:
     imported: Score | None = None
     """The score reported by the harness that made the attempt."""
 
+    @property
+    def final_text(self) -> str:
+        """The last message, or the answer if there is no message."""
+        return self.text or self.answer or ""
+
+    @property
+    def conversation(self) -> Sequence[Mapping[str, Any]]:
+        """The messages; an empty list is valid. Raises ScorerFailed if they are unknown."""
+        if self.messages is None:
+            raise ScorerFailed(
+                "a harness made the attempt, and what it called is known once that is stored: "
+                "`tutti score` reads it there"
+            )
+        return self.messages
+
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """How a publisher asks its judge. What the judge's registry entry states comes first."""
+    """How a publisher asks its judge. The settings in the judge's registry entry come first."""
 
     temperature: float | None = 1.0
-    """None: the request has none, as models that reason want it."""
+    """None: the request has none, as reasoning models need it."""
     max_tokens: int | None = None
     """None: the run's default."""
     schema: Mapping[str, Any] | None = None
@@ -72,6 +86,20 @@ class ScoringResources:
     sandbox: CodeRunner | None = None
     judge: JudgeClient | None = None
 
+    @property
+    def code_runner(self) -> CodeRunner:
+        """The sandbox. Raises ScorerFailed if there is none."""
+        if self.sandbox is None:
+            raise ScorerFailed("needs a sandbox")
+        return self.sandbox
+
+    @property
+    def judge_client(self) -> JudgeClient:
+        """The run's judge. Raises ScorerFailed if there is none."""
+        if self.judge is None:
+            raise ScorerFailed("needs a judge")
+        return self.judge
+
 
 class Scorer:
     """A method of scoring; one that needs no resources has only `evaluate`."""
@@ -90,45 +118,14 @@ class Scorer:
         """Score one attempt by target and submission alone. Raises ScorerFailed."""
         raise NotImplementedError(f"{self.name} needs {self.needs}")
 
-
-T = TypeVar("T")
-
-
-def needed(target: Mapping[str, Any], key: str, kind: type[T]) -> T:
-    """The target's `key`. Raises ScorerFailed if it is missing or not a `kind`."""
-    value = target.get(key)
-    if not isinstance(value, kind):
-        found = "nothing" if value is None else type(value).__name__
-        raise ScorerFailed(f"the target needs {key!r} as {kind.__name__}; it has {found}")
-    return value
-
-
-def texts(target: Mapping[str, Any], key: str) -> list[str]:
-    """The target's `key`: a text, or a non-empty list. Raises ScorerFailed."""
-    value = target.get(key)
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not found or not all(isinstance(x, str) for x in found):
-        raise ScorerFailed(f"the target needs {key!r} as a text or a list of texts")
-    return found
-
-
-def conversation(submission: Submission) -> Sequence[Mapping[str, Any]]:
-    """The attempt's messages. Raises ScorerFailed if they are unknown; an empty list is valid."""
-    if submission.messages is None:
-        raise ScorerFailed(
-            "a harness made the attempt, and what it called is known once that is stored: "
-            "`tutti score` reads it there"
-        )
-    return submission.messages
-
-
-def said(submission: Submission) -> str:
-    """The attempt's final text: its last message, or its answer if it has no message."""
-    return submission.text or submission.answer or ""
+    def result(self, correct: bool, value: float | None = None, **fields: Any) -> Score:
+        """A score of this scorer; `value` is 1 or 0 by `correct` if it is None."""
+        value = float(correct) if value is None else value
+        return Score(self.name, self.version, value, correct, **fields)
 
 
 class Unscored(Scorer):
-    """Marks a task whose answers are not scored; it is not in `SCORERS`, and nobody calls it."""
+    """Marks a task whose answers are not scored; it is not in `SCORERS`."""
 
     name = "none"
 
@@ -138,3 +135,21 @@ class Unscored(Scorer):
 
 
 UNSCORED = Unscored()
+
+
+def needed(target: Target, key: str, kind: type[T]) -> T:
+    """The target's `key`. Raises ScorerFailed if it is missing or not a `kind`."""
+    value = target.get(key)
+    if not isinstance(value, kind):
+        known = type(value).__name__
+        raise ScorerFailed(f"the target needs {key!r} as {kind.__name__}; it has {known}")
+    return value
+
+
+def texts(target: Target, key: str) -> list[str]:
+    """The target's `key`: a text, or a non-empty list. Raises ScorerFailed."""
+    value = target.get(key)
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not listed or not all(isinstance(x, str) for x in listed):
+        raise ScorerFailed(f"the target needs {key!r} as a text or a list of texts")
+    return listed

@@ -1,15 +1,13 @@
-r"""Short answers: an exact text, a number, or either of both out of a text.
+r"""Short answers: an exact text, a number, or either of both in a text.
 
 An attempt's number is read from its answer (of a benchmark its whole last message) or, without one,
 from its last message: from the first line with text after the last ``####``; without that, from the
 last ``\\boxed{}``; else from all of it. Of several numbers the last one counts.
 
-A number has digits with any leading zeros ("016" is 16), with thousands separators (``1,000``,
-``1{,}000``, ``1 000`` with a no-break space, or with blanks where a text begins with the number and
-has no other digits), decimals, an exponent, a sign where no digit stands before it (in "16-3" it is
-no sign), a currency sign on either side of the sign, as a fraction ("1/2" and ``\frac{1}{2}`` are
-0.5, "3 1/2" is 3.5). A per cent sign is a unit, as dollars are: "50%" is 50, never 0.5. Decimal
-commas and numbers in words are not read.
+A number may have leading zeros ("016" is 16), thousands separators (``1,000``, ``1{,}000``,
+``1 000``), decimals, an exponent, a sign where no digit stands before it, and a currency sign; it
+may be a fraction ("1/2" and ``\frac{1}{2}`` are 0.5, "3 1/2" is 3.5). A per cent sign is a unit, as
+dollars are: "50%" is 50, never 0.5. Decimal commas and numbers in words are not read.
 
 Two numbers agree when they are equal as fractions, or differ by at most `tolerance`, and where both
 have a unit of measurement at their end, it is the same: 5 m is not 5 cm. Nothing is converted.
@@ -20,7 +18,7 @@ import unicodedata
 from fractions import Fraction
 
 from tutti.tasks.agents import last_boxed
-from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, said, texts
+from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, texts
 
 EXACT = "exact"
 VERSION = "1"
@@ -38,14 +36,13 @@ def normalise(text: str) -> str:
 
 
 class Exact(Scorer):
-    """Exact match after normalising white space and quotes: answers here are Python's own output.
-    Target: ``{"answer": text or list of texts}``; any one of the list is right."""
+    """Exact match after normalising white space and quotes. Target: ``{"answer": text or
+    texts}``."""
 
     name = EXACT
     version = VERSION
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Right if the answer is one of the target's. Raises ScorerFailed."""
         scores = [score_exact(submission.answer, expected) for expected in texts(target, "answer")]
         return max(scores, key=lambda score: score.value)
 
@@ -107,8 +104,7 @@ _POWERS = {"\u00b2": "2", "\u00b3": "3"}
 
 
 def numbers(text: str) -> list[Fraction]:
-    """All numbers in `text`, in order; without those longer than `LONGEST` and fractions with
-    denominator 0."""
+    """All numbers in `text`, in order, of at most `LONGEST` digits."""
     if _BLANKS.fullmatch(text):
         text = re.sub(r"(?<=[0-9])\\? (?=[0-9]{3})", "", text)
     for pattern, plain in _SPELLINGS:
@@ -132,16 +128,8 @@ def _value(match: re.Match[str]) -> Fraction | None:
     return -value if "-" in (parts["sign"], parts["sign2"]) else value
 
 
-def stated_number(submission: Submission) -> str:
-    """The text that holds the attempt's number, by the rules above."""
-    text = submission.text if submission.answer is None else submission.answer
-    _, marked, after = text.rpartition("####")
-    stated = after.strip().split("\n", 1)[0] if marked else last_boxed(text)
-    return text if stated is None else stated
-
-
 def unit_of(text: str) -> str | None:
-    """The known unit that follows the number at the end of `text`, by its symbol; None without."""
+    """The symbol of the known unit after the number at the end of `text`; None without."""
     found = _UNITS.search(text)
     if found is None:
         return None
@@ -157,21 +145,20 @@ def units_differ(given: str, expected: str) -> bool:
 
 
 class Numeric(Scorer):
-    """Checks that the answer is the expected number, as GSM8K asks for it. Target: ``{"answer":
-    "1,000", "tolerance": 0}``."""
+    """The expected number, as GSM8K asks for it. Target: ``{"answer": "1,000", "tolerance":
+    0}``."""
 
     name = "numeric"
     version = "2"
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Right if the number is one of the target's; `answer` is the number as a fraction.
-
-        Raises ScorerFailed if the target's answer holds no number, or more than one.
-        """
         golds = texts(target, "answer")
         expected = [_only_number(text) for text in golds]
         tolerance = Fraction(str(target.get("tolerance", 0)))
-        stated = stated_number(submission)
+        text = submission.text if submission.answer is None else submission.answer
+        _, marked, after = text.rpartition("####")
+        stated = after.strip().split("\n", 1)[0] if marked else last_boxed(text)
+        stated = text if stated is None else stated
         read = numbers(stated)
         given = read[-1] if read else None
         correct = given is not None and any(
@@ -179,8 +166,7 @@ class Numeric(Scorer):
             for number, gold in zip(expected, golds, strict=True)
         )
         answer = None if given is None else str(given)
-        found = given is not None
-        return Score(self.name, self.version, float(correct), correct, answer, found_answer=found)
+        return self.result(correct, answer=answer, found_answer=given is not None)
 
 
 def _only_number(text: str) -> Fraction:
@@ -190,30 +176,10 @@ def _only_number(text: str) -> Fraction:
     return found[0]
 
 
-STATED = re.compile(r"answer[*_`]{0,3}:[*_`]{0,3}[ \t]?([^\n]*)", re.I)
-NUMBER = re.compile(r"[-+]?[$€£]?[\d.,]+(?:[eE][-+]?\d+)?")
-ARTICLE = re.compile(r"(?:the|an?) ")
-AROUND = " \t.,;:!?\"'`*_()[]\u2018\u2019\u201c\u201d"
-
-
-def stated_answer(text: str) -> str:
-    """What a text gives as its answer."""
-    found = STATED.findall(text)
-    if found:
-        return str(found[-1])
-    boxed = last_boxed(text)
-    return text if boxed is None else boxed
-
-
-def plain_answer(text: str) -> str:
-    """A short text as it is compared."""
-    flat = " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(AROUND)
-    return ARTICLE.sub("", flat, count=1) if ARTICLE.match(flat) else flat
-
-
-def is_number(text: str) -> bool:
-    """Whether an expected answer is a number and nothing else."""
-    return NUMBER.fullmatch(text.strip()) is not None and len(numbers(text)) == 1
+_STATED = re.compile(r"answer[*_`]{0,3}:[*_`]{0,3}[ \t]?([^\n]*)", re.I)
+_ONE_NUMBER = re.compile(r"[-+]?[$€£]?[\d.,]+(?:[eE][-+]?\d+)?")
+_ARTICLE = re.compile(r"^(?:the|an?) ")
+_AROUND = " \t.,;:!?\"'`*_()[]\u2018\u2019\u201c\u201d"
 
 
 class ShortAnswer(Scorer):
@@ -231,17 +197,21 @@ class ShortAnswer(Scorer):
     version = "2"
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Right if the answer is one of the target's. Raises ScorerFailed."""
         expected = texts(target, "answer")
-        given = stated_answer(said(submission))
-        correct = any(_agree(given, each) for each in expected)
-        answer = given.strip()[:200]
-        return Score(
-            self.name, self.version, float(correct), correct, answer, found_answer=bool(answer)
+        text = submission.final_text
+        stated, boxed = _STATED.findall(text), last_boxed(text)
+        given = str(stated[-1]) if stated else text if boxed is None else boxed
+        correct = any(
+            numbers(given) == numbers(each)
+            if _ONE_NUMBER.fullmatch(each.strip()) and len(numbers(each)) == 1
+            else _plain(given) == _plain(each)
+            for each in expected
         )
+        answer = given.strip()[:200]
+        return self.result(correct, answer=answer, found_answer=bool(answer))
 
 
-def _agree(given: str, expected: str) -> bool:
-    if is_number(expected):
-        return numbers(given) == numbers(expected)
-    return plain_answer(given) == plain_answer(expected)
+def _plain(text: str) -> str:
+    """A short text as it is compared."""
+    flat = " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_AROUND)
+    return _ARTICLE.sub("", flat, count=1)

@@ -9,11 +9,10 @@ from tutti.tasks.scoring.score import Score, ScorerFailed, ScoringResources, Sub
 
 
 def score_text(truth: str, text: str) -> Score:
-    """Score the last message of an attempt, as the platform does.
+    """Score the last message of an attempt, as the platform does, in any thread.
 
-    `truth` is the JSON ``{"scorer": name, "version": its version, "target": {...}}``. May be called
-    within an event loop and from any thread. Raises ScorerFailed, also where the scorer that is
-    installed has another version than the one that the truth was written for.
+    `truth` is the JSON ``{"scorer": name, "version": its version, "target": {...}}``. Raises
+    ScorerFailed, also where the installed scorer has another version.
     """
     asked = json.loads(truth)
     scorer = SCORERS[asked["scorer"]]

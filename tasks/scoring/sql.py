@@ -1,23 +1,13 @@
 """SQL by execution: the predicted query's rows against the gold query's; tutti's rule, and BIRD's.
 
 Target: ``{"sql": gold query, "database": path of a SQLite file, "rows": "set"}``. Rows are tuples
-of values in the order of the columns; names of columns are ignored. How rows are compared:
-
-- ``set``: the same rows, ignoring duplicates and order; the default;
-- ``order``: the same rows in the same order, duplicates counted; the default where the gold query's
-  outermost part has ORDER BY. Rows that tie in it have no defined order, so a right query may be
-  scored wrong;
-- ``bag``: the same rows equally often, ignoring order.
-
-The file is opened read-only, and an authorizer permits reading only. Queries run in a process with
-limits of memory and file size (`sql_child`). A query that times out, needs too much, is refused or
-is invalid SQL is wrong; if the gold query fails or the file is missing, ScorerFailed is raised.
-
-The predicted query is the last fenced ``sql`` block of the answer (or message), else all of it.
+of values in the order of the columns; names of columns are ignored. The predicted query is the last
+fenced ``sql`` block of the answer (or message), else all of it. A query that times out, needs too
+much, is refused or is invalid SQL is wrong; if the gold query fails or the file is missing,
+ScorerFailed is raised.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,8 +20,8 @@ from tutti.tasks.scoring.score import (
     ScorerFailed,
     ScoringResources,
     Submission,
+    Target,
     needed,
-    said,
 )
 
 TIMEOUT_S = 30.0  # BIRD's own
@@ -43,12 +33,9 @@ _NOT_CODE = re.compile(
 )
 
 
-async def measure_rows(measure: str, queries: Queries, rounds: int = 0) -> dict[str, Any]:
-    """What the worker measures of the queries, each of which may run `rounds` more times.
-
-    Raises ScorerFailed if the gold query fails, QueryFailed if the other does.
-    """
-    request, runs = asdict(queries) | {"measure": measure}, 2 + 2 * rounds
+async def _measure(measure: str, queries: Queries) -> dict[str, Any]:
+    runs = 2 + 2 * (ROUNDS if measure == "bird_r_ves" else 0)
+    request = asdict(queries) | {"measure": measure}
     try:
         answer = await child_pool("sql_child", MAX_WORKERS).ask(
             request, runs * queries.seconds + _SPARE_S
@@ -75,52 +62,16 @@ def is_ordered(query: str) -> bool:
 
 def query_in(submission: Submission) -> str:
     """The query of an attempt."""
-    text = submission.answer or said(submission)
+    text = submission.answer or submission.final_text
     fenced = _FENCE.findall(text)
     return str(fenced[-1] if fenced else text).strip()
 
 
-class Sql(Scorer):
-    """Compares the query's rows with those of the gold query."""
-
-    name = "sql"
-
-    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
-        """`timeout_s`: time limit of each of the two queries."""
-        self.timeout_s = timeout_s
-
-    async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
-    ) -> Score:
-        """Right if the rows agree.
-
-        Raises ScorerFailed if the database is missing or the gold query fails.
-        """
-        gold_query, database = needed(target, "sql", str), Path(needed(target, "database", str))
-        how = target.get("rows") or ("order" if is_ordered(gold_query) else "set")
-        if how not in ("set", "bag", "order"):
-            raise ScorerFailed(f"sql: rows is {how!r}, not 'set', 'bag' or 'order'")
-        if not database.is_file():
-            raise ScorerFailed(f"sql: no database {database}")
-        query = query_in(submission)
-        queries = Queries(gold_query, query, str(database), self.timeout_s, how)
-        try:
-            found = await measure_rows("rows", queries)
-        except QueryFailed as error:
-            detail = {"rows": how, "error": str(error)}
-            return Score(self.name, self.version, 0.0, False, query, detail)
-        correct = found.pop("same")
-        return Score(
-            self.name, self.version, float(correct), correct, query, {"rows": how, **found}
-        )
-
-
 class BirdMeasure(Scorer):
-    """BIRD's published measures of a query: EX, soft-F1 and R-VES.
+    """BIRD's published measures of a query: EX, soft-F1 and R-VES (`children.sql_rows`).
 
     Target: ``{"sql": gold query, "database": path of a SQLite file}``. Both queries run for at most
-    30 s; rows are tuples of values in the order of the columns. A predicted query that fails scores
-    0; if the gold query fails, ScorerFailed is raised. `children.sql_rows` has the measures.
+    30 s. A predicted query that fails scores 0.
     """
 
     def __init__(self, name: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -129,17 +80,45 @@ class BirdMeasure(Scorer):
         self.timeout_s = timeout_s
 
     async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+        self, target: Target, submission: Submission, resources: ScoringResources
     ) -> Score:
-        """The measure; correct by EX whatever is measured. Raises ScorerFailed."""
+        query, detail = await self.measured(target, submission)
+        return self.result(detail["ex"], detail.pop("value"), answer=query, detail=detail)
+
+    async def measured(
+        self, target: Target, submission: Submission, how: str = "set"
+    ) -> tuple[str, dict[str, Any]]:
+        """The predicted query, and what the worker measures of it. Raises ScorerFailed."""
         gold, database = needed(target, "sql", str), needed(target, "database", str)
         if not Path(database).is_file():
-            raise ScorerFailed(f"bird: no database {database}")
-        queries = Queries(gold, query_in(submission), database, self.timeout_s)
-        rounds = ROUNDS if self.name == "bird_r_ves" else 0
+            raise ScorerFailed(f"{self.name}: no database {database}")
+        query = query_in(submission)
         try:
-            detail = await measure_rows(self.name, queries, rounds)
+            queries = Queries(gold, query, database, self.timeout_s, how)
+            return query, await _measure(self.name, queries)
         except QueryFailed as error:
-            detail = {"value": 0.0, "ex": False, "error": str(error)}
-        value = detail.pop("value")
-        return Score(self.name, self.version, value, detail["ex"], queries.given, detail)
+            return query, {"value": 0.0, "ex": False, "error": str(error)}
+
+
+class Sql(BirdMeasure):
+    """Compares the query's rows with those of the gold query. The target's ``rows`` says how:
+
+    - ``set``: the same rows, ignoring duplicates and order; the default;
+    - ``order``: the same rows in the same order, duplicates counted; the default where the gold
+      query's outermost part has ORDER BY. Rows that tie in it have no defined order, so a right
+      query may be scored wrong;
+    - ``bag``: the same rows equally often, ignoring order.
+    """
+
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        super().__init__("sql", timeout_s)
+
+    async def score(
+        self, target: Target, submission: Submission, resources: ScoringResources
+    ) -> Score:
+        how = target.get("rows") or ("order" if is_ordered(needed(target, "sql", str)) else "set")
+        if how not in ("set", "bag", "order"):
+            raise ScorerFailed(f"sql: rows is {how!r}, not 'set', 'bag' or 'order'")
+        query, detail = await self.measured(target, submission, how)
+        correct, value = detail.pop("ex"), detail.pop("value")
+        return self.result(correct, value, answer=query, detail={"rows": how, **detail})

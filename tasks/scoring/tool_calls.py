@@ -6,11 +6,10 @@ Target::
      "ordered": false,    # true: in this order
      "extra": "wrong"}    # "allowed": calls beyond the expected ones do not matter
 
-Arguments are compared as JSON values (`json_values`), so the order of keys is ignored and 2 equals
-2.0. For data with several right values (BFCL), a call has ``"accepted": {argument: [values …]}``
-instead of ``arguments``, and ``"optional": [argument, …]`` names those that may be omitted. Calls
-made are matched to expected calls one to one, by a maximum matching. A call whose
-arguments are not a JSON object matches nothing, and is kept in the detail.
+Arguments are compared as JSON values. For data with several right values (BFCL), a call has
+``"accepted": {argument: [values …]}`` instead of ``arguments``, and ``"optional": [argument, …]``
+names those that may be omitted. Calls are matched to expected calls one to one, by a maximum
+matching. A call whose arguments are not a JSON object matches nothing.
 
 Value: matched / max(expected, made), or matched / expected where extra calls are allowed; 1.0 where
 none was expected and none made. Correct: the value is 1.
@@ -20,15 +19,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tutti.tasks.scoring.score import (
-    Score,
-    Scorer,
-    ScorerFailed,
-    Submission,
-    Target,
-    conversation,
-    needed,
-)
+from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed
 from tutti.tasks.scoring.state import same
 
 
@@ -42,11 +33,8 @@ class Call(NamedTuple):
 
 def calls_made(messages: Sequence[Mapping[str, Any]]) -> list[Call]:
     """The calls in the assistant's messages, in order."""
-    found = []
-    for message in messages:
-        if message.get("role") == "assistant":
-            found += [_call(call) for call in message.get("tool_calls") or ()]
-    return found
+    assistant = (message for message in messages if message.get("role") == "assistant")
+    return [_call(call) for message in assistant for call in message.get("tool_calls") or ()]
 
 
 def _call(call: Mapping[str, Any]) -> Call:
@@ -86,7 +74,7 @@ def match(
 
 
 def in_order(table: Sequence[Sequence[bool]], width: int) -> list[tuple[int, int]]:
-    # Longest common subsequence.
+    """The pairs of a longest common subsequence."""
     best = [[0] * (width + 1) for _ in range(len(table) + 1)]
     for i in reversed(range(len(table))):
         for j in reversed(range(width)):
@@ -128,36 +116,23 @@ class ToolCalls(Scorer):
     name = "tool_calls"
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Share of calls that match; the detail has precision, recall, and unmatched calls.
-
-        Raises ScorerFailed if the target's calls have no names, or the attempt's calls are unknown.
-        """
         expected = needed(target, "calls", list)
-        if not all(
-            isinstance(call, dict) and isinstance(call.get("name"), str) for call in expected
-        ):
+        if not all(isinstance(c, dict) and isinstance(c.get("name"), str) for c in expected):
             raise ScorerFailed("tool_calls: each expected call needs a name")
         extra = target.get("extra", "wrong")
         if extra not in ("wrong", "allowed"):
             raise ScorerFailed(f"tool_calls: extra is {extra!r}, not 'wrong' or 'allowed'")
-        made = calls_made(conversation(submission))
+        made = calls_made(submission.conversation)
         pairs = match(made, expected, bool(target.get("ordered", False)))
         of = max(len(expected), len(made)) if extra == "wrong" else len(expected)
         value = len(pairs) / of if of else 1.0
-        return Score(
-            self.name, self.version, value, value == 1.0, detail=_detail(made, expected, pairs)
-        )
-
-
-def _detail(
-    made: Sequence[Call], expected: Sequence[Mapping[str, Any]], pairs: Sequence[tuple[int, int]]
-) -> dict[str, Any]:
-    places_made, places_expected = {i for i, _ in pairs}, {j for _, j in pairs}
-    beyond = [call for i, call in enumerate(made) if i not in places_made]
-    return {
-        "precision": len(pairs) / len(made) if made else 1.0,
-        "recall": len(pairs) / len(expected) if expected else 1.0,
-        "missed": [call["name"] for j, call in enumerate(expected) if j not in places_expected],
-        "beyond": [{"name": call.name, "arguments": call.written} for call in beyond],
-        "unreadable": sum(call.arguments is None for call in made),
-    }
+        places_made, places_expected = {i for i, _ in pairs}, {j for _, j in pairs}
+        beyond = [call for i, call in enumerate(made) if i not in places_made]
+        detail = {
+            "precision": len(pairs) / len(made) if made else 1.0,
+            "recall": len(pairs) / len(expected) if expected else 1.0,
+            "missed": [call["name"] for j, call in enumerate(expected) if j not in places_expected],
+            "beyond": [{"name": call.name, "arguments": call.written} for call in beyond],
+            "unreadable": sum(call.arguments is None for call in made),
+        }
+        return self.result(value == 1.0, value, detail=detail)

@@ -1,8 +1,7 @@
 """Inside the sandbox: run a solution on one input and print a digest of its output.
 
-The source of this module goes into the sandbox as text; outside, `digest_of_output` and
-`digest_of_value` make the digests of the expected output. So a solution never sees the expected
-output, and producing it is the only way to pass. Standard library only.
+The source of this module goes into the sandbox as text; outside, the same functions make the digest
+of the expected output, which a solution never sees. Standard library only.
 """
 
 import hashlib
@@ -28,15 +27,13 @@ RECURSION = 50_000  # likewise
 
 
 def digest_of_output(text: str) -> str:
-    """Digest of printed output: ignores white space at line ends and around the text, and reads 1.0
-    as 1."""
+    """Digest of printed output, without white space at line ends and around it; 1.0 is 1."""
     lines = [" ".join(_plain(word) for word in line.split()) for line in text.strip().split("\n")]
     return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
 
 
 def digest_of_value(value: Any) -> str:
-    """Digest of a function's return value as JSON: a tuple is a list. TypeError if it is not
-    JSON."""
+    """Digest of a return value as JSON: a tuple is a list. TypeError if it is no JSON."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
@@ -55,7 +52,6 @@ def _plain(word: str) -> str:
 
 
 def _run_module(source: str, name: str) -> dict[str, Any]:
-    """The names of the solution, run as the module `name`."""
     # Dataclasses and others look up their module by name.
     module = sys.modules[name] = types.ModuleType(name)
     names = module.__dict__
@@ -67,20 +63,19 @@ def _run_module(source: str, name: str) -> dict[str, Any]:
 
 
 def _give_input(text: str) -> None:
-    """Make `text` the process's standard input, also for ``sys.stdin.buffer`` and ``open(0)``."""
     reading, writing = os.pipe()
+
+    def write_all() -> None:
+        with suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:  # some read none of it
+            pipe.write(text.encode("utf-8", "replace"))
+
     os.dup2(reading, 0)
-    threading.Thread(target=_write_all, args=(writing, text), daemon=True).start()
+    threading.Thread(target=write_all, daemon=True).start()
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
 
 
-def _write_all(descriptor: int, text: str) -> None:
-    with suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as pipe:  # some read none of it
-        pipe.write(text.encode("utf-8", "replace"))
-
-
 def run_script(source: str, given: str) -> str:
-    """Run a whole program with `given` as its standard input; returns the digest of its output."""
+    """Run a program with `given` as its standard input; returns the digest of its output."""
     _give_input(given)
     output = io.BytesIO()
     printed = io.TextIOWrapper(output, "utf-8", "replace")
@@ -95,8 +90,8 @@ def run_script(source: str, given: str) -> str:
 
 
 def run_function(source: str, name: str, given: str) -> str:
-    """Call the function, or the method of ``Solution``, with one JSON argument per line of
-    `given`; what it prints is ignored."""
+    """Call the function, or the method of ``Solution``, with one JSON argument a line of
+    `given`."""
     arguments = [json.loads(line) for line in given.splitlines() if line.strip()]
     with redirect_stdout(io.StringIO()):
         names = _run_module(source, MODULE)

@@ -1,13 +1,10 @@
-"""Inside the sandbox: what BigCodeBench's program keeps of a reply (its `sanitize`), and whether
-that reaches for the tests that will run beside it.
+"""Inside the sandbox: the part of a reply that BigCodeBench's program runs (its `sanitize`), and
+whether that part reaches for the tests that run beside it.
 
 The source of this module is passed as text to a process that runs no solution. The rules are those
 of ``bigcodebench`` 0.2.5, with Python's own parser: the longest run of lines that is Python; of it
-the imports, and the functions, classes and assignments that the entry point uses. It drops what has
-a decorator, and ``from __future__``. Standard library only, Python 3.9 or later.
-
-`reach` looks at names only: one that is put together when the program runs is not seen here. None
-of BigCodeBench's own 1,140 solutions has such a name.
+the imports, and the functions, classes and assignments that the entry point uses. It drops
+decorated definitions and ``from __future__``. Standard library only, Python 3.9 or later.
 """
 
 from __future__ import annotations
@@ -46,8 +43,7 @@ def kept_code(text: str, entry_point: str) -> str:
 
 
 def longest_code(text: str) -> str:
-    """The run of two lines or more that is Python and has the most lines with text, the first of
-    equals; the first line if there is none."""
+    """The first of the longest runs of lines, two or more, that is Python; else the first line."""
     lines = text.split("\n")
     filled = [0, *accumulate(bool(line.strip()) for line in lines)]  # lines with text before each
     starts = [place for place, line in enumerate(lines) if _can_begin(line)]
@@ -63,7 +59,7 @@ def longest_code(text: str) -> str:
 
 
 def is_python(code: str) -> bool:
-    """Whether the parser takes it."""
+    """Whether the parser accepts it."""
     try:
         ast.parse(code)
     except UNREADABLE:
@@ -72,13 +68,11 @@ def is_python(code: str) -> bool:
 
 
 def _can_begin(line: str) -> bool:
-    """Whether code can begin with this line: not with an indented statement."""
     return line[:1] not in (" ", "\t") or line.strip()[:1] in ("", "#", "\\", "\f")
 
 
 def _last_end(lines: list[str], start: int) -> int:
-    """A line after which no run from `start` is Python. The parser says whether it failed before
-    the end of its text: then no text after it helps."""
+    """A line after which no run from `start` is Python: the parser failed before its end."""
     length = 1
     while INCOMPLETE and start + length < len(lines):
         code = "\n".join(lines[start : start + length]) + "\n"
@@ -94,8 +88,6 @@ def _last_end(lines: list[str], start: int) -> int:
 
 
 def _kept_parts(code: str, entry_point: str) -> str:
-    """The imports, then the definitions that the entry point reaches; of several with one name the
-    first."""
     if not is_python(code):
         return ""
     imports: list[str] = []
@@ -139,7 +131,6 @@ def _identifiers(part: ast.AST) -> Iterator[str]:
 
 
 def _reached(uses: dict[str, set[str]], entry_point: str) -> set[str]:
-    """The names that the entry point uses, directly or not, and itself."""
     waiting, seen = [entry_point], {entry_point}
     while waiting:
         new = uses.get(waiting.pop(), set()) - seen
@@ -175,7 +166,8 @@ def reach(code: str, before: str, tests: str) -> str:
     """The first name by which a solution reaches for its tests, "" if there is none.
 
     Names of the tests' own are such, too: a builtin or an import of `before` that the tests use and
-    the solution defines, and what the tests import of ``unittest`` and the solution uses.
+    the solution defines, and names that the tests import of ``unittest`` and the solution uses.
+    Names that are put together at run time are not seen here.
     """
     ours, theirs = _tree(code), _tree(tests)
     bound, imported = _bound(ours), _imported(ours)
@@ -199,7 +191,6 @@ def _tree(code: str) -> ast.Module:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """The names that imports bind, and what they are."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -210,7 +201,7 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 
 def _bound(part: ast.AST) -> set[str]:
-    """The names that a program binds anywhere, but by imports."""
+    """The names that a program binds anywhere, except by imports."""
     found = set()
     for node in ast.walk(part):
         if isinstance(node, _DEFINITIONS):
@@ -223,5 +214,4 @@ def _bound(part: ast.AST) -> set[str]:
 
 
 def _bound_by(part: ast.stmt) -> set[str]:
-    """The names that a statement of the module binds."""
     return {part.name} if isinstance(part, _DEFINITIONS) else _bound(part)

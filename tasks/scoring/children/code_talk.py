@@ -58,8 +58,7 @@ NUMBERS = {"Decimal": "decimal", "Fraction": "fractions"}
 
 
 class Unsupported(Exception):
-    """The tests pass what cannot be passed between processes; the solution is not wrong because of
-    it."""
+    """The tests pass a value that cannot be passed; the solution is not wrong because of it."""
 
 
 class ValueCodec:
@@ -79,8 +78,7 @@ class ValueCodec:
         return self._numbers[id(value)]
 
     def write(self, value: Any) -> Any:
-        """Encode a value as JSON; an instance of a subclass of a builtin type is encoded as that
-        type."""
+        """Encode a value as JSON; an instance of a subclass of a builtin type as that type."""
         kind = type(value)
         if value is None or kind is bool or kind is str:
             return value
@@ -200,7 +198,6 @@ def answer(source: str, send: Send, receive: Receive) -> None:
 def _answer_one(
     wire: ValueCodec, module: types.ModuleType, asked: dict[str, Any]
 ) -> dict[str, Any]:
-    """The answer to one request: a value or an exception, and the arguments it changed."""
     arguments, named = wire.read(asked["arguments"]), wire.read(asked["named"])
     try:
         said = {"value": wire.write(_do(wire, module, asked["do"], asked["on"], arguments, named))}
@@ -234,13 +231,11 @@ def _do(
 
 
 def _raised(error: Exception) -> list[str]:
-    """The nearest builtin type of an exception, and its message."""
     kind = next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
     return [kind.__name__, str(error)[:SAID_CHARS]]
 
 
 def _outcome(wire: ValueCodec, said: dict[str, Any]) -> Any:
-    """Return the value in an answer, or raise its exception."""
     if "raised" not in said:
         return wire.read(said["value"])
     name, text = said["raised"]
@@ -269,8 +264,8 @@ class SolutionClient:
     def ask(self, do: str, on: Any, arguments: Any, named: Any = None) -> Any:
         """Send a request and return its result; also applies changes to the arguments.
 
-        Raises Unsupported only for what the tests call by its name: that there is another object
-        can be the solution's choice, where a list's method, say, would take any argument.
+        Raises Unsupported only for calls by the tests' own names: elsewhere another object can be
+        the solution's choice.
         """
         try:
             written, by_name = self._written(list(arguments)), self._written(named or {})
@@ -336,10 +331,7 @@ def _replace(old: Any, new: Any) -> None:
 def run_tests(
     prelude: str, tests: str, entry_point: str | None, send: Send, receive: Receive
 ) -> None:
-    """Run tests against the solution in the other process and send the verdict.
-
-    `prelude` is the part of the prompt that the tests may use: its imports and other functions.
-    """
+    """Run tests against the other process and send the verdict; they may use `prelude`."""
     asker = SolutionClient(send, receive)
     module = sys.modules[TESTS] = types.ModuleType(TESTS)
     names = module.__dict__
@@ -377,7 +369,6 @@ def _names_in(code: types.CodeType) -> Iterator[str]:
 
 
 def _run_suites(names: dict[str, Any]) -> None:
-    """Run the test cases that the tests define, as unittest does."""
     if "unittest" not in sys.modules:
         return
     import unittest

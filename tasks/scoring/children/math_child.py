@@ -1,19 +1,12 @@
 """The worker of the scorer `math`: two formulas in, whether they are equal out. Run by workers.py.
 
-It is a separate process because sympy may not terminate, and because an exception cannot
-interrupt all of its code. Request: ``{"gold": latex, "given": latex}``. Answer: ``{"equal": bool,
-"gold": text, "given": text or None}``; a formula that cannot be read is None.
+It is a separate process because sympy may not terminate, and because an exception cannot interrupt
+all of its code. Request: ``{"gold": latex, "given": latex}``. Answer: ``{"equal": bool, "gold":
+text, "given": text or None}``; a formula that cannot be read is None. Request: ``{"alone":
+latex}``. Answer: ``{"evaluated": true}``. Either may be answered ``{"too_large": why}``.
 
-Request: ``{"alone": latex}``. Answer: ``{"evaluated": true}``, which shows the caller that this
-formula can be evaluated in time. Either request is answered ``{"too_large": why}`` if the numbers
-or the nesting exceed the limits.
-
-`limit_numbers` sets a limit on the numbers that sympy computes, before any formula is read.
-`9^{9^{9^9}}` is a short text for a number too large for any machine. If sympy would compute an
-exact power, factorial or binomial of more than `MAX_BITS`, or raise a decimal to a power of more
-than `MAX_EXPONENT_BITS`, `NumberTooLarge` is raised instead. The limit is applied where numbers are
-computed, because formulas are evaluated in many places: while they are parsed, in fractions and
-functions, and during comparison.
+`limit_numbers` sets a limit on the numbers that sympy computes, where it computes them:
+`9^{9^{9^9}}` is a short text for a number too large for any machine.
 """
 
 import logging

@@ -1,9 +1,8 @@
 """The worker of the scorers of SQL: two queries in, a measure of their rows out. Run by workers.py.
 
-A process of its own, because one query can take all memory and disk: a row may have 2,000 values of
-16 MiB, a sort may be written to temporary files, and no limit of SQLite bounds either. Request: the
-fields of `Queries`, and ``measure``. Answer: the measure's; or ``gold
-failed`` or ``failed``, why.
+It is a process of its own with limits of memory and file size, because one query can take all
+memory and disk. Request: the fields of `Queries`, and ``measure``. Answer: the measure's; or
+``gold failed`` or ``failed`` with the reason.
 """
 
 import resource

@@ -1,9 +1,8 @@
-"""What the worker of the scorers of SQL measures: the rows of two queries, tutti's way and BIRD's.
+"""Measures of the rows of two SQL queries, which the worker computes: tutti's and BIRD's.
 
 The file is opened read-only, and an authorizer permits reading only. Standard library only. BIRD's:
 
-- ``bird_ex``: right if the sets of rows are equal: order and duplicates do not matter, the order of
-  columns does.
+- ``bird_ex``: right if the sets of rows are equal.
 - ``bird_soft_f1``: each result without duplicates, in its order; rows are paired by position. Of a
   pair, values that both have, that only the prediction has, and that only the gold has, each
   over the number of the gold's columns, are summed; F1 = 2PR / (P + R) of these sums. Two empty
@@ -22,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean, pstdev
 from time import perf_counter
@@ -48,7 +48,7 @@ Row = tuple[Any, ...]
 
 
 class QueryFailed(RuntimeError):
-    """The query gave no rows to compare: refused, timed out, too large, or invalid SQL."""
+    """The query gave no rows: refused, timed out, too large, or invalid SQL."""
 
 
 class GoldFailed(RuntimeError):
@@ -110,29 +110,20 @@ def _authorize(action: int, *_: str | None) -> int:
 
 
 def compare_rows(queries: Queries) -> dict[str, Any]:
-    """Whether both results are the same rows, by "set", "bag" or "order"; in the worker."""
+    """Whether both results are the same rows, by "set" (BIRD's EX), "bag" or "order"."""
     gold, given = queries.rows()
     if queries.how == "order":
         same = gold == given
     else:
         same = Counter(gold) == Counter(given) if queries.how == "bag" else set(gold) == set(given)
-    return {"same": same, "gold_rows": len(gold), "given_rows": len(given)}
-
-
-def ex(queries: Queries) -> dict[str, Any]:
-    """EX, in the worker."""
-    return _ex_of(*queries.rows())
-
-
-def _ex_of(gold: list[Row], given: list[Row]) -> dict[str, Any]:
-    right = set(gold) == set(given)
-    return {"value": float(right), "ex": right, "gold_rows": len(gold), "given_rows": len(given)}
+    return {"value": float(same), "ex": same, "gold_rows": len(gold), "given_rows": len(given)}
 
 
 def soft_f1_of(queries: Queries) -> dict[str, Any]:
-    """Soft-F1, in the worker."""
+    """Soft-F1, and EX."""
     gold, given = queries.rows()
-    return _ex_of(gold, given) | {"value": soft_f1(gold, given)}
+    counts = {"gold_rows": len(gold), "given_rows": len(given)}
+    return {"value": soft_f1(gold, given), "ex": set(gold) == set(given), **counts}
 
 
 def soft_f1(gold: Sequence[Row], given: Sequence[Row]) -> float:
@@ -141,13 +132,12 @@ def soft_f1(gold: Sequence[Row], given: Sequence[Row]) -> float:
     if not wanted and not made:
         return 1.0
     both = only_made = only_wanted = 0.0
-    for place in range(max(len(wanted), len(made))):
-        if place >= len(made):
+    for row, other in zip_longest(wanted, made):
+        if other is None:
             only_wanted += 1
-        elif place >= len(wanted):
+        elif row is None:
             only_made += 1
         else:
-            row, other = wanted[place], made[place]
             both += sum(value in row for value in other) / len(row)
             only_made += sum(value not in row for value in other) / len(row)
             only_wanted += sum(value not in other for value in row) / len(row)
@@ -157,18 +147,13 @@ def soft_f1(gold: Sequence[Row], given: Sequence[Row]) -> float:
 
 
 def r_ves(queries: Queries) -> dict[str, Any]:
-    """The root of the reward, in the worker."""
-    found = ex(queries)
+    """The root of the reward, and EX."""
+    found = compare_rows(queries)
     if not found["ex"]:
         return found
-    ratio = time_ratio(queries)
-    return found | {"time_ratio": ratio, "value": math.sqrt(reward_of(ratio))}
-
-
-def time_ratio(queries: Queries) -> float:
-    """The trimmed mean of the gold query's time over the other's. Raises QueryFailed."""
     ratios = [_time(queries, queries.gold) / _time(queries, queries.given) for _ in range(ROUNDS)]
-    return trimmed_mean(ratios)
+    ratio = trimmed_mean(ratios)
+    return found | {"time_ratio": ratio, "value": math.sqrt(reward_of(ratio))}
 
 
 def _time(queries: Queries, query: str) -> float:
@@ -190,8 +175,8 @@ def reward_of(ratio: float) -> float:
 
 
 MEASURES: dict[str, Callable[[Queries], dict[str, Any]]] = {
-    "rows": compare_rows,
-    "bird_ex": ex,
+    "sql": compare_rows,
+    "bird_ex": compare_rows,
     "bird_soft_f1": soft_f1_of,
     "bird_r_ves": r_ves,
 }

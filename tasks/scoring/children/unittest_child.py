@@ -1,12 +1,11 @@
 """Inside the sandbox: run a solution and its `unittest` cases in one process, and report each case.
 
 The source of this module is passed to both sides of a dialogue as text. `ask_for_cases` runs apart
-from the solution: it takes the code from the reply, refuses code that reaches for the tests (both
-`code_parts`), and looks for the libraries. `answer_cases` runs the solution and the
-tests together, because such tests patch names of the solution's module. It keeps its own references
-to what it needs, compares `unittest`, the builtins and what the tests use with what they were,
-hides its frames, and learns the second half of its report's token only after the last case.
-Standard library only, Python 3.9 or later.
+from the solution. `answer_cases` runs the solution and the tests together, because such tests patch
+names of the solution's module. It keeps its own references to what it needs, compares `unittest`,
+the builtins and the names that the tests use with their first values, hides its frames, and learns
+the second half of its report's token only after the last case. Standard library only, Python 3.9 or
+later.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ HALF = 32
 
 
 def ask_for_cases(given: dict[str, Any], token: bytes, send: Send, receive: Receive) -> None:
-    """Send the last word, JSON: ``missing`` (libraries), ``code`` and ``reaches`` (the name for
-    which it is refused), or ``code`` and the other side's ``report``. Needs the names of
-    `code_parts` beside it.
+    """Take the code from the reply, and send the final message as JSON: ``missing`` (libraries),
+    ``code`` and ``reaches`` (the name for which it is refused), or ``code`` and the other side's
+    ``report``. Needs the names of `code_parts`.
 
-    `given`: ``reply`` (text), ``before`` (what stands before its code), ``tests`` (Python),
-    ``entry_point``, ``modules`` (those that the task needs). A module that only the solution
-    imports is its own mistake where it is missing: else any reply could choose to have no score.
+    `given`: ``reply``, ``before`` (the text before its code), ``tests``, ``entry_point``,
+    ``modules`` (those that the task needs; a module that only the solution imports is its own
+    mistake).
     """
     import json
 
@@ -86,8 +85,7 @@ def answer_cases(before: str, tests: str, send: Send, receive: Receive) -> None:
     """Run the solution that comes as the first message, after half of a token, and its tests.
 
     The report goes out under the token, whose other half comes as the second message: a line for
-    each case, an empty line, the end of the last traceback. `before` is what stands before the
-    solution.
+    each case, an empty line, the end of the last traceback.
     """
     import os
     import time
@@ -106,7 +104,6 @@ def answer_cases(before: str, tests: str, send: Send, receive: Receive) -> None:
 
 
 def _run(source: str, before: str, tests: str) -> tuple[list[str], str]:
-    """The outcome of each case as "passed NAME", and the last error's end."""
     import builtins
     import os
     import sys
@@ -148,8 +145,7 @@ def _run(source: str, before: str, tests: str) -> tuple[list[str], str]:
 
 
 def _hide() -> None:
-    """Refuse the solution's own code the frames of its callers, and objects that it was not given.
-    An audit hook cannot be taken out again."""
+    """Refuse the solution's own code its callers' frames and foreign objects, permanently."""
     import sys
 
     frame_of, hidden, frames, own = sys._getframe, HIDDEN, FRAMES, (f"{MODULE}.py", "<")
@@ -169,8 +165,7 @@ def _hide() -> None:
 
 
 def _streams() -> ExitStack:
-    """Standard streams that keep what is written in memory, for tests that look there; reading from
-    them is an OSError."""
+    """Standard streams in memory, for tests that read them; reading from them is an OSError."""
     import contextlib
     import io
     import sys
@@ -193,7 +188,6 @@ def _streams() -> ExitStack:
 
 
 def _recorder(intact: Callable[[], bool]) -> tuple[Any, list[str], list[str]]:
-    """A test result, the list of its lines and the list of its tracebacks."""
     import unittest
 
     lines: list[str] = []
@@ -232,7 +226,7 @@ def _recorder(intact: Callable[[], bool]) -> tuple[Any, list[str], list[str]]:
 
 
 def _watch(kept: Kept) -> Callable[[], bool]:
-    """A function that tells whether each name has the value that it is kept with."""
+    """A function that checks whether each name still has its recorded value."""
 
     def intact() -> bool:
         for where, name, value in kept:  # noqa: SIM110 - no builtin is used here: it could be the changed one
@@ -244,7 +238,7 @@ def _watch(kept: Kept) -> Callable[[], bool]:
 
 
 def _patched(tests: str) -> set[str]:
-    """Names that the tests set or patch anywhere, so that a change of them says nothing."""
+    """Names that the tests set or patch anywhere: they may change."""
     import ast
 
     names = {"_", "stdin", "stdout", "stderr"}  # `_` is set by Python
@@ -262,7 +256,6 @@ def _patched(tests: str) -> set[str]:
 
 
 def _given(patched: set[str]) -> Kept:
-    """The builtins that the tests do not patch, and `unittest`."""
     import builtins
     import sys
     import unittest.mock as mock
@@ -286,7 +279,6 @@ def _given(patched: set[str]) -> Kept:
 
 
 def _of_modules(before: str, tests: str, patched: set[str]) -> Kept:
-    """Modules that the tests import, and the functions and classes that they use of them."""
     import ast
     import sys
     import types
@@ -313,7 +305,6 @@ def _of_modules(before: str, tests: str, patched: set[str]) -> Kept:
 
 
 def _used(tests: str) -> set[str]:
-    """The names of the solution's module that the tests use and do not set."""
     import ast
 
     nodes = list(ast.walk(ast.parse(tests)))

@@ -1,14 +1,10 @@
 """Worker processes for computations that may not terminate, with a time limit per request.
 
-    pool = WorkerPool([sys.executable, "-P", "some_child.py"], size=2)
-    answer = await pool.ask({"gold": "16"}, timeout_s=10.0)
-
-A worker reads a JSON object a line and writes one back. A worker that is
-late is killed by its handle, and the next request gets a new one. Workers do not outlive the
-parent: when it ends, their input closes, which ends an idle worker, and `serve` sets the kernel's
-alarm, which ends a busy one. Requests can be made from any event loop or thread. Workers are
-started on first use, with only the variables `KEPT` of our environment: they parse what models
-write, so they get no API keys.
+A worker reads a JSON object a line and writes one back. A late worker is killed, and the next
+request gets a new one. Workers do not outlive the parent: when it ends, their input closes, which
+ends an idle worker, and `serve` sets the kernel's alarm, which ends a busy one. Requests can be
+made from any event loop or thread. Workers get only the variables `KEPT` of our environment: they
+parse texts of models, so they get no API keys.
 """
 
 import atexit
@@ -56,8 +52,7 @@ class WorkerPool:
         atexit.register(self.close)
 
     async def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Send a request and return the answer. The time limit starts when a worker is free and
-        running.
+        """Send a request and return the answer; the time starts when a worker is free and running.
 
         Raises WorkerLate and WorkerDied; neither affects a later request.
         """
@@ -103,8 +98,7 @@ class WorkerPool:
 
 
 def pool_of(command: tuple[str, ...], size: int) -> WorkerPool:
-    """The pool of this process for a command, with at most `size` workers; a forked process has its
-    own."""
+    """This process's pool for a command, with at most `size` workers."""
     return _pool_of(os.getpid(), command, min(size, os.cpu_count() or 1))
 
 
@@ -176,9 +170,9 @@ def _environment() -> dict[str, str]:
 
 
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Main loop of a worker: answer the requests on standard input until it closes.
+    """Answer the requests on standard input until it closes.
 
-    Output that `answer` prints is discarded; an exception becomes ``{"error": its text}``.
+    Printed output is discarded; an exception becomes ``{"error": its text}``.
     """
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

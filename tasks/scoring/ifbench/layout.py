@@ -9,8 +9,9 @@ import string
 import unicodedata
 from itertools import pairwise
 
-from tutti.tasks.scoring.ifbench.wording import EDGE, bare, is_emoji, sentences, tokens, words_of
-from tutti.tasks.scoring.ifeval import Options
+from tutti.tasks.scoring.ifbench.wording import EDGE, bare, is_emoji, tokens, words_of
+from tutti.tasks.scoring.ifeval import Check, Options
+from tutti.tasks.scoring.ifeval import pieces as sentences
 
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _LETTERED = re.compile(r"\W*a\W*b\W*c\W*", re.IGNORECASE)
@@ -91,38 +92,27 @@ def quote_unquote(response: str, options: Options) -> bool:
     return '""' not in text and not unquoted.endswith('"')
 
 
-def separators(response: str, options: Options) -> bool:
-    """At least two times `sep`."""
-    return response.count(options["sep"]) >= 2
-
-
 def thesis(response: str, options: Options) -> bool:
     """A text in HTML's italics, and a text after it."""
     match = _ITALICS.search(response)
     return match is not None and bool(match[1].strip() and match[2].strip())
 
 
-def sub_bullets(response: str, options: Options) -> bool:
-    """After each "*" a "-" before the next "*"."""
-    return all("-" in bullet for bullet in response.split("*")[1:])
-
-
 def sentences_then_bullets(response: str, options: Options) -> bool:
-    """Two sentences or more, then two lines or more that begin with "*", and nothing else. A blank
-    line ends the sentences."""
-    said = bullets = 0
+    """Two sentences or more, then two lines or more that begin with "*", and nothing else."""
+    counted = bullets = 0
     ended = False
     for line in (line.strip() for line in response.split("\n")):
         if line.startswith("*"):
             ended = True
             bullets += 1
-            if said < 2:
+            if counted < 2:
                 return False
         elif ended:
             return False
         else:
             found = len(sentences(line))
-            said, ended = said + found, found == 0
+            counted, ended = counted + found, found == 0
     return bullets >= 2
 
 
@@ -135,25 +125,10 @@ def title_case(response: str, options: Options) -> bool:
     )
 
 
-def template(response: str, options: Options) -> bool:
-    """The template's three headings."""
-    return all(heading in response for heading in _TEMPLATE)
-
-
-def no_whitespace(response: str, options: Options) -> bool:
-    """No white space."""
-    return not any(sign.isspace() for sign in response)
-
-
 def repeat_changed(response: str, options: Options) -> bool:
     """The request, but for its first word."""
     request = str(options["prompt_to_repeat"])
     return response != request and response.split()[1:] == request.split()[1:]
-
-
-def repeat_simple(response: str, options: Options) -> bool:
-    """The instruction itself."""
-    return response.strip().lower() == _ONLY
 
 
 def repeat_span(response: str, options: Options) -> bool:
@@ -184,11 +159,6 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
 
 
-def multiples(response: str, options: Options) -> bool:
-    """The multiples of seven from 10 to 50, and no other number."""
-    return re.findall(r"\d+", response) == _MULTIPLES
-
-
 def quiz(response: str, options: Options) -> bool:
     """Four questions, each longer than the one before, with five choices each."""
     if not response.startswith("Question"):
@@ -209,16 +179,6 @@ def countries(response: str, options: Options) -> bool:
     start = next((place for place, line in enumerate(lines) if "Zimbabwe" in line), len(lines))
     names = [_plain(line) for line in lines[start:]]
     return len(names) >= _COUNTRIES and names == sorted(names, reverse=True)
-
-
-def eagle_by_words(response: str, options: Options) -> bool:
-    """The bald eagle, with the sentence's words from last to first."""
-    return "bald eagle" in " ".join(reversed(words_of(response.lower())))
-
-
-def eagle_by_letters(response: str, options: Options) -> bool:
-    """The bald eagle, spelled backwards."""
-    return "bald eagle"[::-1] in response.lower()
 
 
 def story(response: str, options: Options) -> bool:
@@ -287,3 +247,44 @@ def dates(response: str, options: Options) -> bool:
         and 1 <= int(date[3]) <= _DAYS[int(date[2]) - 1]
         for date in found
     )
+
+
+INSTRUCTIONS: dict[str, Check] = {
+    # The bald eagle, spelled backwards.
+    "custom:character_reverse": lambda text, options: "bald eagle"[::-1] in text.lower(),
+    "custom:csv_city": csv_city,
+    "custom:csv_quotes": csv_quotes,
+    "custom:csv_special_character": csv_special_character,
+    "custom:date_format_list": dates,
+    "custom:european_capitals_sort": capitals,
+    "custom:mcq_count_length": quiz,
+    # The multiples of seven from 10 to 50, and no other number.
+    "custom:multiples": lambda text, options: re.findall(r"\d+", text) == _MULTIPLES,
+    "custom:reverse_newline": countries,
+    "custom:sentence_alphabet": story,
+    # The bald eagle, with the sentence's words from last to first.
+    "custom:word_reverse": lambda text, options: (
+        "bald eagle" in " ".join(reversed(words_of(text.lower())))
+    ),
+    "format:emoji": emoji,
+    "format:line_indent": stairs,
+    "format:list": lambda text, options: text.count(options["sep"]) >= 2,
+    "format:newline": newline,
+    "format:no_bullets_bullets": sentences_then_bullets,
+    "format:no_whitespace": lambda text, options: not any(sign.isspace() for sign in text),
+    "format:options": one_option,
+    "format:output_template": lambda text, options: all(heading in text for heading in _TEMPLATE),
+    "format:parentheses": parentheses,
+    "format:quote_unquote": quote_unquote,
+    "format:quotes": quotes,
+    # After each "*" a "-" before the next "*".
+    "format:sub-bullets": lambda text, options: all(
+        "-" in bullet for bullet in text.split("*")[1:]
+    ),
+    "format:thesis": thesis,
+    "format:title_case": title_case,
+    "repeat:repeat_change": repeat_changed,
+    # The instruction itself.
+    "repeat:repeat_simple": lambda text, options: text.strip().lower() == _ONLY,
+    "repeat:repeat_span": repeat_span,
+}

@@ -10,11 +10,9 @@ from collections import Counter
 from itertools import groupby, pairwise
 from typing import Any
 
-from tutti.tasks.scoring.ifeval import Options
+from tutti.tasks.scoring.ifeval import Check, Options
 from tutti.tasks.scoring.ifeval import pieces as sentences
 from tutti.tasks.scoring.score import ScorerFailed
-
-__all__ = ["EDGE", "bare", "is_emoji", "sentences", "tokens", "words_of"]
 
 EDGE = string.punctuation + " "
 """What is stripped from the ends of a word."""
@@ -40,12 +38,11 @@ _EMOJI_RANGES = (
 )
 
 
-def _emoji() -> frozenset[int]:
-    ends = (each.split("-") for each in _EMOJI_RANGES.split())
-    return frozenset(code for end in ends for code in range(int(end[0], 16), int(end[-1], 16) + 1))
-
-
-_EMOJI = _emoji()
+_EMOJI = frozenset(
+    code
+    for first, *last in (each.split("-") for each in _EMOJI_RANGES.split())
+    for code in range(int(first, 16), int((last or [first])[0], 16) + 1)
+)
 
 
 def is_emoji(character: str) -> bool:
@@ -64,8 +61,7 @@ def words_of(text: str) -> list[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """Words and signs as the Penn Treebank separates them: contractions in two, most punctuation
-    apart, a full stop apart only at the end of a sentence."""
+    """Words and signs as the Penn Treebank separates them, with our sentences."""
     found: list[str] = []
     for sentence in sentences(text):
         parts = _APART.sub(r" \g<0> ", sentence).split()
@@ -107,11 +103,6 @@ def vowels(response: str, options: Options) -> bool:
     return "\n" not in text and len(set(text) & set("aeiou")) <= VOWELS
 
 
-def consonants(response: str, options: Options) -> bool:
-    """Two consonants side by side in each word."""
-    return all(_CLUSTER.search(word) for word in response.lower().split())
-
-
 def alliteration(response: str, options: Options) -> bool:
     """Each sentence has more words that share their first letter with a neighbour."""
     counts = [_alliterative(sentence) for sentence in sentences(response)]
@@ -131,16 +122,6 @@ def palindromes(response: str, options: Options) -> bool:
     return found >= PALINDROMES
 
 
-def prime_lengths(response: str, options: Options) -> bool:
-    """Each word has a prime number of characters."""
-    return all(len(word) in _PRIMES for word in words_of(response))
-
-
-def repeats(response: str, options: Options) -> bool:
-    """No word more than `small_n` times."""
-    return all(n <= options["small_n"] for n in Counter(words_of(response.lower())).values())
-
-
 def keyword_in_sentence(response: str, options: Options) -> bool:
     """`word` is in the `N`-th sentence."""
     found, place = sentences(response), int(options["N"])
@@ -149,8 +130,7 @@ def keyword_in_sentence(response: str, options: Options) -> bool:
 
 
 def syllables(response: str, options: Options) -> bool:
-    """Words with odd and even numbers of syllables alternate, by the package that the published
-    program counts them with. Raises ScorerFailed where it is not installed."""
+    """Odd and even numbers of syllables alternate. Raises ScorerFailed without the package."""
     try:
         library: Any = importlib.import_module("syllapy")
     except ImportError as error:
@@ -162,8 +142,7 @@ def syllables(response: str, options: Options) -> bool:
 
 
 def start_verb(response: str, options: Options) -> bool:
-    """Raises ScorerFailed: the published program asks a part-of-speech tagger, which cannot be
-    had here."""
+    """Raises ScorerFailed: the published program uses a part-of-speech tagger."""
     raise ScorerFailed("ifbench: words:start_verb is not scored: it needs a part-of-speech tagger")
 
 
@@ -199,11 +178,9 @@ def keyword_at(response: str, options: Options) -> bool:
     found, place = sentences(response), int(options["n"])
     if len(found) < place:
         return False
-    words = [word for word in tokens(found[place - 1]) if bare(word)]
+    words, m = [word for word in tokens(found[place - 1]) if bare(word)], int(options["m"])
     wanted = options["keyword"].strip().lower()
-    return words[int(options["m"]) - 1 : int(options["m"])] != [] and (
-        words[int(options["m"]) - 1].lower() == wanted
-    )
+    return words[m - 1 : m] != [] and words[m - 1].lower() == wanted
 
 
 def second_and_last_but_one(response: str, options: Options) -> bool:
@@ -215,8 +192,7 @@ def second_and_last_but_one(response: str, options: Options) -> bool:
 
 
 def three_alike(response: str, options: Options) -> bool:
-    """Three sentences of as many characters. That their words differ is not checked by the
-    published program, nor here."""
+    """Three sentences of as many characters; like the published program, nothing more."""
     lengths = [len(sentence) for sentence in sentences(response)]
     return len(lengths) == 3 and len(set(lengths)) == 1
 
@@ -254,16 +230,6 @@ _OVERLAP_MARGIN = 2.0  # percentage points
 _KEYWORD_TIMES = (1, 2, 3, 5, 7)
 
 
-def word_range(response: str, options: Options) -> bool:
-    """From `min_words` to `max_words` words."""
-    return int(options["min_words"]) <= len(_WORD.findall(response)) <= int(options["max_words"])
-
-
-def unique_words(response: str, options: Options) -> bool:
-    """At least `N` different words, in any case."""
-    return len({word.strip(EDGE) for word in response.lower().split()}) >= int(options["N"])
-
-
 def stop_words(response: str, options: Options) -> bool:
     """At most `percentage` % of the words are NLTK's English stop words."""
     words = _WORD.findall(response.lower())
@@ -275,28 +241,10 @@ def _ending(response: str, mark: str) -> int:
     return sum(sentence.endswith(mark) for sentence in sentences(response))
 
 
-def two_to_one(response: str, options: Options) -> bool:
-    """Twice as many sentences end in a full stop as in a question mark."""
-    return _ending(response, ".") == 2 * _ending(response, "?")
-
-
-def balanced(response: str, options: Options) -> bool:
-    """As many sentences end in a full stop as in a question mark and an exclamation mark."""
-    return _ending(response, ".") == _ending(response, "?") == _ending(response, "!")
-
-
 def conjunctions(response: str, options: Options) -> bool:
-    """At least `small_n` coordinating conjunctions that differ; the published program counts
-    "and" and "And," as two, and so does this."""
+    """At least `small_n` conjunctions that differ; "and" and "And," are two, as published."""
     found = {word for word in response.split() if word.strip(EDGE).lower() in _CONJUNCTIONS}
     return len(found) >= int(options["small_n"])
-
-
-def names(response: str, options: Options) -> bool:
-    """At least `N` of the listed names."""
-    return sum(re.search(rf"\b{name}\b", response) is not None for name in _NAMES) >= int(
-        options["N"]
-    )
 
 
 def overlap(response: str, options: Options) -> bool:
@@ -310,11 +258,6 @@ def overlap(response: str, options: Options) -> bool:
 
 def _trigrams(text: str) -> set[str]:
     return {text[start : start + 3] for start in range(len(text) - 2)}
-
-
-def numbers(response: str, options: Options) -> bool:
-    """Exactly `N` numbers; punctuation within a number does not part it."""
-    return len(re.findall(r"\d+", bare(response))) == int(options["N"])
 
 
 def punctuation(response: str, options: Options) -> bool:
@@ -343,3 +286,60 @@ def keywords(response: str, options: Options) -> bool:
     text = response.lower()
     wanted = [options[f"keyword{place}"].strip().lower() for place in range(1, 6)]
     return all(text.count(w) == n for w, n in zip(wanted, _KEYWORD_TIMES, strict=True))
+
+
+INSTRUCTIONS: dict[str, Check] = {
+    "count:conjunctions": conjunctions,
+    "count:keywords_multiple": keywords,
+    # Exactly `N` numbers; punctuation within a number does not part it.
+    "count:numbers": lambda text, options: len(re.findall(r"\d+", bare(text))) == int(options["N"]),
+    # At least `N` of the listed names.
+    "count:person_names": lambda text, options: (
+        sum(re.search(rf"\b{name}\b", text) is not None for name in _NAMES) >= int(options["N"])
+    ),
+    "count:pronouns": pronouns,
+    "count:punctuation": punctuation,
+    # At least `N` different words, in any case.
+    "count:unique_word_count": lambda text, options: (
+        len({word.strip(EDGE) for word in text.lower().split()}) >= int(options["N"])
+    ),
+    # From `min_words` to `max_words` words.
+    "count:word_count_range": lambda text, options: (
+        int(options["min_words"]) <= len(_WORD.findall(text)) <= int(options["max_words"])
+    ),
+    "count:words_japanese": japanese,
+    "ratio:overlap": overlap,
+    # As many sentences end in a full stop as in a question mark and an exclamation mark.
+    "ratio:sentence_balance": lambda text, options: (
+        _ending(text, ".") == _ending(text, "?") == _ending(text, "!")
+    ),
+    # Twice as many sentences end in a full stop as in a question mark.
+    "ratio:sentence_type": lambda text, options: _ending(text, ".") == 2 * _ending(text, "?"),
+    "ratio:sentence_words": three_alike,
+    "ratio:stop_words": stop_words,
+    "sentence:alliteration_increment": alliteration,
+    "sentence:increment": increment,
+    "sentence:keyword": keyword_in_sentence,
+    "words:alphabet": alphabet,
+    # Two consonants side by side in each word.
+    "words:consonants": lambda text, options: all(
+        _CLUSTER.search(word) for word in text.lower().split()
+    ),
+    "words:keywords_specific_position": keyword_at,
+    "words:last_first": last_first,
+    "words:no_consecutive": no_consecutive,
+    "words:odd_even_syllables": syllables,
+    "words:palindrome": palindromes,
+    "words:paragraph_last_first": paragraph_ends,
+    # Each word has a prime number of characters.
+    "words:prime_lengths": lambda text, options: all(
+        len(word) in _PRIMES for word in words_of(text)
+    ),
+    # No word more than `small_n` times.
+    "words:repeats": lambda text, options: all(
+        n <= options["small_n"] for n in Counter(words_of(text.lower())).values()
+    ),
+    "words:start_verb": start_verb,
+    "words:vowel": vowels,
+    "words:words_position": second_and_last_but_one,
+}

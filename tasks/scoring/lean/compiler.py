@@ -1,18 +1,10 @@
 """Compiles a file with the user's Lean in the sandbox.
 
-Lean runs any program in a file while it compiles it, so that it needs walls: no network, no files
-but its own folders (read-only) and a small scratch folder, limits on time, memory and processes. At
-level "limits" it does not run.
-
-Before the first proof with a header, the header alone is compiled: if that fails, the fault is the
-installation's and not the model's.
-
-The user's Lean 4: ``TUTTI_LEAN_PROJECT`` names a Lake project that has been built, such as one with
-Mathlib; its ``lake env`` says where Lean and the libraries are. It runs outside the sandbox, once a
-process: the project is the user's own. ``TUTTI_LEAN_COMMAND`` names another program in its place,
-which is called with its own words, ours (``--json``) and the file; the project, if named too, is a
-folder that it sees. ``TUTTI_LEAN_TIMEOUT_S`` is the time limit of a proof in place of a rule's
-own.
+Lean runs any program in a file while it compiles it, so it runs only at a sandbox level with walls:
+without network and with no files but its own folders (read-only). ``TUTTI_LEAN_PROJECT`` names a
+Lake project that has been built; its ``lake env``, which runs outside the sandbox, names Lean and
+the libraries. ``TUTTI_LEAN_COMMAND`` names another program in its place; the project, if named too,
+is a folder that it sees. ``TUTTI_LEAN_TIMEOUT_S`` replaces a rule's own time limit of a proof.
 """
 
 import asyncio
@@ -65,21 +57,15 @@ class LeanSetUp:
 
 
 def lean_set_up() -> LeanSetUp:
-    """The Lean that the variables name.
-
-    Raises ScorerFailed if none is named, or it does not run; the message has the commands that make
-    a project.
-    """
+    """The Lean that the variables name. Raises ScorerFailed without one, or if it does not run."""
     return _examined(os.environ.get(PROJECT, ""), os.environ.get(COMMAND, ""))
 
 
 def time_limit(default_s: float) -> float:
     """Seconds that a proof may take. Raises ScorerFailed if the variable is no number above 0."""
     named = os.environ.get(TIMEOUT, "")
-    if not named:
-        return default_s
     try:
-        seconds = float(named)
+        seconds = float(named) if named else default_s
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
@@ -96,17 +82,28 @@ def _examined(project: str, command: str) -> LeanSetUp:
         )
     if project and not Path(project).is_dir():
         raise ScorerFailed(f"{PROJECT}={project}: is no folder")
-    found = _own(command, project) if command else _of_lake(os.path.abspath(project))
-    for folder in found.folders:
+    if command:
+        words, environment, wanted = _of_command(command)
+        wanted += [os.path.abspath(project)] if project else []
+    else:
+        words, environment, wanted = _of_lake(os.path.abspath(project))
+    folders = _outermost([*wanted, *environment.get("LEAN_PATH", "").split(":")])
+    for folder in folders:
         if any(Path(folder).is_relative_to(hidden) for hidden in _HIDDEN):
             raise ScorerFailed(
                 f"lean: the sandbox cannot show {folder} to programs; move it out of "
                 f"{', '.join(_HIDDEN)}"
             )
-    return found
+    output = _output((*words, "--version"), VERSION_S, None, environment).strip()
+    version = output.splitlines()[0] if output else "says no version"
+    return LeanSetUp(words, environment, folders, version)
 
 
-def _own(command: str, project: str) -> LeanSetUp:
+_Found = tuple[tuple[str, ...], dict[str, str], list[str]]
+"""The first words of a command, its environment, and folders that it must see."""
+
+
+def _of_command(command: str) -> _Found:
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -114,36 +111,25 @@ def _own(command: str, project: str) -> LeanSetUp:
     program = shutil.which(words[0]) if words else None
     if program is None:
         raise ScorerFailed(f"{COMMAND}={command}: no such program")
-    command_words = (os.path.abspath(program), *words[1:])
     environment = {"LEAN_PATH": os.environ["LEAN_PATH"]} if "LEAN_PATH" in os.environ else {}
-    wanted = [_home_of(program), *([os.path.abspath(project)] if project else [])]
-    wanted += environment.get("LEAN_PATH", "").split(":")
-    folders = _outermost(wanted)
-    return LeanSetUp(command_words, environment, folders, _version(command_words, environment))
+    folder = Path(program).resolve().parent
+    home = str(folder.parent if folder.name == "bin" else folder)
+    return (os.path.abspath(program), *words[1:]), environment, [home]
 
 
-def _of_lake(project: str) -> LeanSetUp:
+def _of_lake(project: str) -> _Found:
     if shutil.which("lake") is None:
         raise ScorerFailed(
             f"{PROJECT}={project}: no program `lake` on the PATH; install Lean:\n{LEAN_INSTALL}"
         )
-    said = _asked(("lake", "env", "printenv"), LAKE_S, project)
-    values = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+    output = _output(("lake", "env", "printenv"), LAKE_S, project, {})
+    values = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
     home = values.get("LEAN_SYSROOT", "")
     program = Path(home, "bin", "lean")
     if not home or not program.is_file():
         raise ScorerFailed(f"{PROJECT}={project}: `lake env` names no Lean (LEAN_SYSROOT={home})")
-    libraries = values.get("LEAN_PATH", "")
-    environment = {"LEAN_SYSROOT": home, "LEAN_PATH": libraries}
-    folders = _outermost([home, project, *libraries.split(":")])
-    command = (str(program),)
-    return LeanSetUp(command, environment, folders, _version(command, environment))
-
-
-def _home_of(program: str) -> str:
-    """The folder that a program is installed in: the one above ``bin``."""
-    folder = Path(program).resolve().parent
-    return str(folder.parent if folder.name == "bin" else folder)
+    environment = {"LEAN_SYSROOT": home, "LEAN_PATH": values.get("LEAN_PATH", "")}
+    return (str(program),), environment, [home, project]
 
 
 def _outermost(folders: Sequence[str]) -> tuple[str, ...]:
@@ -158,23 +144,15 @@ def _outermost(folders: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(path) for path in kept[1:])
 
 
-def _version(command: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    said = _asked((*command, "--version"), VERSION_S, None, environment).strip()
-    return said.splitlines()[0] if said else "says no version"
-
-
-def _asked(
-    command: tuple[str, ...],
-    bound_s: float,
-    folder: str | None,
-    environment: Mapping[str, str] | None = None,
+def _output(
+    command: tuple[str, ...], bound_s: float, folder: str | None, environment: Mapping[str, str]
 ) -> str:
     """The standard output of a command. Raises ScorerFailed if it fails."""
     try:
         done = subprocess.run(
             command,
             cwd=folder,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **environment},
             capture_output=True,
             stdin=subprocess.DEVNULL,
             text=True,
@@ -225,19 +203,6 @@ _ROOMS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Room] = WeakKeyDictionary(
 
 
 @dataclass(frozen=True)
-class Job:
-    """A file to compile."""
-
-    header: str
-    """What it begins with, which must compile alone."""
-    text: str
-    options: tuple[str, ...]
-    """Of the command line: ``--json``."""
-    seconds: float
-    """Its time limit."""
-
-
-@dataclass(frozen=True)
 class Compilation:
     """One run of Lean."""
 
@@ -248,47 +213,56 @@ class Compilation:
     seconds: float
 
 
-async def compiled(sandbox: CodeRunner, job: Job) -> tuple[Compilation, LeanSetUp]:
-    """What Lean says of the file, and which Lean it was.
+async def compiled(
+    sandbox: CodeRunner, header: str, text: str, options: tuple[str, ...], limit_s: float
+) -> tuple[Compilation, LeanSetUp]:
+    """What Lean says of a file that begins with `header`, and which Lean it was.
 
-    Raises ScorerFailed without Lean or walls, or if the header alone does not compile.
+    Raises ScorerFailed without Lean or walls, or if the header alone does not compile: that is the
+    installation's fault and not the model's.
     """
     set_up = await asyncio.to_thread(lean_set_up)
     room = _ROOMS.setdefault(asyncio.get_running_loop(), _Room())
-    asked = (set_up.command, job.options, job.header)
-    if asked not in room.headers:
+    key = (set_up.command, options, header)
+    if key not in room.headers:
         async with room.examining:
-            if asked not in room.headers:
-                room.headers[asked] = await _flaw(sandbox, set_up, job)
-    if flaw := room.headers[asked]:
-        raise ScorerFailed(flaw)
+            if key not in room.headers:
+                ran = await _run(sandbox, set_up, header, options, HEADER_S)
+                output = (ran.stdout + ran.stderr).strip()[:500] or ran.status
+                room.headers[key] = "" if ran.status == "ok" else output
+    if fault := room.headers[key]:
+        raise ScorerFailed(
+            f"lean: {set_up.version} does not compile the statements' header alone: {fault}"
+        )
     async with room.running:
-        return await _run(sandbox, set_up, job), set_up
+        return await _run(sandbox, set_up, text, options, limit_s), set_up
 
 
-async def _flaw(sandbox: CodeRunner, set_up: LeanSetUp, job: Job) -> str:
-    """Why the header alone does not compile; "" if it does."""
-    ran = await _run(sandbox, set_up, Job("", job.header, job.options, HEADER_S))
-    if ran.status == "ok":
-        return ""
-    said = (ran.stdout + ran.stderr).strip()[:500] or ran.status
-    return f"lean: {set_up.version} does not compile the statements' header alone: {said}"
-
-
-async def _run(sandbox: CodeRunner, set_up: LeanSetUp, job: Job) -> Compilation:
+async def _run(
+    sandbox: CodeRunner, set_up: LeanSetUp, text: str, options: tuple[str, ...], limit_s: float
+) -> Compilation:
     token = secrets.token_hex(16)
-    environment = {"LEAN_NUM_THREADS": str(THREADS), **set_up.environment}
     program = _PROGRAM.format(
-        text=job.text,
+        text=text,
         program=set_up.command[0],
-        words=[*set_up.command, *job.options],
-        environment=environment,
+        words=[*set_up.command, *options],
+        environment={"LEAN_NUM_THREADS": str(THREADS), **set_up.environment},
         token=token,
+    )
+    limits = SandboxLimits(
+        seconds=limit_s * _CPU_S_PER_S,
+        memory_mb=128 * 1024,  # of addresses: Lean maps all of Mathlib's files
+        total_mb=16 * 1024,
+        output_chars=OUTPUT_CHARS,
+        processes=128,
+        file_mb=64,
+        folders=set_up.folders,
+        proc=True,  # Lean finds its own folder by /proc
     )
     began = perf_counter()
     try:
-        async with asyncio.timeout(job.seconds + _START_S):
-            ran = await sandbox.run(program, _limits(set_up, job.seconds))
+        async with asyncio.timeout(limit_s + _START_S):
+            ran = await sandbox.run(program, limits)
     except TimeoutError:
         return Compilation("timeout", "", "", perf_counter() - began)
     except SandboxUnavailable as error:
@@ -301,18 +275,5 @@ async def _run(sandbox: CodeRunner, set_up: LeanSetUp, job: Job) -> Compilation:
             "(it needs a level with walls, bubblewrap or namespaces, and folders that all users "
             "may read)"
         )
-    status = "timeout" if seconds > job.seconds else ran.status
+    status = "timeout" if seconds > limit_s else ran.status
     return Compilation(status, ran.stdout, ran.stderr, seconds)
-
-
-def _limits(set_up: LeanSetUp, seconds: float) -> SandboxLimits:
-    return SandboxLimits(
-        seconds=seconds * _CPU_S_PER_S,
-        memory_mb=128 * 1024,  # of addresses: Lean maps all of Mathlib's files
-        total_mb=16 * 1024,
-        output_chars=OUTPUT_CHARS,
-        processes=128,
-        file_mb=64,
-        folders=set_up.folders,
-        proc=True,  # Lean finds its own folder by /proc
-    )

@@ -2,23 +2,15 @@
 
 NeMo-Skills' (`proof_utils.py` and `utils.py`, commit 8b18f39): of the text after the first
 ``**FINAL ANSWER**``, or of all, the last block that is fenced as ``lean4``, else ``lean3``, else
-``lean``, else at all, else the text. Of it only what follows the first ``:=`` after its first line
-that begins with ``theorem`` or ``example``, without a leading ``by``; all of it if there is no such
+``lean``, else at all, else the text. Of it only the part after the first ``:=`` after its first
+line that begins with ``theorem`` or ``example``, without a leading ``by``; all of it without such a
 line. The file is the header, the statement and this proof; lemmas before the theorem are lost.
 
 Ours: the last block fenced as ``lean4`` or ``lean``, else the last one of all, else the text. The
 file is the header, then the statement under another name with ``sorry``, then the block, then a
 theorem that has the type of the first and the block's theorem as its proof, and ``#print axioms``
-of it. So the statement is elaborated before anything that the model wrote, and Lean itself tells
-whether the model's theorem is the one that was asked for; lemmas stay.
-
-`refusal` is what our rule refuses before Lean runs: code that could forge the check. Lean runs a
-file's own macros, elaborators and commands while it compiles the file, in the process that also
-prints the axioms. A proof needs none of them, nor the names of Lean's own program (`Lean`, `IO`),
-without which such code can do nothing. ``variable`` and ``include`` would give our check a
-hypothesis. Attributes and options come from a list of harmless ones; ``debug.skipKernelTC``, for
-one, makes the kernel believe anything. Words count outside comments; inside texts they count,
-because ``s!"…"`` can hold code.
+of it. So the statement is elaborated before any text of the model, and Lean itself checks that the
+model's theorem is the requested one; lemmas stay.
 """
 
 import re
@@ -59,7 +51,7 @@ def _published_block(text: str) -> str:
 
 
 def _after_statement(code: str) -> str:
-    """What follows a theorem's first ``:=``, without ``by``; all of `code` if it has none."""
+    """The text after a theorem's first ``:=``, without ``by``; all of `code` if it has none."""
     lines = "\n".join(code.strip().splitlines())
     opens = _OPENS.search(lines)
     at = lines.find(":=", opens.start()) if opens else -1
@@ -78,8 +70,7 @@ def _after_statement(code: str) -> str:
 
 
 def declaration(text: str) -> re.Match[str] | None:
-    """The first theorem in `text`, else its first lemma, else its first definition; None if it
-    has none of them."""
+    """The first theorem in `text`, else its first lemma, else its first definition, or None."""
     return next((found for each in _DECLARES if (found := each.search(text))), None)
 
 
@@ -105,7 +96,7 @@ class Statement:
 
     @property
     def full_name(self) -> str:
-        """The theorem's name, with the namespaces that are open where it stands."""
+        """The theorem's name, with the namespaces that are open there."""
         open_ones: list[str] = []
         for word, name in _SCOPE.findall(self.definitions):
             if word == "namespace":
@@ -116,13 +107,13 @@ class Statement:
 
     @property
     def kind(self) -> str:
-        """What declares it to Lean."""
+        """The keyword that declares it to Lean."""
         proves = re.match(r"\s*(?:theorem|lemma)\b", self.theorem)
         return "theorem" if proves else "noncomputable def"
 
     @property
     def definitions(self) -> str:
-        """What stands before the theorem."""
+        """The text before the theorem."""
         return self.text[: self._declaration.start()]
 
     @property
@@ -175,8 +166,7 @@ def _fenced(text: str) -> list[tuple[str, str]]:
 
 
 def checked_file(statement: Statement, code: str, token: str) -> CheckedFile:
-    """The file of our rule: `code` is the `declared` one; `token` is part of the names that the
-    model must not know."""
+    """The file of our rule; `token` is part of the names that the model must not know."""
     parts = (statement.header.strip(), statement.definitions.strip())
     before = "".join(f"{part}\n\n" for part in parts if part)
     # An underscore first: `exact?` proposes no theorem of such a name.
@@ -192,8 +182,7 @@ def checked_file(statement: Statement, code: str, token: str) -> CheckedFile:
 
 
 def declared(statement: Statement, block: str) -> str:
-    """The model's declarations, without what the file has before them; a proof alone gets its
-    statement."""
+    """The model's declarations, without the text before them; a proof alone gets its statement."""
     block = _without(_without(block, statement.header), statement.definitions)
     block = _IMPORT.sub("", block)
     if _EXAMPLE.search(block):
@@ -216,11 +205,11 @@ def _without(block: str, part: str) -> str:
 
 
 def without_comments(code: str) -> str:
-    """Lean code, with a space for each comment; unchanged where a text or a quoted name could hold
-    the edge of one, and where one comment holds another's edge: ``/-/-`` begins one, and Lean may
-    take ``--`` after ``/--`` for a comment.
+    """Lean code, with a space for each comment.
 
-    What it takes away is certainly a comment, so that no code can hide from `refusal`.
+    Only certain comments go, so that no code can hide from `refusal`: the code is unchanged where a
+    text or a quoted name could hold the edge of a comment, and where a comment holds another's edge
+    (``/-/-`` begins one, and Lean may take ``--`` after ``/--`` for a comment).
     """
     if '"' in code or "«" in code or _UNCLEAR_EDGE.search(code):
         return code
@@ -268,7 +257,15 @@ _ATTRIBUTE = re.compile(r"(?:@\[|(?<![A-Za-z_'])attribute(?:\s*\[)?)([^\]]*)")
 
 
 def refusal(block: str) -> str | None:
-    """What our rule refuses in the model's code, such as ``axiom``; None if nothing."""
+    """The first word of the model's code that could forge the check, such as ``axiom``, or None.
+
+    Lean runs a file's own macros, elaborators and commands while it compiles the file, in the
+    process that also prints the axioms. A proof needs none of them, nor the names of Lean's own
+    program (`Lean`, `IO`), without which such code can do nothing. ``variable`` and ``include``
+    would give our check a hypothesis. Attributes and options come from a list of harmless ones:
+    ``debug.skipKernelTC``, for one, makes the kernel accept anything. Words inside texts count,
+    because ``s!"…"`` can hold code.
+    """
     code = without_comments(block)
     for pattern in (_WORD, _COMMAND):
         if found := pattern.search(code):

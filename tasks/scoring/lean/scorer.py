@@ -11,8 +11,7 @@ before it). Two rules:
   anything that the model wrote, and its axioms are `propext`, `Classical.choice` and `Quot.sound`
   at most. Code that runs while Lean compiles is refused (`refusal`).
 
-A time-out is a wrong answer with the status ``timeout``. `compiler` says which Lean; `proof`
-has the extraction.
+A time-out is a wrong answer with the status ``timeout``.
 """
 
 import json
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tutti.tasks.sandbox import CodeRunner
-from tutti.tasks.scoring.lean.compiler import Compilation, Job, compiled, time_limit
+from tutti.tasks.scoring.lean.compiler import Compilation, compiled, time_limit
 from tutti.tasks.scoring.lean.proof import (
     CheckedFile,
     Statement,
@@ -42,7 +41,6 @@ from tutti.tasks.scoring.score import (
     Submission,
     Target,
     needed,
-    said,
 )
 
 SHOWN_CHARS = 500
@@ -57,7 +55,7 @@ _AXIOMS = re.compile(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a proof."""
+    """The verdict on a proof."""
 
     status: str
     """"completed" if it is right; else why not."""
@@ -81,13 +79,12 @@ class LeanMessage:
 
 
 def published_verdict(ran: Compilation) -> Verdict:
-    """NeMo-Skills' verdict: right if Lean exits with 0 and ``sorry`` is nowhere in its output."""
     if ran.status == "timeout":
         return Verdict("timeout")
-    said = f"{ran.stdout[:PUBLISHED_CHARS]}\n{ran.stderr[:PUBLISHED_CHARS]}"
+    output = f"{ran.stdout[:PUBLISHED_CHARS]}\n{ran.stderr[:PUBLISHED_CHARS]}"
     if ran.status != "ok":
-        return Verdict("failed", said.strip()[:SHOWN_CHARS])
-    if _SORRY.search(said.lower()):
+        return Verdict("failed", output.strip()[:SHOWN_CHARS])
+    if _SORRY.search(output.lower()):
         return Verdict("has_sorry")
     return Verdict("completed")
 
@@ -95,8 +92,8 @@ def published_verdict(ran: Compilation) -> Verdict:
 def strict_verdict(file: CheckedFile, ran: Compilation) -> Verdict:
     """Our verdict of a checked file, compiled with ``--json``.
 
-    Only the message at the place of our own ``#print axioms`` tells the axioms; the model's code
-    can print the same words at another line.
+    Only the message at our own ``#print axioms`` counts: the model's code can print the same words
+    at another line.
     """
     if ran.status == "timeout":
         return Verdict("timeout")
@@ -107,10 +104,11 @@ def strict_verdict(file: CheckedFile, ran: Compilation) -> Verdict:
     if ran.status != "ok":
         return Verdict("failed", (ran.stderr or ran.stdout).strip()[:SHOWN_CHARS])
     for message in messages:
-        if message.line not in file.given and _declares_sorry(message):
+        declares = message.severity == "warning" and message.text.startswith("declaration uses")
+        if declares and message.line not in file.given:
             return Verdict("has_sorry", f"line {message.line}")
-    said = [each.text for each in messages if each.line == file.axioms_line]
-    found = _AXIOMS.fullmatch(said[0].strip()) if len(said) == 1 else None
+    printed = [each.text for each in messages if each.line == file.axioms_line]
+    found = _AXIOMS.fullmatch(printed[0].strip()) if len(printed) == 1 else None
     if found is None or found["name"].removeprefix("_root_.") != file.check:
         return Verdict("unchecked", "Lean did not print the axioms of the proof")
     axioms = {each.strip() for each in (found["list"] or "").split(",")} - {""}
@@ -127,15 +125,12 @@ def messages_in(stdout: str) -> Iterator[LeanMessage]:
         if not line.startswith("{"):
             continue
         try:
-            said = json.loads(line)
-            severity, text, place = said["severity"], said["data"], said.get("pos") or {}
+            message = json.loads(line)
+            severity, text = message["severity"], message["data"]
+            place = message.get("pos") or {}
             yield LeanMessage(str(severity), int(place.get("line", 0)), str(text))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             continue
-
-
-def _declares_sorry(message: LeanMessage) -> bool:
-    return message.severity == "warning" and message.text.startswith("declaration uses")
 
 
 class Lean4(Scorer):
@@ -148,42 +143,33 @@ class Lean4(Scorer):
     async def score(
         self, target: Target, submission: Submission, resources: ScoringResources
     ) -> Score:
-        """Right or wrong; the detail has the status, Lean's first complaint and its version.
-
-        Raises ScorerFailed without a sandbox with walls or without Lean.
-        """
-        if resources.sandbox is None:
-            raise ScorerFailed("lean: needs a sandbox")
+        sandbox = resources.code_runner
         header, text = needed(target, "header", str), needed(target, "statement", str)
         if declaration(text) is None:
             raise ScorerFailed("lean: the target's statement has no theorem")
-        return await self.prove(Statement(header, text), said(submission), resources.sandbox)
+        return await self.prove(Statement(header, text), submission.final_text, sandbox)
 
     async def prove(self, statement: Statement, text: str, sandbox: CodeRunner) -> Score:
-        """Score the proof in a text. Raises ScorerFailed."""
         proof = published_proof(text)
         file = statement.header + statement.text + proof
         ran, ran_by = await self.compile(statement, file, (), sandbox)
-        return self.result(published_verdict(ran), proof, ran_by)
+        return self.judged(published_verdict(ran), proof, ran_by)
 
     async def compile(
         self, statement: Statement, text: str, options: tuple[str, ...], sandbox: CodeRunner
     ) -> tuple[Compilation, dict[str, Any]]:
-        """What Lean says of a file that begins with the statement's header, and what ran it."""
+        """The compilation of a file that begins with the statement's header, and its detail."""
         seconds = time_limit(self.seconds)
-        ran, set_up = await compiled(sandbox, Job(statement.header, text, options, seconds))
+        ran, set_up = await compiled(sandbox, statement.header, text, options, seconds)
         ran_by = {"lean": set_up.version, "limit_s": seconds, "seconds": round(ran.seconds, 2)}
         return ran, ran_by
 
-    def result(self, verdict: Verdict, proof: str, ran_by: Mapping[str, Any]) -> Score:
+    def judged(self, verdict: Verdict, proof: str, ran_by: Mapping[str, Any]) -> Score:
         """The score of a verdict."""
-        detail = {"status": verdict.status, **ran_by} | (
-            {"why": verdict.why} if verdict.why else {}
-        )
-        found, right = bool(proof.strip()), verdict.right
-        return Score(
-            self.name, self.version, float(right), right, proof, detail, found_answer=found
-        )
+        detail = {"status": verdict.status, **ran_by}
+        detail |= {"why": verdict.why} if verdict.why else {}
+        found = bool(proof.strip())
+        return self.result(verdict.right, answer=proof, detail=detail, found_answer=found)
 
 
 class Lean4Strict(Lean4):
@@ -193,11 +179,10 @@ class Lean4Strict(Lean4):
     seconds = 60.0
 
     async def prove(self, statement: Statement, text: str, sandbox: CodeRunner) -> Score:
-        """Score the proof in a text. Raises ScorerFailed."""
         block = strict_block(text)
         code = declared(statement, block)
         if refused := refusal(code):
-            return self.result(Verdict("refused", refused), block, {})
+            return self.judged(Verdict("refused", refused), block, {})
         file = checked_file(statement, code, secrets.token_hex(8))
         ran, ran_by = await self.compile(statement, file.text, ("--json",), sandbox)
-        return self.result(strict_verdict(file, ran), block, ran_by)
+        return self.judged(strict_verdict(file, ran), block, ran_by)

@@ -55,5 +55,4 @@ WHOSE: dict[str, str] = {
 
 
 def whose_rule(scorer: str) -> str | None:
-    """Whose rule a scorer follows; None where there is one rule only."""
     return WHOSE.get(scorer)

@@ -22,15 +22,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.tasks.scoring.score import (
-    Score,
-    Scorer,
-    ScorerFailed,
-    Submission,
-    Target,
-    conversation,
-    needed,
-)
+from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed
 from tutti.tasks.scoring.tool_calls import Call, calls_made
 
 TYPES: Mapping[str, type[Any]] = {
@@ -43,13 +35,14 @@ TYPES: Mapping[str, type[Any]] = {
     "dict": dict,
     "any": str,
 }
-LISTS = ("array", "tuple")
 LEFT_OUT = ""
+Functions = Mapping[str, Mapping[str, Any]]
+"""Each function's required arguments and their types, as the target has them."""
 _DROPPED = re.compile(r"[ ,./\-_*^]")
 
 
 def standard(value: Any) -> Any:
-    """A text without what the comparison ignores; any other value as it is."""
+    """A text without the signs that the comparison ignores; any other value as it is."""
     if not isinstance(value, str):
         return value
     return _DROPPED.sub("", value).lower().replace("'", '"')
@@ -73,15 +66,6 @@ def _has_type(
     return False, is_variable
 
 
-def _in_lists(value: Sequence[Any], possible: Sequence[Any]) -> bool:
-    mine = [standard(each) for each in value]
-    return any(mine == [standard(member) for member in each] for each in possible)
-
-
-def _in_objects(value: Mapping[str, Any], possible: Sequence[Any]) -> bool:
-    return any(_is_object(value, each) for each in possible if each != LEFT_OUT)
-
-
 def _is_object(value: Mapping[str, Any], answer: Mapping[str, Sequence[Any]]) -> bool:
     for key, member in value.items():
         values = answer.get(key)
@@ -91,18 +75,10 @@ def _is_object(value: Mapping[str, Any], answer: Mapping[str, Sequence[Any]]) ->
     return all(isinstance(values, list) and LEFT_OUT in values for values in left)
 
 
-def _in_lists_of_objects(value: Sequence[Any], possible: Sequence[Any]) -> bool:
-    return any(
-        len(value) == len(answers)
-        and all(_in_objects(one, [answer]) for one, answer in zip(value, answers, strict=True))
-        for answers in possible
-    )
-
-
 def argument_fits(value: Any, possible: Sequence[Any], kind: str, items: str | None) -> bool:
     """Whether a value is right for an argument of type `kind`, whose items have type `items`."""
     wanted = TYPES.get(kind, str)
-    inner = TYPES.get(items or "") if kind in LISTS else None
+    inner = TYPES.get(items or "") if wanted is list else None
     if kind == "float" and type(value) is int:
         value = float(value)
     valid, is_variable = _has_type(value, possible, wanted, inner)
@@ -111,16 +87,24 @@ def argument_fits(value: Any, possible: Sequence[Any], kind: str, items: str | N
     if is_variable or wanted not in (dict, list, str):
         return value in possible
     if wanted is dict:
-        return _in_objects(value, possible)
+        return any(_is_object(value, each) for each in possible if each != LEFT_OUT)
     if wanted is str:
         return standard(value) in [standard(each) for each in possible if isinstance(each, str)]
-    return (_in_lists_of_objects if inner is dict else _in_lists)(value, possible)
+    if inner is not dict:
+        mine = [standard(each) for each in value]
+        return any(mine == [standard(member) for member in each] for each in possible)
+    return any(
+        len(value) == len(answers)
+        and all(
+            answer != LEFT_OUT and _is_object(one, answer)
+            for one, answer in zip(value, answers, strict=True)
+        )
+        for answers in possible
+    )
 
 
-def error_of(
-    made: Call, expected: Mapping[str, Any], functions: Mapping[str, Mapping[str, Any]]
-) -> str | None:
-    """Why a call does not fit the expected one; None if it does."""
+def error_of(made: Call, expected: Mapping[str, Any], functions: Functions) -> str | None:
+    """The kind of error of a call; None if it fits the expected one."""
     if made.name != expected["name"]:
         return "wrong_func_name"
     if made.arguments is None:
@@ -146,9 +130,8 @@ class BfclAst(Scorer):
     name = "bfcl_ast"
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Right if the calls pass; the detail has the first error. Raises ScorerFailed."""
         category, expected = needed(target, "category", str), needed(target, "calls", list)
-        made = calls_made(conversation(submission))
+        made = calls_made(submission.conversation)
         if "irrelevance" in category:
             error = "calls_where_none_is_right" if made else None
         elif "relevance" in category:
@@ -157,21 +140,15 @@ class BfclAst(Scorer):
             functions = needed(target, "functions", dict)
             if not expected or any("possible" not in call for call in expected):
                 raise ScorerFailed(f"{self.name}: the target's calls need possible values")
-            error = _error(made, expected, functions, "parallel" in category)
-        detail = {"error": error, "category": category}
-        return Score(self.name, self.version, float(error is None), error is None, detail=detail)
+            error = _error(made, expected if "parallel" in category else expected[:1], functions)
+        return self.result(error is None, detail={"error": error, "category": category})
 
 
-def _error(
-    made: Sequence[Call],
-    expected: Sequence[Mapping[str, Any]],
-    functions: Mapping[str, Mapping[str, Any]],
-    parallel: bool,
-) -> str | None:
-    if len(made) != (len(expected) if parallel else 1):
+def _error(made: Sequence[Call], expected: Sequence[Any], functions: Functions) -> str | None:
+    if len(made) != len(expected):
         return f"wrong_count: {len(made)}"
     left = list(made)
-    for wanted in expected if parallel else expected[:1]:
+    for wanted in expected:
         errors = [error_of(call, wanted, functions) for call in left]
         if None not in errors:
             return str(errors[0])

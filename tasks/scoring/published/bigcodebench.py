@@ -1,22 +1,18 @@
 """BigCodeBench's rule: all cases of a `unittest` class pass, in the process of the solution.
 
-``target``: ``tests`` (Python text with the class ``TestCases``), ``cases`` (the names of its
-tests), ``entry_point``, ``before`` (what stands before every solution: the calibration) and
-``libraries`` (the modules that the task names). What is run of a reply is in `code_parts`.
+Target: ``tests`` (Python text with the class ``TestCases``), ``cases`` (the names of its tests),
+``entry_point``, ``before`` (the code before every solution: the calibration) and ``libraries`` (the
+modules that the task names). `code_parts` takes the code from a reply.
 
 Such tests replace names of the solution's module, so they cannot run apart from it as those of the
-scorer ``code`` do. What a solution prints, how it exits and which files it writes say nothing: the
-verdict is made here, of a report under a token whose second half the process gets after the last
-case. The report must name every case of the tests' text, once, as passed (or as skipped, where the
-text says so of that case). Code that reaches for the tests (`reach`) is not run. A reply that
-passes is run again with wrong expectations (`controls`), and must then fail every case: what makes
-the tests pass whatever they say passes these, too. What is left is named in docs/security.md. The
-published program is fooled by more: a solution that skips the tests, changes `unittest` or sends
-itself the state "passed" is right there.
+scorer ``code`` do. The verdict is made here, from a report under a token whose second half the
+process gets after the last case. The report must name every case of the tests' text, once, as
+passed (or as skipped, where the text says so). Code that reaches for the tests is not run. A reply
+that passes is run again with wrong expectations (`controls`), and must then fail every case.
+docs/security.md names the remaining gaps.
 
 The interpreter is the one that TUTTI_CODE_PYTHON names, else tutti's with its standard library
-only. Where a module that the task's code or tests need is missing there, ScorerFailed names it;
-a sweep asks for all modules of its tasks before its first call (`check_modules`).
+only.
 """
 
 import inspect
@@ -44,8 +40,8 @@ from tutti.tasks.scoring.score import (
     ScorerFailed,
     ScoringResources,
     Submission,
+    Target,
     needed,
-    said,
 )
 
 LIMITS = SandboxLimits(
@@ -87,18 +83,13 @@ class BigCodeBench(Scorer):
         self.limits = limits
 
     async def score(
-        self, target: Mapping[str, Any], submission: Submission, resources: ScoringResources
+        self, target: Target, submission: Submission, resources: ScoringResources
     ) -> Score:
-        """Right if all cases pass; the detail has those that did not, and the last error.
-
-        Raises ScorerFailed without a sandbox, or if a library is missing in its Python.
-        """
-        if resources.sandbox is None:
-            raise ScorerFailed("needs a sandbox")
-        tests = needed(target, "tests", str)
+        """Right if all cases pass; the detail has the other cases and the last error."""
+        sandbox, tests = resources.code_runner, needed(target, "tests", str)
         entry_point = needed(target, "entry_point", str)
         given: dict[str, Any] = {
-            "reply": said(submission),
+            "reply": submission.final_text,
             "before": needed(target, "before", str),
             "tests": tests,
             "entry_point": entry_point,
@@ -106,21 +97,19 @@ class BigCodeBench(Scorer):
         }
         wanted = sorted(needed(target, "cases", list))
         excused = excuses(tests, wanted)
-        code, report = await self._run(resources.sandbox, given)
+        code, report = await self._run(sandbox, given)
         detail = _verdict(report, wanted, excused)
         sure = [case for case in wanted if not excused[case]]
         given["tests"], failures = controls(tests, sure, entry_point)
         if detail["status"] == "ok" and failures:
-            _, report = await self._run(resources.sandbox, given)
+            _, report = await self._run(sandbox, given)
             detail = _control_verdict(report, failures, detail)
-        correct = detail["status"] == "ok"
-        return Score(self.name, self.version, float(correct), correct, code, detail)
+        return self.result(detail["status"] == "ok", answer=code, detail=detail)
 
     async def _run(
         self, sandbox: CodeRunner, given: Mapping[str, Any]
     ) -> tuple[str | None, str | dict[str, Any]]:
-        """The code that was run, None if its process ended first; and its report, or a detail that
-        says why there is none."""
+        """The code that was run, None if its process ended first; its report, or a detail."""
         token = secrets.token_hex(unittest_child.HALF)  # twice as many characters
         parts, both = map(inspect.getsource, (code_parts, unittest_child))
         asker = _FUTURE + f"{parts}\n{both}".replace(_FUTURE, "")
@@ -149,8 +138,7 @@ class BigCodeBench(Scorer):
 def _verdict(
     report: str | dict[str, Any], wanted: list[str], excused: Mapping[str, AbstractSet[str]]
 ) -> dict[str, Any]:
-    """The detail of a report; anything but one line for every case, each passed or `excused`, is no
-    pass."""
+    """The detail of a report: ok only with one line for every case, each passed or `excused`."""
     if isinstance(report, dict):
         return report | {"cases": len(wanted)}
     lines, outcomes = _outcomes(report)
@@ -169,7 +157,7 @@ def _verdict(
 def _control_verdict(
     report: str | dict[str, Any], failures: Mapping[str, int], ok: dict[str, Any]
 ) -> dict[str, Any]:
-    """`ok` if each case failed as often as it must, else why it is no pass."""
+    """`ok` if each case failed as often as it must, else a detail."""
     if isinstance(report, dict):
         return ok | report | {"status": f"with wrong tests: {report['status']}"}
     _, outcomes = _outcomes(report)
@@ -180,21 +168,18 @@ def _control_verdict(
 
 
 def _outcomes(report: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """A report's lines, and what each says of which case."""
     lines = report.partition("\n\n")[0].splitlines()
     return lines, [(outcome, name) for outcome, _, name in (each.partition(" ") for each in lines)]
 
 
 def modules_of(target: Mapping[str, Any]) -> set[str]:
-    """The top-level modules that a task needs: those it lists, and what its code and tests
-    import."""
+    """The top-level modules that a task lists, and that its code and tests import."""
     texts = (needed(target, "before", str), needed(target, "tests", str))
     return set(needed(target, "libraries", list)).union(*map(code_parts.packages, texts))
 
 
 def check_modules(targets: Sequence[Mapping[str, Any]]) -> None:
-    """See that the tasks can be scored here. Raises ScorerFailed if a module of one is missing,
-    SandboxUnavailable if there is no such Python."""
+    """Raise ScorerFailed if a module of a task is missing, SandboxUnavailable without Python."""
     modules, python = [modules_of(target) for target in targets], python_for_code()
     missing = missing_modules(set().union(*modules), python)
     if missing:
@@ -207,7 +192,6 @@ def check_modules(targets: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _missing(modules: list[str], python: SandboxPython | None) -> str:
-    """What the user is told of missing modules, with the command that installs them."""
     packages = " ".join(dict.fromkeys(PACKAGES.get(name, name) for name in modules))
     if python is None:
         pip = f"python3 -m venv FOLDER && FOLDER/bin/pip install {packages}"

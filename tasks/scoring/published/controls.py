@@ -1,11 +1,10 @@
-"""Tests with wrong expectations: what is right for a `unittest` case fails its control.
+"""Tests with wrong expectations: a right solution fails each `unittest` case's control.
 
 A control is the case with its expectations changed: another literal, a value that equals nothing, a
-condition negated, an exception that nothing raises. Each stands in a subtest of its own, so that
-the case goes on and every one of them has to fail. A case without such a place gets an assertion
-that fails at its end. What passes a case without being right (assertions that were changed, a
-report that was made up, an object equal to everything, a literal that was read from the test)
-passes the control too.
+condition negated, an exception that nothing raises. Each is in a subtest of its own, so that the
+case goes on and every one of them has to fail. A case without such a place gets an assertion that
+fails at its end. A solution that forges its result (changed assertions, an object equal to
+everything, a literal read from the test) passes the control too.
 """
 
 import ast
@@ -51,8 +50,7 @@ _Edit = tuple[int, int, str]
 
 
 def controls(tests: str, cases: Collection[str], entry_point: str) -> tuple[str, dict[str, int]]:
-    """The tests with the controls of `cases`, and how often each case must fail then. A case that
-    may end early has none."""
+    """The tests with the controls of `cases`, and how often each must fail; none for early ends."""
     text = _Text(tests)
     edits: list[_Edit] = []
     failures: dict[str, int] = {}
@@ -71,8 +69,7 @@ def controls(tests: str, cases: Collection[str], entry_point: str) -> tuple[str,
 
 
 def excuses(tests: str, cases: Collection[str]) -> dict[str, set[str]]:
-    """What each case may come to besides "passed", because its text says so: "skipped",
-    "expected"."""
+    """The outcomes besides "passed" that each case's text announces: "skipped", "expected"."""
     found: dict[str, set[str]] = {case: set() for case in cases}
     for suite in (each for each in ast.walk(ast.parse(tests)) if isinstance(each, ast.ClassDef)):
         setting_up = [each for each in suite.body if getattr(each, "name", "")[:5] == "setUp"]
@@ -90,7 +87,6 @@ def _runs_to_its_end(case: ast.FunctionDef) -> bool:
 
 
 def _own(part: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a statement without those of functions and classes inside."""
     yield part
     if not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
         for each in ast.iter_child_nodes(part):
@@ -132,7 +128,7 @@ class _Text:
 
 
 class _Places:
-    """The expectations of a case that are surely reached, and their changes."""
+    """The expectations of a case that are certainly reached, and their changes."""
 
     def __init__(self, text: _Text, case: ast.FunctionDef, entry_point: str) -> None:
         self._text, self._self = text, case.args.args[0].arg
@@ -151,7 +147,7 @@ class _Places:
         self.count = 1
 
     def _look(self, body: Sequence[ast.stmt]) -> None:
-        """Look through the statements that are run whatever happens."""
+        """Look through the statements that always run."""
         for part in body:
             if isinstance(part, ast.Assign) and self._answers & _names(part.value):
                 stored = (node for target in part.targets for node in ast.walk(target))
@@ -224,7 +220,6 @@ class _Places:
 
 
 def _called(call: ast.expr) -> str:
-    """The name of the method that is called."""
     method = call.func if isinstance(call, ast.Call) else call
     return method.attr if isinstance(method, ast.Attribute) else ""
 
@@ -247,7 +242,6 @@ def _literal(node: ast.expr) -> list[Any]:
 
 
 def _another(value: Any) -> Any:
-    """A value of the same type that is not equal."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, (int, float, complex)):

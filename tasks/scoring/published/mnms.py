@@ -1,28 +1,20 @@
 """m&m's measures of a plan, from its published evaluator. No tool is executed.
 
-Target::
-
-    {"plan": [{"id": 0, "name": "image captioning", "args": {"image": "a.jpg"}}, …],
-     "alternatives": [plan, …], "format": "json" or "code", "tools": ["image_captioning", …]}
+Target: ``{"plan": [{"id": 0, "name": "image captioning", "args": {"image": "a.jpg"}}, …],
+"alternatives": [plan, …], "format": "json" or "code", "tools": ["image_captioning", …]}``.
 
 A plan in JSON is rewritten as lines of Python, ``output0 = image_captioning(image="a.jpg")``. A
-line is a step if it parses by itself and its first assignment is a call of a plain name; a line
-that is none, such as one that a text with a line break was cut into, counts as nothing, in the gold
-plan too. Compared with the gold plan are sets of labels (so a repeated one counts once): argument
-names (a tool with the sorted names of its arguments), argument values (the same with values, case
-ignored), edges (a tool and the next one); and lists: the tools in order, the same with names, the
-same with values. The edit distance is 1 - 2 LCS / (n + m) of the tools in order; a tool that is
-not among ``tools`` equals any other such one.
-
-Value: 1 - edit distance. Correct: the tools are the gold ones, in order. `detail["plan_figures"]`
-has what sums to the published figures. ``mnms_best_match`` takes, of the gold plan and its
-alternatives, the one whose set of tools is nearest (F1): the evaluator's ``use_best_match``.
+line is a step if it parses by itself and its first assignment is a call of a plain name; another
+line counts as nothing, in the gold plan too. Compared with the gold plan are sets of labels (a
+repeated one counts once): argument names (a tool with the sorted names of its arguments), argument
+values (the same with values, case ignored), edges (a tool and the next one); and lists: the tools
+in order, the same with names, the same with values.
 
 The plan is read from the last message as the published agent reads it (after ``RESULT #:``; from
-the first to the last brace; or the first block ``` ```python```, which must compile), but escapes
-are kept: the published agent deletes each backslash and, in JSON, each line break, which is done
-here only where the text cannot be read otherwise. A plan of more than `MOST_CHARS` is none.
-Source: Ma et al. 2024, arXiv 2403.11085, and RAIVNLab/mnms, commit 8903795.
+the first to the last brace; or the first block of Python, which must compile), but escapes are
+kept: the published agent deletes each backslash and, in JSON, each line break, which is done here
+only where the text cannot be read otherwise. Source: Ma et al. 2024, arXiv 2403.11085, and
+RAIVNLab/mnms, commit 8903795.
 """
 
 import ast
@@ -34,7 +26,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed, said
+from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed
 
 MOST_CHARS = 20_000  # of a plan; a gold one has three steps, and Python parses f-strings in O(n^2)
 SHOWN_STEPS = 50  # of a plan in the details
@@ -57,7 +49,7 @@ class Step(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """A plan as it is compared; the lists are in the plan's order."""
+    """A plan's labels; the lists are in the plan's order."""
 
     tools: list[str]
     names: list[str]
@@ -110,20 +102,21 @@ def _value(value: Any) -> str:
         return f'"{_shown(value)}"'  # numbers are texts
     if value.startswith("<node-") and " " not in value:
         number, dot, _ = value[len("<node-") :].partition(">")
-        if not dot or "." not in value or not _is_whole(number):
+        try:
+            step = int(number)
+        except ValueError:
+            dot = ""
+        if not dot or "." not in value:
             raise PlanUnreadable(f"{value[:80]!r} names no result of a step")
-        return f"output{int(number)}['{value.partition('.')[2]}']"
-    if "<node-" in value:
-        escaped = _with_results(value).replace('"', '\\"')
-        return f'f"{escaped}"'
-    escaped = value.replace('"', '\\"')
-    return f'"{escaped}"'
+        return f"output{step}['{value.partition('.')[2]}']"
+    has_result = "<node-" in value
+    escaped = (_with_results(value) if has_result else value).replace('"', '\\"')
+    return f'f"{escaped}"' if has_result else f'"{escaped}"'
 
 
 def _with_results(text: str) -> str:
-    """A text in which results of steps are named, by Python's rules of `str.format`, which the
-    publisher's program applies to it. Never `format` itself: a width in a model's text would cost
-    gigabytes."""
+    """A text with results of steps, by the rules of `str.format`, which the publisher applies.
+    Never `format` itself: a width in a model's text would cost gigabytes."""
     results = [f"output{int(found[1])}['{found[2]}']" for found in _PLACE.finditer(text)]
     made, free, kinds = [], iter(results), set()
     try:
@@ -143,17 +136,8 @@ def _with_results(text: str) -> str:
 
 
 def _numbered(results: Sequence[str], field: str) -> str | None:
-    """The result that a field ``{1}`` means; None if there is none."""
     number = int(field) if field.isdecimal() and len(field) < 9 else len(results)
     return results[number] if number < len(results) else None
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        int(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _shown(value: Any) -> str:
@@ -165,24 +149,18 @@ def _shown(value: Any) -> str:
 
 def read_plan(text: str, form: str) -> str:
     """The plan in a message, as lines of Python. Raises PlanUnreadable."""
-    if form == "code":
-        ways = (text, text.replace("\\_", "_").replace("\\", ""))
-        return _first(ways, _read_code)
-    bare = text.replace("\n", "").replace("\\_", "_").replace("\\", "")
-    return _first((text, bare), lambda one: code_of(_read_json(one)))
-
-
-def _first(ways: Sequence[str], read: Any) -> str:
+    read = _read_code if form == "code" else _read_json
     try:
-        return str(read(ways[0]))
+        return read(text)
     except PlanUnreadable as error:
+        bare = text if form == "code" else text.replace("\n", "")
         try:
-            return str(read(ways[1]))
+            return read(bare.replace("\\_", "_").replace("\\", ""))
         except PlanUnreadable:
-            raise error from None  # what is wrong with the text as it was written
+            raise error from None  # the fault of the text as it was written
 
 
-def _read_json(text: str) -> Any:
+def _read_json(text: str) -> str:
     text = text.partition(_RESULT)[2] if _RESULT in text else text
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
@@ -194,7 +172,7 @@ def _read_json(text: str) -> Any:
         raise PlanUnreadable(f"not JSON: {error}") from error
     if "nodes" not in found:
         raise PlanUnreadable("the object has no nodes")
-    return found["nodes"]
+    return code_of(found["nodes"])
 
 
 def _read_code(text: str) -> str:
@@ -250,7 +228,13 @@ def edit_distance(made: Sequence[str], gold: Sequence[str], tools: Sequence[str]
 
 
 class Mnms(Scorer):
-    """Compares a plan with the gold plan."""
+    """Compares a plan with the gold plan.
+
+    Value: 1 - edit distance. Correct: the tools are the gold ones, in order.
+    `detail["plan_figures"]` has the summands of the published figures. ``mnms_best_match`` takes,
+    of the gold plan and its alternatives, the one whose set of tools is nearest (F1): the
+    evaluator's ``use_best_match``.
+    """
 
     def __init__(self, best_match: bool = False) -> None:
         """`best_match`: whether the nearest of gold plan and alternatives is the gold one."""
@@ -258,8 +242,6 @@ class Mnms(Scorer):
         self.name: str = "mnms_best_match" if best_match else "mnms"
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Right if the tools are the gold ones in order. Raises ScorerFailed for a target that the
-        publisher's program cannot read."""
         form, tools = needed(target, "format", str), needed(target, "tools", list)
         if form not in _FORMATS:
             raise ScorerFailed(f"the target's format is {form!r}; it must be json or code")
@@ -271,27 +253,21 @@ class Mnms(Scorer):
             raise ScorerFailed(f"mnms: the target's plan: {error}") from error
         wrong = None
         try:
-            code = read_plan(said(submission), form)
+            code = read_plan(submission.final_text, form)
         except PlanUnreadable as error:
             code, wrong = "", str(error)[:200]
         made = labels_of(steps_of(code))
         gold = max(golds, key=lambda each: _f1(made.tools, each.tools))  # of equal ones the first
         distance = edit_distance(made.tools, gold.tools, tools)
-        detail: dict[str, Any] = {
-            "error": wrong,
-            "steps": len(made.tools),
-            "made": made.tools[:SHOWN_STEPS],
-        }
+        detail: dict[str, Any] = {"error": wrong, "steps": len(made.tools)}
+        detail["made"] = made.tools[:SHOWN_STEPS]
         detail["plan_figures"] = _figures(made, gold, tools) | {"edit_distance": distance}
-        right = made.tools == gold.tools
-        return Score(
-            self.name, self.version, 1 - distance, right, detail=detail, found_answer=wrong is None
-        )
+        right, found = made.tools == gold.tools, wrong is None
+        return self.result(right, 1 - distance, detail=detail, found_answer=found)
 
 
 def _figures(made: Labels, gold: Labels, tools: Sequence[str]) -> dict[str, Any]:
-    """What sums to the published figures: of each kind of label [right, made, gold]; the known
-    tools of both plans, of the gold one alone, of the one that was made alone."""
+    """The summands of the published figures: of each kind of label [right, made, gold]; tools."""
     ours, theirs = (set(each.tools) & set(tools) for each in (made, gold))
     return {
         "argument_names": _counts(made.names, gold.names),

@@ -3,16 +3,7 @@
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from tutti.tasks.scoring.score import (
-    Score,
-    Scorer,
-    ScorerFailed,
-    Submission,
-    Target,
-    needed,
-    said,
-    texts,
-)
+from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed, texts
 
 LONGER = 4  # times the answer's length that is compared
 
@@ -21,8 +12,8 @@ class Repetition(Scorer):
     """How far a response repeats a given text, as MRCR scores it. Target: ``{"answer": text,
     "prefix": text}``.
 
-    Value: 0 for a response that does not begin with the prefix; else the similarity of what follows
-    with what follows in the answer, 2 M / T of Ratcliff and Obershelp (`difflib.SequenceMatcher`):
+    Value: 0 for a response that does not begin with the prefix; else the similarity of the rest
+    with the rest of the answer, 2 M / T of Ratcliff and Obershelp (`difflib.SequenceMatcher`):
     M matching characters of T in both. Correct: similarity 1. Source: the publisher's card of the
     data set openai/mrcr. A response much longer than the answer is compared in its first part only,
     since the method takes time in the product of the lengths; its length still counts in T.
@@ -31,23 +22,17 @@ class Repetition(Scorer):
     name = "repetition"
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Compare the whole last message. Raises ScorerFailed for a target without text."""
         answer, prefix = needed(target, "answer", str), needed(target, "prefix", str)
-        said = submission.text
-        if not said.startswith(prefix):
-            return Score(self.name, self.version, 0.0, False, detail={"prefix": False})
-        wanted, given = answer.removeprefix(prefix), said.removeprefix(prefix)
-        value = _similarity(wanted, given)
-        return Score(self.name, self.version, value, value == 1.0, detail={"prefix": True})
-
-
-def _similarity(wanted: str, given: str) -> float:
-    compared = given[: LONGER * max(1, len(wanted))]
-    matcher = SequenceMatcher(None, compared, wanted)
-    if len(compared) == len(given):
-        return matcher.ratio()
-    matches = sum(block.size for block in matcher.get_matching_blocks())
-    return 2 * matches / (len(given) + len(wanted))
+        if not submission.text.startswith(prefix):
+            return self.result(False, detail={"prefix": False})
+        wanted, given = answer.removeprefix(prefix), submission.text.removeprefix(prefix)
+        compared = given[: LONGER * max(1, len(wanted))]
+        matcher = SequenceMatcher(None, compared, wanted)
+        value = matcher.ratio()
+        if len(compared) < len(given):
+            matches = sum(block.size for block in matcher.get_matching_blocks())
+            value = 2 * matches / (len(given) + len(wanted))
+        return self.result(value == 1.0, value, detail={"prefix": True})
 
 
 _EPSILON = 1e-8
@@ -82,7 +67,7 @@ def _sentences(text: str) -> list[list[str]]:
 
 
 def _aligned(one: Sequence[str], other: Sequence[str]) -> set[str]:
-    """The words of a longest common subsequence; of several the one that package walks to."""
+    """The words of a longest common subsequence; of several the one that the package returns."""
     length = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
     for i, word in enumerate(one, 1):
         for j, its in enumerate(other, 1):
@@ -101,16 +86,14 @@ def _aligned(one: Sequence[str], other: Sequence[str]) -> set[str]:
 
 
 class RougeL(Scorer):
-    """ROUGE-L of the reply, as API-Bank measures its answers: F rounded to 4 digits, 0 for an empty
-    answer. Target: ``{"response": text}``."""
+    """ROUGE-L of the reply, as API-Bank measures it: F to 4 digits. Target: ``{"response":
+    text}``."""
 
     name = "rouge_l"
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """F, rounded to 4 digits; correct only if it is 1. Raises ScorerFailed."""
-        reference = needed(target, "response", str)
-        value = round(rouge_l(said(submission), reference), 4)
-        return Score(self.name, self.version, value, value == 1.0)
+        value = round(rouge_l(submission.final_text, needed(target, "response", str)), 4)
+        return self.result(value == 1.0, value)
 
 
 class Ruler(Scorer):
@@ -124,12 +107,11 @@ class Ruler(Scorer):
     name = "ruler"
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
-        """Search the whole last message. Raises ScorerFailed for a target without references."""
         references, match = texts(target, "references"), target.get("match")
         if match not in ("all", "any"):
             raise ScorerFailed(f"the target's match is {match!r}; it must be 'all' or 'any'")
-        response = said(submission).lower()
+        response = submission.final_text.lower()
         missing = [one for one in references if one.lower() not in response]
         found = len(references) - len(missing)
         value = found / len(references) if match == "all" else float(found > 0)
-        return Score(self.name, self.version, value, value == 1.0, detail={"missing": missing})
+        return self.result(value == 1.0, value, detail={"missing": missing})

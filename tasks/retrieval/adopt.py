@@ -1,9 +1,9 @@
-"""Imports an index that another program built: nobody embeds six million documents twice.
+"""Imports an index that another program built, without embedding again.
 
 In: a FAISS file, the JSONL file of its documents in the same order, and the endpoint of the model
-that embedded them. Out: an index of the store, as `build_index` makes one, whose vectors and
-documents stay where they are. A sample of the documents is embedded again and compared with the
-stored vectors, so that another model, another template or shifted rows are found before a search.
+that embedded them. Out: an index of the store, whose vectors and documents stay where they are. A
+sample of the documents is embedded again and compared with the stored vectors, so that another
+model, another template or shifted rows are refused.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from tutti.tasks.retrieval.build import (
     publish,
     write_manifest,
 )
-from tutti.tasks.retrieval.embedder import Embedder, Vectors
+from tutti.tasks.retrieval.embedder import Embedder
 from tutti.tasks.retrieval.errors import ImportRefused
 from tutti.tasks.retrieval.foreign import (
     ForeignIndex,
@@ -48,7 +48,7 @@ TIE = 1e-3  # half precision
 
 @dataclass(frozen=True)
 class ForeignFiles:
-    """What is imported."""
+    """The files of an imported index."""
 
     vectors: Path
     documents: Path
@@ -59,8 +59,8 @@ def import_index(
 ) -> Path:
     """Enter another program's index into the store; returns its folder. `spec.kind` is the file's.
 
-    The files are read once for their hashes and never copied; while the index is used they must
-    stay as they are. Raises ImportRefused, CorpusRefused, EmbedderFailed, StoreFull.
+    The files are read once for their hashes, never copied, and must not change. Raises
+    ImportRefused, CorpusRefused, EmbedderFailed, StoreFull.
     """
     probe_in_child(files.vectors)
     foreign = open_foreign(files.vectors)
@@ -87,7 +87,7 @@ def import_index(
             links.save(folder)  # the same bytes, perhaps in another place
         else:
             building.mkdir(parents=True, exist_ok=True)
-            corpus, facts = _look(files, foreign, spec, embedder, building)
+            corpus, facts = _checked(files, foreign, spec, embedder, building)
             links.save(building)
             embedder.save(building)
             manifest = {"index_id": index_id, "corpus_id": corpus} | content | facts
@@ -99,10 +99,10 @@ def import_index(
     return folder
 
 
-def _look(
+def _checked(
     files: ForeignFiles, foreign: ForeignIndex, spec: IndexSpec, embedder: Embedder, folder: Path
 ) -> tuple[str, dict[str, Any]]:
-    """The corpus's id and the manifest's facts, once both files are found to belong together."""
+    """The corpus's id and the manifest's facts. Raises ImportRefused if the files do not match."""
     count, hashed = index_lines(files.documents, folder)
     if count != foreign.index.ntotal:
         raise ImportRefused(
@@ -114,8 +114,11 @@ def _look(
     again = embedder.embed([spec.text(store[row]) for row in rows])
     facts: dict[str, Any] = {"documents": count, "dimensions": foreign.index.d}
     if foreign.vectors is not None:
-        facts["sample"] = _compared(again, foreign.vectors[np.array(rows)])
-        own, cosine = facts["sample"]["own"], facts["sample"]["cosine"]
+        cosines = again @ foreign.vectors[np.array(rows)].T
+        diagonal = np.diagonal(cosines)
+        own = float((diagonal >= cosines.max(axis=1) - TIE).mean())
+        cosine = float(np.median(diagonal))
+        facts["sample"] = {"own": own, "cosine": cosine}
         if own < LEAST_OWN:
             raise ImportRefused(
                 f"{files.vectors}: of {len(rows)} documents embedded again, {own:.0%} are nearest "
@@ -125,17 +128,9 @@ def _look(
     return artifact_id("corpus", {"passages": hashed}), facts
 
 
-def _compared(again: Vectors, stored: Vectors) -> dict[str, float]:
-    """How well vectors that were made now fit the stored ones of the same documents."""
-    cosines = again @ stored.T
-    own = np.diagonal(cosines)
-    nearest = own >= cosines.max(axis=1) - TIE
-    return {"own": float(nearest.mean()), "cosine": float(np.median(own))}
-
-
 def _probed(index: Index) -> dict[str, Any]:
-    """How often a sampled document is found by its own name. No second, exact search tells the
-    loss of an approximate index: over 100 GB it would take longer than all else."""
+    """How often a search for a document's name finds it. No exact search measures the loss of an
+    approximate index: over 100 GB it would take longer than all else."""
     rows, names = probe_names(index.documents)
     rows, names = rows[:SAMPLED], names[:SAMPLED]
     hits = index.search(names, min(max(DEPTHS), len(index.documents)))

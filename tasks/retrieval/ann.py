@@ -1,10 +1,9 @@
 """Approximate search with FAISS: inverted lists or a graph, over the vectors of an index.
 
 In: unit vectors and an `IndexSpec`. Out: ``index.faiss``, loaded by memory map; rows and scores by
-inner product. Where TUTTI_SEARCH_GPUS asks for GPUs, inverted lists are searched on the first that
-is visible, and flat indexes on as many as that; who starts the service leases them. A flat index
-has no FAISS file: `tasks.retrieval.exact` searches the vectors themselves, where they lie;
-on a GPU FAISS's Flat is used.
+inner product. TUTTI_SEARCH_GPUS is the number of GPUs that a search uses: inverted lists the first
+that is visible, flat indexes all. A flat index has no FAISS file: on the CPU `exact` searches the
+vectors, on a GPU FAISS's Flat.
 """
 
 import os
@@ -50,8 +49,8 @@ def list_count(spec: IndexSpec, documents: int) -> int:
 def write_ann(vectors: Vectors, spec: IndexSpec, folder: Path, advance: Advance) -> None:
     """Build ``index.faiss`` in `folder`; nothing for kind flat.
 
-    The trained state is kept in ``trained.faiss``, so that a build killed while adding does not
-    train again. The same vectors give the same lists; a graph depends on thread timing.
+    The trained state is in ``trained.faiss``, so that a build killed while adding does not train
+    again.
     """
     if spec.kind == "flat" or (folder / FILE).exists():
         return
@@ -90,8 +89,7 @@ def _write(index: Any, path: Path) -> None:
 
 
 def gpu_count() -> int:
-    """Number of GPUs that searches take, by TUTTI_SEARCH_GPUS. Raises RetrievalError where it is no
-    number, or FAISS does not have so many: it was built without them, or sees fewer."""
+    """Number of GPUs that searches take. Raises RetrievalError if FAISS has fewer, or no number."""
     asked = os.environ.get(GPUS, "").strip() or "0"
     if not asked.isdecimal():
         raise RetrievalError(f"{GPUS}: {asked!r} is not a number of GPUs")
@@ -108,8 +106,7 @@ def gpu_count() -> int:
 def limit_threads(count: int) -> None:
     """Let searches in the calling thread use `count` threads each.
 
-    OpenMP stores its number per thread: setting it in another thread has no effect here, and
-    threads that spin while waiting for each other cost four times the search itself.
+    OpenMP stores its number per thread; threads that spin while waiting cost four times the search.
     """
     from threadpoolctl import threadpool_limits
 
@@ -132,11 +129,10 @@ class Ann:
 
     @classmethod
     def load(cls, folder: Path, spec: IndexSpec, vectors: Vectors, gpus: int = 0) -> "Ann | None":
-        """Load the index of a folder; None for flat without a GPU, which needs none.
+        """Load the index of a folder; None for flat without a GPU.
 
-        `gpus`: how many it is searched on, which the caller holds; a graph is searched on the CPU,
-        for FAISS has none for GPUs. Sets, for the whole process, the number of queries from which
-        FAISS uses BLAS.
+        `gpus`: GPUs that the caller holds; a graph is searched on the CPU. Sets, for the whole
+        process, the number of queries from which FAISS uses BLAS.
         """
         if spec.kind == "flat":
             if not gpus:
@@ -165,8 +161,7 @@ class Ann:
         return cls(index, spec, distances=distances)
 
     def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> Neighbours:
-        """Approximately the `k` best rows of each query, best first, equal scores by row. `rows`
-        limits the search to them; the result stays approximate (`search_exact` is exact)."""
+        """Approximately the `k` best rows of each query among `rows`, equal scores by row."""
         parameters = None if rows is None else self._limited(rows)
         scores, found = self._index.search(np.ascontiguousarray(queries), k, params=parameters)
         if self._distances:  # of unit vectors: |a - b|^2 = 2 - 2 a.b

@@ -1,14 +1,11 @@
-"""Micro-batching with turns: the items of many requests, each batch as large as may be.
+"""Micro-batching with turns: requests of one or more items in, their results out.
 
-In: requests of one or more items. Out: their results. One thread works on a batch while the event
-loop collects the next. When the last batch had several requests, the batcher waits for as many
-again, but no longer than the configured wait nor than the last batch took, since waiting would then
-cost more than it saves. A single caller never waits.
-
-A batch takes one item of the oldest request, so that each is finished some time, and then always
-the next item of the request that would have the least weight so far with it. So a light request is
-in the batch after the running one, whatever heavy ones wait, and a batch is bounded in items and in
-weight.
+One thread works on a batch while the event loop collects the next. When the last batch had several
+requests, the batcher waits for as many again, but no longer than the configured wait nor than the
+last batch took. A single caller never waits. A batch takes one item of the oldest request, so that
+each is finished some time, and then always the next item of the request that would have the least
+weight so far with it: a light request is in the batch after the running one. A batch is bounded in
+items and in weight.
 """
 
 import asyncio

@@ -1,11 +1,8 @@
 """BM25 over words, for queries that dense vectors miss (names, numbers, rare words).
 
-In: texts. Out: a folder of posting lists that are loaded by memory map (or, for a few thousand
-texts, an index in memory), and the best rows of a query.
-
-bm25s builds, stores and loads them, in its "lucene" form: for each word of the query ln(1 + (n - df
-+ 0.5) / (df + 0.5)) times tf / (tf + k1 (1 - b + b length / mean length)), k1 1.5, b 0.75. The
-lists are read here, not by its `retrieve`: only documents that share a word with the query are
+bm25s builds, stores and loads the posting lists, in its "lucene" form: for each word of the query
+ln(1 + (n - df + 0.5) / (df + 0.5)) times tf / (tf + k1 (1 - b + b length / mean length)), k1 1.5, b
+0.75. They are read here, not by its `retrieve`: only documents that share a word with the query are
 scored, filters apply before the top k are taken, and equal scores are ordered by row.
 """
 
@@ -76,8 +73,7 @@ class WordIndex:
         return [(row, score) for row, score in zip(rows, scores, strict=True) if row >= 0]
 
     def search(self, queries: Sequence[str], k: int, rows: Rows | None = None) -> Neighbours:
-        """The `k` best rows of each query; `rows` (ascending) limits the search to them. Documents
-        that share no word with the query are never found, so there may be fewer than k."""
+        """The `k` best rows of each query among `rows` (ascending) that share a word with it."""
         found = Neighbours(
             np.full((len(queries), k), -1, dtype=np.int64),
             np.full((len(queries), k), -np.inf, dtype=np.float32),
@@ -94,7 +90,6 @@ class WordIndex:
         return found
 
     def _touched(self, query: str, rows: Rows | None) -> tuple[Rows, Vectors]:
-        """Rows that share a word with `query`, and their scores."""
         words = Counter(self._words[word] for word in tokenize(query) if word in self._words)
         scores = np.zeros(self._documents)
         for word, times in words.items():

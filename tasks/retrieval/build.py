@@ -1,10 +1,9 @@
-"""Builds an index: ``tutti index FILE.jsonl --kind ivf``.
+"""Builds an index: documents and an `IndexSpec` in, an artifact folder out.
 
-In: documents and an `IndexSpec`. Out: an artifact folder with ``documents.jsonl``, ``vectors.npy``,
-the files of FAISS, BM25 and the embedder, and finally ``manifest.json``. An index's id is the hash
-of corpus, embedder and spec. Work happens in ``<folder>.building``, where a run after a crash
-resumes; the final folder appears complete or not at all. Documents are embedded in shards, each a
-file that one worker writes whole; more than one worker, or a cluster, uses dask.distributed.
+An index's id is the hash of corpus, embedder and spec. Work happens in ``<folder>.building``, where
+a run after a crash resumes; the final folder appears complete or not at all. Documents are embedded
+in shards, each a file that one worker writes whole; more than one worker, or a cluster, uses
+dask.distributed.
 """
 
 import contextlib
@@ -60,7 +59,6 @@ ONE_WORKER = EmbedWorkers()
 
 
 def shard_path(folder: Path, shard: int) -> Path:
-    """The file of one shard."""
     return folder / SHARDS / f"{shard:06d}.npy"
 
 
@@ -173,7 +171,8 @@ def build_index(
     building = folder.with_name(f"{folder.name}.building")
     with cat.store_boundary(catalog.home), only_builder(building, folder):
         if not (folder / MANIFEST).is_file():
-            job = _Job(building, spec, embedder, workers, progress or _silent)
+            show = progress or (lambda stage, done, total: None)
+            job = _Job(building, spec, embedder, workers, show)
             manifest = {"index_id": index_id, "corpus_id": corpus} | content
             write_manifest(building, manifest | job.run(read))
             publish(building, folder)
@@ -185,18 +184,14 @@ def _open_corpus(
     documents: Sequence[Document] | Sequence[Passage] | Path,
 ) -> tuple[str, Source]:
     """The corpus's artifact id, and a function that reads it from the start."""
-    if isinstance(documents, Path):
-        path = documents
-        return _passages_id(read_jsonl(path)), lambda: read_jsonl(path)
-    if documents and isinstance(documents[0], Document):
+    if documents and not isinstance(documents, Path) and isinstance(documents[0], Document):
         stdlib = cast(Sequence[Document], documents)
-        return corpus_id(stdlib), lambda: stdlib_passages(stdlib)
-    passages = cast(Sequence[Passage], documents)
-    return _passages_id(iter(passages)), lambda: iter(passages)
-
-
-def _passages_id(passages: Iterator[Passage]) -> str:
-    return artifact_id("corpus", {"passages": hash_passages(passages)})
+        return corpus_id(stdlib), partial(stdlib_passages, stdlib)
+    if isinstance(documents, Path):
+        source: Source = partial(read_jsonl, documents)
+    else:
+        source = partial(iter, cast(Sequence[Passage], documents))
+    return artifact_id("corpus", {"passages": hash_passages(source())}), source
 
 
 @contextlib.contextmanager
@@ -222,14 +217,18 @@ class _Job:
     progress: Progress
 
     def run(self, read: Source) -> dict[str, Any]:
-        """Run the missing steps; returns the manifest's entries on the content."""
         self.folder.mkdir(exist_ok=True)
         if not (self.folder / DOCUMENTS).exists():
             write_passages(read(), self.folder)
         store = PassageStore(self.folder)
-        embedder = self.embedder or self._fitted(store)
+        embedder = self.embedder or HashedNgrams.fit(map(self.spec.text, store))
         embedder.save(self.folder)
-        vectors = self._vectors(embedder)
+        path = self.folder / VECTORS
+        if not path.exists():
+            show = partial(self.progress, "embed")
+            count = embed_all(self.folder, self.spec, embedder, show, self.workers)
+            join_shards(self.folder, count, path)
+        vectors = np.load(path, mmap_mode="r")
         write_ann(vectors, self.spec, self.folder, partial(self.progress, "add"))
         if self.spec.words:
             write_bm25((f"{p.title}\n{p.text}" for p in store), self.folder / bm25.FOLDER)
@@ -239,24 +238,15 @@ class _Job:
         size = {"documents": len(store), "dimensions": vectors.shape[1]}
         return size | probe_recall(queries, rows, vectors, ann)
 
-    def _fitted(self, store: PassageStore) -> Embedder:
-        return HashedNgrams.fit(map(self.spec.text, store))
-
-    def _vectors(self, embedder: Embedder) -> Any:
-        path = self.folder / VECTORS
-        if not path.exists():
-            show = partial(self.progress, "embed")
-            count = embed_all(self.folder, self.spec, embedder, show, self.workers)
-            join_shards(self.folder, count, path)
-        return np.load(path, mmap_mode="r")
-
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write ``manifest.json``, whole or not at all."""
     with replacing(folder / MANIFEST) as staging:
         staging.write_text(json.dumps(manifest, indent=1))
 
 
 def publish(building: Path, folder: Path) -> None:
+    """Make a finished index visible under its own name."""
     shutil.rmtree(building / SHARDS, ignore_errors=True)
     if folder.exists():  # without a manifest: made by something else, or damaged
         shutil.rmtree(folder)
@@ -272,7 +262,3 @@ def enter_index(catalog: Catalog, folder: Path) -> None:
         return
     catalog.enter_artifact(corpus, {"documents": manifest["documents"]})
     catalog.enter_artifact(index_id, manifest, [corpus], folder)
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Report no progress."""

@@ -1,8 +1,5 @@
-"""The standard-library corpus: one document for each public function, class and method.
-
-In: the modules of the Python that runs this. Out: `Document`s with a text to search and read.
-The truth of every question asked about them can be checked by executing Python.
-"""
+"""The standard-library corpus: one `Document` for each public function, class and method of the
+Python that runs this. Executing Python checks the truth of every question about them."""
 
 import functools
 import hashlib
@@ -82,7 +79,6 @@ class Document:
         return "test" if bucket < TEST_SHARE_PERCENT else "train"
 
     def as_row(self) -> dict[str, Any]:
-        """Plain JSON-able form; `Document.from_row` reads it back."""
         return asdict(self)
 
     @classmethod
@@ -107,12 +103,11 @@ def corpus_id(documents: Sequence[Document]) -> str:
 
 @functools.cache
 def load_stdlib_corpus() -> tuple[Document, ...]:
-    """Document every public function, class and method of this Python's standard library.
+    """Document the public functions, classes and methods of this Python, sorted by name.
 
-    Returns documents sorted by name (about 5,600 on CPython 3.11). They are read in a process of
-    their own: libraries that this one has loaded replace parts of the standard library, and the
-    corpus, whose hash is the root of all lineage, must not depend on that. Raises RuntimeError
-    when that process fails.
+    They are read in a process of their own: loaded libraries replace parts of the standard library,
+    and the corpus, whose hash is the root of all lineage, must not depend on that. Raises
+    RuntimeError if that process fails.
     """
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1]); "
@@ -131,8 +126,7 @@ def load_stdlib_corpus() -> tuple[Document, ...]:
 
 
 def inspect_stdlib() -> list[Document]:
-    """Like `load_stdlib_corpus`, but in this process. Modules that cannot be imported on this
-    platform are left out: they are not part of *this* library."""
+    """As `load_stdlib_corpus`, in this process; without modules that cannot be imported."""
     documents: dict[str, Document] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

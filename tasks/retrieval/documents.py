@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -31,24 +30,20 @@ class Unreadable(ValueError):
     """A file whose text cannot be read; the message says why, without the path."""
 
 
-@dataclass(frozen=True)
-class ReadDocument:
-    """A file's title, which may be empty, and its text in paragraphs."""
-
-    title: str
-    text: str
+ReadDocument = tuple[str, str]
+"""A file's title, which may be empty, and its text in paragraphs."""
 
 
 def read_plain(path: Path) -> ReadDocument:
-    """A text file; its title is left to the caller. Raises Unreadable, OSError."""
-    return ReadDocument("", with_paragraphs(decoded(path)))
+    """A text file, without a title. Raises Unreadable, OSError."""
+    return "", with_paragraphs(decoded(path))
 
 
 def read_markdown(path: Path) -> ReadDocument:
     """A markdown file, titled by its first heading outside code. Raises Unreadable, OSError."""
     text = decoded(path)
     heading = HEADING.search(FENCED.sub("", text))
-    return ReadDocument(heading[1] if heading else "", with_paragraphs(text))
+    return heading[1] if heading else "", with_paragraphs(text)
 
 
 def decoded(path: Path) -> str:
@@ -63,11 +58,11 @@ def decoded(path: Path) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def with_paragraphs(text: str) -> str:
+def with_paragraphs(text: str, empty: str = "the file is empty") -> str:
     """The text with one blank line between paragraphs. Raises Unreadable if it is empty."""
     found = BLANK_LINES.sub("\n\n", text).strip()
     if not found:
-        raise Unreadable("the file is empty")
+        raise Unreadable(empty)
     return found
 
 
@@ -130,13 +125,14 @@ def read_html(path: Path) -> ReadDocument:
     reader.close()
     title = SPACE.sub(" ", reader.title or reader.heading).strip()
     text = re.sub(r" *\n *", "\n", "".join(reader.parts))
-    try:
-        return ReadDocument(title, with_paragraphs(text))
-    except Unreadable:
-        raise Unreadable("the page has no text: it may be made by a script") from None
+    return title, with_paragraphs(text, "the page has no text: it may be made by a script")
 
 
 logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of each flaw that it can work around
+
+
+_BROKEN_PDF = (PyPdfError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What pypdf raises for objects that break the format."""
 
 
 def read_pdf(path: Path) -> ReadDocument:
@@ -147,22 +143,15 @@ def read_pdf(path: Path) -> ReadDocument:
             raise Unreadable("the PDF needs a password: save it without one")
         pages = [page.extract_text() for page in reader.pages]
         title = (reader.metadata.title if reader.metadata else None) or ""
-    except OSError:
+    except (OSError, Unreadable):
         raise
-    except PyPdfError as error:
-        raise Unreadable(f"not a sound PDF: {error}") from error
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        # What the parser raises for objects that are not what the format says.
-        if isinstance(error, Unreadable):
-            raise
+    except _BROKEN_PDF as error:
         raise Unreadable(f"not a sound PDF: {type(error).__name__}: {error}") from error
-    try:
-        return ReadDocument(title.strip(), with_paragraphs("\n\n".join(pages)))
-    except Unreadable:
-        raise Unreadable(
-            f"the PDF has {len(pages)} pages and no text (a scan?): run OCR first, for example "
-            "`ocrmypdf in.pdf out.pdf`"
-        ) from None
+    empty = (
+        f"the PDF has {len(pages)} pages and no text (a scan?): run OCR first, for example "
+        "`ocrmypdf in.pdf out.pdf`"
+    )
+    return title.strip(), with_paragraphs("\n\n".join(pages), empty)
 
 
 PASSAGE_CHARS = 1_200
@@ -182,15 +171,6 @@ READERS: Mapping[str, Callable[[Path], ReadDocument]] = {
 KNOWN = ", ".join((*READERS, JSONL))
 
 
-class Skipped(StrEnum):
-    """Why a file is not in the index."""
-
-    HIDDEN = "hidden"
-    KIND = "of another kind"
-    LINK = "linked from outside"
-    UNREADABLE = "unreadable or without text"
-
-
 @dataclass
 class DocumentSet:
     """The passages of a folder, and what was left out."""
@@ -198,20 +178,22 @@ class DocumentSet:
     passages: list[Passage] = field(default_factory=list)
     files: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
+    """Files that are not in the index, by the reason."""
     problems: list[str] = field(default_factory=list)
     """One line for each file that could not be read: its path, and why."""
 
     @property
     def lines(self) -> list[str]:
-        """What to tell the user: the problems, and the counts."""
         left = ", ".join(f"{count} {reason}" for reason, count in sorted(self.skipped.items()))
         counts = f"{self.files} files read, {len(self.passages)} passages"
         return [*self.problems, counts + (f"; skipped: {left}" if left else "")]
 
 
 def open_documents(path: Path, tell: Callable[[str], None]) -> Path | list[Passage]:
-    """What to build an index of: a JSONL file as it is, or the passages of a folder or document.
-    `tell` gets a line on each file that could not be read, and the counts. Raises CorpusRefused."""
+    """The source of an index: a JSONL file as it is, or the passages of a folder or document.
+
+    `tell` gets a line on each file that could not be read, and the counts. Raises CorpusRefused.
+    """
     if not path.exists():
         raise CorpusRefused(f"corpus: {path}: no such file or folder; or give `stdlib`")
     if path.is_file() and path.suffix.lower() == JSONL:
@@ -242,15 +224,15 @@ def _files(path: Path, root: Path, skipped: Counter[str]) -> Iterator[Path]:
         return
     for member in sorted(path.iterdir()):
         if member.name.startswith("."):
-            skipped[Skipped.HIDDEN] += 1
+            skipped["hidden"] += 1
         elif member.is_symlink() and not Path(os.path.realpath(member)).is_relative_to(root):
-            skipped[Skipped.LINK] += 1
+            skipped["linked from outside"] += 1
         elif member.is_dir() and not member.is_symlink():
             yield from _files(member, root, skipped)
         elif member.is_file() and member.suffix.lower() in (*READERS, JSONL):
             yield member
         else:
-            skipped[Skipped.KIND] += 1
+            skipped["of another kind"] += 1
 
 
 def _read(file: Path, name: str, found: DocumentSet) -> None:
@@ -259,14 +241,14 @@ def _read(file: Path, name: str, found: DocumentSet) -> None:
         if kind == JSONL:
             passages = list(read_jsonl(file))
         else:
-            read = READERS[kind](file)
+            title, whole = READERS[kind](file)
             passages = [
-                Passage(f"{name}#{position}", text, read.title or file.stem, name, position)
-                for position, text in enumerate(split_text(read.text))
+                Passage(f"{name}#{position}", text, title or file.stem, name, position)
+                for position, text in enumerate(split_text(whole))
             ]
     except (OSError, Unreadable) as error:
         words = error.strerror if isinstance(error, OSError) else error
-        found.skipped[Skipped.UNREADABLE] += 1
+        found.skipped["unreadable or without text"] += 1
         found.problems.append(f"{file}: {words}")
         return
     found.files += 1

@@ -86,7 +86,6 @@ class HashedNgrams:
         return embedder
 
     def describe(self) -> dict[str, Any]:
-        """Its name; its weights follow from the corpus."""
         return {"kind": NAME}
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -97,7 +96,6 @@ class HashedNgrams:
         return np.ascontiguousarray(weighted / np.maximum(norms, 1e-9), dtype=np.float32)
 
     def save(self, folder: Path) -> None:
-        """Write what `load` needs."""
         np.save(folder / "idf.npy", self.idf)
 
     @classmethod

@@ -1,35 +1,82 @@
 """Endpoints: an embedder that calls ``/v1/embeddings``, and a reranker that calls ``/v1/rerank``.
 
-In: texts. Out: unit vectors, or one score for each text. Several requests for embeddings are sent
-concurrently; those that fail because the endpoint is busy are retried a few times, refused ones are
-not. A reranker (vLLM, Jina, Cohere) reads the query with each document. Keys are read from the
-environment when needed and never written.
+In: texts. Out: unit vectors, or one score for each text. A reranker (vLLM, Jina, Cohere) reads the
+query with each document. Keys are read from the environment when needed and never written.
 """
 
 import asyncio
 import json
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import numpy as np
+import orjson
 
 from tutti.tasks.retrieval.embedder import Vectors
-from tutti.tasks.retrieval.errors import EmbedderFailed, RerankerFailed
+from tutti.tasks.retrieval.errors import EmbedderFailed, RerankerFailed, RetrievalError
 
 FILE = "embedder.json"
 TRIES = 5
 FIRST_WAIT_S = 0.5  # doubled at each try, with jitter
 TIMEOUT_S = 120.0
 BUSY = frozenset({408, 409, 429, 500, 502, 503, 504})
+RERANK_TIMEOUT_S = 30.0
 
 
-class _EndpointBusy(Exception):
-    """A temporary failure of the endpoint."""
+@dataclass(frozen=True)
+class JsonPost:
+    """Requests to one address, with a key from the environment; each failure is a `refusal`."""
+
+    url: str
+    key_env: str
+    """The environment variable of the key; if it is unset or empty, no key is sent."""
+    refusal: type[RetrievalError]
+    timeout_s: float = TIMEOUT_S
+
+    async def send(
+        self, body: Mapping[str, Any], headers: Mapping[str, str] | None = None, tries: int = 1
+    ) -> tuple[Any, Mapping[str, str]]:
+        """The decoded answer, None if it is empty, and its headers. Raises `refusal`.
+
+        Only a busy endpoint and a connection that fails are tried again.
+        """
+        for nth in range(tries):
+            if nth:
+                await asyncio.sleep(FIRST_WAIT_S * 2 ** (nth - 1) * random.uniform(0.5, 1.5))
+            try:
+                status, data, answered = await self._exchange(body, headers or {})
+            except (aiohttp.ClientError, TimeoutError) as error:
+                reason = f"{type(error).__name__}: {error}"
+                continue
+            if status in (200, 202):
+                try:
+                    return (orjson.loads(data) if data.strip() else None), answered
+                except orjson.JSONDecodeError as error:
+                    why = f"{self.url} did not answer with JSON: {data[:300]!r}"
+                    raise self.refusal(why) from error
+            reason = f"HTTP {status}: {data[:300]!r}"
+            if status not in BUSY:
+                raise self.refusal(f"{self.url} refused: {reason}")
+        raise self.refusal(f"{self.url} did not answer after {tries} tries: {reason}")
+
+    async def _exchange(
+        self, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> tuple[int, bytes, Mapping[str, str]]:
+        key = os.environ.get(self.key_env)
+        headers = {**headers, **({"Authorization": f"Bearer {key}"} if key else {})}
+        timeout = aiohttp.ClientTimeout(total=self.timeout_s)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            async with session.post(self.url, json=body, headers=headers) as response:
+                data = await response.read()
+        if "text/event-stream" in response.headers.get("Content-Type", ""):
+            events = [line[5:] for line in data.splitlines() if line.startswith(b"data:")]
+            data = events[-1] if events else b""
+        return response.status, data, response.headers
 
 
 @dataclass(frozen=True)
@@ -41,7 +88,6 @@ class EndpointEmbedder:
     model: str
     dimensions: int
     key_env: str = "OPENAI_API_KEY"
-    """The environment variable of the key; if it is unset or empty, no key is sent."""
     texts_per_request: int = 64
     requests_at_once: int = 8
 
@@ -66,60 +112,30 @@ class EndpointEmbedder:
         size = self.texts_per_request
         parts = [list(texts[start : start + size]) for start in range(0, len(texts), size)]
         gate = asyncio.Semaphore(self.requests_at_once)
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
-            tasks = [asyncio.create_task(self._ask(session, gate, part)) for part in parts]
-            try:
-                found = await asyncio.gather(*tasks)
-            finally:
-                for task in tasks:  # the first failure is raised; no more requests are sent
-                    task.cancel()
-        return np.concatenate([np.empty((0, self.dimensions), dtype=np.float32), *found])
-
-    async def _ask(
-        self, session: aiohttp.ClientSession, gate: asyncio.Semaphore, texts: list[str]
-    ) -> Vectors:
-        async with gate:
-            for nth in range(TRIES):
-                try:
-                    return self._read(await self._post(session, texts), len(texts))
-                except (_EndpointBusy, aiohttp.ClientConnectionError, TimeoutError) as error:
-                    reason = f"{type(error).__name__} {error}"
-                if nth + 1 < TRIES:
-                    await asyncio.sleep(FIRST_WAIT_S * 2**nth * random.uniform(0.5, 1.5))
-        raise EmbedderFailed(f"{self.url} did not embed after {TRIES} tries: {reason}")
-
-    async def _post(self, session: aiohttp.ClientSession, texts: list[str]) -> Any:
-        key = os.environ.get(self.key_env)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        body = {"model": self.model, "input": texts, "encoding_format": "float"}
-        url = f"{self.url.rstrip('/')}/embeddings"
-        async with session.post(url, json=body, headers=headers) as response:
-            text = await response.text()
-        if response.status in BUSY:
-            raise _EndpointBusy(f"HTTP {response.status}")
-        if response.status != 200:
-            raise EmbedderFailed(f"{url} refused: HTTP {response.status}: {text[:300]}")
+        tasks = [asyncio.create_task(self._ask(gate, part)) for part in parts]
         try:
-            return json.loads(text)
-        except ValueError as error:
-            raise EmbedderFailed(f"{url} did not answer with JSON: {text[:300]}") from error
+            vectors = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:  # the first failure is raised; no more requests are sent
+                task.cancel()
+        return np.concatenate([np.empty((0, self.dimensions), dtype=np.float32), *vectors])
 
-    def _read(self, answer: Any, count: int) -> Vectors:
+    async def _ask(self, gate: asyncio.Semaphore, texts: list[str]) -> Vectors:
+        post = JsonPost(f"{self.url.rstrip('/')}/embeddings", self.key_env, EmbedderFailed)
+        body = {"model": self.model, "input": texts, "encoding_format": "float"}
+        async with gate:
+            answer, _ = await post.send(body, tries=TRIES)
         try:
             rows = sorted(answer["data"], key=lambda row: row["index"])
             vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
         except (KeyError, TypeError, ValueError) as error:
             raise EmbedderFailed(f"{self.url} answered without embeddings: {error!r}") from error
-        if vectors.shape != (count, self.dimensions) or not np.isfinite(vectors).all():
-            wanted = (count, self.dimensions)
+        wanted = (len(texts), self.dimensions)
+        if vectors.shape != wanted or not np.isfinite(vectors).all():
             raise EmbedderFailed(f"{self.url} answered shape {vectors.shape}, not {wanted}")
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: Vectors = vectors / np.maximum(norms, np.float32(1e-9))
         return unit
-
-
-RERANK_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -130,29 +146,14 @@ class EndpointReranker:
     """The full URL, such as ``http://host:8000/v1/rerank``."""
     model: str
     key_env: str = "RERANK_API_KEY"
-    timeout_s: float = RERANK_TIMEOUT_S
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """One score for each text, higher is better. Raises RerankerFailed."""
-        key = os.environ.get(self.key_env)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
         body = {"model": self.model, "query": query, "documents": list(texts)}
-        timeout = aiohttp.ClientTimeout(total=self.timeout_s)
+        post = JsonPost(self.url, self.key_env, RerankerFailed, RERANK_TIMEOUT_S)
+        answer, _ = await post.send(body)
         try:
-            async with aiohttp.ClientSession(timeout=timeout) as session:
-                async with session.post(self.url, json=body, headers=headers) as response:
-                    text = await response.text()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise RerankerFailed(f"{self.url}: {type(error).__name__}: {error}") from error
-        if response.status != 200:
-            raise RerankerFailed(f"{self.url}: HTTP {response.status}: {text[:300]}")
-        return _read(self.url, text, len(texts))
-
-
-def _read(url: str, text: str, count: int) -> list[float]:
-    try:
-        rows: Any = json.loads(text)["results"]
-        scores = {int(row["index"]): float(row["relevance_score"]) for row in rows}
-        return [scores[nth] for nth in range(count)]
-    except (ValueError, KeyError, TypeError) as error:
-        raise RerankerFailed(f"{url} did not score every document: {error!r}") from error
+            scores = {int(r["index"]): float(r["relevance_score"]) for r in answer["results"]}
+            return [scores[nth] for nth in range(len(texts))]
+        except (ValueError, KeyError, TypeError) as error:
+            raise RerankerFailed(f"{self.url} did not score all documents: {error!r}") from error

@@ -1,14 +1,4 @@
-"""Retrieval's errors.
-
-RetrievalError
-├── CorpusRefused      a document without id or text, an id twice, or no document at all
-├── ImportRefused      another program's index, or its documents, cannot be read or do not match
-├── IndexDamaged       an index's folder lacks a file or holds one that does not fit the others
-├── EmbedderFailed     the embedding endpoint refused, answered invalid data, or did not answer
-├── FilterUnknown      a filter names a document or a pool that the index does not have
-├── RerankerFailed     the reranking endpoint refused, answered invalid data, or did not answer
-└── WebSearchFailed    the web search refused, answered invalid data, or timed out
-"""
+"""Errors of retrieval."""
 
 from tutti.errors import TuttiError
 

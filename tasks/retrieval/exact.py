@@ -3,12 +3,9 @@
 In: unit vectors, float32 [n, d], in memory or memory-mapped. Out: rows and scores, best first;
 equal scores are ordered by row. A query's result does not depend on the other queries of its batch:
 the float32 product only selects candidates, whose scores are computed again in float64, row by row.
-Memory is bounded by one block of scores, whatever n is.
-
-After the first block only scores above a query's current k-th best are examined, so the search
-costs little more than the BLAS product alone. FAISS's Flat does not use BLAS below 128,000 queries
-x dimensions, and then takes ten times as long. When told to use it, it is about as fast at 64
-queries and faster at 256, but it copies the vectors, and its scores depend on the batch.
+Memory is bounded by one block of scores. After the first block only scores above a query's current
+k-th best are examined, so the search costs little more than the BLAS product alone. FAISS's Flat
+takes ten times as long below 128,000 queries x dimensions, and its scores depend on the batch.
 """
 
 from collections.abc import Iterator
@@ -43,8 +40,7 @@ def search_exact(
     """The `k` rows of `vectors` with the highest inner product with each of `queries`.
 
     `queries` [q, d] and `vectors` [n, d] are float32 with lengths of at most 1. `rows` (ascending,
-    each once) limits the search to them before the best k are taken; None searches all. Raises
-    ValueError for shapes that do not fit and for k < 1.
+    each once) limits the search. Raises ValueError for shapes that do not fit and for k < 1.
     """
     if queries.ndim != 2 or queries.shape[1] != vectors.shape[1]:
         raise ValueError(f"queries {queries.shape} do not fit vectors {vectors.shape}")
@@ -82,7 +78,6 @@ def _search_batch(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None)
 
 
 def _blocks(vectors: Vectors, rows: Rows | None) -> Iterator[tuple[Rows, Vectors]]:
-    """Yields (row numbers, their vectors), in ascending order of rows."""
     total = len(vectors) if rows is None else len(rows)
     for start in range(0, total, BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, total)
@@ -104,7 +99,6 @@ def _score(queries: Vectors, query: Rows, block: Vectors, column: Rows) -> Vecto
 
 
 def _merge(best: Neighbours, query: Rows, rows: Rows, scores: Vectors) -> Neighbours:
-    """Merge candidates into the best: by score, equal scores by row."""
     count, k = best.rows.shape
     every_query = np.concatenate([np.repeat(np.arange(count), k), query])
     every_row = np.concatenate([best.rows.ravel(), rows])

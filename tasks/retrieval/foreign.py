@@ -1,8 +1,9 @@
-"""The files of an imported index: which they are, that they are unchanged, and what is in them.
+"""The files of an imported index: a FAISS file and the JSONL file of its documents, in the same
+order.
 
-In: a FAISS file and the JSONL file of its documents, in the same order. Out: `ForeignIndex`:
-FAISS's own index over the mapped file and, where the file holds plain vectors, a view of them.
-Nothing is copied and almost nothing is read: an index of 97 GB opens as fast as a small one.
+`ForeignIndex` is FAISS's own index over the mapped file and, where the file holds plain vectors, a
+view of them. Nothing is copied and almost nothing is read: an index of 97 GB opens as fast as a
+small one.
 """
 
 import hashlib
@@ -31,7 +32,7 @@ CHUNK_BYTES = 1 << 24
 SAMPLED = 4_096  # vectors whose lengths are looked at
 UNIT_WITHIN = 0.02  # an embedder's half precision leaves about 0.001
 PROBE_S, PROBE_BYTES_A_S = 60, 50_000_000
-"""Time of the child that opens and searches a file first: so long, and more for a large file."""
+"""Time limit of the child that opens and searches a file first; it grows with the file."""
 PROBE_BYTES = 8 << 30
 """Its memory beside that of the file: a damaged size field asks for more than any machine has."""
 PROBE = (
@@ -110,7 +111,7 @@ class ForeignIndex:
     """Whether it ranks by squared distance, not inner product: the same order for unit vectors."""
 
     def searcher(self, spec: IndexSpec, gpus: int) -> Ann | None:
-        """FAISS's own search; None where the view of plain vectors is searched exactly."""
+        """FAISS's own search; None where the plain vectors are searched exactly."""
         if self.kind == "flat" and self.vectors is not None and not gpus:
             return None
         # Compressed codes without lists stay on the CPU: filters and any k work there.
@@ -119,8 +120,8 @@ class ForeignIndex:
 
 
 def probe_in_child(path: Path) -> None:
-    """Open and search a FAISS file in a process of its own: a damaged one can end the process that
-    reads it, or fill its memory. Raises ImportRefused."""
+    """Open and search a FAISS file in a process of its own: a damaged one can end its reader, or
+    fill its memory. Raises ImportRefused."""
     if not path.is_file():
         raise ImportRefused(f"{path}: no such file")
     limit_s = PROBE_S + path.stat().st_size // PROBE_BYTES_A_S
@@ -139,7 +140,7 @@ def probe_in_child(path: Path) -> None:
 
 
 def probe(path: Path) -> None:
-    """Search all of a file, within a limit of memory. What `open_foreign` refuses is left to it."""
+    """Search all of a file within a limit of memory. `open_foreign` refuses other kinds later."""
     most = PROBE_BYTES + 3 * path.stat().st_size
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
@@ -154,10 +155,8 @@ def probe(path: Path) -> None:
 
 def open_foreign(path: Path) -> ForeignIndex:
     """Map a FAISS file. Raises ImportRefused: no FAISS index, or of a kind that is not read."""
-    if not path.is_file():
-        raise ImportRefused(f"{path}: no such file")
     try:
-        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+        index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
     except (RuntimeError, OSError) as error:
         why = str(error).strip().rsplit("\n", 1)[-1][:200]
         raise ImportRefused(f"{path}: FAISS does not read it: {why}") from error
@@ -167,13 +166,13 @@ def open_foreign(path: Path) -> ForeignIndex:
     if index.metric_type not in metrics:
         raise ImportRefused(f"{path}: its metric is neither inner product nor L2")
     distances = index.metric_type == faiss.METRIC_L2
-    if isinstance(index, faiss.IndexFlat):
-        return ForeignIndex(index, "flat", _checked_lengths(path, _view(index, index)), distances)
-    if isinstance(index, faiss.IndexHNSW):
-        storage = faiss.downcast_index(index.storage)
-        if isinstance(storage, faiss.IndexFlat):
-            vectors = _checked_lengths(path, _view(storage, index))
-            return ForeignIndex(index, "hnsw", vectors, distances)
+    is_graph = isinstance(index, faiss.IndexHNSW)
+    plain: Any = faiss.downcast_index(index.storage) if is_graph else index
+    if isinstance(plain, faiss.IndexFlat):
+        vectors: Vectors = np.asarray(_Held(plain, index))
+        vectors.flags.writeable = False
+        _check_lengths(path, vectors)
+        return ForeignIndex(index, "hnsw" if is_graph else "flat", vectors, distances)
     if isinstance(index, faiss.IndexIVF):
         return ForeignIndex(index, "ivf", None, distances)
     if isinstance(index, faiss.IndexFlatCodes):  # compressed vectors in order, all scanned
@@ -194,14 +193,7 @@ class _Held:
         self._owner = owner
 
 
-def _view(flat: Any, owner: Any) -> Vectors:
-    """The vectors of a flat index where FAISS mapped them; `owner` is the index that was read."""
-    view: Vectors = np.asarray(_Held(flat, owner))
-    view.flags.writeable = False
-    return view
-
-
-def _checked_lengths(path: Path, vectors: Vectors) -> Vectors:
+def _check_lengths(path: Path, vectors: Vectors) -> None:
     """Exact search compares inner products, which rank as intended for unit vectors only."""
     rows = np.linspace(0, len(vectors) - 1, min(SAMPLED, len(vectors))).astype(np.int64)
     lengths = np.linalg.norm(np.asarray(vectors[rows], dtype=np.float64), axis=1)
@@ -209,4 +201,3 @@ def _checked_lengths(path: Path, vectors: Vectors) -> Vectors:
     if not abs(lengths[worst] - 1) <= UNIT_WITHIN:  # NaN, too
         found = f"vector {rows[worst]} has length {lengths[worst]:.4g}"
         raise ImportRefused(f"{path}: {found}; vectors must have unit length")
-    return vectors

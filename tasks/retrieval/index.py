@@ -1,8 +1,5 @@
-"""Loads an index over documents and searches it.
-
-In: the folder of an index (made by `tutti.tasks.retrieval.build`). Out: for each query its best
-documents, with their scores and their rank in each ranking. Loading maps files into memory and
-reads almost nothing.
+"""Loads an index over documents and searches it: for each query its best documents, with scores and
+their rank in each ranking. Loading maps files into memory and reads almost nothing.
 
 A flat index is searched exactly; ivf and hnsw are searched approximately by FAISS. A search with a
 filter is exact for every kind: the filter applies before the top k are taken.
@@ -31,8 +28,7 @@ RANK_CONSTANT = 60
 
 
 def fuse_ranks(rankings: Sequence[Sequence[int]], k: int) -> list[tuple[int, float]]:
-    """The `k` best (row, score) over `rankings` (rows, best first, each at most once a ranking).
-    Equal scores by row, the lower first."""
+    """The `k` best (row, score) over `rankings` of rows, best first; equal scores by row."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, row in enumerate(ranking, 1):
@@ -63,11 +59,10 @@ class Hit:
 
 
 class Index:
-    """A loaded index; `search` is thread-safe unless FAISS uses a GPU. `embedder` replaces the one
-    it was built with, for tests and benchmarks that provide vectors."""
+    """A loaded index; `search` is thread-safe unless FAISS uses a GPU."""
 
     def __init__(self, folder: Path, embedder: Embedder | None = None, gpus: int = 0) -> None:
-        """`gpus`: how many FAISS takes, which the caller holds."""
+        """`embedder` replaces the one it was built with; `gpus`: GPUs that the caller holds."""
         self.manifest = read_manifest(folder)
         self.index_id: str = self.manifest["index_id"]
         self.spec = IndexSpec(**self.manifest["spec"])
@@ -106,8 +101,8 @@ class Index:
     ) -> list[list[Hit]]:
         """The `k` best documents of each query, best first, equal scores by row.
 
-        `rows` (ascending) limits the search to them; exactly, unless `approximate` leaves the
-        search to FAISS. Raises ValueError for a mode that the index does not have, EmbedderFailed.
+        `rows` (ascending) limits the search; exactly, unless `approximate` leaves it to FAISS.
+        Raises ValueError for a mode that the index does not have, EmbedderFailed.
         """
         mode = mode or self.modes[0]
         if mode not in self.modes:
@@ -126,7 +121,7 @@ class Index:
         self, vectors: Vectors, k: int, rows: Rows | None = None, approximate: bool = False
     ) -> Neighbours:
         """The `k` nearest rows of each unit vector [q, dimensions], filtered as in `search`. An
-        imported index that keeps no plain vectors filters as exactly as FAISS can."""
+        imported index without plain vectors filters as exactly as FAISS can."""
         ann, given = self._ann, rows is not None
         exactly = ann is None or (given and not (approximate and ann.filters))
         exactly = exactly or (ann is not None and ann.most is not None and k > ann.most)
@@ -136,7 +131,6 @@ class Index:
         return ann.search(vectors, k, rows)
 
     def _hits(self, nth: int, found: Mapping[str, Neighbours], k: int) -> list[Hit]:
-        """The hits of query `nth`, from its only ranking or all fused."""
         rankings = {name: _ranking(part, nth) for name, part in found.items()}
         if len(rankings) == 1:
             best = next(iter(rankings.values()))[:k]

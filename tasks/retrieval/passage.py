@@ -1,8 +1,8 @@
 """Passages, the entries of an index, stored on disk as lines that are read one by one.
 
-In: passages, or a JSONL file of them. Out: ``documents.jsonl`` beside ``offsets.npy`` (where each
-line starts) and ``ids.npy`` (sorted hashes of the ids with their rows), all read through memory
-maps: opening a million documents takes no longer than opening ten.
+``documents.jsonl`` has them; ``offsets.npy`` (where each line starts) and ``ids.npy`` (sorted
+hashes of the ids with their rows) are read through memory maps: opening a million documents takes
+no longer than opening ten.
 """
 
 import hashlib
@@ -41,13 +41,11 @@ class Passage:
     """The index of the chunk in its source, from 0."""
 
     def as_row(self) -> dict[str, Any]:
-        """Plain JSON-able form; `from_row` reads it back."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> "Passage":
-        """Read a row; ``_id`` is accepted for ``id``, ``contents`` or ``content`` for ``text``.
-        Raises CorpusRefused for a row without id or text."""
+        """Read a row, also with ``_id``, ``contents`` or ``content``. Raises CorpusRefused."""
         name = next((row[key] for key in ID_NAMES if row.get(key) is not None), None)
         text = next((row[key] for key in TEXT_NAMES if isinstance(row.get(key), str)), None)
         if name is None or text is None:
@@ -71,9 +69,8 @@ def read_jsonl(path: Path) -> Iterator[Passage]:
     """Passages of a JSONL file, one a line. Raises CorpusRefused naming the line."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            yield _at_line(path, number, line)
+            if line.strip():
+                yield _at_line(path, number, line)
 
 
 def _at_line(path: Path, number: int, line: bytes) -> Passage:
@@ -88,10 +85,6 @@ def _passage_of(line: bytes) -> Passage:
     if not isinstance(row, dict):
         raise CorpusRefused("a line must hold an object")
     return Passage.from_row(row)
-
-
-def _own_line(line: bytes) -> Passage:
-    return Passage(**orjson.loads(line))
 
 
 def hash_passages(passages: Iterable[Passage]) -> str:
@@ -121,10 +114,10 @@ def write_passages(passages: Iterable[Passage], folder: Path) -> int:
 
 
 def index_lines(path: Path, folder: Path) -> tuple[int, str]:
-    """Write where each document of another program's JSONL file is, without a copy of the file.
+    """Write where each document of another program's JSONL file is; returns their number and hash.
 
-    Returns the number of passages and `hash_passages` of them. An empty line is part of the line
-    before it. Raises CorpusRefused as `read_jsonl` and `write_passages`.
+    An empty line is part of the line before it. Raises CorpusRefused as `read_jsonl` and
+    `write_passages`.
     """
     offsets: list[int] = []
     hashes: list[int] = []
@@ -172,7 +165,7 @@ class PassageStore(Sequence[Passage]):
 
     def __init__(self, folder: Path, documents: Path | None = None) -> None:
         """`documents`: the lines of another program, where they are not in the folder."""
-        self._read = _own_line if documents is None else _passage_of
+        self._is_own = documents is None
         # As plain arrays over the maps: asking a memmap for one value costs five times as much.
         self._offsets = np.asarray(np.load(folder / OFFSETS, mmap_mode="r"))
         self._ids = np.asarray(np.load(folder / IDS, mmap_mode="r"))
@@ -195,7 +188,7 @@ class PassageStore(Sequence[Passage]):
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} passages")
         line = self._lines[self._offsets[row] : self._offsets[row + 1]]
-        return self._read(line)
+        return Passage(**orjson.loads(line)) if self._is_own else _passage_of(line)
 
     def rows_of(self, ids: Iterable[str]) -> Rows:
         """Rows of documents, ascending, each once. Raises FilterUnknown with the unknown id."""

@@ -1,8 +1,7 @@
 """Quality checks of a finished index, stored in its manifest, and the manifest for people.
 
-In: its vectors, and queries made of its own documents' names. Out: ``recall``, how often a document
-is among the top k for its own name, and ``probe``, the share of the exact top ten that the index
-finds (1 for a flat one).
+``recall``: how often a document is among the top k for its own name. ``probe``: the share of the
+exact top ten that the index finds (1 for a flat one).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,19 +20,14 @@ WORDS = 12  # characters of a text, if titles are not unique
 
 
 def probe_names(store: PassageStore) -> tuple[list[int], list[str]]:
-    """(rows, queries): up to 500 documents drawn with a fixed seed, and a name for each. The name
-    is the title, or the text's first words if the title is missing or not unique."""
+    """Up to 500 rows, drawn with a fixed seed, and a name for each: its title, or its first
+    words."""
     rows = Random(0).sample(range(len(store)), min(QUERIES, len(store)))
-    passages = store_at(store, rows)
+    passages = [store[row] for row in rows]
     titles = [passage.title for passage in passages]
     if all(titles) and len(set(titles)) == len(titles):
         return rows, titles
     return rows, [" ".join(passage.text.split()[:WORDS]) for passage in passages]
-
-
-def store_at(store: PassageStore, rows: Sequence[int]) -> list[Any]:
-    """The passages of `rows`, in their order."""
-    return [store[row] for row in rows]
 
 
 def probe_recall(

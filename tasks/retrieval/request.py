@@ -1,9 +1,8 @@
 """The request and response format of ``POST /retrieve``.
 
-In: the body. Out: a `SearchRequest`, and the rows of the answer. The reference's form is
-accepted too: a body with ``eid`` is answered with a bare list of lists, in which every document
-carries its text as ``contents`` and as ``content``. ``eid`` names a pool: a set of documents, by a
-JSON file, that a search may be limited to.
+A body with ``eid`` has the form of ToolOrchestra's clients: the answer is a bare list of lists, in
+which every document carries its text as ``contents`` and as ``content``. ``eid`` names a pool: a
+set of documents, by a JSON file, that a search may be limited to.
 """
 
 import json
@@ -28,7 +27,7 @@ MAX_IDS = 10_000
 MAX_PASSAGES = 32_768
 """Passages of one answer, with their neighbours: 256 queries of 100 passages fit."""
 BODY_BYTES = 2**20
-"""Of a request. To decode one takes less than the 50 ms that nothing may hold the event loop."""
+"""The longest body of a request, decoded in less than the 50 ms that the event loop may block."""
 
 Text = Annotated[str, Field(strict=True)]
 Query = Annotated[Text, Field(max_length=MAX_QUERY_CHARS)]
@@ -68,7 +67,7 @@ class SearchRequest(BaseModel):
 
     @property
     def weight(self) -> int:
-        """What a request costs to search, about a microsecond each."""
+        """The cost of the search, in units of about a microsecond."""
         return sum(map(len, self.queries)) + 10 * self.topk + len(self.ids or ())
 
 
@@ -99,28 +98,23 @@ def result_rows(
     hits: Sequence[Hit], ask: SearchRequest, store: PassageStore
 ) -> list[dict[str, Any]]:
     """The answer's rows for one query."""
-    return [_row(hit, ask, store) for hit in hits]
-
-
-def _row(hit: Hit, ask: SearchRequest, store: PassageStore) -> dict[str, Any]:
-    passage = hit.document
-    document = {"id": passage.id, "contents": passage.text}
-    if ask.as_list:
-        document["content"] = passage.text
-    row: dict[str, Any] = {"document": document}
-    if ask.return_scores:
-        row["score"] = hit.score
-    row["source"] = "local" if hit.row >= 0 else "web"
-    row["provenance"] = {
-        "source": passage.source,
-        "position": passage.position,
-        "row": hit.row,
-        "ranks": dict(hit.ranks),
-    }
-    if ask.neighbours and hit.row >= 0:
-        near = store.neighbours(hit.row, ask.neighbours)
-        row["neighbours"] = [{"id": other.id, "contents": other.text} for other in near]
-    return row
+    rows = []
+    for hit in hits:
+        passage = hit.document
+        document = {"id": passage.id, "contents": passage.text}
+        if ask.as_list:
+            document["content"] = passage.text
+        row: dict[str, Any] = {"document": document}
+        if ask.return_scores:
+            row["score"] = hit.score
+        row["source"] = "local" if hit.row >= 0 else "web"
+        provenance = {"source": passage.source, "position": passage.position, "row": hit.row}
+        row["provenance"] = {**provenance, "ranks": dict(hit.ranks)}
+        if ask.neighbours and hit.row >= 0:
+            near = store.neighbours(hit.row, ask.neighbours)
+            row["neighbours"] = [{"id": other.id, "contents": other.text} for other in near]
+        rows.append(row)
+    return rows
 
 
 IDS_KEPT = 8  # filters by ids whose rows are kept
@@ -132,7 +126,7 @@ class RowFilters:
     def __init__(self, store: PassageStore, pools: Mapping[str, Sequence[str]] | None) -> None:
         self._store, self._pools = store, pools
         self._pool_rows: dict[str, Rows] = {}
-        # For the queries of one request: with more of them, whoever asks could fill the memory.
+        # Enough for the queries of one request: more of them could fill the memory.
         self._id_rows = lru_cache(IDS_KEPT)(store.rows_of)
 
     def rows(self, ask: SearchRequest) -> Rows | None:

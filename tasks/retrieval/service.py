@@ -1,10 +1,9 @@
 """The retrieval service: ``POST /retrieve`` over one index.
 
-Run: ``python -m tutti.tasks.retrieval.service --index FOLDER --port PORT``. Request
-``{"queries": [...], "topk": k}``, answer ``{"result": [[{"document": {...}, "score": s}, ...]]}``;
-`tasks.retrieval.request` has every field and its bounds. Queries that come together are searched
-together, in a thread, and those of a large request take turns with others'; reranking and web
-search run beside, each for its own request. The gateway's server and rules check each request.
+Run: ``python -m tutti.tasks.retrieval.service --index FOLDER --port PORT``. Queries that come
+together are searched together, in a thread, and those of a large request take turns with others';
+reranking and web search run beside, each for its own request. The gateway's server and rules check
+each request.
 """
 
 import argparse
@@ -188,7 +187,16 @@ async def open_service(
         exchange.on_gone = partial(_cancel, task)
 
     def health(exchange: Exchange) -> None:
-        _answer(exchange, 200, orjson.dumps(_health(searching)))
+        index, batcher = searching.index, searching.batcher
+        content = {
+            "index_id": index.index_id,
+            "documents": len(index.documents),
+            "kind": index.spec.kind,
+            "modes": index.modes,
+            "queries": batcher.items,
+            "batches": batcher.batches,
+        }
+        _answer(exchange, 200, orjson.dumps(content))
 
     routes = {("POST", "/retrieve"): retrieve, ("GET", "/health"): health}
     async with searching.batcher:
@@ -239,18 +247,6 @@ def _body(
     return orjson.dumps(content)
 
 
-def _health(searching: SearchService) -> dict[str, Any]:
-    index, batcher = searching.index, searching.batcher
-    return {
-        "index_id": index.index_id,
-        "documents": len(index.documents),
-        "kind": index.spec.kind,
-        "modes": index.modes,
-        "queries": batcher.items,
-        "batches": batcher.batches,
-    }
-
-
 def _refuse(exchange: Exchange, status: int, reason: str) -> None:
     _answer(exchange, status, orjson.dumps({"error": reason}))
 
@@ -283,7 +279,7 @@ def main() -> None:
         reranker=reranker,
     )
     try:
-        gpu_count()  # said before the server starts, whose traceback would hide it
+        gpu_count()  # before the server starts, whose traceback would hide the message
     except RetrievalError as error:
         sys.exit(f"error: {error}")
     run(given.index, given.port, options)

@@ -1,29 +1,26 @@
 """Web search for queries with too few hits in the index.
 
-In: a query. Out: passages from the web, cached on disk in the store, so that a query is sent once.
-It runs on the event loop beside the index's batches: a slow search delays only its own request, and
-no longer than its timeout. Keys are read from the environment when needed.
+Pages are cached on disk in the store, so that a query is sent once. A slow search delays only its
+own request, and no longer than its timeout. Keys are read from the environment when needed.
 """
 
 import asyncio
 import hashlib
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-import aiohttp
 import orjson
 
 from tutti.storage import replacing
+from tutti.tasks.retrieval.endpoint import JsonPost
 from tutti.tasks.retrieval.errors import WebSearchFailed
 from tutti.tasks.retrieval.passage import Passage
 
 TIMEOUT_S = 10.0
 AT_ONCE = 8
 RESULTS = 5
-TAVILY = "https://api.tavily.com/search"
 MCP_VERSION = "2025-06-18"
 
 
@@ -45,17 +42,23 @@ class HttpSearch:
     """An HTTP search: POST ``{"query", "max_results"}``, answer ``{"results": [{"url", …}]}``. This
     is Tavily's format; with its URL it searches with Tavily."""
 
-    url: str = TAVILY
+    url: str = "https://api.tavily.com/search"
     key_env: str = "TAVILY_API_KEY"
     name: str = "http"
 
     async def search(self, query: str) -> list[Passage]:
         """See `WebSearch.search`."""
-        key = os.environ.get(self.key_env)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        body = {"query": query, "max_results": RESULTS}
-        answer, _ = await _post(self.url, body, headers)
-        return _pages(answer, self.url)
+        post = JsonPost(self.url, self.key_env, WebSearchFailed)
+        answer, _ = await post.send({"query": query, "max_results": RESULTS})
+        rows = answer.get("results") if isinstance(answer, dict) else None
+        if not isinstance(rows, list):
+            raise WebSearchFailed(f"{self.url} answered without `results`: {str(answer)[:300]}")
+        pages = []
+        for row in rows:
+            place, text = str(row.get("url") or ""), row.get("content") or row.get("text")
+            if isinstance(text, str) and text:
+                pages.append(Passage(place or self.url, text, str(row.get("title") or ""), place))
+        return pages
 
 
 @dataclass(frozen=True)
@@ -70,66 +73,24 @@ class McpSearch:
 
     async def search(self, query: str) -> list[Passage]:
         """One session per search: initialize, then tools/call. See `WebSearch.search`."""
-        key = os.environ.get(self.key_env)
+        post = JsonPost(self.url, self.key_env, WebSearchFailed)
         headers = {"Accept": "application/json, text/event-stream"}
-        headers |= {"Authorization": f"Bearer {key}"} if key else {}
-        hello = {
-            "protocolVersion": MCP_VERSION,
-            "capabilities": {},
-            "clientInfo": {"name": "tutti", "version": "1"},
-        }
-        _, answered = await _post(self.url, _order(1, "initialize", hello), headers)
+        hello = {"protocolVersion": MCP_VERSION, "capabilities": {}}
+        hello |= {"clientInfo": {"name": "tutti", "version": "1"}}
+        order = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+        _, answered = await post.send(order, headers)
         if session := answered.get("Mcp-Session-Id"):
             headers["Mcp-Session-Id"] = session
         headers["MCP-Protocol-Version"] = MCP_VERSION
-        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        await _post(self.url, ready, headers)
+        await post.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
         call = {"name": self.tool, "arguments": {self.argument: query}}
-        answer, _ = await _post(self.url, _order(2, "tools/call", call), headers)
+        order = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}
+        answer, _ = await post.send(order, headers)
         result = answer.get("result") if isinstance(answer, dict) else None
         if not isinstance(result, dict) or result.get("isError"):
             raise WebSearchFailed(f"{self.url} {self.tool}: {str(answer)[:300]}")
         texts = [part["text"] for part in result.get("content", []) if part.get("type") == "text"]
-        return [
-            Passage(f"{self.tool}#{nth}", text, source=self.url) for nth, text in enumerate(texts)
-        ]
-
-
-def _order(number: int, method: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
-
-
-async def _post(
-    url: str, body: Mapping[str, Any], headers: Mapping[str, str]
-) -> tuple[Any, Mapping[str, str]]:
-    """(decoded answer, its headers); None for an empty answer. Raises WebSearchFailed."""
-    try:
-        async with aiohttp.ClientSession() as session:
-            async with session.post(url, json=body, headers=headers) as response:
-                data = await response.read()
-    except aiohttp.ClientError as error:
-        raise WebSearchFailed(f"{url}: {type(error).__name__}: {error}") from error
-    if response.status not in (200, 202):
-        raise WebSearchFailed(f"{url}: HTTP {response.status}: {data[:300]!r}")
-    if "text/event-stream" in response.headers.get("Content-Type", ""):
-        lines = [line[5:] for line in data.splitlines() if line.startswith(b"data:")]
-        data = lines[-1] if lines else b""
-    try:
-        return (orjson.loads(data) if data.strip() else None), response.headers
-    except orjson.JSONDecodeError as error:
-        raise WebSearchFailed(f"{url} did not answer with JSON: {data[:300]!r}") from error
-
-
-def _pages(answer: Any, url: str) -> list[Passage]:
-    rows = answer.get("results") if isinstance(answer, dict) else None
-    if not isinstance(rows, list):
-        raise WebSearchFailed(f"{url} answered without `results`: {str(answer)[:300]}")
-    found = []
-    for row in rows:
-        place, text = str(row.get("url") or ""), row.get("content") or row.get("text")
-        if isinstance(text, str) and text:
-            found.append(Passage(place or url, text, str(row.get("title") or ""), place))
-    return found
+        return [Passage(f"{self.tool}#{n}", text, source=self.url) for n, text in enumerate(texts)]
 
 
 @dataclass
@@ -139,7 +100,6 @@ class CachedWeb:
     search_with: WebSearch
     folder: Path
     timeout_s: float = TIMEOUT_S
-    asked: int = 0
     _running: "dict[str, asyncio.Task[list[Passage]]]" = field(default_factory=dict)
     _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
@@ -148,7 +108,8 @@ class CachedWeb:
         key = hashlib.sha256(f"{self.search_with!r}\n{query}".encode()).hexdigest()[:32]
         path = self.folder / f"{key}.json"
         if path.is_file():
-            return _read(await asyncio.to_thread(path.read_bytes))
+            data = await asyncio.to_thread(path.read_bytes)
+            return [Passage(**row) for row in orjson.loads(data)]
         if key not in self._running:
             task = asyncio.create_task(self._ask(query, path))
             self._running[key] = task
@@ -164,20 +125,15 @@ class CachedWeb:
     async def _ask(self, query: str, path: Path) -> list[Passage]:
         try:
             async with asyncio.timeout(self.timeout_s), self._gate:
-                self.asked += 1
-                found = await self.search_with.search(query)
+                pages = await self.search_with.search(query)
         except TimeoutError as error:
             waited = f"no answer in {self.timeout_s} s"
             raise WebSearchFailed(f"{self.search_with.name}: {waited}") from error
-        await asyncio.to_thread(_keep, path, found)
-        return found
+        await asyncio.to_thread(_store, path, pages)
+        return pages
 
 
-def _read(data: bytes) -> list[Passage]:
-    return [Passage(**row) for row in orjson.loads(data)]
-
-
-def _keep(path: Path, found: Sequence[Passage]) -> None:
+def _store(path: Path, pages: Sequence[Passage]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as staging:
-        staging.write_bytes(orjson.dumps([passage.as_row() for passage in found]))
+        staging.write_bytes(orjson.dumps([page.as_row() for page in pages]))

@@ -15,6 +15,7 @@ import uuid
 import orjson
 
 from bench.load.calls import Call
+from bench.load.stream import stream
 from bench.load.wire import REQUEST
 from tutti.tasks.agents.models.client import Client
 
@@ -30,7 +31,7 @@ async def load(url: str, sessions: int, seconds: float) -> list[Call]:
             due = began
             while due < began + seconds:
                 headers = [(b"X-Call-Id", uuid.uuid4().hex.encode())]
-                streamed = await client.stream(headers, orjson.dumps(REQUEST))
+                streamed = await stream(client, headers, orjson.dumps(REQUEST))
                 answer, first = streamed.answer, streamed.first_token_at
                 assert answer.status == 200 and first is not None, answer.body[:200]
                 calls.append(Call(due, answer.sent_at, first, answer.ended_at))

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.loop import Trajectory as Trajectory
     from tutti.tasks.agents.loop import agent_of as agent_of
     from tutti.tasks.agents.loop import run_attempt as run_attempt
-    from tutti.tasks.agents.mcp import McpServer as McpServer
     from tutti.tasks.agents.mcp import open_mcp as open_mcp
     from tutti.tasks.agents.models.client import PASSING as PASSING
     from tutti.tasks.agents.models.client import Client as Client
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models.model import Reply as Reply
     from tutti.tasks.agents.models.model import Sampling as Sampling
     from tutti.tasks.agents.models.model import completion as completion
+    from tutti.tasks.agents.models.model import cost_of as cost_of
     from tutti.tasks.agents.models.model import restricted as restricted
     from tutti.tasks.agents.models.model import retried as retried
     from tutti.tasks.agents.models.model import sampling_of as sampling_of

@@ -1,7 +1,7 @@
 """An external harness as the agent: one command per sample, its model calls go to the gateway.
 
-The command's environment gives the endpoint (`OPENAI_BASE_URL`, a URL for this attempt alone, so
-that the gateway can attribute its calls), the model's name and the task:
+The command's environment gives the endpoint (a URL for this attempt alone), the model's name and
+the task:
 
 * ``OPENAI_BASE_URL``, ``OPENAI_API_BASE``, ``ANTHROPIC_BASE_URL``; ``OPENAI_API_KEY`` and
   ``ANTHROPIC_API_KEY`` = ``none`` (client libraries require a key, the gateway does not)
@@ -84,17 +84,18 @@ async def run_command(
     program: str,
     seed: int,
 ) -> CommandTrajectory:
-    """Run the command for one attempt; returns its trajectory. `url` is the gateway's.
-
-    An invalid score is a `scorer_error`. Raises OSError if the command cannot be started.
-    """
+    """Run the command for one attempt; returns its trajectory. `url` is the gateway's. An invalid
+    score is a `scorer_error`. Raises OSError if the command cannot be started."""
     trajectory, started = CommandTrajectory(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tutti-command-") as folder:
         file = Path(folder) / "task.json"
         file.write_text(json.dumps(task))
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
-        environment |= _where(url, model, program)
-        environment |= {"TUTTI_TASK": str(file), "TUTTI_SEED": str(seed)}
+        own = f"{url}/p/{program}"
+        environment |= dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), f"{own}/v1")
+        environment |= dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "none")
+        environment |= {"ANTHROPIC_BASE_URL": own, "TUTTI_MODEL": model, "TUTTI_GATEWAY": url}
+        environment |= {"TUTTI_PROGRAM": program, "TUTTI_TASK": str(file), "TUTTI_SEED": str(seed)}
         try:
             code, out, err = await _run(command, environment, folder)
         except ModelCallFailed as error:
@@ -108,8 +109,8 @@ async def run_command(
         trajectory.status, trajectory.stop_reason = "limit", Stop.TIME
     elif code:
         trajectory.stop_reason = f"exit code {code}"
-        said = (err or out).strip()[-MOST_MESSAGE:]  # the important part is printed last
-        trajectory.fail("infra_error", ErrorType.COMMAND_FAILED, said)
+        text = (err or out).strip()[-MOST_MESSAGE:]  # the important part is printed last
+        trajectory.fail("infra_error", ErrorType.COMMAND_FAILED, text)
     else:
         _take_result(trajectory, out)
     return trajectory
@@ -126,27 +127,10 @@ def _words(text: str) -> Iterator[str]:
             yield os.path.abspath(word) if os.path.isfile(word) else word
 
 
-def _where(url: str, model: str, program: str) -> dict[str, str]:
-    own = f"{url}/p/{program}"
-    return {
-        "OPENAI_BASE_URL": f"{own}/v1",
-        "OPENAI_API_BASE": f"{own}/v1",
-        "ANTHROPIC_BASE_URL": own,
-        "OPENAI_API_KEY": "none",
-        "ANTHROPIC_API_KEY": "none",
-        "TUTTI_MODEL": model,
-        "TUTTI_PROGRAM": program,
-        "TUTTI_GATEWAY": url,
-    }
-
-
 async def _run(
     command: Command, environment: Mapping[str, str], folder: str
 ) -> tuple[int | None, str, str]:
-    """Exit code (None: timed out) and output; no process outlives the call.
-
-    Raises ModelCallFailed.
-    """
+    """Exit code (None: timed out) and output; no process outlives the call."""
     mark = uuid.uuid4().hex
     process = await asyncio.create_subprocess_exec(
         *_words(command.text),
@@ -187,7 +171,6 @@ async def _run(
 async def _exit_code(
     process: asyncio.subprocess.Process, seconds: float, environment: Mapping[str, str]
 ) -> int | None:
-    """The exit code; None once it has worked for `seconds`. Raises ModelCallFailed."""
     started, left_s = time.monotonic(), seconds
     while left_s > 0:
         try:
@@ -200,12 +183,9 @@ async def _exit_code(
 
 
 async def _waited_s(url: str, program: str) -> float:
-    """What a program waited so far, by its gateway.
-
-    Raises ModelCallFailed if the gateway does not say it, in `CLOCK_TRIES` of `CLOCK_S` each: an
-    older figure would take waits for work. And if all its calls have failed for as long as tutti's
-    own agent would try one again.
-    """
+    """What a program waited so far, by its gateway. Raises ModelCallFailed if the gateway does not
+    say it, in `CLOCK_TRIES` of `CLOCK_S` each: an older figure would take waits for work. And if
+    all its calls have failed for as long as tutti's own agent would try one again."""
     body = json.dumps({"program_id": program}).encode()
     for left in reversed(range(CLOCK_TRIES)):
         try:
@@ -232,7 +212,6 @@ async def _read(stream: asyncio.StreamReader) -> str:
 
 
 def _take_result(trajectory: CommandTrajectory, out: str) -> None:
-    """Read answer, score and status from the output of a command that succeeded."""
     text = out.strip()
     result: dict[str, Any] = {"answer": text or None}
     with contextlib.suppress(ValueError, RecursionError):
@@ -244,8 +223,8 @@ def _take_result(trajectory: CommandTrajectory, out: str) -> None:
         trajectory.answer = answer if isinstance(answer, str) else json.dumps(answer)
     if result.get("scorer_error") is not None:
         trajectory.stop_reason = Stop.ANSWERED
-        said = f"the harness: {result['scorer_error']}"[:MOST_MESSAGE]
-        trajectory.fail("scorer_error", ErrorType.SCORER_FAILED, said)
+        text = f"the harness: {result['scorer_error']}"
+        trajectory.fail("scorer_error", ErrorType.SCORER_FAILED, text)
         return
     try:
         trajectory.imported = _score(result)

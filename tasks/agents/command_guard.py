@@ -1,10 +1,7 @@
-"""Ends the programs of harness commands when what started them is gone, also by kill -9.
+"""Ends the programs of harness commands when their owner is gone, also by kill -9.
 
-In: process groups, told as they start and end. Out: none of them outlives its owner. One small
-process a cell reads a pipe: when the owner ends for any reason, the pipe closes, and every group
-that was told and has not ended is killed. Standard library only.
-
-Run: ``python -I command_guard.py`` with the pipe as standard input; lines ``+PID`` and ``-PID``.
+One process a cell, ``python -I command_guard.py``, reads lines ``+PID`` and ``-PID`` from a pipe.
+When the pipe closes, it kills every process group that has not ended. Standard library only.
 """
 
 import contextlib

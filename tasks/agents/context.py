@@ -1,15 +1,8 @@
 """Selects the messages of a conversation that fit the next prompt's token budget.
 
 Messages are kept or left out whole, and a message with tool calls only together with its results.
-A prompt therefore never has a truncated character, a result without its call or a call without its
-result. The instructions, the question and the last turn are always kept, even where the estimate
-exceeds the budget, since only the engine counts exactly. The newest of the other messages follow.
-The conversation itself never changes; a prompt is a selection of its positions.
-
-`Ledger` is a short summary, for the model, of what its attempt has tried, spent and failed at: an
-agent whose oldest messages no longer fit the prompt would repeat itself, and one that does not know
-its budget would be stopped in the middle of its work. It is appended to the last tool result, so
-that it is part of the stored conversation.
+The instructions, the question and the last turn are always kept, even where the estimate exceeds
+the budget, since only the engine counts exactly. `Ledger` summarizes an attempt for its model.
 """
 
 from collections import Counter

@@ -1,7 +1,6 @@
 """The agent loop: call the model and carry out its tool calls until it answers or reaches a limit.
 
-Evaluation, synthesis gates and rollouts all use it. With a partner, a message without calls is sent
-to the partner instead of being the answer, until the partner ends the dialogue. A failed attempt is
+With a partner, a message without calls goes to the partner and is no answer. A failed attempt is
 data: the loop returns it with its status, and raises only for errors of the program itself.
 """
 
@@ -16,7 +15,7 @@ import orjson
 
 from tutti.storage import MOST_MESSAGE, Cost, ErrorType, now
 from tutti.tasks.agents.context import Ledger, PromptWindow
-from tutti.tasks.agents.models.calls import ParsedMessage, read_calls
+from tutti.tasks.agents.models.calls import read_calls
 from tutti.tasks.agents.models.model import (
     ChatModel,
     ContextExceeded,
@@ -175,10 +174,8 @@ async def run_attempt(
     on_step: Callable[[float], None] = lambda seconds: None,
 ) -> Trajectory:
     """Run one attempt at `prompt` to its end; its failures are part of the returned trajectory.
-
     `on_step` is called at the end of each step with the seconds from its call to the end of its
-    tools.
-    """
+    tools."""
     attempt = _Attempt(prompt, model, environment, limits, agent)
     attempt.on_step = on_step
     trajectory = attempt.trajectory
@@ -200,8 +197,6 @@ async def run_attempt(
 
 
 class _Attempt:
-    """The state of a running attempt."""
-
     def __init__(
         self,
         prompt: Sequence[Message],
@@ -220,45 +215,51 @@ class _Attempt:
         self.on_step: Callable[[float], None] = lambda seconds: None
 
     async def run(self) -> None:
-        """Run turn by turn. Raises ContextExceeded, ModelCallFailed, ToolUnavailable."""
         if self.partner is not None:
             self._hear(await self._partners(self.partner.begin()))
         while not self._stopped():
             asked = time.monotonic()
             reply = await self._ask()
-            read = self._read(reply)
-            self._take(reply)
-            calls = reply.message.get("tool_calls") or []
+            calls, errors = self._take(reply)
             carried_out = calls and not self.agent.calls_answer
             final = await self._use_tools(calls) if carried_out else None
             self.on_step(time.monotonic() - asked)
             if calls and self.agent.calls_answer:
-                return self._finish_with(calls)
-            if final is not None:
-                return self._finish_for(final)
+                answer = orjson.dumps([call["function"] for call in calls]).decode()
+                return self._finish(answer, Stop.ANSWERED)
+            if final is not None:  # stored as a message of the model without a call
+                self.trajectory.messages.append({"role": "assistant", "content": final})
+                return self._finish(self.agent.read_answer(final))
             if self.partner is not None and self.partner.over():
                 return self._end()
-            errors = read.errors
             if not calls and not errors:
                 if self.agent.rebuild is not None:
                     errors = (NO_CALL,)
                 elif not await self._answered(reply.message["content"]):
                     return
-            self._tell_errors(errors, alone=not calls)
-            self._tell_ledger()
+            self._report_errors(errors, alone=not calls)
+            self._append_ledger()
 
-    def _read(self, reply: Reply) -> ParsedMessage:
-        """Parse calls that the endpoint left in the text."""
-        calls = reply.message.get("tool_calls") or []
-        read = read_calls(reply.message["content"], self.agent.dialect, reply.call_id)
-        if not calls and read.calls:
-            reply.message["tool_calls"], reply.message["content"] = list(read.calls), read.content
-        return read
+    def _take(self, reply: Reply) -> tuple[list[Any], Sequence[str]]:
+        """Record a reply; returns its calls, also those that the endpoint left in the text, and the
+        errors of unreadable ones."""
+        done, message = self.trajectory, reply.message
+        read = read_calls(message["content"], self.agent.dialect, reply.call_id)
+        if read.calls and not message.get("tool_calls"):
+            message["tool_calls"], message["content"] = list(read.calls), read.content
+        done.call_ids[len(done.messages)] = reply.call_id
+        done.messages.append(message)
+        done.prompt_tokens += reply.prompt_tokens
+        done.cached_tokens += reply.cached_tokens
+        done.completion_tokens += reply.completion_tokens
+        done.cost.add(reply.cost_usd)
+        done.tool_runs += [(done.steps, *run) for run in reply.runs]
+        return message.get("tool_calls") or [], read.errors
 
     async def _answered(self, said: str) -> bool:
         """Send a message without calls to the partner; returns whether the dialogue continues."""
         if self.partner is None:
-            self._finish(said)
+            self._finish(self.agent.read_answer(said))
             return False
         answer = await self._partners(self.partner.reply(said))
         goes_on = answer is not None
@@ -281,9 +282,9 @@ class _Attempt:
             text = f"the partner's context is full: {error}"
             raise ModelCallFailed(text, error_type=kind) from error
 
-    def _hear(self, said: str | None) -> None:
-        if said is not None:
-            self.trajectory.messages.append({"role": "user", "content": said})
+    def _hear(self, text: str | None) -> None:
+        if text is not None:
+            self.trajectory.messages.append({"role": "user", "content": text})
 
     def _stopped(self) -> bool:
         """Whether a limit is reached; if so, ends the attempt."""
@@ -317,38 +318,15 @@ class _Attempt:
         self._window.learn(prompt, reply.prompt_tokens)
         return reply
 
-    def _take(self, reply: Reply) -> None:
-        done = self.trajectory
-        done.call_ids[len(done.messages)] = reply.call_id
-        done.messages.append(reply.message)
-        done.prompt_tokens += reply.prompt_tokens
-        done.cached_tokens += reply.cached_tokens
-        done.completion_tokens += reply.completion_tokens
-        done.cost.add(reply.cost_usd)
-        done.tool_runs += [(done.steps, *run) for run in reply.runs]
-
     def _end(self) -> None:
-        """End the attempt because the partner has ended the dialogue."""
-        done = self.trajectory
-        done.answer = self.agent.read_answer(done.text)
-        done.status, done.stop_reason = "ok", Stop.ANSWERED
+        self._finish(self.agent.read_answer(self.trajectory.text), Stop.ANSWERED)
 
-    def _finish_for(self, final: str) -> None:
-        """End with a tool's final text, stored as a message of the model without a call."""
-        self.trajectory.messages.append({"role": "assistant", "content": final})
-        self._finish(final)
-
-    def _finish(self, content: str) -> None:
+    def _finish(self, answer: str | None, stop: Stop | None = None) -> None:
+        """End the attempt; without an answer it is the model's error, unless `stop` is given."""
         done = self.trajectory
-        done.answer = self.agent.read_answer(content)
-        found = done.answer is not None
-        done.status = "ok" if found else "model_error"
-        done.stop_reason = Stop.ANSWERED if found else Stop.NO_ANSWER
-
-    def _finish_with(self, calls: Sequence[Any]) -> None:
-        done = self.trajectory
-        done.answer = orjson.dumps([call["function"] for call in calls]).decode()
-        done.status, done.stop_reason = "ok", Stop.ANSWERED
+        done.answer = answer
+        done.stop_reason = stop or (Stop.NO_ANSWER if answer is None else Stop.ANSWERED)
+        done.status = "ok" if done.stop_reason is Stop.ANSWERED else "model_error"
 
     async def _use_tools(self, calls: Sequence[Any]) -> str | None:
         """Carry out a turn's calls; returns the final text of the first that ends the attempt."""
@@ -358,7 +336,7 @@ class _Attempt:
             results = await run_together(
                 self.tools.use(f["name"], f["arguments"])
                 if most is None or place < most
-                else _one_too_many(most)
+                else _refuse_further(most)
                 for place, f in enumerate(functions)
             )
         except ContextExceeded as error:  # of a model that the tool called: not the agent's limit
@@ -371,24 +349,22 @@ class _Attempt:
             done.cost.add(result.cost_usd)
             if self._ledger is not None:
                 self._ledger.note(function["name"], function["arguments"], result.status)
-            told = {"role": "tool", "tool_call_id": call["id"], "name": function["name"]}
-            done.messages.append(told | {"content": result.content})
+            message = {"role": "tool", "tool_call_id": call["id"], "name": function["name"]}
+            done.messages.append(message | {"content": result.content})
         made_sense = any(result.error_type != MALFORMED for result in results)
         self._malformed = 0 if made_sense else self._malformed + 1
         return next((result.final for result in results if result.final is not None), None)
 
-    def _tell_errors(self, errors: Sequence[str], alone: bool) -> None:
+    def _report_errors(self, errors: Sequence[str], alone: bool) -> None:
         """Report unreadable calls as a user message: they have no id to answer to."""
         self._malformed += alone and bool(errors)
         if self.agent.rebuild is not None:
-            self._hear(self.agent.rebuild(self._tokens, errors))
+            window = self._window
+            self._hear(self.agent.rebuild(lambda text: window.tokens({"content": text}), errors))
         elif errors:
             self._hear("\n".join(f"error: {error}" for error in errors))
 
-    def _tokens(self, text: str) -> float:
-        return self._window.tokens({"role": "user", "content": text})
-
-    def _tell_ledger(self) -> None:
+    def _append_ledger(self) -> None:
         if self._ledger is None:
             return
         done, limits = self.trajectory, self.limits
@@ -402,5 +378,5 @@ class _Attempt:
         done.messages[-1] = last | {"content": last["content"] + self._ledger.text(spent)}
 
 
-async def _one_too_many(most: int) -> ToolResult:
+async def _refuse_further(most: int) -> ToolResult:
     return refused(f"{most} call{'s' * (most > 1)} a turn; this one was not carried out")

@@ -1,8 +1,6 @@
-"""The tools of an MCP server as an agent's tools.
+"""The tools of an MCP server (streamable HTTP or stdio) as an agent's tools.
 
-In: a server's URL (streamable HTTP), or the command that starts it (stdio). Out: `MCPTools`, with
-the schemas that the server lists. The result of a call is its text; an error is returned to the
-model. Needs the package `mcp` (``pip install 'tutti[mcp]'``).
+Needs the package `mcp` (``pip install 'tutti[mcp]'``).
 """
 
 import asyncio
@@ -12,7 +10,6 @@ import shlex
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
@@ -24,20 +21,9 @@ if TYPE_CHECKING:
     from mcp import Client
 
 START_S = 30.0
+CALL_S = 60.0
 PAGES = 100  # of a server's list of tools
 STDERR_BYTES, STDERR_SHOWN = 4096, 200  # read of its end, and shown of its last line
-
-
-@dataclass(frozen=True)
-class McpServer:
-    """An MCP server."""
-
-    where: str
-    """Its URL, or its command as a shell command line."""
-    call_s: float = 60.0
-    """Time limit of one call."""
-    environment: Mapping[str, str] | None = None
-    """Environment of a command, besides the variables that every program needs."""
 
 
 class MCPTools:
@@ -47,15 +33,15 @@ class MCPTools:
         self,
         client: "Client",
         schemas: Sequence[Mapping[str, Any]],
-        server: McpServer,
+        where: str,
+        call_s: float,
         stderr: IO[str],
     ) -> None:
         self.schemas = schemas
-        self._client, self._server, self._stderr = client, server, stderr
+        self._client, self._where, self._call_s, self._stderr = client, where, call_s, stderr
         self._names = names_of(schemas)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Call a tool. Raises ToolUnavailable if the server is gone."""
         from mcp import MCPError
         from mcp.types import CONNECTION_CLOSED
 
@@ -67,14 +53,15 @@ class MCPTools:
             return refused(str(error))
         started_at = now()
         try:
-            async with asyncio.timeout(self._server.call_s):
+            async with asyncio.timeout(self._call_s):
                 answer = await self._client.call_tool(name, given)
         except TimeoutError:
-            text = f"error: {name} did not answer in {self._server.call_s:g} s"
+            text = f"error: {name} did not answer in {self._call_s:g} s"
             return ToolResult(text, "timeout", started_at, now(), "timeout")
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                raise ToolUnavailable(self._gone(name)) from error
+                ended = f"the MCP server {self._where!r} has ended"
+                raise ToolUnavailable(f"{name}: {ended}{_last_line(self._stderr)}") from error
             # The server's own refusal of the arguments.
             return ToolResult(f"error: {error}", "error", started_at, now(), "tool_error")
         except (OSError, EOFError, RuntimeError) as error:
@@ -82,58 +69,43 @@ class MCPTools:
         status, kind = ("error", "tool_error") if answer.is_error else ("ok", None)
         return ToolResult(_text(answer), status, started_at, now(), kind)
 
-    def _gone(self, name: str) -> str:
-        where, said = self._server.where, _last_line(self._stderr)
-        return f"{name}: the MCP server {where!r} has ended{said}"
-
 
 @asynccontextmanager
-async def open_mcp(server: McpServer) -> AsyncIterator[MCPTools]:
-    """A server's tools for the block's duration; a command started for it ends with the block.
-
-    Raises ToolUnavailable if it does not start, or lists no tools.
-    """
+async def open_mcp(where: str, call_s: float = CALL_S) -> AsyncIterator[MCPTools]:
+    """The tools of the server at a URL, or of a command's, which ends with the block. A call may
+    take `call_s`. Raises ToolUnavailable if it does not start, or lists no tools."""
+    mark = uuid.uuid4().hex  # in the environment of all that a command starts
     try:
-        from mcp import Client
-    except ImportError as error:
-        raise ToolUnavailable("MCP tools need the package mcp: pip install 'tutti[mcp]'") from error
-    mark = uuid.uuid4().hex
-    try:
-        with TemporaryFile("w+", errors="replace") as stderr:
+        with TemporaryFile("w+", errors="replace") as stderr:  # kept from the terminal
             async with AsyncExitStack() as stack:
-                client = Client(_target(server, stderr, mark))
-                schemas = await _started(client, server, stderr, stack)
-                yield MCPTools(client, schemas, server, stderr)
+                client, schemas = await _started(where, stderr, mark, stack)
+                yield MCPTools(client, schemas, where, call_s, stderr)
     finally:
         await asyncio.to_thread(end_marked, mark)
 
 
 async def _started(
-    client: "Client", server: McpServer, stderr: IO[str], stack: AsyncExitStack
-) -> list[dict[str, Any]]:
-    """Connect the client until the `stack` ends; returns the tools. Raises ToolUnavailable."""
+    where: str, stderr: IO[str], mark: str, stack: AsyncExitStack
+) -> tuple["Client", list[dict[str, Any]]]:
     try:
+        from mcp import Client, StdioServerParameters, stdio_client
+    except ImportError as error:
+        raise ToolUnavailable("MCP tools need the package mcp: pip install 'tutti[mcp]'") from error
+    try:
+        target: Any = where
+        if not where.startswith(("http://", "https://")):
+            command, *args = shlex.split(where)
+            own = StdioServerParameters(command=command, args=args, env={TOKEN: mark})
+            target = stdio_client(own, errlog=cast(TextIO, stderr))
+        client = Client(target)
         async with asyncio.timeout(START_S):
             await stack.enter_async_context(client)
-            return await _schemas(client, server.where)
+            return client, await _schemas(client, where)
     except ToolUnavailable:
         raise
     except Exception as error:
-        why = f"{_why(error)}{_last_line(stderr)}"
-        raise ToolUnavailable(f"the MCP server {server.where!r} did not start: {why}") from error
-
-
-def _target(server: McpServer, stderr: IO[str], mark: str) -> Any:
-    """What the client connects to. A command's stderr is kept from the terminal; `mark` is in the
-    environment of all that it starts."""
-    if server.where.startswith(("http://", "https://")):
-        return server.where
-    from mcp import StdioServerParameters, stdio_client
-
-    command, *arguments = shlex.split(server.where)
-    environment = {**(server.environment or {}), TOKEN: mark}
-    started = StdioServerParameters(command=command, args=arguments, env=environment)
-    return stdio_client(started, errlog=cast(TextIO, stderr))
+        why = f"the MCP server {where!r} did not start: {_why(error)}"
+        raise ToolUnavailable(f"{why}{_last_line(stderr)}") from error
 
 
 def _why(error: BaseException) -> str:
@@ -146,36 +118,35 @@ def _why(error: BaseException) -> str:
 
 
 def _last_line(stderr: IO[str]) -> str:
-    """The last words of a command on its stderr, for the end of a message; nothing for none."""
     end = stderr.seek(0, os.SEEK_END)
     stderr.seek(max(0, end - STDERR_BYTES))
     lines = stderr.read().split("\n")
-    said = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return f"; its last line on stderr: {said[:STDERR_SHOWN]}" if said else ""
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"; its last line on stderr: {last[:STDERR_SHOWN]}" if last else ""
 
 
 async def _schemas(client: "Client", where: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    functions: list[dict[str, Any]] = []
     cursor = None
     for _ in range(PAGES):
         listed = await client.list_tools(cursor=cursor)
-        found += [_schema(tool) for tool in listed.tools]
+        functions += [
+            {
+                "name": tool.name,
+                "description": tool.description or "",
+                "parameters": tool.input_schema or {"type": "object", "properties": {}},
+            }
+            for tool in listed.tools
+        ]
         cursor = listed.next_cursor
         if cursor is None:
             break
-    if not found:
+    if not functions:
         raise ToolUnavailable(f"the MCP server {where!r} lists no tools")
-    return found
-
-
-def _schema(tool: Any) -> dict[str, Any]:
-    parameters = tool.input_schema or {"type": "object", "properties": {}}
-    function = {"name": tool.name, "description": tool.description or "", "parameters": parameters}
-    return {"type": "function", "function": function}
+    return [{"type": "function", "function": each} for each in functions]
 
 
 def _text(answer: Any) -> str:
-    """A result as text; parts that are not text are mentioned by their type."""
     parts = [
         part.text if part.type == "text" else f"[{part.type} left out]" for part in answer.content
     ]

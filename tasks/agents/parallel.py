@@ -1,20 +1,12 @@
 """Parallel thinking: several solutions of one problem at once, then one answer made of them.
 
-In: a model for each solution, and one that combines them. Out: a `ChatModel` whose reply is the
-answer. `select` asks which solution is right and gives that one's text; `synthesis` asks for one
-new solution. The reply's tokens and cost are those of all calls. Each solution and the combining
-call is one of its `runs`, so that the store has every text with its cost and times.
-
-What cannot be combined is not hidden: the run of the combining call then has an `error_type`, and
-the answer is a solution that the sample's seed draws.
-
-`Combination` asks nothing and reads no file: `tutti generate --from-solutions` asks by it, too.
+`select` asks which solution is right; `synthesis` asks for one new solution. Where the combining
+call gives no answer, its run has an `error_type`, and the sample's seed draws a solution.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from random import Random
 from typing import Literal
 
@@ -47,7 +39,7 @@ _SYNTHESIS = (
 
 @dataclass(frozen=True)
 class Taken:
-    """What the answer is."""
+    """The choice of the answer."""
 
     number: int | None
     """The solution that is the answer, from 0; None: the combining reply is."""
@@ -66,10 +58,8 @@ class Combination:
         seed: int | str,
         window: int | None = None,
     ) -> None:
-        """`texts` are the solutions, at least one.
-
-        One that is empty or longer than `most_chars` is not shown. `seed` draws the order, and so
-        which `window` of them are shown; None shows all.
+        """`texts` are the solutions, at least one. One that is empty or longer than `most_chars` is
+        not shown. `seed` draws the order, and so which `window` of them are shown; None shows all.
         """
         self._combine, self._texts = combine, texts
         draw = Random(seed)
@@ -107,7 +97,6 @@ class Combination:
         return [{"role": "user", "content": [*images, _text(text)] if images else text}]
 
     def read(self, said: str) -> Taken:
-        """What a reply of the combining call makes the answer."""
         if self._combine == "synthesis":
             return Taken(None) if said else self.draw("no_answer")
         label = read_verdict(said, self._labels, "\n".join(self._shown_texts))
@@ -147,34 +136,7 @@ class ParallelSettings:
     """Draws the order in which solutions are shown, so that no place is favoured."""
 
 
-@dataclass(frozen=True)
-class _Solution:
-    number: int
-    reply: Reply
-    started_at: datetime
-    ended_at: datetime
-
-    @property
-    def text(self) -> str:
-        return self.reply.message["content"] or ""
-
-    @property
-    def run(self) -> tuple[str, str, ToolResult]:
-        result = ToolResult(
-            self.text, "ok", self.started_at, self.ended_at, cost_usd=self.reply.cost_usd
-        )
-        return SOLUTION, json.dumps({"number": self.number}), result
-
-
-@dataclass(frozen=True)
-class _Combined:
-    """The answer's message and call, and what the combining call was."""
-
-    message: Message
-    call_id: str
-    run: tuple[str, str, ToolResult]
-    reply: Reply | None = None
-    """None where nothing was asked."""
+Run = tuple[str, str, ToolResult]
 
 
 class ParallelThinker:
@@ -190,79 +152,52 @@ class ParallelThinker:
         self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
         """The answer. Raises ModelCallFailed, and ContextExceeded where no solution fits."""
-        solutions = await self._solutions(messages, step, positions)
-        combined = await self._combine(messages, solutions, step)
-        asked = [each.reply for each in solutions]
-        asked += [combined.reply] if combined.reply is not None else []
+
+        async def solve(number: int, solver: ChatModel) -> tuple[Reply, Run]:
+            started_at = now()
+            reply = await solver.complete(messages, (), step, positions)
+            text, cost_usd = reply.message["content"] or "", reply.cost_usd
+            result = ToolResult(text, "ok", started_at, now(), cost_usd=cost_usd)
+            return reply, (SOLUTION, json.dumps({"number": number}), result)
+
+        solved = await run_together(solve(*each) for each in enumerate(self._solvers))
+        replies, runs = [reply for reply, _ in solved], [run for _, run in solved]
+        answer, combining, run = await self._combine(messages, replies, step)
+        asked = replies if combining is None else [*replies, combining]
         cost = Cost()
         for each in asked:
             cost.add(each.cost_usd)
         return Reply(
-            combined.message,
-            combined.call_id,
+            answer.message,
+            answer.call_id,
             sum(each.prompt_tokens for each in asked),
             sum(each.cached_tokens for each in asked),
             sum(each.completion_tokens for each in asked),
             cost.usd,
-            [*(each.run for each in solutions), combined.run],
-        )
-
-    async def _solutions(
-        self, messages: Sequence[Message], step: int, positions: Sequence[int] | None
-    ) -> list[_Solution]:
-        """All solutions; if one fails, the others are cancelled."""
-        return await run_together(
-            _solved(solver, number, messages, step, positions)
-            for number, solver in enumerate(self._solvers)
+            [*runs, run],
         )
 
     async def _combine(
-        self, messages: Sequence[Message], solutions: Sequence[_Solution], step: int
-    ) -> _Combined:
+        self, messages: Messages, replies: Sequence[Reply], step: int
+    ) -> tuple[Reply, Reply | None, Run]:
+        """The answer, the combining call's reply (None where it did not answer), and its run."""
         settings, started_at = self._settings, now()
-        texts = [each.text for each in solutions]
+        texts = [each.message["content"] or "" for each in replies]
         combination = Combination(settings.combine, texts, settings.most_chars, settings.seed)
-        taken = combination.without_asking
-        if taken is not None:
-            return _unasked(solutions, taken, settings.combine, started_at)
-        try:
-            reply = await self._combiner.complete(combination.prompt(messages), (), step)
-        except ContextExceeded:
-            taken = combination.draw("context_exceeded")
-            return _unasked(solutions, taken, settings.combine, started_at)
-        said = reply.message["content"] or ""
-        taken = combination.read(said)
+        taken, reply = combination.without_asking, None
+        if taken is None:
+            try:
+                reply = await self._combiner.complete(combination.prompt(messages), (), step)
+                taken = combination.read(reply.message["content"] or "")
+            except ContextExceeded:
+                taken = combination.draw("context_exceeded")
+        if reply is not None:
+            text, cost_usd = reply.message["content"] or "", reply.cost_usd
+        else:
+            text, cost_usd = taken.error or "all solutions are alike", 0.0
         status = "ok" if taken.error is None else "error"
-        result = ToolResult(said, status, started_at, now(), taken.error, reply.cost_usd)
-        run = _run_of(settings.combine, taken, result)
-        answer = reply if taken.number is None else solutions[taken.number].reply
-        return _Combined(answer.message, answer.call_id, run, reply)
-
-
-async def _solved(
-    solver: ChatModel,
-    number: int,
-    messages: Sequence[Message],
-    step: int,
-    positions: Sequence[int] | None,
-) -> _Solution:
-    started_at = now()
-    reply = await solver.complete(messages, (), step, positions)
-    return _Solution(number, reply, started_at, now())
-
-
-def _unasked(
-    solutions: Sequence[_Solution], taken: Taken, combine: Combine, started_at: datetime
-) -> _Combined:
-    """One solution, where nothing was asked or no reply came."""
-    assert taken.number is not None, "without a reply the answer is a solution"
-    why = "all solutions are alike" if taken.error is None else taken.error
-    status = "ok" if taken.error is None else "error"
-    result = ToolResult(why, status, started_at, now(), taken.error)
-    answer = solutions[taken.number].reply
-    return _Combined(answer.message, answer.call_id, _run_of(combine, taken, result))
-
-
-def _run_of(combine: Combine, taken: Taken, result: ToolResult) -> tuple[str, str, ToolResult]:
-    arguments = {} if taken.number is None else {"taken": taken.number}
-    return combine, json.dumps(arguments), result
+        result = ToolResult(text, status, started_at, now(), taken.error, cost_usd)
+        answer = reply if taken.number is None else replies[taken.number]
+        assert answer is not None, "without a combining reply the answer is a solution"
+        arguments = {} if taken.number is None else {"taken": taken.number}
+        return answer, reply, (settings.combine, json.dumps(arguments), result)

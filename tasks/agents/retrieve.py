@@ -1,8 +1,7 @@
 """The client of a retrieval service: queries in, documents and rows of `retrievals` out.
 
-Read are tutti's answers, ``{"result": [hits], "index_id": …}``, and those of ToolOrchestra's
-services for HLE and FRAMES, a bare ``[hits]``. A hit is ``{"document": {"id", "content"},
-"score"}``, the text as ``content`` or ``contents``; a page of the web has no id there.
+It reads tutti's answers, ``{"result": [hits], "index_id": …}``, and those of ToolOrchestra's
+services, a bare ``[hits]``, where a page of the web has no id.
 """
 
 import asyncio
@@ -55,12 +54,10 @@ def open_http() -> aiohttp.ClientSession:
 
 
 def service_search(session: aiohttp.ClientSession, url: str, eid: str | None = None) -> Search:
-    """Search with the service at `url` (``POST /retrieve``), a request for each query.
-
-    `eid` is the question's id in its benchmark: a service with documents of each question searches
-    among them. A service that does not answer, or in another format, raises ToolUnavailable
-    immediately: the attempt is void and not wrong.
-    """
+    """Search with the service at `url` (``POST /retrieve``), a request for each query. `eid` is the
+    question's id in its benchmark: a service with documents of each question searches among them. A
+    service that does not answer, or in another format, raises ToolUnavailable immediately: the
+    attempt is void and not wrong."""
     timeout = aiohttp.ClientTimeout(total=SEARCH_TIMEOUT_S)
     question = {} if eid is None else {"eid": eid}
 
@@ -84,7 +81,14 @@ def service_search(session: aiohttp.ClientSession, url: str, eid: str | None = N
         except (LookupError, TypeError, ValueError) as error:
             text = str(answer)[:200]
             raise ToolUnavailable(f"search: an answer in an unknown format: {text}") from error
-        return SearchResult(hits, _row(index_id, query, hits, latency_s))
+        row = {
+            "index_id": index_id,
+            "query": query,
+            "doc_ids": [hit.id for hit in hits],
+            "scores": [hit.score for hit in hits],
+            "latency_s": latency_s,
+        }
+        return SearchResult(hits, row)
 
     async def search(queries: Sequence[str], results: int) -> Sequence[SearchResult]:
         return await asyncio.gather(*(search_one(query, results) for query in queries))
@@ -93,20 +97,9 @@ def service_search(session: aiohttp.ClientSession, url: str, eid: str | None = N
 
 
 def _hit(found: Mapping[str, Any]) -> Hit:
-    """A hit of an answer. Raises LookupError, TypeError, ValueError for another format."""
     document = found["document"]
     text = document["content" if "content" in document else "contents"]
     if not isinstance(text, str):
         raise TypeError(f"the text of a document is {text!r}")
     name = document["id"] if "id" in document else artifact_id("page", text)
     return Hit(str(name), text, float(found["score"]))
-
-
-def _row(index_id: str, query: str, hits: Sequence[Hit], latency_s: float) -> dict[str, Any]:
-    return {
-        "index_id": index_id,
-        "query": query,
-        "doc_ids": [hit.id for hit in hits],
-        "scores": [hit.score for hit in hits],
-        "latency_s": latency_s,
-    }

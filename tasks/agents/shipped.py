@@ -1,9 +1,7 @@
-"""Harnesses that tutti ships: a program of `deployments/harnesses`, run by a Python that has its
-package.
+"""Harnesses that tutti ships: a program of `deployments/harnesses`, and the Python that runs it.
 
-In: a command of a suite or a benchmark, such as ``{tau2} --max-steps 100``. Out: the words that
-start it. The word in braces stands for the Python and the program, so that a cell's id has no path
-of a machine. To add a harness: a program, and an entry of `SHIPPED`.
+A command of a suite names one by a word, such as ``{tau2} --max-steps 100``, so that a cell's id
+has no path of a machine. To add a harness: a program, and an entry of `SHIPPED`.
 """
 
 import os

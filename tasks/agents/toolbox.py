@@ -1,12 +1,12 @@
 """Carries out tool calls: search through the retrieval service, Python in the sandbox.
 
-Each Python program runs by itself. With sandbox sessions, an attempt's variables persist from call
-to call until the attempt ends.
+With sandbox sessions, an attempt's variables persist until the attempt ends.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from copy import copy
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -28,19 +28,12 @@ from tutti.tasks.sandbox import CodeRunner, SandboxResult, SandboxSessions, Sand
 
 # as much as a context of a thousand tokens can hold besides the conversation
 RESULTS_PER_SEARCH = 2
-
-
-KEPT_SCHEMAS = [
-    TOOL_SCHEMAS[0],
-    schema(
-        "python",
-        "Run a cell of Python; what it prints and its last value come back, its variables stay.",
-        "code",
-        "the cell",
-    ),
-]
-
-PYTHON_ONCE, PYTHON_KEPT = TOOL_SCHEMAS[1:], KEPT_SCHEMAS[1:]
+PYTHON_SESSION = schema(
+    "python",
+    "Run a cell of Python; what it prints and its last value come back, its variables stay.",
+    "code",
+    "the cell",
+)
 RunPython = Callable[[str], Awaitable[SandboxResult]]
 
 
@@ -59,17 +52,21 @@ class Toolbox:
         """`sessions`: Python sessions that keep attempts' variables; None runs each program
         separately."""
         self._search = service_search(session, search_url)
-        self._sandbox = sandbox
         self._sessions = sessions
+        self._sandbox = sandbox
+        self._python: RunPython | None = None
 
     @asynccontextmanager
-    async def of(self, attempt_id: str) -> AsyncIterator[Tools]:
+    async def of(self, attempt_id: str) -> AsyncIterator["Toolbox"]:
         """The tools of one attempt, for the block; its Python session ends with the block."""
         if self._sessions is None:
             yield self
             return
+        own = copy(self)
+        own.schemas = [TOOL_SCHEMAS[0], PYTHON_SESSION]
+        own._python = partial(self._sessions.run, attempt_id)
         try:
-            yield _AttemptTools(self, self._sessions, attempt_id)
+            yield own
         finally:
             await self._sessions.close(attempt_id)
 
@@ -77,41 +74,27 @@ class Toolbox:
     async def python(self, attempt_id: str) -> AsyncIterator[Tools]:
         """The tool python alone, of one attempt, for the block; its session ends with the block."""
         async with self.of(attempt_id) as tools:
-            schemas = PYTHON_ONCE if self._sessions is None else PYTHON_KEPT
-            yield NamedTools(tools, schemas)
+            yield NamedTools(tools, tools.schemas[1:])
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Carry out one call; `arguments` is the model's JSON text.
-
-        A malformed call is answered with its error. Raises ToolUnavailable.
-        """
-        return await self.carry_out(name, arguments, self._alone)
-
-    async def _alone(self, code: str) -> SandboxResult:
-        return await self._sandbox.run(code)
-
-    async def carry_out(self, name: str, arguments: str, python: RunPython) -> ToolResult:
-        """Like `use`, with programs run by `python`. Raises ToolUnavailable."""
+        """Carry out one call; `arguments` is the model's JSON text. A malformed call is answered
+        with its error. Raises ToolUnavailable."""
         started_at = now()
         try:
             argument = _checked(name, arguments)
         except ValueError as error:
             return refused(str(error))
         if name == "search":
-            return await self._find(argument, started_at)
+            (found,) = await self._search([argument], RESULTS_PER_SEARCH)
+            content = "\n\n".join(hit.text for hit in found.hits)
+            return ToolResult(content, "ok", started_at, now(), retrievals=(found.row,))
         try:
-            result = await python(argument)
+            result = await (self._python or self._sandbox.run)(argument)
         except SandboxUnavailable as error:
             raise ToolUnavailable(f"python: {error}") from error
         status = {"ok": "ok", "timeout": "timeout"}.get(result.status, "error")
         kind = None if result.status == "ok" else result.status
-        content = result.output.rstrip("\n")
-        return ToolResult(content, status, started_at, now(), kind)
-
-    async def _find(self, query: str, started_at: datetime) -> ToolResult:
-        (found,) = await self._search([query], RESULTS_PER_SEARCH)
-        content = "\n\n".join(hit.text for hit in found.hits)
-        return ToolResult(content, "ok", started_at, now(), retrievals=(found.row,))
+        return ToolResult(result.output.rstrip("\n"), status, started_at, now(), kind)
 
 
 class NamedTools:
@@ -123,7 +106,6 @@ class NamedTools:
         self._names = names_of(schemas)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Like `Toolbox.use`. Raises ToolUnavailable."""
         if name not in self._names:
             return refused(f"no tool {name!r}; there is: {', '.join(self._names)}")
         return await self._tools.use(name, arguments)
@@ -134,22 +116,6 @@ class SearchTool(NamedTools):
 
     def __init__(self, toolbox: Toolbox) -> None:
         super().__init__(toolbox, TOOL_SCHEMAS[:1])
-
-
-class _AttemptTools:
-    """One attempt's tools, with a Python session that keeps variables."""
-
-    schemas: Sequence[Mapping[str, Any]] = KEPT_SCHEMAS
-
-    def __init__(self, toolbox: Toolbox, sessions: SandboxSessions, attempt_id: str) -> None:
-        self._toolbox, self._sessions, self._attempt_id = toolbox, sessions, attempt_id
-
-    async def use(self, name: str, arguments: str) -> ToolResult:
-        """Like `Toolbox.use`. Raises ToolUnavailable."""
-        return await self._toolbox.carry_out(name, arguments, self._python)
-
-    async def _python(self, code: str) -> SandboxResult:
-        return await self._sessions.run(self._attempt_id, code)
 
 
 def _checked(name: str, arguments: str) -> str:

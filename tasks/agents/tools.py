@@ -44,10 +44,8 @@ def refused(reason: str) -> ToolResult:
 
 
 def arguments_of(text: str) -> dict[str, Any]:
-    """Parse a call's arguments from the model's JSON text; an empty text is no arguments.
-
-    Raises ValueError, whose message is for the model.
-    """
+    """Parse a call's arguments from the model's JSON text; an empty text is no arguments. Raises
+    ValueError, whose message is for the model."""
     try:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
@@ -66,10 +64,8 @@ class Tools(Protocol):
         ...
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Carry out one call; `arguments` is the model's JSON text.
-
-        A malformed call is answered with its error. Raises ToolUnavailable.
-        """
+        """Carry out one call; `arguments` is the model's JSON text. A malformed call is answered
+        with its error. Raises ToolUnavailable."""
         ...
 
 
@@ -121,7 +117,6 @@ class JoinedTools:
         self._of = {name: each for each in several for name in names_of(each.schemas)}
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Carry out one call by the set that has the tool. Raises ToolUnavailable."""
         if name not in self._of:
             return refused(f"no tool {name!r}; there are: {', '.join(self._of)}")
         return await self._of[name].use(name, arguments)
@@ -140,10 +135,7 @@ class DescribedTools:
 
 class Partner(Protocol):
     """The agent's partner in a dialogue: a simulated user, or a world that speaks
-    (`tasks.benchmarks.World`).
-
-    `begin` and `reply` raise ModelCallFailed, ToolUnavailable.
-    """
+    (`tasks.benchmarks.World`). `begin` and `reply` raise ModelCallFailed, ToolUnavailable."""
 
     async def begin(self) -> str | None:
         """The partner's first message after the prompt; None if the prompt contains it."""

@@ -1,12 +1,8 @@
 """Verdicts of a model that checks an answer: asked for in one form, and read strictly.
 
-A verdict is the last line that is not empty. It must be ``Verdict: LABEL`` with one of the labels
-asked for; anything else is no valid verdict. Bold, quotation marks, code and ``>`` around the line
-or around its parts change nothing.
-
-A last line that is quoted (by ``>``, quotation marks or a fence; not by backticks, which the form
-asks for) may be a citation from the material, which the attempt wrote. Such a line is no verdict
-where the material contains a verdict, or where the model gave another one in its own words.
+A verdict is the last line that is not empty, ``Verdict: LABEL``. A quoted last line may be a
+citation from the material, which the attempt wrote: it is no verdict where the material contains
+one, or where the model gave another one in its own words.
 """
 
 import hashlib
@@ -22,10 +18,8 @@ _FENCE = re.compile(r"(?:```|~~~)\S*")
 
 
 def read_verdict(text: str, labels: Sequence[str], material: str = "") -> str | None:
-    """The label in the last line, as spelled in `labels`; None if there is none.
-
-    `material`: the judged text, whose verdicts are not the judge's.
-    """
+    """The label in the last line, as spelled in `labels`; None if there is none. `material`: the
+    judged text, whose verdicts are not the judge's."""
     known = {label.lower(): label for label in labels}
     lines = _lines(text)
     last = known.get(_label(lines[-1][0]) or "") if lines else None
@@ -54,11 +48,8 @@ def _label(line: str) -> str | None:
 
 
 def fenced(parts: Mapping[str, str]) -> str:
-    """Texts for a judge's prompt, each between marks that occur in none of them.
-
-    The marks depend on the texts, so that an answer cannot close its own part and continue as the
-    prompt.
-    """
+    """Texts for a judge's prompt, each between marks that occur in none of them. The marks depend
+    on the texts, so that an answer cannot close its own part and continue as the prompt."""
     digest = hashlib.sha256("\0".join(parts.values()).encode("utf-8", "replace")).hexdigest()[:12]
     return "\n".join(
         f"<{name}-{digest}>\n{text}\n</{name}-{digest}>" for name, text in parts.items()

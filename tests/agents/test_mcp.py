@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
 from tests.agents.test_command import is_running, soon
-from tutti.tasks.agents.mcp import McpServer, MCPTools, open_mcp
+from tutti.tasks.agents.mcp import MCPTools, open_mcp
 from tutti.tasks.agents.tools import ToolUnavailable
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def with_tools(work: Callable[[MCPTools], Awaitable[T]], call_s: float = 20.0) -
     """Run `work` on the tools of the test's server."""
 
     async def run() -> T:
-        async with open_mcp(McpServer(COMMAND, call_s)) as tools:
+        async with open_mcp(COMMAND, call_s) as tools:
             return await work(tools)
 
     return asyncio.run(run())
@@ -81,7 +81,7 @@ def test_a_server_that_does_not_start_is_said(where: str) -> None:
     """At once, with its name."""
 
     async def run() -> None:
-        async with open_mcp(McpServer(where)):
+        async with open_mcp(where):
             raise AssertionError("it has started")
 
     with pytest.raises(ToolUnavailable, match="did not start") as told:
@@ -95,7 +95,7 @@ def test_the_last_line_of_a_server_that_failed_is_told(capfd: pytest.CaptureFixt
     where = f"{shlex.quote(sys.executable)} -c {shlex.quote(program)}"
 
     async def run() -> None:
-        async with open_mcp(McpServer(where)):
+        async with open_mcp(where):
             raise AssertionError("it has started")
 
     with pytest.raises(ToolUnavailable, match=r"its last line on stderr: error: no database$"):

@@ -17,6 +17,7 @@ from bench.load.client import load
 from bench.load.engine import Clock, Wire
 from bench.load.peers import START_S, Job, aiperf, guidellm, vllm_bench_serve
 from bench.load.run import TARGETS, Load, enter
+from bench.load.stream import stream
 from bench.load.wire import CHUNKS, DELAY_S, PROMPT, REQUEST
 from bench.report import Report
 from bench.scheduling.peers import PeerMissing
@@ -38,7 +39,7 @@ async def test_the_mock_is_never_early_and_streams_its_chunks(mock: tuple[Clock,
     """By its own clock and by the client's; as a stream, and whole where none was asked for."""
     clock, url = mock
     async with Client(url) as client:
-        streamed = await client.stream([], json.dumps(REQUEST).encode())
+        streamed = await stream(client, [], json.dumps(REQUEST).encode())
         whole = await client.post(COMPLETIONS, [], b'{"stream": false}')
     assert streamed.answer.body.count(b'"content"') == CHUNKS
     ttft_s = streamed.ttft_s()

@@ -1,17 +1,11 @@
 """Parses tool calls that a model wrote as text, for endpoints that do not parse them.
 
-In: a message's content and a dialect. Out: the content without the calls, the calls in OpenAI's
-form, and an error for each call that cannot be read. Nothing is guessed: text that looks like a
-call but is invalid becomes an error message to the model, never a partial call.
-
 * ``hermes``: ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, any number (Qwen too)
 * ``llama``: ``{"name": …, "parameters": {…}}``, several with ``;``, after its python tag or alone
 * ``json``: one object, or a list of them, as the whole message or in a fenced block
 
-`as_text` is the way back, for endpoints that accept no tools in a request: a conversation in
-OpenAI's form becomes one with the tools in its instructions, calls as text and results as user
-messages. Records keep OpenAI's form. The dialect `openai` has no text form, so its instructions
-list no tools.
+Nothing is guessed: an invalid call becomes an error message to the model, never a partial call.
+`as_text` is the way back, for endpoints that accept no tools in a request.
 """
 
 import json
@@ -56,7 +50,6 @@ def read_calls(text: str, dialect: Dialect, prefix: str) -> ParsedMessage:
 
 
 def _pieces(text: str, dialect: Dialect) -> tuple[str, list[str]]:
-    """Split into text and pieces meant as calls."""
     if dialect == "hermes":
         return HERMES.sub("", text), [found[1] for found in HERMES.finditer(text)]
     if dialect == "llama":
@@ -148,7 +141,6 @@ def _described(tools: Sequence[Mapping[str, Any]], dialect: Dialect) -> str:
 
 
 def _with_calls(message: Message, dialect: Dialect) -> str:
-    """An answer in the model's own form: its text, then its calls."""
     wanted = "parameters" if dialect == "llama" else "arguments"
     calls = [
         json.dumps(

@@ -1,8 +1,4 @@
-"""Chat models as the agent loop calls them, and the one that calls an endpoint through the gateway.
-
-`tutti.tasks.agents.models.scripted` has the models without an endpoint. All have one method, so
-that one loop serves evaluation, synthesis gates and rollouts.
-"""
+"""Chat models as the agent loop calls them, and the one behind the gateway."""
 
 import asyncio
 import contextlib
@@ -14,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
@@ -39,13 +35,11 @@ _RUNNING: ContextVar["WorkingClock | None"] = ContextVar("working_clock", defaul
 
 
 class WorkingClock:
-    """The clock of one attempt; it runs from its creation.
-
-    Working time is the time since then, without what the attempt waited for: its partner, and its
-    endpoints. A call waits for its endpoint while the gateway holds it, in each try that fails and
-    in the pause before the next one, so of a call only the try that was answered is work. Models
-    report their waits to the attempt that runs (`note_wait`), however deep in it they are called.
-    """
+    """The clock of one attempt; it runs from its creation. Working time is the time since then,
+    without what the attempt waited for: its partner, and its endpoints. A call waits for its
+    endpoint while the gateway holds it, in each try that fails and in the pause before the next
+    one, so of a call only the try that was answered is work. Models report their waits to the
+    attempt that runs (`note_wait`), however deep in it they are called."""
 
     def __init__(self) -> None:
         self.began, self.partner_s = time.monotonic(), 0.0
@@ -116,13 +110,8 @@ class ModelCallFailed(TuttiError, RuntimeError):
         """`error_type`: the kind of error, if the status does not determine it."""
         super().__init__(message)
         self.status, self.pause_s = status, pause_s
-        self.error_type = error_type or _kind_of(status)
-
-
-def _kind_of(status: int) -> str:
-    if status == CONNECTION:
-        return ErrorType.CONNECTION
-    return ErrorType.INVALID_REPLY if status == 200 else http_error(status)
+        kinds = {CONNECTION: ErrorType.CONNECTION, 200: ErrorType.INVALID_REPLY}
+        self.error_type = error_type or kinds.get(status) or http_error(status)
 
 
 class ContextExceeded(TuttiError, RuntimeError):
@@ -150,31 +139,9 @@ class ChatModel(Protocol):
     async def complete(
         self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
-        """Generate the next assistant message.
-
-        `positions` are the positions of `messages` in the conversation, if they are not all of it.
-        Raises ModelCallFailed or ContextExceeded.
-        """
+        """Generate the next assistant message. `positions` are the positions of `messages` in the
+        conversation, if they are not all of it. Raises ModelCallFailed or ContextExceeded."""
         ...
-
-
-@runtime_checkable
-class RestrictableModel(Protocol):
-    """A model that can be told to answer with one of a few texts only."""
-
-    def choosing(self, choices: Sequence[str]) -> ChatModel:
-        """The same model, answering with one of `choices`."""
-        ...
-
-
-def restricted(model: ChatModel, choices: Sequence[str]) -> ChatModel:
-    """`model`, whose engine decodes nothing but one of `choices`.
-
-    Raises TypeError for a model that has no such means.
-    """
-    if not isinstance(model, RestrictableModel):
-        raise TypeError(f"{type(model).__name__} cannot be restricted to given answers")
-    return model.choosing(choices)
 
 
 @dataclass(frozen=True)
@@ -313,17 +280,24 @@ class GatewayModel:
         return spent
 
 
+def restricted(model: ChatModel, choices: Sequence[str]) -> ChatModel:
+    """`model`, whose engine decodes nothing but one of `choices`. Raises TypeError for a model that
+    has no engine."""
+    choosing: Callable[[Sequence[str]], ChatModel] | None = getattr(model, "choosing", None)
+    if choosing is None:
+        raise TypeError(f"{type(model).__name__} cannot be restricted to given answers")
+    return choosing(choices)
+
+
 async def retried(
     one_try: Callable[[], Awaitable[T]],
     retry: Retry,
     draw: Random,
     on_failure: Callable[[ModelCallFailed, float | None], None] = lambda error, pause_s: None,
 ) -> T:
-    """What a try returns; one that raises ModelCallFailed is repeated as `retry` says.
-
-    `on_failure` gets each failed try with the pause in seconds before the next, None for the last.
-    Raises ModelCallFailed of the last try.
-    """
+    """What a try returns; one that raises ModelCallFailed is repeated as `retry` says. `on_failure`
+    gets each failed try with the pause in seconds before the next, None for the last. Raises
+    ModelCallFailed of the last try."""
     started, failed = time.monotonic(), Counter[int]()
     while True:
         try:
@@ -374,7 +348,6 @@ def _refusal(answer: Answer) -> ModelCallFailed | ContextExceeded:
 
 
 def _shown(body: bytes, characters: int) -> str:
-    """The begin of an answer for a message: control characters, which a terminal obeys, escaped."""
     return shown(body[: 4 * characters].decode(errors="replace")[:characters])
 
 

@@ -1,15 +1,8 @@
 """Separates the reasoning that a model wrote into its text from its reply.
 
-In: a text, or a message, and the setting `sampling.reasoning` of a suite. Out: the reasoning and
-the reply. The setting is
-
-- ``auto``: a text that starts with a known opening tag is reasoning up to the tag's end;
-- ``off``: a text stays as it is;
-- an end tag, such as ``</think>``: a text is reasoning up to it, with or without an opening tag,
-  as NeMo-Skills' `parse_reasoning` has it.
-
-The last end tag counts. Reasoning that never ended has no reply: the reply is empty. Reasoning that
-the endpoint separated stays as it is.
+The setting ``auto`` reads a text that starts with a known opening tag, ``off`` leaves all texts as
+they are, and an end tag, such as ``</think>``, ends the reasoning with or without an opening tag
+(NeMo-Skills' `parse_reasoning`). The last end tag counts; unfinished reasoning has no reply.
 """
 
 import re

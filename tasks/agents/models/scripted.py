@@ -1,8 +1,4 @@
-"""Models that need no engine: the oracle model, which plays a known solution, and the no-op model.
-
-Task synthesis runs both through the ordinary agent loop: the oracle must solve a task, the no-op
-model must not.
-"""
+"""Models without an engine: the oracle plays a known solution, the no-op model does nothing."""
 
 import json
 
@@ -21,8 +17,6 @@ class OracleModel:
     async def complete(
         self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
-        """The oracle's next message; a LookupError of the oracle becomes a message without
-        answer."""
         try:
             if messages[-1]["role"] == "tool":
                 use = self._oracle.send(messages[-1]["content"])
@@ -42,7 +36,6 @@ class NoOpModel:
     async def complete(
         self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
-        """Reply with an empty box."""
         return Reply({"role": "assistant", "content": "\\boxed{}"}, "")
 
 

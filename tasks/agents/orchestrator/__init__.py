@@ -1,12 +1,8 @@
 """The orchestrator: a model that picks a tool and, for it, an expert; the expert does the work.
 
-In: an agent file (`deployments/agents/*.yaml`), a problem, and how to reach experts, a retrieval
-service and the sandbox. Out: an `Orchestrator` for questions (`search`, `enhance_reasoning`,
-`answer`), `ExpertTurns` for dialogues (`call_expert`), or `StrategistTurns` for worlds with
-strategies (`act`), all for the loop of `tasks.agents.loop`.
-The orchestrator never writes a query, a program or an answer; it knows experts by alias alone, so
-that models and prices can change behind them. Source of the design: Su et al., "ToolOrchestra:
-Elevating Intelligence via Efficient Model and Tool Orchestration", 2025.
+It never writes a query, a program or an answer, and knows experts by alias alone. Source of the
+design: Su et al., "ToolOrchestra: Elevating Intelligence via Efficient Model and Tool
+Orchestration", 2025.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,7 @@
 """Agent files: an orchestrator's experts, what it may know of them, and the limits of prompts.
 
-In: a YAML file, or the name of one in `deployments/agents`. Out: a validated `AgentFile`; an error
-names file, field and value. A file may begin with ``extends: NAME`` (a file that tutti ships, or a
-path relative to the file's folder). It then states only the differences, mapping by mapping;
-``null`` removes a tool, or an expert of one.
+A file that begins with ``extends: NAME`` (a shipped file, or a path relative to its folder) states
+only the differences, mapping by mapping; ``null`` removes a tool, or an expert of one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -243,10 +241,8 @@ class AgentFile(_Strict):
 
 
 def read_agent(name: str | Path) -> AgentFile:
-    """Read the shipped agent `name`, or a YAML file by its path.
-
-    Raises AgentFileError with file, field and value; for an unknown name it lists the known ones.
-    """
+    """Read the shipped agent `name`, or a YAML file by its path. Raises AgentFileError with file,
+    field and value; for an unknown name it lists the known ones."""
     file = _place(str(name), Path())
     return _document(file, MOST_PARENTS).check(AgentFile)
 
@@ -282,7 +278,6 @@ def _document(file: Path, parents: int) -> Document:
 
 
 def _over(base: Any, given: Any) -> Any:
-    """Merge `given` into `base`, mapping by mapping."""
     if not isinstance(base, dict) or not isinstance(given, dict):
         return given
     return {**base, **{name: _over(base.get(name), value) for name, value in given.items()}}

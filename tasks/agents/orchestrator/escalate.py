@@ -1,14 +1,8 @@
-"""Answers a problem; if the file asks for it, verifies the answer and escalates to a more expensive
-expert.
+"""Answers a problem; if the file asks for it, verifies the answer and escalates.
 
-In: the expert that the orchestrator chose, and the evidence so far. Out: an `AnswerOutcome`. The
-verifier is the cheapest expert whose model differs from the answer's, if there is one. A refused
-answer goes to the next more expensive expert, which sees the answer and the reason. Verification
-and escalation stop when the highest possible cost of the next call exceeds the budget; the last
-answer is then final.
-
-A `Consultation` is the calls of experts during one use of a tool, with their cost. The length of a
-token is learned for each model from the counts that its engine reports.
+The verifier is the cheapest expert whose model differs from the answer's, if there is one. A
+refused answer goes to the next more expensive expert, with the reason. Both stop when the highest
+possible cost of the next call exceeds the budget; the last answer is then final.
 """
 
 from collections.abc import Callable, Sequence
@@ -106,10 +100,8 @@ class AnswerTool:
         self._left_usd: float | None = None
 
     async def settle(self, expert: Expert, budget_usd: float | None) -> AnswerOutcome:
-        """Ask `expert`, and escalate while `budget_usd` allows; None asks no other expert.
-
-        Raises ModelCallFailed; ContextExceeded if not even the first call fits.
-        """
+        """Ask `expert`, and escalate while `budget_usd` allows; None asks no other expert. Raises
+        ModelCallFailed; ContextExceeded if not even the first call fits."""
         self._left_usd = budget_usd
         text = await self._consultation.ask(expert, self._asked(expert))
         while not await self._stands(expert, text):
@@ -127,22 +119,19 @@ class AnswerTool:
         if self._left_usd is None:
             return True
         if not answer:
-            self._refuse(expert, text, "no final answer can be read in it")
+            why = "no final answer can be read in it"
+            self._refused.append(RefusedAnswer(expert.alias, text, why))
             return False
         others = [each for each in self._experts if each.model != expert.model]
         verifier = (others or self._experts)[0]
         problem = problem_text(self._problem)
-        asked = verify_messages(problem, self._found(verifier), text)
-        said = await self._more(verifier, asked)
-        if said is None:
+        verdict = await self._more(verifier, verify_messages(problem, self._found(verifier), text))
+        if verdict is None:
             return True  # there is no verifier
-        right, why = read_verification(said)
+        right, why = read_verification(verdict)
         if not right:
-            self._refuse(expert, answer, f"{verifier.alias}: {why}")
+            self._refused.append(RefusedAnswer(expert.alias, answer, f"{verifier.alias}: {why}"))
         return right
-
-    def _refuse(self, expert: Expert, answer: str, why: str) -> None:
-        self._refused.append(RefusedAnswer(expert.alias, answer, why))
 
     async def _more(self, expert: Expert, messages: Sequence[Message]) -> str | None:
         """Make a further call within the budget; None if the money or the context does not

@@ -1,12 +1,8 @@
-"""Selects the evidence that fits into an orchestrator's prompt.
+"""Selects the evidence that fits into an orchestrator's prompt; the prompts for experts.
 
-In: notes of tool results, in the order of their calls. Out: a text within the `Caps`. Later pieces
-of a kind are more important and come nearer to the end: documents with the worst first, then
-programs with their output and errors, then refused answers. Whole pieces are left out, the earliest
-first. A piece that exceeds the whole budget is shortened in the middle, between words, with a mark.
-
-The prompts for experts, and the parsing of their replies, are here too: queries, a program, a
-verdict. Every expert gets the same prompts, whatever its model.
+Later pieces of a kind are more important and come nearer to the end: documents with the worst
+first, then programs, then refused answers. Whole pieces are left out, the earliest first; one that
+exceeds the whole budget is shortened in the middle.
 """
 
 import math
@@ -119,7 +115,6 @@ def shortened(text: str, size: Callable[[str], float], room: float, tail: float 
 
 
 def _ends(text: str, head: int, tail: int) -> str:
-    """About that many characters of both ends."""
     start, end = text[:head], text[len(text) - tail :]
     words, rest = start.rsplit(None, 1), end.split(None, 1)
     # Back to the last white space, unless it is so far away that there are no words.

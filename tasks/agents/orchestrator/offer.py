@@ -1,13 +1,7 @@
-"""What a sample's orchestrator is offered: tools with their experts; and its choice, parsed.
+"""The tools and experts that a sample's orchestrator is offered, and its choice, parsed.
 
-- `drawn`: aliases, prices, latencies and descriptions, drawn by the sample's seed. An orchestrator
-  that always saw the same prices behind the same aliases would memorise them. Each feature has a
-  random stream of its own, named by seed, task and feature, so that another alias or another range
-  in the file changes no other draw. A model has one factor, whatever its aliases.
-- `offered_by_task`, `at_task_prices`: experts that a task offers itself, a subset of the file's, at
-  the task's own prices. The gateway's records keep the prices of its own book; the attempt's cost,
-  which limits and rewards read, is by the task's.
-- `offered`, `chosen`: the schemas that the orchestrator sees, and the expert that a call names.
+Each drawn feature has a random stream of its own, named by seed, task and feature, so that another
+alias or another range in the file changes no other draw.
 """
 
 import math
@@ -34,7 +28,12 @@ def offered(name: str, tool: Tool, argument: str, strict: bool = False) -> dict[
     """The tool in OpenAI's function format. Its one argument names an expert; skills, prices and
     latency of each are described, its model is not. `strict`: an engine with support decodes valid
     arguments only."""
-    lines = [tool.description, *(f"- {alias}: {_told(e)}" for alias, e in tool.experts.items())]
+    lines = [tool.description]
+    for alias, e in tool.experts.items():
+        lines.append(
+            f"- {alias}: {e.skills[0]} {e.prices.prompt:.4g} USD per million tokens read,"
+            f" {e.prices.completion:.4g} per million written; about {e.latency_s:.4g} s."
+        )
     value = {"type": "string", "enum": list(tool.experts), "description": "the expert to ask"}
     parameters: dict[str, Any] = {"type": "object", "properties": {argument: value}}
     parameters |= {"required": [argument]} | ({"additionalProperties": False} if strict else {})
@@ -42,19 +41,9 @@ def offered(name: str, tool: Tool, argument: str, strict: bool = False) -> dict[
     return {"type": "function", "function": function | ({"strict": True} if strict else {})}
 
 
-def _told(expert: Expert) -> str:
-    prices = expert.prices
-    return (
-        f"{expert.skills[0]} {prices.prompt:.4g} USD per million tokens read,"
-        f" {prices.completion:.4g} per million written; about {expert.latency_s:.4g} s."
-    )
-
-
 def chosen(name: str, tool: Tool, argument: str, arguments: str) -> Expert:
-    """The expert that a call names; `arguments` is the model's JSON text.
-
-    Raises ValueError that says what is invalid.
-    """
+    """The expert that a call names; `arguments` is the model's JSON text. Raises ValueError that
+    says what is invalid."""
     alias = arguments_of(arguments).get(argument)
     if not isinstance(alias, str):
         raise ValueError(f"{name} needs the argument {argument!r}, the name of an expert")
@@ -77,33 +66,26 @@ def offered_by_task(file: AgentFile, task_experts: TaskExperts) -> AgentFile:
         raise AgentFileError(
             f"the task offers the expert {unknown[0]!r}; the agent's file has {', '.join(known)}"
         )
-    tools = {
-        name: _restricted(tool, task_experts)
-        for name, tool in file.tools.given()
-        if set(tool.experts) & set(task_experts)
-    }
+    tools = {}
+    for name, tool in file.tools.given():
+        experts = {
+            alias: expert.model_copy(update={"prices": ShownPrices.model_validate(prices)})
+            for alias, expert in tool.experts.items()
+            if (prices := task_experts.get(alias)) is not None
+        }
+        if experts:
+            tools[name] = tool.model_copy(update={"experts": experts})
     return file.model_copy(update={"tools": file.tools.model_copy(update=tools)})
-
-
-def _restricted(tool: Tool, task_experts: TaskExperts) -> Tool:
-    experts = {
-        alias: expert.model_copy(update={"prices": ShownPrices.model_validate(task_experts[alias])})
-        for alias, expert in tool.experts.items()
-        if alias in task_experts
-    }
-    return tool.model_copy(update={"experts": experts})
 
 
 def at_task_prices(experts: Experts, task_experts: TaskExperts) -> Experts:
     """The same experts; the calls of those that the task names cost its prices."""
 
-    def made(expert: Expert) -> ChatModel:
-        model = experts(expert)
-        if expert.alias not in task_experts:
-            return model
-        return _PricedByTask(model, ShownPrices.model_validate(task_experts[expert.alias]))
+    def priced(expert: Expert) -> ChatModel:
+        model, prices = experts(expert), task_experts.get(expert.alias)
+        return model if prices is None else _PricedByTask(model, ShownPrices(**prices))
 
-    return made
+    return priced
 
 
 class _PricedByTask:
@@ -113,7 +95,6 @@ class _PricedByTask:
     async def complete(
         self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
-        """The model's reply at the task's price. Raises as the model does."""
         reply = await self._model.complete(messages, tools, step, positions)
         # Every prompt has tokens: 0 are those that the endpoint did not report.
         tokens = reply.prompt_tokens, reply.completion_tokens
@@ -127,12 +108,7 @@ def drawn(file: AgentFile, seed: int, task_id: str) -> AgentFile:
     if file.draw is None:
         return file
     base = f"{seed}/{task_id}"
-    tools = {
-        name: _of_tool(tool, file.draw, base, name) if tool else None
-        for name, tool in (
-            (name, getattr(file.tools, name)) for name in type(file.tools).model_fields
-        )
-    }
+    tools = {name: _of_tool(tool, file.draw, base, name) for name, tool in file.tools.given()}
     return file.model_copy(update={"tools": file.tools.model_copy(update=tools)})
 
 
@@ -157,8 +133,8 @@ def _expert(expert: Expert, alias: str, draw: Draw, base: str) -> Expert:
     )
     latency_s = expert.latency_s * _factor(draw.latency, f"{base}/latency/{expert.model}")
     words = Random(f"{base}/skills/{expert.model}/{alias}").choice(expert.skills)
-    told = {"alias": alias, "prices": prices, "latency_s": latency_s, "skills": (words,)}
-    return expert.model_copy(update=told)
+    shown = {"alias": alias, "prices": prices, "latency_s": latency_s, "skills": (words,)}
+    return expert.model_copy(update=shown)
 
 
 def _factor(between: Range, stream: str) -> float:

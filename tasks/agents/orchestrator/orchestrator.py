@@ -1,15 +1,12 @@
 """The orchestrator of one attempt: its tools, the evidence they found, and the prompt of each turn.
 
-In: an agent file (as drawn for the sample), the problem, and access to experts, a search and a
-sandbox. Out: tools for the agent loop and an `Agent` that rebuilds the prompt each turn from the
-problem, the evidence within the file's caps, and the instructions. Calls of one turn run
-concurrently and see the evidence from the start of the turn. Their results are added in the order
-of the calls, so that the same replies give the same prompts.
+Out: tools for the agent loop, and an `Agent` that rebuilds the prompt each turn. Calls of one turn
+run concurrently; their results are added in the order of the calls, so that the same replies give
+the same prompts.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Protocol
 
 import orjson
@@ -18,7 +15,7 @@ from tutti.storage import now
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.loop import Agent
 from tutti.tasks.agents.models.model import ContextExceeded
-from tutti.tasks.agents.orchestrator.agent_file import AgentFile, Caps, Expert, SearchTool, Tool
+from tutti.tasks.agents.orchestrator.agent_file import AgentFile, Caps, Expert
 from tutti.tasks.agents.orchestrator.escalate import (
     AnswerTool,
     Consultation,
@@ -51,10 +48,10 @@ QUESTION_TOOLS = ("search", "enhance_reasoning", "answer")
 
 
 class CodeRunner(Protocol):
-    """The program runner (`tutti.tasks.sandbox.Sandbox`)."""
+    """Runs programs (`tutti.tasks.sandbox.Sandbox`)."""
 
     async def run(self, code: str) -> SandboxResult:
-        """Run a program; returns how it ended. Raises SandboxUnavailable."""
+        """Run a program. Raises SandboxUnavailable."""
         ...
 
 
@@ -84,10 +81,8 @@ class Orchestrator:
         sandbox: CodeRunner,
     ) -> None:
         """`problem` are the messages that a plain agent would begin with; `own` is its `Agent`.
-
         Raises ValueError for a problem that does not end with a question, or a file without the
-        tool ``answer``.
-        """
+        tool ``answer``."""
         if not problem or problem[-1]["role"] != "user":
             raise ValueError("an orchestrator needs a problem that ends with a user's question")
         if file.tools.answer is None:
@@ -150,41 +145,35 @@ class Orchestrator:
         self._calls += 1
         call, started_at = self._calls, now()
         try:
-            tool = self._tool(name)
-            expert = chosen(name, tool, ARGUMENT, arguments)
+            if name not in self._tools:
+                raise ValueError(f"no tool {name!r}; there are: {', '.join(self._tools)}")
+            expert = chosen(name, self._tools[name], ARGUMENT, arguments)
         except ValueError as error:
             self._new[call] = (FailureNote(f"{name} {arguments:.80}", str(error)),)
             return refused(str(error))
         consultation = Consultation(self._experts, self._measures, self._step)
+        tools = {"search": self._find, "enhance_reasoning": self._reason, "answer": self._answer}
         try:
-            done = await self._carry_out(name, tool, expert, consultation)
+            done = await tools[name](expert, consultation)
         except ContextExceeded as error:
             done = _failed(f"{expert.alias} cannot read so much: {error}"[:300], "context")
         if done.status != "ok" and not done.notes:
             done = replace(done, notes=(FailureNote(f"{name} by {expert.alias}", done.summary),))
         self._new[call] = done.notes
-        return _result(done, consultation, started_at)
+        return ToolResult(
+            done.summary,
+            done.status,
+            started_at,
+            now(),
+            done.error_type,
+            retrievals=done.retrievals,
+            cost_usd=consultation.cost.usd,
+            final=done.final,
+        )
 
-    def _tool(self, name: str) -> Tool:
-        if name not in self._tools:
-            raise ValueError(f"no tool {name!r}; there are: {', '.join(self._tools)}")
-        return self._tools[name]
-
-    def _carry_out(
-        self, name: str, tool: Tool, expert: Expert, consultation: Consultation
-    ) -> Awaitable[ToolOutcome]:
-        if isinstance(tool, SearchTool):
-            return self._find(tool, expert, consultation)
-        by_name: Mapping[str, Callable[[Tool, Expert, Consultation], Awaitable[ToolOutcome]]] = {
-            "enhance_reasoning": self._reason,
-            "answer": self._answer,
-        }
-        return by_name[name](tool, expert, consultation)
-
-    async def _find(
-        self, tool: SearchTool, expert: Expert, consultation: Consultation
-    ) -> ToolOutcome:
-        problem = problem_text(self._problem)
+    async def _find(self, expert: Expert, consultation: Consultation) -> ToolOutcome:
+        tool, problem = self._file.tools.search, problem_text(self._problem)
+        assert tool is not None, "only an offered tool is called"
         asked = search_messages(tool, problem, self._found(expert))
         queries = read_queries(await consultation.ask(expert, asked), tool)
         # The question itself is a poor query, but better than a wasted turn.
@@ -197,7 +186,7 @@ class Orchestrator:
         rows = tuple(each.row for each in found)
         return ToolOutcome(summary, (SearchNote(expert.alias, queries, hits),), retrievals=rows)
 
-    async def _reason(self, tool: Tool, expert: Expert, consultation: Consultation) -> ToolOutcome:
+    async def _reason(self, expert: Expert, consultation: Consultation) -> ToolOutcome:
         asked = program_messages(problem_text(self._problem), self._found(expert))
         code = read_program(await consultation.ask(expert, asked))
         if code is None:
@@ -214,9 +203,9 @@ class Orchestrator:
             summary, (ProgramNote(expert.alias, code, output, result.status),), status, kind
         )
 
-    async def _answer(self, tool: Tool, expert: Expert, consultation: Consultation) -> ToolOutcome:
+    async def _answer(self, expert: Expert, consultation: Consultation) -> ToolOutcome:
         answering = AnswerTool(
-            tool,
+            self._tools["answer"],
             self._problem,
             tuple(self._known),
             self._own.read_answer,
@@ -243,16 +232,3 @@ class Orchestrator:
 
 def _failed(why: str, kind: str) -> ToolOutcome:
     return ToolOutcome(why, status="error", error_type=kind)
-
-
-def _result(done: ToolOutcome, consultation: Consultation, started_at: datetime) -> ToolResult:
-    return ToolResult(
-        done.summary,
-        done.status,
-        started_at,
-        now(),
-        done.error_type,
-        retrievals=done.retrievals,
-        cost_usd=consultation.cost.usd,
-        final=done.final,
-    )

@@ -1,16 +1,7 @@
 """Turns of a dialogue that an expert writes, and of a world where an expert makes the moves.
 
-`ExpertTurns` needs the file's tool ``call_expert``, the orchestrator's model and the environment's
-tools: the orchestrator acts itself, or has an expert write the turn. An expert receives the
-unchanged conversation and the environment's tools; its message, with its calls, is the turn. The
-orchestrator's own call is recorded in `tool_runs`; other calls beside it are not carried out. An
-invalid call is answered like any malformed call.
-
-`StrategistTurns` needs the file's tool ``act``, the strategist's model and a world with strategies.
-Each turn the strategist's message is the strategy, so that its conversation only grows and can be
-trained on as one sequence. The actor is asked anew each turn, by the world's description of what
-the strategy allows; its call has the role ``expert`` and is the tool run ``act``. Source of the
-design: EPO (arXiv 2502.12486), where a trained model writes strategies and a frozen one acts.
+`StrategistTurns` asks the actor anew each turn, while the strategist's conversation only grows, so
+that it can be trained on as one sequence. Source: EPO (arXiv 2502.12486).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -71,7 +62,6 @@ class ExpertTurns:
 
     @property
     def schemas(self) -> Sequence[Mapping[str, Any]]:
-        """The environment's tools, which may change, and `call_expert`."""
         return [*self._tools.schemas, self._schema]
 
     async def use(self, name: str, arguments: str) -> ToolResult:
@@ -84,10 +74,8 @@ class ExpertTurns:
     async def complete(
         self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
-        """The message of the orchestrator, or of the expert that it calls.
-
-        Raises ModelCallFailed; ContextExceeded if the orchestrator's own prompt is too long.
-        """
+        """The message of the orchestrator, or of the expert that it calls. Raises ModelCallFailed;
+        ContextExceeded if the orchestrator's own prompt is too long."""
         reply = await self._model.complete(messages, tools, step, positions)
         call = self._call(reply)
         if call is None:
@@ -102,7 +90,6 @@ class ExpertTurns:
         return reply
 
     def _call(self, reply: Reply) -> Mapping[str, Any] | None:
-        """The first `call_expert` of the message."""
         calls = (
             reply.message.get("tool_calls")
             or read_calls(reply.message["content"], self._dialect, reply.call_id).calls
@@ -127,23 +114,18 @@ class ExpertTurns:
         read = read_calls(message["content"], self._dialect_of(expert), turn.call_id)
         if read.calls and not message.get("tool_calls"):
             message = message | {"content": read.content, "tool_calls": list(read.calls)}
-        run = ToolResult(
-            f"{expert.alias} writes the turn",
-            "ok",
-            started_at,
-            now(),
-            cost_usd=turn.cost_usd,
-        )
-        cost = Cost()
-        cost.add(own.cost_usd)
-        cost.add(turn.cost_usd)
-        return replace(
-            own,
-            message=message,
-            call_id=turn.call_id,
-            cost_usd=cost.usd,
-            runs=((CALL_EXPERT, arguments, run),),
-        )
+        text = f"{expert.alias} writes the turn"
+        run = ToolResult(text, "ok", started_at, now(), cost_usd=turn.cost_usd)
+        own = _with_run(own, (CALL_EXPERT, arguments, run))
+        return replace(own, message=message, call_id=turn.call_id)
+
+
+def _with_run(reply: Reply, run: tuple[str, str, ToolResult]) -> Reply:
+    """The reply with a tool run that led to it, and with its cost."""
+    cost = Cost()
+    cost.add(reply.cost_usd)
+    cost.add(run[2].cost_usd)
+    return replace(reply, cost_usd=cost.usd, runs=(run,))
 
 
 ACT = "act"
@@ -167,9 +149,7 @@ class StrategyWorld(Tools, Partner, Protocol):
 
     def direct(self, actor: Actor, structured: bool) -> Sequence[str]:
         """Be told moves by an actor and speak to a strategist; returns the known strategies.
-
-        `actor` is for the other parties of the world that models play.
-        """
+        `actor` is for the other parties of the world that models play."""
         ...
 
     def move_task(self, strategy: str) -> MoveTask:
@@ -201,33 +181,26 @@ class StrategistTurns:
 
     @property
     def schemas(self) -> Sequence[Mapping[str, Any]]:
-        """The world's tools."""
         return self._world.schemas
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Run one of the world's tools. Raises ToolUnavailable."""
         return await self._world.use(name, arguments)
 
     async def begin(self) -> str | None:
-        """The world's first message."""
         return await self._world.begin()
 
     async def reply(self, said: str) -> str | ToolResult | None:
-        """The world's answer to the actor's move. Raises the errors of models that it calls."""
         return await self._world.reply(self._move)
 
     def over(self) -> bool:
-        """Whether the world has ended the episode."""
         return self._world.over()
 
     async def complete(
         self, messages: Messages, tools: Schemas, step: int, positions: Positions = None
     ) -> Reply:
-        """The strategist's message, after which the actor has made its move.
-
-        The cost is that of both calls. Raises ModelCallFailed; ContextExceeded
-        if the strategist's own prompt is too long.
-        """
+        """The strategist's message, after which the actor has made its move. The cost is that of
+        both calls. Raises ModelCallFailed; ContextExceeded if the strategist's own prompt is too
+        long."""
         self._step, self._move = step, ""
         reply = await self._model.complete(messages, tools, step, positions)
         strategy: str = (reply.message["content"] or "").strip()
@@ -238,11 +211,8 @@ class StrategistTurns:
         acted = await self._ask(self._experts, task)
         self._move = acted.message["content"] or ""
         run = ToolResult(self._move, "ok", started_at, now(), cost_usd=acted.cost_usd)
-        cost = Cost()
-        cost.add(reply.cost_usd)
-        cost.add(acted.cost_usd)
         arguments = orjson.dumps({"strategy": strategy, "moves": list(task.moves)}).decode()
-        return replace(reply, cost_usd=cost.usd, runs=((ACT, arguments, run),))
+        return _with_run(reply, (ACT, arguments, run))
 
     def _actor_of(self, experts: Experts) -> Actor:
         async def act(task: MoveTask) -> str:

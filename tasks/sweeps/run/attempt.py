@@ -27,7 +27,6 @@ from tutti.tasks.agents import (
     Environment,
     GatewayModel,
     JoinedTools,
-    McpServer,
     Message,
     ModelCallFailed,
     ParallelSettings,
@@ -205,7 +204,7 @@ class Attempts:
             suite = self.plan.suite
             level, harness = sandbox_level(self.plan), suite.harness
             stack.enter_context(unsafe_sandbox(harness.unsafe_sandbox))  # of domains' toolkits
-            server = None if harness.mcp is None else open_mcp(McpServer(harness.mcp))
+            server = None if harness.mcp is None else open_mcp(harness.mcp)
             self._mcp = None if server is None else await stack.enter_async_context(server)
             sessions = None
             if harness.python == "session":  # as many as run at once: none makes room for another

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.load.stream import Events, StreamedAnswer, stream
 from tests.serving.conftest import until
 from tests.serving.gateway.raw_engine import (
     COMPLETION,
@@ -31,8 +32,6 @@ from tutti.tasks.agents.models.client import (
     CONNECTION,
     Client,
     Retry,
-    StreamedAnswer,
-    _Events,
 )
 from tutti.tasks.agents.models.model import (
     TIMEOUT,
@@ -135,7 +134,7 @@ async def test_the_first_token_is_timed_and_the_role_alone_is_none(
 
     engine.reply = reply
     due = time.monotonic() - 1.0
-    streamed = await client.stream([], b'{"stream": true}')
+    streamed = await stream(client, [], b'{"stream": true}')
     answer, ttft_s, due_s = streamed.answer, streamed.ttft_s(), streamed.ttft_s(due)
     assert ttft_s is not None and due_s is not None
     first, second = before_the_tokens
@@ -158,7 +157,7 @@ async def test_the_first_token_is_timed_and_the_role_alone_is_none(
 async def test_what_a_first_token_is(engine: RawEngine, client: Client, first: bytes) -> None:
     """Text, thought or a call of a tool, in any provider's form."""
     engine.reply = streaming(ROLE, first, DONE)
-    assert (await client.stream([], b"{}")).first_token_at is not None
+    assert (await stream(client, [], b"{}")).first_token_at is not None
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,7 @@ async def test_what_a_first_token_is(engine: RawEngine, client: Client, first: b
 async def test_what_none_is(engine: RawEngine, client: Client, sent: bytes) -> None:
     """A stream of it has no first token, and is read to its end all the same."""
     engine.reply = streaming(sent, DONE)
-    streamed = await client.stream([], b"{}")
+    streamed = await stream(client, [], b"{}")
     assert streamed == StreamedAnswer(streamed.answer, None)
     assert streamed.ttft_s() is None
     assert streamed.answer.body.startswith(sent)
@@ -194,7 +193,7 @@ def test_wherever_a_stream_is_cut_the_token_comes_with_the_piece_that_ends_its_l
     places = [0, *sorted(min(cut, len(sent)) for cut in cuts), len(sent)]
 
     async def feed() -> None:
-        events = _Events()
+        events = Events()
         for start, end in pairwise(places):
             if start < end:
                 events.on_data(sent[start:end])
@@ -211,7 +210,7 @@ async def test_a_stream_of_one_endless_line_costs_no_more_than_its_bytes(
     piece = chunk(b"data: " + b"x" * 4090) * 16
     engine.reply = answering(STREAM_HEAD, *[piece] * 128, LAST_CHUNK)
     async with asyncio.timeout(60):
-        streamed = await client.stream([], b"{}")
+        streamed = await stream(client, [], b"{}")
     assert len(streamed.answer.body) == 128 * 16 * 4096
 
 
@@ -279,7 +278,7 @@ async def test_a_cancelled_call_closes_its_connection(engine: RawEngine, client:
     engine.reply = reply
     async with asyncio.timeout(60):
         for _ in range(2):
-            call = asyncio.create_task(client.stream([], b"{}"))
+            call = asyncio.create_task(stream(client, [], b"{}"))
             await come.acquire()
             await asyncio.sleep(0.02)
             call.cancel()

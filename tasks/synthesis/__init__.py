@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.documents.benchmark import searched_index as searched_index
     from tutti.tasks.synthesis.documents.by_teacher import plan_by_teacher as plan_by_teacher
     from tutti.tasks.synthesis.documents.judging import DocumentsRequest as DocumentsRequest
-    from tutti.tasks.synthesis.documents.making import plan_document_set as plan_document_set
+    from tutti.tasks.synthesis.documents.judging import plan_document_set as plan_document_set
     from tutti.tasks.synthesis.domains.benchmark import domain_benchmark as domain_benchmark
     from tutti.tasks.synthesis.domains.domain import Domain as Domain
     from tutti.tasks.synthesis.domains.domain import DomainSpec as DomainSpec

@@ -7,8 +7,7 @@ from pydantic import Field
 
 from tutti.storage import Catalog
 from tutti.tasks.synthesis.documents.by_teacher import TeacherPassageSource
-from tutti.tasks.synthesis.documents.judging import DocumentsRequest
-from tutti.tasks.synthesis.documents.making import PassageSource
+from tutti.tasks.synthesis.documents.judging import DocumentsRequest, PassageSource
 from tutti.tasks.synthesis.gating.contamination import benchmark_questions
 from tutti.tasks.synthesis.generate import TaskRequest
 from tutti.tasks.synthesis.making.agreement import AgreementRequest, AgreementSource

@@ -25,7 +25,7 @@ from tutti.tasks.synthesis import (
     DomainSource,
     StdlibSource,
 )
-from tutti.tasks.synthesis.documents.making import PassageSource
+from tutti.tasks.synthesis.documents.judging import PassageSource
 from tutti.tasks.synthesis.preferences import PreferenceRequest, PreferenceSource
 from tutti.tasks.synthesis.programs import PROGRAMS
 from tutti.tasks.synthesis.skills import LabelRequest, LabelSource

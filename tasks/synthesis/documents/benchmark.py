@@ -1,12 +1,12 @@
 """A set of questions about documents as a benchmark: the agent searches the index that it is of.
 
 In: a folder with ``tasks.jsonl``. Out: a `Benchmark` whose tasks are the questions of a split.
-The scorer ``short_answer`` compares a number as a number and anything else as a short text.
 """
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tutti.errors import UsageError
@@ -31,39 +31,27 @@ def document_benchmark(name: str, folder: Path, split: str | None = None) -> Ben
     """The benchmark of the set in `folder`; `split` is ``test`` where it is not named."""
     return Benchmark(
         name=name,
-        read=_Reader(folder, split or SPLITS[0]).read,
+        read=partial(_read, folder, split or SPLITS[0]),
         splits={each: (TASKS,) for each in SPLITS},
         scorer="short_answer",
         prompt="documents",
         licence="yours",
         own=folder,
         search_index=searched_index(folder),
-        gold=_gold,
+        gold=lambda task: f"Answer: {task.target['answer']}",
     )
 
 
-@dataclass(frozen=True)
-class _Reader:
-    folder: Path
-    split: str
-
-    def read(self, _: Files) -> Iterator[Task]:
-        """The split's questions."""
-        try:
-            for number, each in enumerate(read_tasks(self.folder / TASKS, TASK), 1):
-                if each.split == self.split:
-                    yield _measured(each, f"{self.folder / TASKS}, line {number}")
-        except UsageError as error:
-            raise BenchmarkError(str(error)) from None
-
-
-def _measured(task: Task, where: str) -> Task:
-    for part, name in (("inputs", "question"), ("target", "answer"), ("slots", "source")):
-        if name not in getattr(task, part):
-            raise BenchmarkError(f"{where}: {part}.{name}: is missing")
-    own = {"kind": task.template, "split": task.split, "source": task.slots["source"]}
-    return replace(task, key=task.task_id, stored_id=task.task_id, attributes=own)
-
-
-def _gold(task: Task) -> str:
-    return f"Answer: {task.target['answer']}"
+def _read(folder: Path, split: str, _: Files) -> Iterator[Task]:
+    try:
+        for number, task in enumerate(read_tasks(folder / TASKS, TASK), 1):
+            needed = ("inputs", "question"), ("target", "answer"), ("slots", "source")
+            lost = [f"{part}.{name}" for part, name in needed if name not in getattr(task, part)]
+            if lost:
+                where = f"{folder / TASKS}, line {number}"
+                raise BenchmarkError(f"{where}: {lost[0]}: is missing")
+            if task.split == split:
+                own = {"kind": task.template, "split": split, "source": task.slots["source"]}
+                yield replace(task, key=task.task_id, stored_id=task.task_id, attributes=own)
+    except UsageError as error:
+        raise BenchmarkError(str(error)) from None

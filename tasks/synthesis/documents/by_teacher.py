@@ -1,17 +1,13 @@
-"""Sets of questions about documents by a teacher: what it is asked, the source, and its plan.
+"""Sets of questions about documents by a teacher: its questions, the source, and its plan.
 
-The teacher is shown a few passages of one document at a time and asked for a few questions; a
-question stands whose quotation is in the passage word for word and whose answer is in the
-quotation. What is missing after the gates, which are those of a program's questions, is asked for
-of further passages. Its answers are kept in a work folder until a set is entered, so that a run
-that was killed, or whose budget is spent, or that goes on with another size, pays for nothing
-twice.
+The teacher gets a few passages of one document at a time. It is asked about further passages while
+questions are missing after the gates. Its answers stay in a work folder until a set is entered, so
+that no run pays for them twice.
 """
 
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from random import Random
@@ -30,6 +26,7 @@ from tutti.tasks.synthesis.documents.question import (
 )
 from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
 from tutti.tasks.synthesis.teacher import (
+    Items,
     ItemsQuestion,
     Prompt,
     StepPlan,
@@ -43,15 +40,6 @@ from tutti.tasks.synthesis.teacher.plan import TOKENS_PER_S, sum_steps
 from tutti.tasks.task_sets import SetInMaking, SetPlan, Task
 
 
-@dataclass(frozen=True)
-class DocumentQuestions:
-    """What came of asking about passages."""
-
-    questions: Sequence[DocumentQuestion]
-    rejects: Sequence[tuple[Any, str]]
-    """What the teacher gave, and why it is wrong."""
-
-
 def question_reason(question: DocumentQuestion, passage: Passage | None) -> str:
     """Why a question is sent back: its source does not answer it, or it says the answer; empty if
     it is right."""
@@ -63,11 +51,9 @@ def question_reason(question: DocumentQuestion, passage: Passage | None) -> str:
 
 async def ask_about_documents(
     teacher: Teacher, prompt: Prompt, passages: Sequence[Passage], count: int, name: str
-) -> DocumentQuestions:
-    """So many questions about passages that fit one prompt; `name` is unique in the run.
-
-    Raises TeacherFailed, BudgetSpent.
-    """
+) -> Items[DocumentQuestion]:
+    """`count` questions about passages that fit one prompt; `name` is unique in the run. Raises
+    TeacherFailed, BudgetSpent."""
     by_id = {passage.id: passage for passage in passages}
     shown = "\n".join(json.dumps({"id": p.id, "text": p.text}) for p in passages)
 
@@ -81,8 +67,7 @@ async def ask_about_documents(
         return question_reason(item, by_id.get(item.document))
 
     question = ItemsQuestion(f"documents-{name}", render, DocumentQuestion, count, check)
-    found = await ask_items(teacher, question)
-    return DocumentQuestions(found.kept, found.rejects)
+    return await ask_items(teacher, question)
 
 
 PER_CALL = 4
@@ -94,10 +79,8 @@ PROMPT = "documents"
 
 
 class TeacherPassageSource(QuestionParts):
-    """Questions that a teacher asks about parts of the documents, until there are enough.
-
-    Raises from its parts TeacherFailed, BudgetSpent (what was paid for is kept), EmbedderFailed.
-    """
+    """Questions that a teacher asks about parts of the documents, until there are enough. Raises
+    from its parts TeacherFailed, BudgetSpent (what was paid for is kept), EmbedderFailed."""
 
     is_paid = True
     exhausted = "its {documents} documents have no more passages to ask about"
@@ -132,14 +115,13 @@ class TeacherPassageSource(QuestionParts):
                 candidates = await self._asked(teacher, [(n, parts[n]) for n in batch])
                 self.spent = meter.text
                 if candidates:
-                    judged = work / str(self.request_hash), candidates, context
-                    yield await asyncio.to_thread(_noted, *judged)
+                    context.note(candidates)
+                    folder = work / str(self.request_hash)
+                    yield await asyncio.to_thread(judged_part, folder, candidates, context)
 
     async def _asked(
         self, teacher: Teacher, parts: Sequence[tuple[int, Sequence[Passage]]]
     ) -> list[Task]:
-        """The questions of a round, in the parts' order. What was paid for is kept whatever else
-        fails."""
         outcomes = await asyncio.gather(
             *(
                 ask_about_documents(teacher, self.prompt, part, PER_CALL, str(place))
@@ -152,25 +134,19 @@ class TeacherPassageSource(QuestionParts):
             if not (isinstance(error, TeacherFailed) and error.is_final):
                 raise error
             self._rejects.append(("a part of a document", str(error)))
-        found = [each for each in outcomes if isinstance(each, DocumentQuestions)]
+        found = [each for each in outcomes if isinstance(each, Items)]
         self._rejects += [(str(given), why) for each in found for given, why in each.rejects]
         passages = {each.id: each for each in self.corpus.passages}
         return [
             document_task(question, passages[question.document], BY_TEACHER)
             for each in found
-            for question in each.questions
+            for question in each.kept
         ]
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """What was asked for, and what the teacher gave that is wrong."""
         rejects = [list(each) for each in self._rejects]
         asked = super().detail(made)
         return asked | {"prompts": [self.prompt.lineage], "teacher_rejects": rejects}
-
-
-def _noted(work: Path, candidates: Sequence[Task], context: QuestionContext) -> Path:
-    context.note(candidates)
-    return judged_part(work, candidates, context)
 
 
 def parts_of(corpus: Corpus, seed: int) -> list[list[Passage]]:

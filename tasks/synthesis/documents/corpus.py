@@ -1,8 +1,4 @@
-"""The documents that questions are about: an index's passages, and a search over them.
-
-In: an index's id or folder. Out: a `Corpus`. The search is the one that the index's service makes,
-in this process.
-"""
+"""The documents that questions are about: an index's passages, and its search in this process."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +21,7 @@ LONGEST = 500
 """Passages of a document that are read before and after a drawn one."""
 KIND = "index:"
 
-SaidSentence = tuple[str, frozenset[str]]
+PlainSentence = tuple[str, frozenset[str]]
 """A sentence as plain text, and its words."""
 
 
@@ -38,11 +34,7 @@ class Corpus:
     passages: Sequence[Passage]
     """Those that questions may be about, in the index's order."""
     _by_id: dict[str, Passage] = field(default_factory=dict)
-    _holders: Counter[str] = field(default_factory=Counter)
-    """How many passages have a word."""
-    _spread: Counter[str] = field(default_factory=Counter)
-    """How many documents have it."""
-    _said: dict[str, list[SaidSentence]] = field(default_factory=dict)
+    _sentences: dict[str, list[PlainSentence]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._by_id = {each.id: each for each in self.passages}
@@ -56,32 +48,32 @@ class Corpus:
         """A passage by its id; None where there is none."""
         return self._by_id.get(passage_id)
 
-    def said(self, passage: Passage) -> list[SaidSentence]:
+    def sentences(self, passage: Passage) -> list[PlainSentence]:
         """The sentences of a passage, each with its words; they are read once."""
-        if passage.id not in self._said:
+        if passage.id not in self._sentences:
             plain = [each.plain for each in sentences_of(passage.text)]
-            self._said[passage.id] = [(each, frozenset(words_of(each))) for each in plain]
-        return self._said[passage.id]
+            self._sentences[passage.id] = [(each, frozenset(words_of(each))) for each in plain]
+        return self._sentences[passage.id]
 
     def weight(self, word: str) -> float:
-        """How much a word tells: ``ln((1 + n) / (1 + df))`` over the passages, at least 0.01."""
-        self._count()
-        return max(0.01, log((1 + len(self.passages)) / (1 + self._holders[word])))
+        """The weight of a word: ``ln((1 + n) / (1 + df))`` over the passages, at least 0.01."""
+        passages, _ = self._counts
+        return max(0.01, log((1 + len(self.passages)) / (1 + passages[word])))
 
     def documents_with(self, word: str) -> int:
         """How many documents have a word."""
-        self._count()
-        return self._spread[word]
+        _, documents = self._counts
+        return documents[word]
 
-    def _count(self) -> None:
-        if self._holders:
-            return
-        words: dict[str, set[str]] = {}
+    @cached_property
+    def _counts(self) -> tuple[Counter[str], Counter[str]]:
+        """By word, the numbers of passages and of documents that have it."""
+        passages, words = Counter[str](), dict[str, set[str]]()
         for each in self.passages:
             own = set(words_of(each.text))
-            self._holders.update(own)
+            passages.update(own)
             words.setdefault(each.source or each.id, set()).update(own)
-        self._spread.update(word for own in words.values() for word in own)
+        return passages, Counter(word for own in words.values() for word in own)
 
     def search(self, queries: Sequence[str], hits: int) -> list[list[Passage]]:
         """The best hits of each query, best first. Raises EmbedderFailed."""
@@ -92,10 +84,8 @@ class Corpus:
 
 
 def find_index_folder(named: str, catalog: Catalog) -> Path:
-    """The folder of an index by its id, with or without ``index:``, or by its folder.
-
-    Raises UsageError for what is no index, and for one whose files are gone.
-    """
+    """The folder of an index by its id, with or without ``index:``, or by its folder. Raises
+    UsageError for what is no index, and for one whose files are gone."""
     entry = catalog.artifact(named if named.startswith(KIND) else KIND + named)
     if entry is not None:
         folder = entry["path"]
@@ -119,10 +109,8 @@ def find_index_folder(named: str, catalog: Catalog) -> Path:
 
 
 def open_corpus(named: str, catalog: Catalog, seed: int = 0) -> Corpus:
-    """The documents of an index. `seed` draws from more than `MOST_PASSAGES`.
-
-    Raises UsageError for an unknown index, or one without passages or text.
-    """
+    """The documents of an index. `seed` draws from more than `MOST_PASSAGES`. Raises UsageError for
+    an unknown index, or one without passages or text."""
     folder = find_index_folder(named, catalog)
     try:
         index = Index(folder)
@@ -140,7 +128,6 @@ def open_corpus(named: str, catalog: Catalog, seed: int = 0) -> Corpus:
 
 
 def _drawn(index: Index, seed: int) -> list[Passage]:
-    """All passages, or whole documents by chance until there are enough."""
     count = len(index.documents)
     if count <= MOST_PASSAGES:
         return list(index.documents)

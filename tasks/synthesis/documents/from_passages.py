@@ -1,14 +1,8 @@
 """Questions about a user's own passages without a model: gaps, definitions, numbers.
 
 In: passages in their index's order. Out: questions with their sources. A sentence is used if it is
-the only one in all passages that has its form with the answer left out. The kinds:
-
-* number: a sentence with one number, which is left out
-* definition: ``Term is a …``: which term is said to be so
-* name: a sentence with one name (capitalised, not its first word), which is left out
-* term: a sentence with one span of code, an identifier, which is left out
-
-`solve` answers them from what a search shows, without knowing the answer.
+the only one in all passages that has its form with the answer left out: its one number, its one
+name (capitalised, not the first word), its one span of code, or the term that it defines.
 """
 
 import re

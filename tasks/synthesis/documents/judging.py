@@ -1,24 +1,27 @@
-"""What both sources of questions about documents share: the request, parts of judged questions, the
-set.
+"""Sets of questions about documents: the request, judged parts, and the source by a program.
 
-A set is a file of tasks. Its documents are divided into splits when it is whole.
+The same request over the same index gives the same bytes. The documents of a set are divided into
+splits when it is complete.
 """
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any, Literal
 
 from pydantic import Field
 
-from tutti.storage import content_hash
-from tutti.tasks.synthesis.documents.corpus import Corpus
+from tutti.storage import Catalog, content_hash
+from tutti.tasks.synthesis.documents.corpus import Corpus, open_corpus
+from tutti.tasks.synthesis.documents.from_passages import questions_from_passages
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.duplicates import fingerprint
 from tutti.tasks.synthesis.documents.gates.gate import SEARCHED, QuestionContext
-from tutti.tasks.synthesis.documents.question import FAMILY
+from tutti.tasks.synthesis.documents.question import FAMILY, document_task
 from tutti.tasks.synthesis.gating.seen import hash64
 from tutti.tasks.synthesis.programs.program import split_of
 from tutti.tasks.synthesis.teacher import BudgetedRequest
@@ -26,8 +29,10 @@ from tutti.tasks.task_sets import (
     TASK,
     TASKS,
     Judged,
+    NothingMade,
     Row,
     SetInMaking,
+    SetPlan,
     Source,
     Task,
     is_judged,
@@ -71,10 +76,8 @@ SPLITS = ("test", "train", "validation")
 
 
 def judge(tasks: Sequence[Task], context: QuestionContext) -> list[Judged[Task]]:
-    """Show questions to every gate in order; one that rejects a question is its last.
-
-    Not for a thread with an event loop: a search takes its time.
-    """
+    """Show questions to every gate in order; one that rejects a question is its last. Not for a
+    thread with an event loop: a search takes its time."""
     judged = [Judged(task) for task in tasks]
     asyncio.run(run_gates(judged, DOCUMENT_GATES.values(), context))
     context.forget()
@@ -109,7 +112,6 @@ class QuestionParts(Source):
         self._splits: Mapping[str, str] = {}
 
     def row(self, row: Row, task_set_id: str) -> dict[str, Any]:
-        """Of a question, whose split is known when the set is whole."""
         return super().row({**row, "task": self._in_split(row["task"])}, task_set_id)
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
@@ -124,13 +126,11 @@ class QuestionParts(Source):
         return replace(task, split=self._splits.get(task.slots["source"], task.split))
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """What was asked for."""
         index_id = self.corpus.index_id
         asked = {"name": FAMILY, "index_id": index_id, "asked": self.request.asked_of(index_id)}
         return asked | {"compared_with": len(self.benchmarks)}
 
     def too_few(self, made: SetInMaking) -> str:
-        """How many there are, and how to get those."""
         found = len(made.accepted)
         remedy = f"; --size {found} makes these" if found else ""
         drops = ", ".join(f"{gate} {n}" for gate, n in made.dropped.most_common()) or "none"
@@ -155,3 +155,84 @@ def splits_of(sources: Iterable[str]) -> dict[str, str]:
         giver = max(several, key=lambda each: counts[each]) if several else later[-1]
         found[max((each for each in found if found[each] == giver), key=hash64)] = split
     return found
+
+
+BATCH = 200
+"""Candidates shown to a gate at once."""
+SAMPLE = 200
+"""Candidates of a plan's sample."""
+
+
+class PassageSource(QuestionParts):
+    """Questions that a program finds in passages. Raises from its parts NothingMade,
+    EmbedderFailed."""
+
+    def __init__(
+        self, request: DocumentsRequest, catalog: Catalog, benchmarks: Sequence[str] = ()
+    ) -> None:
+        """`benchmarks`: questions that none may repeat. It reads the index's passages. Raises
+        UsageError for an index that cannot be asked about."""
+        corpus = open_corpus(request.index, catalog, request.seed)
+        super().__init__(request, corpus, benchmarks, "")
+
+    async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
+        """A batch of candidates each, in the seed's order."""
+        given = self.corpus, self.request, self.benchmarks
+        context, candidates = await asyncio.to_thread(context_of, *given)
+        for start in range(0, len(candidates), BATCH):
+            batch = candidates[start : start + BATCH]
+            yield await asyncio.to_thread(judged_part, work, batch, context)
+
+
+def context_of(
+    corpus: Corpus, request: DocumentsRequest, benchmarks: Sequence[str]
+) -> tuple[QuestionContext, list[Task]]:
+    """What the gates use, and the program's candidates in the seed's order. Raises NothingMade."""
+    candidates = candidates_of(corpus, request.seed)
+    if not candidates:
+        raise NothingMade(
+            f"{corpus.index_id}: none of the sentences of its {len(corpus.passages)} passages can "
+            "be asked about: they need 8 to 40 words and one number, name or term"
+        )
+    context = QuestionContext(corpus, request.rank, benchmarks)
+    context.note(candidates)
+    return context, candidates
+
+
+def candidates_of(corpus: Corpus, seed: int) -> list[Task]:
+    """All questions that the program finds, in the seed's order."""
+    passages = {each.id: each for each in corpus.passages}
+    found = [
+        document_task(question, passages[question.document], kind)
+        for kind, question in questions_from_passages(corpus.passages)
+    ]
+    Random(f"{seed}/documents").shuffle(found)
+    return found
+
+
+def plan_document_set(
+    request: DocumentsRequest, catalog: Catalog, benchmarks: Sequence[str] = ()
+) -> SetPlan:
+    """Judge a sample, and reckon from it. Raises as `PassageSource`."""
+    corpus = open_corpus(request.index, catalog, request.seed)
+    context, candidates = context_of(corpus, request, benchmarks)
+    sample = candidates[:SAMPLE]
+    began = time.monotonic()
+    judged = judge(sample, context)
+    each_s = (time.monotonic() - began) / len(sample)
+    passed = sum(each.reason is None for each in judged)
+    wanted = min(len(candidates), request.size * len(sample) / max(1, passed))
+    possible = round(len(candidates) * passed / len(sample))
+    fewer = "" if possible >= request.size else f", fewer than the {request.size} asked for"
+    return SetPlan(
+        candidates=len(candidates),
+        sample=len(sample),
+        passed=passed,
+        dropped=Counter(each.gates[-1] for each in judged if each.reason is not None),
+        seconds=wanted * each_s,
+        notes=[
+            f"{corpus.sources} documents, {len(corpus.passages)} passages, "
+            f"{len(candidates):,} candidates",
+            f"about {possible:,} questions can be made{fewer}",
+        ],
+    )

@@ -42,11 +42,6 @@ def document_task(question: DocumentQuestion, passage: Passage, kind: str) -> Ta
     )
 
 
-def source_of(task: Task) -> str:
-    """The document that the task's passage is of."""
-    return task.slots["source"]
-
-
 def quotation(task: Task) -> str:
     """The passage's words that answer it, as plain text."""
     return plain_text(task.slots["quote"]).plain

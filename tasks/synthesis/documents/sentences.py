@@ -1,8 +1,7 @@
 """Sentences of passages as people read them: wrapped lines joined, without markdown's marks.
 
-In: passages in their index's order. Out: sentences, each with its text as it stands in the passage
-and as plain text. Headings, tables, quotations and code blocks are left out, and so is a sentence
-that the border of two passages cuts.
+Headings, tables, quotations and code blocks are left out, and so is a sentence that the border of
+two passages cuts.
 """
 
 import re
@@ -100,7 +99,6 @@ def _blocks(text: str, is_code: bool) -> tuple[list[tuple[int, int]], bool]:
 
 
 def _split(block: str) -> list[str]:
-    """The whole sentences of a block."""
     spans = [match.span() for match in CODE.finditer(block)]
     found, at = [], 0
     for end in END.finditer(block):

@@ -1,14 +1,14 @@
 """What an expression prints: calls of pure standard-library functions on made-up arguments."""
 
 import importlib
-from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.retrieval import Document
-from tutti.tasks.synthesis.task import question_task, run_python
-from tutti.tasks.task_sets import Slots, Task
+from tutti.tasks.synthesis.families.by_document import DocumentFamily, Draft
+from tutti.tasks.synthesis.task import run_python
+from tutti.tasks.task_sets import Slots
 
 # Modules whose functions have no side effects, need no files and terminate quickly on small
 # arguments.
@@ -29,33 +29,9 @@ ARGUMENT_TRIES = 6  # per function: argument shapes tried until one evaluates
 LARGEST_STARTING_ARGUMENT = 20  # keeps factorials and combinations small
 
 
-class Expression:
-    """Answer: what Python prints. Needs the sandbox, no search."""
-
-    name = "expression"
-
-    def propose(self, documents: Sequence[Document], rng: Random) -> Iterator[Task]:
-        """Up to four calls for each pure function and each `str` method that evaluates."""
-        for document in documents:
-            for _ in range(4):
-                expression = _call_that_evaluates(document, rng)
-                if expression is None:
-                    break
-                text, printed = expression
-                yield question_task(
-                    self.name,
-                    rng.choice(QUESTIONS).format(expression=text),
-                    printed,
-                    {"expression": text},
-                    (document.name,),
-                    document.split,
-                )
-
-    def solve(self, slots: Slots) -> Oracle:
-        """Import what the expression's head names, print it."""
-        expression = slots["expression"]
-        printed = yield run_python(program_for(expression))
-        return printed.strip()
+def _solve(slots: Slots) -> Oracle:
+    printed = yield run_python(program_for(slots["expression"]))
+    return printed.strip()
 
 
 def program_for(expression: str) -> str:
@@ -65,13 +41,17 @@ def program_for(expression: str) -> str:
     return f"{imports}print({expression})"
 
 
-def _call_that_evaluates(document: Document, rng: Random) -> tuple[str, str] | None:
+def _draw(document: Document, rng: Random) -> Draft | None:
+    """A call of a pure function or a `str` method, and what it prints."""
     pure = document.module in PURE_MODULES and document.short_name not in IMPURE
     if pure and document.kind == "function":
-        return _first_that_evaluates(document.name, document.module, document.short_name, rng)
-    if document.name.startswith("builtins.str.") and document.kind == "method":
-        return _first_that_evaluates(None, "builtins", document.short_name, rng)
-    return None
+        qualified, module = document.name, document.module
+    elif document.name.startswith("builtins.str.") and document.kind == "method":
+        qualified, module = None, "builtins"
+    else:
+        return None
+    call = _first_that_evaluates(qualified, module, document.short_name, rng)
+    return None if call is None else ({"expression": call[0]}, call[1])
 
 
 def _first_that_evaluates(
@@ -103,16 +83,11 @@ def _arguments(rng: Random) -> tuple[Any, ...]:
     other = rng.randint(1, 9)
     word = rng.choice(WORDS)
     numbers = [rng.randint(1, 40) for _ in range(3)]
-    shapes: list[tuple[Any, ...]] = [
-        (),
-        (number,),
-        (number, other),
-        (word,),
-        (word, word[:2]),
-        (word[0],),
-        (numbers,),
-        (other, numbers),
-        (number, other, number + other),
-        (word[0], word[-1]),
-    ]
+    one: list[tuple[Any, ...]] = [(), (number,), (number, other), (word,), (word, word[:2])]
+    more = [(word[0],), (numbers,), (other, numbers), (number, other, number + other)]
+    shapes = [*one, *more, (word[0], word[-1])]
     return rng.choice(shapes)
+
+
+# Needs the sandbox, no search.
+EXPRESSION = DocumentFamily("expression", QUESTIONS, _draw, _solve, most=4)

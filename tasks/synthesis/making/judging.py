@@ -107,14 +107,29 @@ class JudgedSource(KeptSource[JudgeRequest]):
         return found
 
     def asked(self) -> dict[str, Any]:
-        """The judge, and the prompt."""
-        return {
-            "judge": self.request.judge,
-            "prompt": read_prompts()[PROMPT].lineage,
-            "task_set": self.request.task_set,
-            "model": self.judges.endpoints[0].model,
-            "request": self.request_hash,
-        }
+        """Who was asked, and how."""
+        asked = {"judge": self.request.judge, "prompt": read_prompts()[PROMPT].lineage}
+        asked |= {"task_set": self.request.task_set, "model": self.judges.endpoints[0].model}
+        return asked | {"request": self.request_hash}
+
+
+async def _verdicts(
+    judge: Teacher, questions: Mapping[str, Question[JudgeAnswer]]
+) -> dict[str, Verdict]:
+    found: dict[str, Verdict] = {}
+    failed: list[TeacherFailed] = []
+    outcomes = await judge.ask_all(list(questions.values()))
+    for task_id, outcome in zip(questions, outcomes, strict=True):
+        if not isinstance(outcome, TeacherFailed):
+            found[task_id] = outcome.verdict
+            continue
+        if not outcome.is_final:
+            raise outcome
+        failed.append(outcome)
+        found[task_id] = Verdict(False, f"error: no verdict: {outcome}")
+    if failed and len(failed) == len(found):
+        raise failed[0]
+    return found
 
 
 async def _questions(

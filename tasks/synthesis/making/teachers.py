@@ -56,7 +56,5 @@ async def open_teachers(
         teachers = []
         for endpoint in pool.endpoints:
             client = await stack.enter_async_context(TeacherClient(endpoint, store))
-            teachers.append(
-                Teacher(client, endpoint, store, meter, pool.sampling, pool.concurrency)
-            )
+            teachers.append(Teacher(client, store, meter, pool.sampling, pool.concurrency))
         yield teachers, meter

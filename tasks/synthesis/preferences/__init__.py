@@ -6,11 +6,11 @@ from tutti.face import lazy
 
 if TYPE_CHECKING:
     from tutti.tasks.synthesis.preferences.checker import preference_reason as preference_reason
-    from tutti.tasks.synthesis.preferences.describing import ProfileRequest as ProfileRequest
-    from tutti.tasks.synthesis.preferences.describing import describe_profile as describe_profile
     from tutti.tasks.synthesis.preferences.making import PreferenceRequest as PreferenceRequest
     from tutti.tasks.synthesis.preferences.making import PreferenceSource as PreferenceSource
     from tutti.tasks.synthesis.preferences.profile import Profile as Profile
+    from tutti.tasks.synthesis.preferences.profile import ProfileRequest as ProfileRequest
+    from tutti.tasks.synthesis.preferences.profile import describe_profile as describe_profile
     from tutti.tasks.synthesis.preferences.profile import measure_profile as measure_profile
     from tutti.tasks.synthesis.preferences.profile import read_profile as read_profile
     from tutti.tasks.synthesis.preferences.profile import write_profile as write_profile

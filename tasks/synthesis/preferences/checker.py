@@ -1,16 +1,14 @@
-"""Whether an instruction and a vector say the same, by rule.
+"""Checks by rule whether the instruction and the weights of a preference agree.
 
-In: a preference and the tools that are offered. Out: the first thing wrong with it, or nothing.
-Refused are: weights out of bounds or with a wrong sign, tools that are not offered, claims that the
-weights do not bear out, two claims that contradict each other, and strong weights that the
-instruction does not speak of. Claims are read in the instruction's words: about tools, cost,
-latency and accuracy.
+In: a preference and the tools that are offered. Out: the first fault, or nothing. Claims about
+tools, cost, latency and accuracy are read from the words of the instruction.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 
 from tutti.tasks.synthesis.domains.offer import ACCURACY, AIMS, COST, LATENCY, Preference
 from tutti.tasks.synthesis.preferences.weights import STRONG, weights_reason
@@ -43,29 +41,20 @@ class Claim:
     clause: str
 
 
-@dataclass(frozen=True)
-class _Words:
-    """How an aim is spoken of."""
-
-    good: re.Pattern[str]
-    """Its wanted side: cheap, quick, correct."""
-    bad: re.Pattern[str]
-    neutral: re.Pattern[str]
-
-
 def _words(text: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{text})\b", re.IGNORECASE)
 
 
-AIM_WORDS = {
-    COST: _Words(
+AIM_WORDS: Mapping[str, tuple[re.Pattern[str], ...]] = {
+    # wanted side, unwanted side, neutral
+    COST: (
         _words(
             r"cheap\w*|inexpensive\w*|thrift\w*|frugal\w*|economical\w*|affordabl\w+|shoestring"
         ),
         _words(r"expensive\w*|spend\w*|dear(?:er|est)?|costly|pricey|extravagan\w+|splash out"),
         _words(r"costs?|prices?|budget|fees?|money|bills?|pay\w*|expenses?|cents?|wallet"),
     ),
-    LATENCY: _Words(
+    LATENCY: (
         _words(
             r"quick\w*|fast\w*|speed\w*|soon\w*|prompt(?:ly)?|swift\w*|urgent\w*|short of time"
             r"|asap|snappy|at once|immediate\w*|rapid\w*|waiting for (?:it|this|the|an|my|your)"
@@ -73,7 +62,7 @@ AIM_WORDS = {
         _words(r"slow\w*|wait\w*|delay\w*|linger\w*|dawdl\w+"),
         _words(r"latency|time|seconds?|minutes?|hurry|rush"),
     ),
-    ACCURACY: _Words(
+    ACCURACY: (
         _words(
             r"accura\w+|correct\w*|right(?! away| now)|careful\w*|exact\w*|precis\w+|reliab\w+"
             r"|thorough\w*|quality"
@@ -118,41 +107,25 @@ TOOL = re.compile(r"`([^`\n]*)`|(?<![\w`])([a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w`
 def read_claims(instruction: str) -> list[Claim]:
     """The claims of an instruction, in its order. Tools stand in backticks, or have an underscore
     in their name."""
-    found: list[Claim] = []
+    claims: list[Claim] = []
     last = Sense.UNREAD
-    for clause in CLAUSES.split(_protected(instruction)):
-        text = _restored(clause)
-        tools = [quoted or bare for quoted, bare in TOOL.findall(text)]
-        plain = TOOL.sub(" ", text)
-        if tools:
-            last = _of_tools(plain, last)
-            found += [Claim(tool, last, text.strip()) for tool in tools]
-        found += [Claim(aim, sense, text.strip()) for aim, sense in _of_aims(plain)]
-    return found
-
-
-def _protected(instruction: str) -> str:
-    """With plain apostrophes, and tools in backticks as one word, so that they end no clause."""
     plain = instruction.replace("\u2019", "'")
-    return re.sub(r"`[^`\n]*`", lambda tool: tool[0].replace(" ", "\x1f"), plain)
-
-
-def _restored(clause: str) -> str:
-    return clause.replace("\x1f", " ")
-
-
-def _of_tools(clause: str, before: Sense) -> Sense:
-    """Of the tools in a clause; without a word for it, as those of the clause before."""
-    if AVOID.search(clause):
-        return Sense.LESS
-    return Sense.MORE if USE.search(clause) else before
-
-
-def _of_aims(clause: str) -> Iterator[tuple[str, Sense]]:
-    for aim, words in AIM_WORDS.items():
-        sides = [bool(each.search(clause)) for each in (words.good, words.bad, words.neutral)]
-        if any(sides):
-            yield aim, _sense(clause, *sides)
+    # Tools in backticks become one word, so that they end no clause.
+    joined = re.sub(r"`[^`\n]*`", lambda tool: tool[0].replace(" ", "\x1f"), plain)
+    for clause in CLAUSES.split(joined):
+        text = clause.replace("\x1f", " ")
+        tools = [quoted or bare for quoted, bare in TOOL.findall(text)]
+        words = TOOL.sub(" ", text)
+        if tools and AVOID.search(words):
+            last = Sense.LESS
+        elif tools and USE.search(words):
+            last = Sense.MORE  # without a word for it, as in the clause before
+        claims += [Claim(tool, last, text.strip()) for tool in tools]
+        for aim, patterns in AIM_WORDS.items():
+            sides = [bool(each.search(words)) for each in patterns]
+            if any(sides):
+                claims.append(Claim(aim, _sense(words, *sides), text.strip()))
+    return claims
 
 
 def _sense(clause: str, good: bool, bad: bool, neutral: bool) -> Sense:
@@ -183,8 +156,17 @@ def preference_reason(preference: Preference, offered: Collection[str]) -> str:
         return f"instruction: {len(text)} characters; must be 1 to {MOST_CHARS}"
     claims = read_claims(text)
     reasons = [_claim_reason(each, preference.weights, offered) for each in claims]
-    reasons.append(_contradiction(claims))
-    reasons.append(_unsaid(claims, preference.weights))
+    reasons += [
+        f"instruction: {one.clause!r} and {other.clause!r} contradict each other"
+        for one, other in product(claims, repeat=2)
+        if other.subject == one.subject and other.sense in OPPOSED.get(one.sense, ())
+    ]
+    subjects = {claim.subject for claim in claims} | {ACCURACY}
+    reasons += [
+        f"instruction: says nothing of {name}, which weighs {weight:g}"
+        for name, weight in preference.weights.items()
+        if abs(weight) >= STRONG and name not in subjects
+    ]
     return next(filter(None, reasons), "")
 
 
@@ -192,37 +174,18 @@ def _claim_reason(claim: Claim, weights: Mapping[str, float], offered: Collectio
     if claim.subject not in AIMS and claim.subject not in offered:
         return f"instruction: {claim.subject!r} is named and not offered"
     weight = weights.get(claim.subject, 0.0)
-    said = f"instruction: {claim.clause!r}, and weights.{claim.subject} is {weight:g}"
+    text = f"instruction: {claim.clause!r}, and weights.{claim.subject} is {weight:g}"
     if claim.sense is Sense.UNREAD:
         return f"instruction: {claim.clause!r} does not say whether to use {claim.subject}"
     if claim.sense is Sense.AGAINST:
         return f"instruction: {claim.clause!r} asks for the opposite of what {claim.subject} weighs"
-    if claim.sense is Sense.MOST and weight <= _largest_other(claim.subject, weights):
-        return f"{said}, not more than the other aims"
+    others = [weights.get(aim, 0.0) for aim in AIMS if aim != claim.subject]
+    if claim.sense is Sense.MOST and weight <= max(others):
+        return f"{text}, not more than the other aims"
     holds = {
         Sense.MORE: weight > 0,
         Sense.MOST: weight > 0,
         Sense.NONE: weight == 0,
         Sense.LESS: weight < 0,
     }
-    return "" if holds[claim.sense] else said
-
-
-def _largest_other(aim: str, weights: Mapping[str, float]) -> float:
-    return max(weights.get(other, 0.0) for other in AIMS if other != aim)
-
-
-def _contradiction(claims: Sequence[Claim]) -> str:
-    for one in claims:
-        for other in claims:
-            if other.subject == one.subject and other.sense in OPPOSED.get(one.sense, ()):
-                return f"instruction: {one.clause!r} and {other.clause!r} contradict each other"
-    return ""
-
-
-def _unsaid(claims: Sequence[Claim], weights: Mapping[str, float]) -> str:
-    said = {claim.subject for claim in claims}
-    for name, weight in weights.items():
-        if abs(weight) >= STRONG and name not in said and name != ACCURACY:
-            return f"instruction: says nothing of {name}, which weighs {weight:g}"
-    return ""
+    return "" if holds[claim.sense] else text

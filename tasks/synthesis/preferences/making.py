@@ -1,7 +1,7 @@
 """A source of tasks with preferences, made of a set of domain tasks: the request and the source.
 
-Its tasks carry an instruction, its weights, tools of their own and prices. The same request gives
-the same bytes. What a teacher answered is kept in the work folder until the set is entered.
+The same request gives the same bytes. A teacher's answers stay in the work folder until the set is
+entered.
 """
 
 import json
@@ -39,7 +39,6 @@ from tutti.tasks.synthesis.preferences.profile import read_profile
 from tutti.tasks.synthesis.preferences.proposing import (
     PROMPTS,
     SECOND_MODEL,
-    ProposedPreferences,
     Reject,
     ask_preferences,
     prompt_lineage,
@@ -94,7 +93,6 @@ class PreferenceRequest(BudgetedRequest):
 
     @property
     def models_asked(self) -> tuple[str, ...]:
-        """Who proposes and who checks."""
         return (self.teacher, self.checker) if self.teacher else ()
 
     @property
@@ -114,20 +112,21 @@ BATCH = 250
 
 @dataclass(frozen=True)
 class _Making:
-    """What the candidates of a set are made with."""
-
     seed: int
     agent: AgentFile | None
     pairs: Sequence[Preference] | None
     measured: Mapping[str, str]
 
     def candidate(self, domain: Domain, task: DomainTask) -> DomainTask:
-        """A task with its offer; without one where no pair fits."""
         stream = f"{self.seed}/{task.task_id}"
         if self.pairs is None:
             drawn = draw_offer(domain, task, stream, self.agent)
             return self._with(task, drawn, _drawn_preference(domain, task, drawn, stream))
-        fitting = [each for each in self.pairs if _fits(each, domain, task)]
+        fitting = [
+            each
+            for each in self.pairs
+            if weights_split(each.weights) == task.split and not fit_reason(domain, task, each)
+        ]
         if not fitting:
             return task
         pair = Random(f"{stream}/pair").choice(fitting)
@@ -137,9 +136,9 @@ class _Making:
     def _with(self, task: DomainTask, drawn: DrawnOffer, preference: Preference) -> DomainTask:
         offer = TaskOffer(
             preference=preference,
-            call_usd=dict(drawn.call_usd),
-            experts=dict(drawn.experts),
-            vendors=dict(drawn.vendors),
+            call_usd=drawn.call_usd,
+            experts=drawn.experts,
+            vendors=drawn.vendors,
             measured={name: self.measured[name] for name in drawn.tools if name in self.measured},
         )
         weights = json.dumps(preference.weights, sort_keys=True)
@@ -168,16 +167,10 @@ def _drawn_preference(
     return Preference(instruction=text, weights=weights, wording=name)
 
 
-def _fits(pair: Preference, domain: Domain, task: DomainTask) -> bool:
-    return weights_split(pair.weights) == task.split and not fit_reason(domain, task, pair)
-
-
 class PreferenceSource(DomainParts):
-    """The tasks of a set with preferences, drawn by a program or proposed by a teacher.
-
-    Raises from its parts NothingMade where no weights are of a task's split, ToolkitFailed,
-    TeacherFailed, BudgetSpent (what was paid for is kept).
-    """
+    """The tasks of a set with preferences, drawn by a program or proposed by a teacher. Raises from
+    its parts NothingMade where no weights are of a task's split, ToolkitFailed, TeacherFailed,
+    BudgetSpent (what was paid for is kept)."""
 
     gates = (SECOND_MODEL, *PREFERENCE_GATES)
 
@@ -196,8 +189,11 @@ class PreferenceSource(DomainParts):
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
         """A database each; then the pairs that the second model refused."""
-        proposed = None if self.teachers is None else await self._asked(self.teachers, work)
-        measured = self.request.measured
+        measured, proposed = self.request.measured, None
+        if self.teachers is not None:
+            async with open_teachers(self.teachers, work / "teacher") as ((one, other), meter):
+                proposed = await ask_preferences(one, other, self._domain, self.request.pairs)
+                self.spent = meter.text
         making = _Making(
             self.request.seed,
             self.request.agent_file,
@@ -210,24 +206,15 @@ class PreferenceSource(DomainParts):
             refused = [_refused(each) for each in proposed.rejects]
             yield write_part(work / "refused", refused)
 
-    async def _asked(self, teachers: TeacherPool, work: Path) -> ProposedPreferences:
-        async with open_teachers(teachers, work / "teacher") as ((proposer, checker), meter):
-            pairs = self.request.pairs
-            proposed = await ask_preferences(proposer, checker, self._domain, pairs)
-            self.spent = meter.text
-        return proposed
-
     def write(self, made: SetInMaking, folder: Path) -> Any:
         """As of every domain's set; refused pairs have no files."""
         return super().write(replace(made, parts=made.parts[: len(self._folders)]), folder)
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """What was asked for."""
         asked = {"name": self.name, "asked": self.request.as_asked}
         return asked | ({"prompts": prompt_lineage()} if self.teachers is not None else {})
 
     def too_few(self, made: SetInMaking) -> str:
-        """Which gates dropped them."""
         return f"{self.request.task_set}: no task passed: {made.drops()}"
 
 
@@ -246,22 +233,17 @@ async def _part(making: _Making, folder: Path, out: Path) -> Path:
 
 
 def _refused(reject: Reject) -> Judged[Task]:
-    """A pair that a gate refused before it became a task."""
     gate, shown, reason = reject
+    try:
+        split = weights_split(dict(json.loads(shown)["weights"]))
+    except (ValueError, TypeError, KeyError):
+        split = ""  # a pair that cannot be read has none
     task = Task(
         key=gate,
         inputs={"question": shown},
         target={"answer": ""},
         family="preferences",
         template="pair",
-        split=_split_of(shown),
+        split=split,
     )
     return Judged(task, [gate], [None], reason)
-
-
-def _split_of(shown: str) -> str:
-    """Of a refused pair; of one that cannot be read, none."""
-    try:
-        return weights_split(dict(json.loads(shown)["weights"]))
-    except (ValueError, TypeError, KeyError):
-        return ""

@@ -1,9 +1,8 @@
 """The tools, experts and prices of one task, drawn from its seed.
 
-In: a domain, a task, vendors' price books (`vendors.yaml`, made up and editable), the experts of an
-agent's file. Out: the tools that the task offers and their prices. The tools of the golden calls
-and of the forbidden ones are always offered, so that the task stays what it is. Each draw has a
-random stream of its own, named by seed, task and feature: another vendor changes no other draw.
+In: a domain, a task, vendors' price books (`vendors.yaml`, invented and editable), the experts of
+an agent's file. Out: the tools that the task offers and their prices. Each draw has a random stream
+of its own, named by seed, task and feature: another vendor changes no other draw.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,40 +25,33 @@ SIGNIFICANT = 6
 """Digits of a price: a product of floats should read as a price."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Vendor(_Frozen):
+class Vendor(BaseModel):
     """One price book."""
 
+    model_config = ConfigDict(extra="forbid", frozen=True)
     call_usd: dict[Literal["READ", "WRITE", "GENERIC"], float] = Field(min_length=3)
     models: float = Field(gt=0)
-
-
-class _Vendors(RootModel[dict[str, Vendor]]):
-    pass
 
 
 @cache
 def read_vendors(file: Path = FILE) -> Mapping[str, Vendor]:
     """The price books of a file by vendor. Raises UsageError with file, line and field."""
-    return read_document(file, UsageError).check(_Vendors).root
+    return read_document(file, UsageError).check(RootModel[dict[str, Vendor]]).root
 
 
 @dataclass(frozen=True)
 class DrawnOffer:
-    """What a task offers, without its preference."""
+    """The offer of a task, without its preference."""
 
     tools: tuple[str, ...]
     """In the domain's order."""
-    call_usd: Mapping[str, float]
-    experts: Mapping[str, ExpertPrices]
-    vendors: Mapping[str, str]
+    call_usd: dict[str, float]
+    experts: dict[str, ExpertPrices]
+    vendors: dict[str, str]
 
 
 def needed_tools(task: DomainTask) -> frozenset[str]:
-    """The tools without which the task would be another one."""
+    """The tools that the task requires."""
     return frozenset(each.name for each in (*task.world.actions, *task.world.forbidden))
 
 
@@ -89,7 +81,6 @@ def draw_offer(
 def _experts(
     agent: AgentFile | None, stream: str, books: Mapping[str, Vendor]
 ) -> tuple[dict[str, ExpertPrices], dict[str, str]]:
-    """Some of the file's experts for dialogues, each at a vendor's factor of the file's price."""
     tool = None if agent is None else agent.tools.call_expert
     if tool is None:
         return {}, {}

@@ -1,13 +1,14 @@
-"""Profiles: what measured runs of the store say of models, experts and tools, and their files.
+"""Profiles: measured runs of the store by model, expert and tool; their texts and files.
 
-In: a store, and a set of tasks or none. Out: for each subject the share of right attempts, all and
-by kind of task, with intervals; mean cost and latency of a call; a text. An attempt counts for
-every expert and tool that it used, so a share says how attempts with it went, and not what it
-caused. The files, `profile.yaml` and an agent file, can be edited.
+An attempt counts for every expert and tool that it used, so a share describes the attempts with it,
+and not what it caused. A teacher's text with numbers that are in no measurement is sent back once;
+after that the rule's text stays.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,10 +16,18 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.errors import UsageError
-from tutti.storage import Home, query
+from tutti.storage import Home, content_hash, query
 from tutti.tasks.agents.orchestrator import read_agent
 from tutti.tasks.config import read_document
 from tutti.tasks.scoring.statistics import mean_interval
+from tutti.tasks.synthesis.preferences.proposing import PROMPTS
+from tutti.tasks.synthesis.teacher import (
+    BudgetedRequest,
+    Question,
+    Teacher,
+    TeacherFailed,
+    read_prompts,
+)
 
 PROFILE, AGENT = "profile.yaml", "agent.yaml"
 SubjectKind = Literal["model", "expert", "tool"]
@@ -228,3 +237,72 @@ def _rate_text(rate: Rate) -> str:
     if rate.low is None or rate.high is None:
         return f"{said}, too few to tell"
     return f"{said} ({rate.low:.0%} to {rate.high:.0%})"
+
+
+MOST_CHARS = 500
+NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
+
+
+class ProfileRequest(BudgetedRequest):
+    """The parameters of a profile."""
+
+    folder: Path
+    """Where its files are written."""
+    task_set: str = ""
+    """Whose attempts are read; empty: all of the store."""
+    agent: str = ""
+    """The agent file whose experts are described."""
+    teacher: str = ""
+    """Who writes the texts; empty: the rule."""
+
+
+class Description(BaseModel):
+    """What the teacher writes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    text: str
+
+
+def description_reason(text: str, measured: str) -> str:
+    """Why a text is wrong; empty if it is right."""
+    if not text.strip() or len(text) > MOST_CHARS:
+        return f"text: {len(text)} characters; must be 1 to {MOST_CHARS}"
+    known = set(NUMBER.findall(measured))
+    invented = next((each for each in NUMBER.findall(text) if each not in known), None)
+    return "" if invented is None else f"text: {invented} is in no measurement"
+
+
+async def describe_profile(profile: Profile, teacher: Teacher) -> tuple[Profile, dict[str, str]]:
+    """The profile with the teacher's texts, and why others kept the rule's, by subject. Raises
+    BudgetSpent."""
+    prompt = read_prompts(PROMPTS)["describe"]
+    questions = []
+    for each in profile.subjects:
+        measured = _shown(each)
+        text = prompt.render(kind=f"{each.kind}s", name=each.name, measured=measured)
+        name = f"describe-{each.kind}-{content_hash(each.name)[:8]}"
+        check = partial(_check, measured)
+        questions.append(Question(name, text, Description, check, max_tokens=512))
+    subjects, kept = [], {}
+    for each, outcome in zip(profile.subjects, await teacher.ask_all(questions), strict=True):
+        if isinstance(outcome, TeacherFailed):
+            kept[f"{each.kind} {each.name}"] = str(outcome)
+            subjects.append(each)
+        else:
+            subjects.append(each.model_copy(update={"text": outcome.text}))
+    return profile.model_copy(update={"subjects": tuple(subjects)}), kept
+
+
+def _check(measured: str, answer: Description) -> str:
+    return description_reason(answer.text, measured)
+
+
+def _shown(subject: Subject) -> str:
+    """The rule's text, which has the figures, and each kind of task."""
+    rows = [
+        f"{rate.kind}: {rate.right} of {rate.attempts} attempts at {rate.tasks} tasks right"
+        + (f", {rate.low:.0%} to {rate.high:.0%}" if None not in (rate.low, rate.high) else "")
+        for rate in (subject.all, *subject.by_kind)
+    ]
+    return "\n".join([subject.text, *rows])

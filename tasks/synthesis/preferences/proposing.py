@@ -1,8 +1,6 @@
 """Preferences by a teacher: one model proposes pairs, a second one checks each.
 
-In: a domain's tools, two teachers. Out: the pairs that pass the rule and the second model, and the
-others with the gate and the reason. The rule is asked first: it is free, and what it refuses is
-sent back once with the reason.
+The rule is asked first: it is free, and a refused pair is sent back once with the reason.
 """
 
 import json
@@ -18,8 +16,14 @@ from tutti.tasks.synthesis.domains import Domain
 from tutti.tasks.synthesis.domains.offer import Preference
 from tutti.tasks.synthesis.preferences.checker import preference_reason
 from tutti.tasks.synthesis.preferences.gates import weighable
-from tutti.tasks.synthesis.teacher import Question, Teacher, read_prompts
-from tutti.tasks.synthesis.teacher.items import ItemsQuestion, ask_items
+from tutti.tasks.synthesis.teacher import (
+    ItemsQuestion,
+    Question,
+    Teacher,
+    TeacherFailed,
+    ask_items,
+    read_prompts,
+)
 
 PROMPTS = Path(__file__).with_name("prompts")
 RULE, SECOND_MODEL = "preference", "second_model"
@@ -119,14 +123,13 @@ async def _second(
     ]
     kept: list[Preference] = []
     refused: list[Reject] = []
-    outcomes = await checker.ask_all(questions)
-    for each, outcome in zip(proposed, outcomes, strict=True):
-        if outcome.value is None:
-            raise outcome.failed or outcome.stopped or AssertionError("an outcome has one of them")
-        if outcome.value.agrees:
+    for each, outcome in zip(proposed, await checker.ask_all(questions), strict=True):
+        if isinstance(outcome, TeacherFailed):
+            raise outcome
+        if outcome.agrees:
             kept.append(each)
         else:
-            refused.append((SECOND_MODEL, _shown(each.model_dump()), outcome.value.reason))
+            refused.append((SECOND_MODEL, _shown(each.model_dump()), outcome.reason))
     return kept, refused
 
 

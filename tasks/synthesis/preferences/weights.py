@@ -1,9 +1,7 @@
 """Weights of a preference: their bounds, how they are drawn, and to which split they belong.
 
 A weight is a multiple of 1/20, and their sizes sum to 1, so that rewards of different vectors
-compare. Accuracy, cost and latency weigh 0 or more: in the reward cost and latency count less the
-higher they are, and a negative weight would reward the more expensive attempt. A tool's weight is
-negative where it is to be avoided.
+compare. Accuracy, cost and latency weigh 0 or more; the weight of a tool to avoid is negative.
 """
 
 import math

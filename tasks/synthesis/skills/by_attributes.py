@@ -1,7 +1,6 @@
-"""Skills from attributes that tasks have: label, merge, assign.
+"""Skills from attributes of tasks: a label is the attributes' values.
 
-In: tasks, names of attributes. Out: a skill for each task. A label is the attributes' values;
-labels that too few tasks have become one skill, `other`: a pass rate of three tasks says nothing.
+Labels with too few tasks become one skill, `other`: a pass rate of three tasks says nothing.
 """
 
 from collections import Counter

@@ -1,11 +1,8 @@
-"""Skills by a teacher: it labels a sample of tasks, merges the labels, and assigns the other tasks.
-
-In: tasks, a teacher. Out: a skill for each task. Each answer is checked: every task and every label
-occurs exactly once, and no skill is invented while tasks are assigned.
-"""
+"""Skills by a teacher: it labels a sample of tasks, merges labels, and assigns the other tasks."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -13,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tutti.tasks.synthesis.domains import DomainTask
 from tutti.tasks.synthesis.skills.by_attributes import UNASSIGNED, FoundSkills
-from tutti.tasks.synthesis.teacher import Question, Teacher, read_prompts
+from tutti.tasks.synthesis.teacher import Question, Teacher, TeacherFailed, read_prompts
 
 PROMPTS = Path(__file__).with_name("prompts")
 AT_ONCE = 20
@@ -85,15 +82,13 @@ async def _labels(teacher: Teacher, tasks: Sequence[DomainTask]) -> dict[str, st
 
 
 async def _merged(teacher: Teacher, labels: Mapping[str, int], most: int) -> Sequence[Skill]:
-    async def check(found: Skills) -> str:
-        return skills_reason(found, labels, most)
-
     shown = "\n".join(f"- {label} ({n})" for label, n in sorted(labels.items()))
     text = read_prompts(PROMPTS)["merge"].render(labels=shown, most=str(most))
+    check = partial(skills_reason, labels, most)
     return (await teacher.ask(Question("merge", text, Skills, check))).skills
 
 
-def skills_reason(found: Skills, labels: Mapping[str, int], most: int) -> str:
+def skills_reason(labels: Mapping[str, int], most: int, found: Skills) -> str:
     """Why merged skills are wrong; empty if they are right."""
     names = [each.name for each in found.skills]
     if not 1 <= len(names) <= most:
@@ -133,22 +128,18 @@ async def _assigned(
     reasons: dict[str, str] = {}
     outcomes = await teacher.ask_all(questions)
     for question, part, outcome in zip(questions, parts, outcomes, strict=True):
-        if outcome.stopped is not None:
-            raise outcome.stopped
-        if outcome.value is None:
-            reasons[question.name] = str(outcome.failed)
+        if isinstance(outcome, TeacherFailed):
+            reasons[question.name] = str(outcome)
             of_task |= dict.fromkeys((each.task_id for each in part), UNASSIGNED)
         else:
-            of_task |= {part[each.task - 1].task_id: each.name for each in outcome.value.items}
+            of_task |= {part[each.task - 1].task_id: each.name for each in outcome.items}
     return of_task, reasons
 
 
-def _each_once(
-    count: int, names: frozenset[str] | None = None
-) -> Callable[[NamedTasks], Awaitable[str]]:
+def _each_once(count: int, names: frozenset[str] | None = None) -> Callable[[NamedTasks], str]:
     """The check that every task is named once, with one of `names` where they are given."""
 
-    async def check(found: NamedTasks) -> str:
+    def check(found: NamedTasks) -> str:
         given = Counter(each.task for each in found.items)
         for number in range(1, count + 1):
             if given.pop(number, 0) != 1:
@@ -166,7 +157,6 @@ def _each_once(
 
 
 def _plain(label: str) -> str:
-    """Without what is no difference: case and spaces."""
     return " ".join(label.lower().split())
 
 

@@ -1,8 +1,7 @@
 """A source of labelled tasks: those of a set, each with its skill, its level, or both.
 
-They keep the ids that they have in that set, so that attempts at it count for this one. SQL groups
-by ``tasks.slots ->> 'skill'`` and ``'level'``. A level is the attempts' pass rate, where the whole
-interval of it lies in one of three parts.
+Tasks keep their ids, so that attempts at the first set count for this one. A level is the attempts'
+pass rate, where the whole interval of it lies in one of three parts.
 """
 
 from collections import Counter
@@ -106,11 +105,9 @@ VERSION = "1"
 
 
 class LabelSource(DomainParts):
-    """All tasks of a set with their labels; the same labels give the same set.
-
-    Raises from its parts UsageError for an unknown attribute; TeacherFailed, BudgetSpent (what was
-    paid for is kept).
-    """
+    """All tasks of a set with their labels; the same labels give the same set. Raises from its
+    parts UsageError for an unknown attribute; TeacherFailed, BudgetSpent (what was paid for is
+    kept)."""
 
     def __init__(
         self, request: LabelRequest, catalog: Catalog, teachers: TeacherPool | None = None
@@ -130,7 +127,6 @@ class LabelSource(DomainParts):
         self._levels: Labels = {}
 
     async def parts(self, work: Path, made: SetInMaking) -> AsyncGenerator[Path, None]:
-        """A database each."""
         self._skills, self._levels = await self._found(work / "teacher"), self._pass_levels()
         for number, (domain, tasks) in enumerate(self._instances):
             labelled = [changed_task(each, attributes=self._labels(each)) for each in tasks]
@@ -154,11 +150,9 @@ class LabelSource(DomainParts):
         if not request.difficulty:
             return {}
         ids = [task.task_id for _, tasks in self._instances for task in tasks]
-        rates = measured_rates(ids, request.models, self._home)
-        levels = {
-            each: level_of(rates.get(each), request.hard_to, request.easy_from) for each in ids
-        }
-        return {each: level.labels for each, level in levels.items()}
+        rates = measured_rates(ids, request.models, self._catalog)
+        ends = request.hard_to, request.easy_from
+        return {each: level_of(rates.get(each), *ends).labels for each in ids}
 
     def _labels(self, task: DomainTask) -> dict[str, str]:
         own = {} if self._skills is None else {"skill": self._skills.of_task[task.task_id]}
@@ -171,7 +165,6 @@ class LabelSource(DomainParts):
         return {**super().write(made, folder), "labels": content_hash(labels)}
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """What was asked for and found."""
         found: dict[str, Any] = {"name": self.name, "asked": self.request.as_asked}
         if (skills := self._skills) is not None:
             found |= {"skills": skills.sizes, "merged": dict(skills.merged)}

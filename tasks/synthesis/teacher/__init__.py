@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.teacher.client import provider_address as provider_address
     from tutti.tasks.synthesis.teacher.faults import BudgetSpent as BudgetSpent
     from tutti.tasks.synthesis.teacher.faults import TeacherFailed as TeacherFailed
+    from tutti.tasks.synthesis.teacher.items import Items as Items
     from tutti.tasks.synthesis.teacher.items import ItemsQuestion as ItemsQuestion
     from tutti.tasks.synthesis.teacher.items import ask_items as ask_items
     from tutti.tasks.synthesis.teacher.plan import BudgetedRequest as BudgetedRequest

@@ -1,12 +1,8 @@
 """Asks a teacher for a value of a pydantic model and pays for no answer twice.
 
 In: a question. Out: a value that fits the model and passes the question's check, or TeacherFailed.
-An answer is looked up by the content of its request (model, prompt, schema, sampling) and written
-before it is used. A wrong answer is sent back with the error, at most once for each kind of fault.
-Where an endpoint does not support a form of answer, the next one is used, remembered and recorded.
-
-A call that is in flight when the process is killed may be paid and asked again: its answer came
-nowhere. All others are paid once.
+A wrong answer is sent back with the error, at most once for each kind of fault. Only a call that is
+in flight when the process is killed may be paid twice.
 """
 
 import asyncio
@@ -21,8 +17,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from tutti.tasks.synthesis.teacher.budget import Meter
-from tutti.tasks.synthesis.teacher.client import CallFailed, Sender, TeacherEndpoint
-from tutti.tasks.synthesis.teacher.faults import BudgetSpent, Fault, FaultKind, TeacherFailed
+from tutti.tasks.synthesis.teacher.client import CallFailed, TeacherClient
+from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind, TeacherFailed
 from tutti.tasks.synthesis.teacher.reading import (
     Message,
     Mode,
@@ -43,11 +39,6 @@ LATER_SEED = 1_000_003
 """Added to the seed after a refusal, so that the same prompt is another request."""
 
 
-async def passes(value: Any) -> str:
-    """The check of a question that needs none."""
-    return ""
-
-
 @dataclass(frozen=True)
 class Question(Generic[T]):
     """One thing asked of the teacher."""
@@ -56,19 +47,13 @@ class Question(Generic[T]):
     """Unique in a run; letters, digits, ``_`` and ``-``."""
     prompt: str
     answer: type[T]
-    check: Callable[[T], Awaitable[str]] = passes
+    check: Callable[[T], str | Awaitable[str]] = lambda value: ""
     """Why a value that fits the model is still wrong; empty if it is right."""
     max_tokens: int = 4096
     schema: Mapping[str, Any] | None = None
     """Asked for in place of the model's own, where its parts are validated one by one."""
-
     resend: str = "Give the whole answer again, corrected."
     """What is asked for after a fault."""
-
-    @property
-    def asked_schema(self) -> Mapping[str, Any]:
-        """The schema that the answer must fit."""
-        return strict_schema(self.answer) if self.schema is None else self.schema
 
 
 @dataclass(frozen=True)
@@ -80,22 +65,12 @@ class TeacherSampling:
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[T]):
-    """What came of a question: a value or an error."""
-
-    value: T | None = None
-    failed: TeacherFailed | None = None
-    stopped: BudgetSpent | None = None
-
-
-@dataclass(frozen=True)
 class Conversation:
     """What is sent: the prompt, and after a fault the answer and its error."""
 
     messages: tuple[Message, ...]
     max_tokens: int
     seed: int
-
     resend: str
 
     def after(self, fault: Fault, answer: TeacherAnswer) -> "Conversation":
@@ -104,9 +79,9 @@ class Conversation:
             return replace(self, max_tokens=min(2 * self.max_tokens, MOST_TOKENS))
         if fault.kind == FaultKind.REFUSAL:  # the same again, drawn anew
             return replace(self, seed=self.seed + LATER_SEED)
-        told = f"This answer cannot be used. {fault.detail}\n{self.resend}".strip()
-        said: tuple[Message, ...] = ({"role": "assistant", "content": answer.text},)
-        return replace(self, messages=(*self.messages, *said, {"role": "user", "content": told}))
+        text = f"This answer cannot be used. {fault.detail}\n{self.resend}".strip()
+        turn = {"role": "assistant", "content": answer.text}, {"role": "user", "content": text}
+        return replace(self, messages=(*self.messages, *turn))
 
 
 @dataclass(frozen=True)
@@ -118,27 +93,25 @@ class BatchCall:
     body: Mapping[str, Any]
     answer: TeacherAnswer
     times: tuple[float | None, float | None]
-    """When its batch began and ended, in seconds of the Unix epoch; None: the provider does not
-    say."""
+    """When its batch began and ended, in seconds of the Unix epoch; None: unknown."""
 
 
 @dataclass
 class Teacher:
     """Asks one model; calls of the same content are made once."""
 
-    sender: Sender
-    endpoint: TeacherEndpoint
+    client: TeacherClient
     store: TeacherStore
     meter: Meter
     sampling: TeacherSampling = TeacherSampling()
     concurrency: int = 8
     on_batch: Callable[[Sequence[BatchCall]], None] | None = None
-    """Told of a batch's calls before their answers are used; it may be told of one again."""
+    """Gets a batch's calls before their answers are used; it may get one again."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Begin with the form of answer that the endpoint was found to support."""
-        self._slots = asyncio.Semaphore(self.concurrency)
+        """Begin with the form of answer that the endpoint is known to support."""
+        self.endpoint, self._slots = self.client.endpoint, asyncio.Semaphore(self.concurrency)
         self._place = f"{self.endpoint.base_url} {self.endpoint.model}"
         known = self.store.mode(self._place)
         self.mode = Mode.SCHEMA if known is None else Mode(known)
@@ -149,39 +122,35 @@ class Teacher:
         tried: Counter[FaultKind] = Counter()
         while True:
             key, answer, mode = await self._answer(question, conversation, mode)
-            found = read_value(answer, question.answer)
-            if not isinstance(found, Fault):
-                why = await question.check(found)
+            value = read_value(answer, question.answer)
+            if not isinstance(value, Fault):
+                why = question.check(value)
+                why = why if isinstance(why, str) else await why
                 if not why:
-                    return found
-                found = Fault(FaultKind.CHECK, why)
-            tried[found.kind] += 1
-            lower = mode.next_one if found.kind == FaultKind.BAD_JSON else None
-            if tried[found.kind] == 1:
-                remedy, conversation = "sent back", conversation.after(found, answer)
+                    return value
+                value = Fault(FaultKind.CHECK, why)
+            tried[value.kind] += 1
+            lower = mode.next_one if value.kind == FaultKind.BAD_JSON else None
+            if tried[value.kind] == 1:
+                remedy, conversation = "sent back", conversation.after(value, answer)
             elif lower is not None:  # it takes the form and does not heed it
                 remedy, mode, conversation = f"asked as {lower}", lower, self._start(question)
             else:
                 remedy = "gave up"
-            self.store.note_fault(question.name, found, remedy, f"{key} {found.kind}")
+            self.store.note_fault(question.name, value, remedy, f"{key} {value.kind}")
             if remedy == "gave up":
-                raise TeacherFailed.by(question.name, found)
+                raise TeacherFailed.by(question.name, value)
 
-    async def ask_all(self, questions: Sequence[Question[T]]) -> list[Outcome[T]]:
-        """The outcome of each question, in their order. Those that the budget does not allow are
-        not asked; what is in flight then is finished."""
-
-        async def outcome(question: Question[T]) -> Outcome[T]:
-            try:
-                return Outcome(await self.ask(question))
-            except TeacherFailed as error:
-                return Outcome(failed=error)
-            except BudgetSpent as error:
-                return Outcome(stopped=error)
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(outcome(each)) for each in questions]
-        return [each.result() for each in tasks]
+    async def ask_all(self, questions: Sequence[Question[T]]) -> list[T | TeacherFailed]:
+        """The value or the failure of each question, in their order. Raises BudgetSpent if the
+        budget does not allow all, after the calls in flight are finished."""
+        found = await asyncio.gather(*map(self.ask, questions), return_exceptions=True)
+        outcomes: list[T | TeacherFailed] = []
+        for each in found:
+            if isinstance(each, BaseException) and not isinstance(each, TeacherFailed):
+                raise each
+            outcomes.append(each)
+        return outcomes
 
     def first_request(self, question: Question[T]) -> tuple[str, dict[str, Any]]:
         """The key and the body of a question's first request, for a batch."""
@@ -195,20 +164,18 @@ class Teacher:
     def _body(
         self, question: Question[T], conversation: Conversation, mode: Mode
     ) -> dict[str, Any]:
-        body = {
+        schema = strict_schema(question.answer) if question.schema is None else question.schema
+        return {
             "model": self.endpoint.model,
             "temperature": self.sampling.temperature,
             "seed": conversation.seed,
-            self.endpoint.max_tokens_field: conversation.max_tokens,
-            **request_fields(mode, question.name, question.asked_schema, conversation.messages),
-            **self.endpoint.request,
+            "max_tokens": conversation.max_tokens,
+            **request_fields(mode, question.name, schema, conversation.messages),
         }
-        return {name: value for name, value in body.items() if value is not None}
 
     async def _answer(
         self, question: Question[T], conversation: Conversation, mode: Mode
     ) -> tuple[str, TeacherAnswer, Mode]:
-        """The answer in a form that the endpoint supports, with its key and that form."""
         while True:
             body = self._body(question, conversation, mode)
             try:
@@ -233,25 +200,16 @@ class Teacher:
             if known is not None:
                 return TeacherAnswer(**known)
             async with self._slots:
-                answer = await self._pay(body, question)
+                worst = self.meter.reserve(len(json.dumps(body).encode()), body["max_tokens"])
+                try:
+                    answer = await self.client.send(body, question)
+                except BaseException as error:
+                    is_refused = isinstance(error, CallFailed) and error.status != 408
+                    self.meter.fail(worst, may_be_charged=not is_refused)
+                    raise
+                self.meter.settle(worst, answer.tokens, answer.usd)
                 self.store.keep_answer(key, question, body, answer.as_row())
                 return answer
-
-    async def _pay(self, body: Mapping[str, Any], question: str) -> TeacherAnswer:
-        worst = self.meter.reserve(
-            len(json.dumps(body).encode()),
-            int(body.get(self.endpoint.max_tokens_field, MOST_TOKENS)),
-        )
-        try:
-            answer = await self.sender.send(body, question)
-        except CallFailed as error:
-            self.meter.fail(worst, may_be_charged=error.fault.kind == FaultKind.TIMEOUT)
-            raise
-        except BaseException:
-            self.meter.fail(worst, may_be_charged=True)
-            raise
-        self.meter.settle(worst, answer.tokens, answer.usd)
-        return answer
 
 
 def request_key(body: Mapping[str, Any]) -> str:

@@ -1,9 +1,8 @@
-"""What a teacher may cost, held before each call and not after it.
+"""The budget of a teacher: a call is sent only if its worst case fits what is left.
 
-A call is sent only if its worst case fits what is left: its completion has at most the tokens asked
-for, its prompt at most as many tokens as it has bytes (a byte-level tokenizer makes no more). So a
-budget is never exceeded, and is left unused by at most the worst case of one call. A call of
-unknown cost, which was answered without usage or timed out, counts as its worst case.
+In the worst case the completion has the most tokens requested, and the prompt as many tokens as it
+has bytes (a byte-level tokenizer makes no more). A call of unknown cost, which was answered without
+usage or timed out, counts as its worst case.
 """
 
 from dataclasses import dataclass

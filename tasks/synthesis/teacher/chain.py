@@ -1,9 +1,8 @@
 """The chain of questions from a topic to a domain: tables, records, toolkit, policy rules.
 
 In: a request and a teacher. Out: a `Domain`. Each product is checked before the next step uses it,
-sent back once with the exact errors, and stored as it comes; a run that goes on asks only what is
-missing. Generated code runs in the sandbox only. No strong model has been reached with it: the
-tests run it with a scripted teacher's answers.
+sent back once with the exact errors, and stored; a later run asks only for what is missing.
+Generated code runs in the sandbox only.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from tutti.tasks.synthesis.domains import Action, Domain, TableChecks, TableSpec
 from tutti.tasks.synthesis.teacher.asking import Question, Teacher
 from tutti.tasks.synthesis.teacher.batch import prefetch
 from tutti.tasks.synthesis.teacher.faults import TeacherFailed
-from tutti.tasks.synthesis.teacher.items import ItemsQuestion, ask_items, first_question
+from tutti.tasks.synthesis.teacher.items import Items, ItemsQuestion, ask_items, items_question
 from tutti.tasks.synthesis.teacher.plan import TeacherRequest
 from tutti.tasks.synthesis.teacher.products import (
     Ids,
@@ -106,13 +105,9 @@ class Chain:
         return value
 
     async def _tables(self) -> TablesAnswer:
-        async def check(answer: TablesAnswer) -> str:
-            return tables_reason(answer)
-
-        text = self.prompts["tables"].render(
-            topic=self.request.topic, count=str(self.request.tables)
-        )
-        return await self.once("tables", Question("tables", text, TablesAnswer, check))
+        request = self.request
+        text = self.prompts["tables"].render(topic=request.topic, count=str(request.tables))
+        return await self.once("tables", Question("tables", text, TablesAnswer, tables_reason))
 
     async def _records(self, tables: Sequence[TableSpec]) -> dict[str, dict[str, Record]]:
         ids = given_ids(tables, self.request.records)
@@ -124,17 +119,16 @@ class Chain:
         }
         questions = {row: self._chunk(row, *chunks[row], tables, ids) for row in chunks}
         if self.request.batch:
-            missing = [q for row, q in questions.items() if not self._has("records", row)]
-            await prefetch(self.teacher, [first_question(self.teacher, each) for each in missing])
+            stored = self.teacher.store.product
+            missing = [q for row, q in questions.items() if not stored(self.run, "records", row)]
+            first = [items_question(self.teacher, each, 0, Items()) for each in missing]
+            await prefetch(self.teacher, first)
         async with asyncio.TaskGroup() as group:
             asked = {r: group.create_task(self._kept_chunk(r, q)) for r, q in questions.items()}
         records: dict[str, dict[str, Record]] = {table.name: {} for table in tables}
         for row, (table, _) in chunks.items():
             records[table.name] |= {each[table.key]: each for each in asked[row].result()}
         return self._without_dangling(tables, records)
-
-    def _has(self, step: str, row: str) -> bool:
-        return self.teacher.store.product(self.run, step, row) is not None
 
     def _chunk(
         self, row: str, table: TableSpec, keys: Sequence[str], tables: Sequence[TableSpec], ids: Ids
@@ -164,23 +158,21 @@ class Chain:
         return ItemsQuestion(f"records-{row}", prompt, checks.model, len(keys), check)
 
     async def _kept_chunk(self, row: str, question: ItemsQuestion[BaseModel]) -> list[Record]:
-        known = self.teacher.store.product(self.run, "records", row)
+        store = self.teacher.store
+        known = store.product(self.run, "records", row)
         if known is not None:
             return list(known.value)
-        found = await ask_items(self.teacher, question)
-        store = self.teacher.store
-        for number, (value, why) in enumerate(found.rejects):
-            store.keep_product(
-                self.run, "record", f"{row}-{number}", Product("rejected", value, why)
-            )
-        kept = [each.model_dump(mode="json", by_alias=True) for each in found.kept]
-        store.keep_product(self.run, "records", row, Product("kept", kept, ""))
-        return kept
+        items = await ask_items(self.teacher, question)
+        for number, (value, why) in enumerate(items.rejects):
+            rejected = Product("rejected", value, why)
+            store.keep_product(self.run, "record", f"{row}-{number}", rejected)
+        records = [each.model_dump(mode="json", by_alias=True) for each in items.kept]
+        store.keep_product(self.run, "records", row, Product("kept", records, ""))
+        return records
 
     def _without_dangling(
         self, tables: Sequence[TableSpec], records: dict[str, dict[str, Record]]
     ) -> dict[str, dict[str, Record]]:
-        """The records without those that refer to one that the teacher never gave."""
         while lost := list(_dangling(tables, records)):
             for table, key, why in lost:
                 value = records[table].pop(key)
@@ -189,64 +181,58 @@ class Chain:
         return records
 
     async def _with_toolkit(self, domain: Domain) -> tuple[Domain, list[Action]]:
-        def made(answer: ToolkitAnswer) -> tuple[Domain, list[Action]]:
+        def with_tools(answer: ToolkitAnswer) -> tuple[Domain, list[Action]]:
             tools = tuple(each.spec for each in answer.tools)
-            found = domain.model_copy(update={"toolkit": answer.code, "tools": tools})
-            return found, [each.action for each in answer.tools]
+            complete = domain.model_copy(update={"toolkit": answer.code, "tools": tools})
+            return complete, [each.action for each in answer.tools]
 
         async def check(answer: ToolkitAnswer) -> str:
             async with self.checks:
-                return await toolkit_reason(*made(answer))
+                return await toolkit_reason(*with_tools(answer))
 
         text = self.prompts["toolkit"].render(
             topic=self.request.topic, tables=as_json(domain.tables), records=shown_records(domain),
             count=str(self.request.tools),
         )  # fmt: skip
         question = Question("toolkit", text, ToolkitAnswer, check, LONG_ANSWER)
-        return made(await self.once("toolkit", question))
+        return with_tools(await self.once("toolkit", question))
 
     async def _with_policy(self, domain: Domain, examples: Sequence[Action]) -> Domain:
-        def made(answer: PolicyAnswer) -> Domain:
+        def with_rules(answer: PolicyAnswer) -> Domain:
             code = f"{domain.toolkit.rstrip()}\n\n\n{answer.code.strip()}\n"
             rules = tuple(each.rule for each in answer.rules)
             return domain.model_copy(update={"toolkit": code, "rules": rules})
 
         async def check(answer: PolicyAnswer) -> str:
-            found = made(answer)
+            complete = with_rules(answer)
             async with self.checks:  # its code may have spoilt the tools
-                why = await toolkit_reason(found, examples)
-                return why or await policy_reason(found, answer.rules, examples)
+                why = await toolkit_reason(complete, examples)
+                return why or await policy_reason(complete, answer.rules, examples)
 
         text = self.prompts["policy"].render(
             topic=self.request.topic, tables=as_json(domain.tables), records=shown_records(domain),
             tools=as_json(domain.tools), count=str(self.request.rules),
         )  # fmt: skip
         question = Question("policy", text, PolicyAnswer, check, LONG_ANSWER)
-        return made(await self.once("policy", question))
+        return with_rules(await self.once("policy", question))
 
 
 def _dangling(
     tables: Sequence[TableSpec], records: Mapping[str, Mapping[str, Record]]
 ) -> Iterator[tuple[str, str, str]]:
-    """(table, key, reason) of records that refer to none."""
+    """(table, key, reason) of each record that refers to one that does not exist."""
     for table in tables:
+        references = [each for each in table.fields if each.refers_to]
         for key, record in records[table.name].items():
-            why = _lost_reference(table, record, records)
-            if why:
-                yield table.name, key, why
-
-
-def _lost_reference(
-    table: TableSpec, record: Record, records: Mapping[str, Mapping[str, Record]]
-) -> str:
-    for each in table.fields:
-        value = record[each.name]
-        if not each.refers_to or value is None:
-            continue
-        for wanted in value if isinstance(value, list) else [value]:
-            if wanted not in records[each.refers_to]:
-                return f"{each.name}: {wanted!r} is in no answer about {each.refers_to}"
-    return ""
+            values = [(field, record[field.name]) for field in references]
+            lost = [
+                f"{field.name}: {wanted!r} is in no answer about {field.refers_to}"
+                for field, value in values
+                for wanted in (value if isinstance(value, list) else [value])
+                if wanted is not None and wanted not in records[field.refers_to]
+            ]
+            if lost:
+                yield table.name, key, lost[0]
 
 
 def as_json(models: Sequence[BaseModel]) -> str:
@@ -260,6 +246,6 @@ def shown_records(domain: Domain, most: int | None = SHOWN_RECORDS) -> str:
     return json.dumps(shown, ensure_ascii=False)
 
 
-def told_policy(domain: Domain) -> str:
+def shown_policy(domain: Domain) -> str:
     """The rules with their ids for a prompt."""
     return "\n".join(f"{rule.id}: {rule.text}" for rule in domain.rules) or "none"

@@ -1,7 +1,4 @@
-"""What may go wrong between a question and a usable answer, by name.
-
-A fault is a row of the work folder's store with what was done about it; none is dropped.
-"""
+"""The faults between a question and a usable answer. Each is a row of the teacher's store."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -61,7 +58,7 @@ class Fault:
 
 
 class TeacherFailed(TuttiError, RuntimeError):
-    """A question got no usable answer. What was finished before is kept."""
+    """A question got no usable answer."""
 
     def __init__(self, message: str, kind: FaultKind = FaultKind.CHECK) -> None:
         super().__init__(message)
@@ -86,6 +83,6 @@ class TeacherLost(TeacherFailed):
 
 
 class BudgetSpent(TuttiError, RuntimeError):
-    """The next call could exceed the budget, so it was not sent. What was finished is kept."""
+    """The next call could exceed the budget, so it was not sent."""
 
     exit_code = ExitCode.INCOMPLETE

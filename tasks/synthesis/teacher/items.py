@@ -1,8 +1,8 @@
-"""Asks a teacher for so many items, each judged on its own.
+"""Asks a teacher for a number of items, each judged on its own.
 
-In: an item's model, how many, a check. Out: the items that are right, and the rejects with their
+In: an item's model, a number, a check. Out: the items that are right, and the rejects with their
 reasons. Wrong items are sent back once, all together with their errors; a shortage is topped up by
-further calls that list what exists; a surplus is cut. Right items are never lost to a wrong one.
+further calls that list what exists; a surplus is cut.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,11 +28,11 @@ class RawItems(BaseModel):
 
 @dataclass(frozen=True)
 class ItemsQuestion(Generic[T]):
-    """So many items of one kind."""
+    """A number of items of one kind."""
 
     name: str
     prompt: Callable[[Sequence[T], int], str]
-    """From the items that exist and how many are missing."""
+    """From the items that exist and the number that is missing."""
     item: type[T]
     wanted: int
     check: Callable[[T, Sequence[T]], str]
@@ -42,7 +42,7 @@ class ItemsQuestion(Generic[T]):
 
 @dataclass
 class Items(Generic[T]):
-    """What came of an `ItemsQuestion`."""
+    """The answer to an `ItemsQuestion`."""
 
     kept: list[T] = field(default_factory=list)
     rejects: list[tuple[Any, str]] = field(default_factory=list)
@@ -50,78 +50,63 @@ class Items(Generic[T]):
 
 
 async def ask_items(teacher: Teacher, question: ItemsQuestion[T]) -> Items[T]:
-    """At most `wanted` items; fewer where the teacher has no more, which is recorded.
-
-    Raises TeacherFailed, BudgetSpent.
-    """
-    collected: Items[T] = Items()
+    """At most `wanted` items; fewer where the teacher has no more, which is recorded. Raises
+    TeacherFailed, BudgetSpent."""
+    items: Items[T] = Items()
     for turn in range(MOST_TOP_UPS + 1):
-        missing = question.wanted - len(collected.kept)
-        if missing <= 0:
+        if len(items.kept) >= question.wanted:
             break
-        sorter = _Sorter(teacher, question, collected, f"{question.name}-{turn}")
-        asked = sorter.asked(missing)
+        asked = items_question(teacher, question, turn, items)
         await teacher.ask(asked)
-        missing = question.wanted - len(collected.kept)
+        missing = question.wanted - len(items.kept)
         if missing > 0:
             remedy = "asked for the rest" if turn < MOST_TOP_UPS else "went on with fewer"
             fault = Fault(FaultKind.TOO_FEW, f"{missing} of {question.wanted} are missing")
-            once = content_hash([sorter.name, fault.detail, asked.prompt])
-            teacher.store.note_fault(sorter.name, fault, remedy, once)
-    return collected
+            once = content_hash([asked.name, fault.detail, asked.prompt])
+            teacher.store.note_fault(asked.name, fault, remedy, once)
+    return items
 
 
-def first_question(teacher: Teacher, question: ItemsQuestion[T]) -> Question[RawItems]:
-    """The first thing that `ask_items` asks, for a batch."""
-    return _Sorter(teacher, question, Items(), f"{question.name}-0").asked(question.wanted)
+def items_question(
+    teacher: Teacher, question: ItemsQuestion[T], turn: int, items: Items[T]
+) -> Question[RawItems]:
+    """One call for the items that are missing. Its check adds the right ones to `items`; the others
+    it sends back once, and then rejects."""
+    name, is_sent_back = f"{question.name}-{turn}", False
 
-
-class _Sorter(Generic[T]):
-    """The check of one call: keeps what is right, sends back the rest once, then rejects it."""
-
-    def __init__(
-        self, teacher: Teacher, question: ItemsQuestion[T], collected: Items[T], name: str
-    ) -> None:
-        self._teacher, self._question, self.name = teacher, question, name
-        self._collected = collected
-        self._sent_back = False
-
-    def asked(self, missing: int) -> Question[RawItems]:
-        """The question for so many items more."""
-        item: Any = self._question.item
-        schema = strict_schema(create_model("Items", items=(list[item], ...)))
-        prompt = self._question.prompt(self._collected.kept, missing)
-        most = self._question.max_tokens
-        return Question(self.name, prompt, RawItems, self.check, most, schema, resend="")
-
-    async def check(self, raw: RawItems) -> str:
-        """Which items are wrong, the first time."""
+    def check(raw: RawItems) -> str:
+        nonlocal is_sent_back
         wrong: list[tuple[Any, str]] = []
         surplus = 0
         for each in raw.items:
-            if len(self._collected.kept) >= self._question.wanted:
+            if len(items.kept) >= question.wanted:
                 surplus += 1
-                continue
-            why = self._take(each)
-            if why:
+            elif why := _take(question, each, items.kept):
                 wrong.append((each, why))
         if surplus:
             fault = Fault(FaultKind.TOO_MANY, f"{surplus} more than the missing ones")
-            once = content_hash([self.name, fault.kind, raw.items])
-            self._teacher.store.note_fault(self.name, fault, "cut", once)
-        if wrong and not self._sent_back:
-            self._sent_back = True
+            once = content_hash([name, fault.kind, raw.items])
+            teacher.store.note_fault(name, fault, "cut", once)
+        if wrong and not is_sent_back:
+            is_sent_back = True
             errors = "\n".join(f"- {each}: {why}" for each, why in wrong)
             return f"These items are wrong; give only these again, corrected:\n{errors}"
-        self._collected.rejects += wrong
+        items.rejects += wrong
         return ""
 
-    def _take(self, raw: Any) -> str:
-        try:
-            item = self._question.item.model_validate(raw)
-        except ValidationError as error:
-            return validation_text(error)
-        why = self._question.check(item, self._collected.kept)
-        if not why:
-            self._collected.kept.append(item)
-        return why
+    item: Any = question.item
+    schema = strict_schema(create_model("Items", items=(list[item], ...)))
+    prompt = question.prompt(items.kept, question.wanted - len(items.kept))
+    return Question(name, prompt, RawItems, check, question.max_tokens, schema, resend="")
+
+
+def _take(question: ItemsQuestion[T], raw: Any, kept: list[T]) -> str:
+    """Keep an item, or return why it is wrong."""
+    try:
+        item = question.item.model_validate(raw)
+    except ValidationError as error:
+        return validation_text(error)
+    why = question.check(item, kept)
+    if not why:
+        kept.append(item)
+    return why

@@ -1,8 +1,7 @@
-"""What a teacher is asked to make, and what that takes, before anything starts.
+"""Plans of a teacher's requests: calls, tokens, USD and seconds before anything starts.
 
-In: a request, the model's prices. Out: calls, tokens, USD and minutes. Calls are counted as if
-every answer were right at once; tokens and seconds are estimates from the constants below, not
-measured on any model.
+Calls are counted as if every first answer were right; tokens and seconds are estimates from the
+constants below, not measured on any model.
 """
 
 from collections.abc import Sequence
@@ -101,21 +100,14 @@ def plan_teacher(
         "tasks": request.intents,
         "evolution": request.intents * request.evolutions,
     }
-    steps = [_step(name, calls, request) for name, calls in counts.items()]
-    return sum_steps(steps, prices, sum(_seconds(step, concurrency) for step in steps))
-
-
-def _step(name: str, calls: int, request: TeacherRequest) -> StepPlan:
-    prompt, completion = STEP_TOKENS[name]
-    if name == "records":
-        completion = RECORD_TOKENS * min(request.chunk, request.records)
-    if name in ("tasks", "evolution"):  # they show all records
-        prompt += RECORD_TOKENS * request.tables * request.records // 2
-    return StepPlan(name, calls, calls * prompt, calls * completion)
-
-
-def _seconds(step: StepPlan, concurrency: int) -> float:
-    if not step.calls:
-        return 0.0
-    rounds = ceil(step.calls / concurrency)
-    return rounds * step.completion_tokens / step.calls / TOKENS_PER_S
+    steps: list[StepPlan] = []
+    seconds = 0.0
+    for name, calls in counts.items():
+        prompt, completion = STEP_TOKENS[name]
+        if name == "records":
+            completion = RECORD_TOKENS * min(request.chunk, request.records)
+        if name in ("tasks", "evolution"):  # they show all records
+            prompt += RECORD_TOKENS * request.tables * request.records // 2
+        steps.append(StepPlan(name, calls, calls * prompt, calls * completion))
+        seconds += ceil(calls / concurrency) * completion / TOKENS_PER_S
+    return sum_steps(steps, prices, seconds)

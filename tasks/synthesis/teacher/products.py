@@ -1,5 +1,4 @@
-"""What the teacher is asked for, as pydantic models: the parts of a domain and of its tasks; checks
-of tables and records, which need no code to run.
+"""The teacher's answers as pydantic models, and checks of tables and records.
 
 Calls have their arguments as a list of name and value, because structured outputs have no free-form
 objects; the model of a table's records is the domain's own (`record_model`).

@@ -1,7 +1,6 @@
-"""The teacher's prompts: files in ``prompts/`` that one can edit.
+"""The teacher's prompts: files in ``prompts/`` with ``{{names}}`` for values.
 
-In: a file's name, values for its ``{{names}}``. Out: the text, and what the lineage keeps of it:
-name, version (the file's first line, ``version: 1``) and content hash.
+The lineage keeps a file's name, version (its first line, ``version: 1``) and content hash.
 """
 
 import re

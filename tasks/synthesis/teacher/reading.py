@@ -1,8 +1,7 @@
-"""Reads a value of a pydantic model from an answer, or says which fault it has.
+"""Reads a value of a pydantic model from an answer, or names the fault of the answer.
 
 In: an answer's text, finish reason and refusal. Out: the value or a `Fault`. Nothing is repaired:
-half a JSON is a fault, never a shorter list. An answer is asked for by the model's strict JSON
-schema, in one of three forms.
+half a JSON is a fault, never a shorter list.
 """
 
 import json
@@ -22,7 +21,6 @@ T = TypeVar("T", bound=BaseModel)
 FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 SHOWN = 120
 MOST_ERRORS = 8
-REFUSALS = ("content_filter",)
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class TeacherAnswer:
     finish: str
     refusal: str = ""
     prompt_tokens: int | None = None
-    """None where the endpoint does not report them, as of the answer's."""
+    """None where the endpoint does not report tokens."""
     completion_tokens: int | None = None
     usd: float | None = None
     """As the gateway reports it."""
@@ -72,30 +70,19 @@ def answer_of(completion: Any, usd: float | None) -> TeacherAnswer:
 
 def read_value(answer: TeacherAnswer, model: type[T]) -> T | Fault:
     """The value in `answer`, or its fault."""
-    if answer.refusal or answer.finish in REFUSALS:
+    if answer.refusal or answer.finish == "content_filter":
         return Fault(FaultKind.REFUSAL, (answer.refusal or answer.finish)[:SHOWN])
     if answer.finish == "length":
-        used = (
-            "" if answer.completion_tokens is None else f" after {answer.completion_tokens} tokens"
-        )
-        return Fault(FaultKind.HALF_JSON, f"cut off{used}: …{answer.text[-40:]!r}")
-    found = _json_in(answer.text)
-    if isinstance(found, Fault):
-        return found
+        return Fault(FaultKind.HALF_JSON, f"cut off at the limit: …{answer.text[-40:]!r}")
+    blocks = FENCED.findall(answer.text)
     try:
-        return model.model_validate(found[0])
+        value = json.loads(blocks[0] if len(blocks) == 1 else answer.text)
+    except (ValueError, RecursionError) as error:
+        return Fault(FaultKind.BAD_JSON, f"not JSON ({error}): {answer.text[:SHOWN]!r}")
+    try:
+        return model.model_validate(value)
     except ValidationError as error:
         return Fault(FaultKind.SCHEMA, validation_text(error))
-
-
-def _json_in(text: str) -> tuple[Any] | Fault:
-    """The JSON value that `text` is, or that its only fenced block is."""
-    blocks = FENCED.findall(text)
-    source = blocks[0] if len(blocks) == 1 else text
-    try:
-        return (json.loads(source),)
-    except (ValueError, RecursionError) as error:
-        return Fault(FaultKind.BAD_JSON, f"not JSON ({error}): {text[:SHOWN]!r}")
 
 
 def validation_text(error: ValidationError) -> str:
@@ -122,7 +109,7 @@ class Mode(StrEnum):
     TOOL = "tool"
     """A forced call of a tool whose parameters are the schema."""
     TEXT = "fenced_json"
-    """The schema is told; the answer is JSON in a fenced block."""
+    """The schema is in the prompt; the answer is JSON in a fenced block."""
 
     @property
     def next_one(self) -> "Mode | None":
@@ -169,8 +156,8 @@ def request_fields(
         choice = {"type": "function", "function": {"name": name}}
         tools = [{"type": "function", "function": function}]
         return {"messages": list(messages), "tools": tools, "tool_choice": choice}
-    told = (
+    text = (
         "Answer with one JSON value in a fenced block that begins with ```json. It must fit this "
         f"schema ({name}):\n{json.dumps(schema)}"
     )
-    return {"messages": [*messages, {"role": "user", "content": told}]}
+    return {"messages": [*messages, {"role": "user", "content": text}]}

@@ -1,6 +1,6 @@
-"""Runs a teacher's code in the sandbox and says what is wrong with it.
+"""Runs a teacher's code in the sandbox and finds what is wrong with it.
 
-In: a domain whose code nobody has read. Out: reasons, with tool, call and value. A check opens an
+In: a domain with unread code. Out: reasons, with tool, call and value. Each check opens an
 interpreter of its own, so that code that ends or spoils it harms no other check.
 """
 
@@ -79,37 +79,35 @@ async def toolkit_reason(domain: Domain, examples: Sequence[Action]) -> str:
     reasons = [_signature_reason(tool, next(replies)) for tool in domain.tools]
     for each in examples:
         next(replies)
-        reasons.append(_example_reason(domain, each, next(replies)))
+        reasons.append(_example_reason(domain.tool_named[each.name], each, next(replies)))
     return "\n".join(filter(None, reasons))
 
 
 def _signature_reason(tool: ToolSpec, reply: Reply) -> str:
     if reply["status"] != "ok":
         return f"{tool.name}: {reply['value']}"
-    wanted = [[each.name, each.optional] for each in tool.parameters]
-    if reply["value"] == wanted:
-        return ""
-    return f"{tool.name}: its code takes {_told(reply['value'])}, its spec says {_told(wanted)}"
+    wanted: list[list[Any]] = [[each.name, each.optional] for each in tool.parameters]
+    code, spec = (
+        ", ".join(f"{name}=…" if is_optional else name for name, is_optional in parameters)
+        for parameters in (reply["value"], wanted)
+    )
+    return "" if code == spec else f"{tool.name}: its code takes ({code}), its spec says ({spec})"
 
 
-def _told(parameters: Sequence[Sequence[Any]]) -> str:
-    return "(" + ", ".join(f"{name}=…" if free else name for name, free in parameters) + ")"
-
-
-def _example_reason(domain: Domain, action: Action, reply: Reply) -> str:
-    tool, told = domain.tool_named[action.name], f"{action.name}({json.dumps(action.arguments)})"
+def _example_reason(tool: ToolSpec, action: Action, reply: Reply) -> str:
+    call, declared = f"{action.name}({json.dumps(action.arguments)})", tool.changes
     if reply["status"] != "ok":
-        return f"{told}: {reply['status']}: {reply['value']}"
-    undeclared = [each for each in reply["changes"] if not _declared(tool, each)]
+        return f"{call}: {reply['status']}: {reply['value']}"
+    undeclared = [
+        each
+        for each in reply["changes"]
+        if tool.kind != "WRITE" or not {each, each.split(".")[0]} & set(declared)
+    ]
     if undeclared:
-        return f"{told} changed {', '.join(undeclared)}, which its spec does not say"
+        return f"{call} changed {', '.join(undeclared)}, which its spec does not say"
     value = reply["value"]
     lost = [each for each in tool.returns if isinstance(value, dict) and each not in value]
-    return f"{told} returned no {', '.join(lost)}" if lost else ""
-
-
-def _declared(tool: ToolSpec, change: str) -> bool:
-    return tool.kind == "WRITE" and (change in tool.changes or change.split(".")[0] in tool.changes)
+    return f"{call} returned no {', '.join(lost)}" if lost else ""
 
 
 async def policy_reason(
@@ -147,8 +145,8 @@ def _rule_reason(rule: str, forbids: CallAnswer, replies: Sequence[Reply]) -> st
     wrong = next((reply for reply in replies if reply["status"] != "ok"), None)
     if wrong is not None:
         return f"{rule}: {wrong['status']}: {wrong['value']}"
-    told = f"{forbids.tool}({json.dumps(forbids.action.arguments)})"
-    return "" if replies[0]["value"] else f"{rule}: its function does not forbid {told}"
+    call = f"{forbids.tool}({json.dumps(forbids.action.arguments)})"
+    return "" if replies[0]["value"] else f"{rule}: its function does not forbid {call}"
 
 
 def _writes(domain: Domain, action: Action) -> bool:
@@ -171,7 +169,7 @@ async def replay_task(domain: Domain, task: DomainTask) -> TaskReplay:
 
 
 def _operations(domain: Domain, task: DomainTask) -> Iterator[list[Any]]:
-    functions = _functions(domain)
+    functions = [rule.function for rule in domain.rules if rule.function is not None]
     yield ["begin", RUN, task.world.changed]
     yield ["hash", RUN]
     for each in task.world.forbidden:
@@ -183,16 +181,13 @@ def _operations(domain: Domain, task: DomainTask) -> Iterator[list[Any]]:
     yield ["hash", RUN]
 
 
-def _functions(domain: Domain) -> list[str]:
-    return [rule.function for rule in domain.rules if rule.function is not None]
-
-
 def _judged(domain: Domain, task: DomainTask, found: Sequence[Any]) -> TaskReplay:
-    replies, functions = iter(found[2:-1]), _functions(domain)
+    replies = iter(found[2:-1])
+    functions = [rule for rule in domain.rules if rule.function is not None]
     reasons: list[str] = []
     for each in task.world.forbidden:
-        told = [next(replies) for _ in functions]
-        if not any(reply["value"] for reply in told if reply["status"] == "ok"):
+        answers = [next(replies) for _ in functions]
+        if not any(reply["value"] for reply in answers if reply["status"] == "ok"):
             reasons.append(f"forbidden: no rule forbids {each.name}({json.dumps(each.arguments)})")
     results: list[Any] = []
     for number, each in enumerate(task.world.actions, 1):
@@ -212,24 +207,17 @@ def _judged(domain: Domain, task: DomainTask, found: Sequence[Any]) -> TaskRepla
 
 def _entities(domain: Domain, task: DomainTask, results: Sequence[Any]) -> tuple[str, ...]:
     objects = [*(each.arguments for each in task.world.actions), *results]
-    values = [
-        value
-        for each in objects
-        if isinstance(each, dict)
-        for value in each.values()
-        if isinstance(value, str)
-    ]
+    values = [value for each in objects if isinstance(each, dict) for value in each.values()]
     found = [
         f"{table}/{value}"
         for value in values
-        for table, kept in domain.records.items()
-        if value in kept
+        for table, records in domain.records.items()
+        if isinstance(value, str) and value in records
     ]
     return tuple(dict.fromkeys(found))
 
 
 async def _run(domain: Domain, operations: Sequence[Sequence[Any]]) -> list[Any] | str:
-    """The replies, or why the code as a whole failed."""
     try:
         async with Toolkit(domain) as toolkit:
             return await toolkit.request(operations)

@@ -1,8 +1,7 @@
 """The teacher's work folder: paid answers, faults, products and batches, in one SQLite file.
 
-In: a folder. Out: what a killed run left. Every write is one transaction that SQLite has fsynced
-(`synchronous=FULL`) when the call returns, so an answer is on disk before anything uses it. One
-process at a time: a second one would pay for the same calls.
+Every write is one transaction that SQLite has fsynced (`synchronous=FULL`) when the call returns.
+One process at a time: a second one would pay for the same calls.
 """
 
 import fcntl
@@ -123,8 +122,7 @@ class TeacherStore:
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[TeacherStore]:
-    """The store of a folder, which is made if it is missing. Raises UsageError if another process
-    has it open."""
+    """The store of a folder. Raises UsageError if another process has it open."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("w") as lock:
         try:

@@ -1,8 +1,7 @@
 """The chain from a domain to its tasks: intents, tasks, and harder variants of them.
 
 In: a domain that `Chain` made. Out: tasks whose golden calls replay under the policy, the rejects
-with their reasons, and why it stopped where the budget did not suffice. Each task is a row of the
-store; a run that goes on asks only for rows that are neither kept nor rejected.
+with their reasons, and the rows that are unfinished. A later run asks only for these.
 """
 
 import asyncio
@@ -20,32 +19,29 @@ from tutti.tasks.synthesis.domains import (
 from tutti.tasks.synthesis.programs.program import split_of
 from tutti.tasks.synthesis.teacher.asking import Question
 from tutti.tasks.synthesis.teacher.batch import prefetch
-from tutti.tasks.synthesis.teacher.chain import Chain, as_json, shown_records, told_policy
+from tutti.tasks.synthesis.teacher.chain import Chain, as_json, shown_policy, shown_records
 from tutti.tasks.synthesis.teacher.faults import BudgetSpent, TeacherFailed
 from tutti.tasks.synthesis.teacher.items import ItemsQuestion, ask_items
 from tutti.tasks.synthesis.teacher.products import IntentAnswer, TaskAnswer
-from tutti.tasks.synthesis.teacher.running import TaskReplay, replay_task
+from tutti.tasks.synthesis.teacher.running import replay_task
 from tutti.tasks.synthesis.teacher.store import Product
 from tutti.tasks.task_sets import task_line
 
 
 @dataclass(frozen=True)
 class TeacherTasks:
-    """What came of a chain."""
+    """The result of a chain."""
 
     domain: Domain
     tasks: Sequence[DomainTask]
     rejects: Sequence[tuple[str, str, str]]
     """(step, row, reason)."""
     unfinished: Mapping[str, str]
-    """Rows without a product, with the reason: the endpoint failed, or the budget is spent. The
-    next run goes on with them."""
+    """Rows without a product, with the reason: the endpoint failed, or the budget is spent."""
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One task to be asked for."""
-
     step: str
     row: str
     template: str
@@ -54,8 +50,7 @@ class _Row:
 
 
 async def make_tasks(chain: Chain) -> TeacherTasks:
-    """The domain and tasks of a chain. Raises TeacherFailed, BudgetSpent while there is no domain
-    yet; what was finished is stored."""
+    """The domain and tasks of a chain. Raises TeacherFailed, BudgetSpent without a domain."""
     domain = await chain.make_domain()
     writer = _Writer(chain, domain)
     try:
@@ -63,8 +58,8 @@ async def make_tasks(chain: Chain) -> TeacherTasks:
     except BudgetSpent as error:
         rejects = chain.teacher.store.rejects(chain.run)
         return TeacherTasks(domain, (), rejects, {"intents": str(error)})
-    asked = [writer.first_row(str(nth), each) for nth, each in enumerate(intents)]
-    tasks = parents = await writer.write(asked)
+    first = [writer.first_row(str(nth), each) for nth, each in enumerate(intents)]
+    tasks = parents = await writer.write(first)
     for turn in range(1, chain.request.evolutions + 1):
         harder = [writer.next_row(f"{row}.{turn}", task) for row, task in parents.items()]
         parents = await writer.write(harder)
@@ -81,7 +76,7 @@ async def _intents(chain: Chain, domain: Domain) -> list[IntentAnswer]:
 
     def prompt(existing: Sequence[IntentAnswer], missing: int) -> str:
         return chain.prompts["intents"].render(
-            topic=chain.request.topic, tools=as_json(domain.tools), policy=told_policy(domain),
+            topic=chain.request.topic, tools=as_json(domain.tools), policy=shown_policy(domain),
             count=str(missing), existing="\n".join(each.intent for each in existing) or "none",
         )  # fmt: skip
 
@@ -90,12 +85,12 @@ async def _intents(chain: Chain, domain: Domain) -> list[IntentAnswer]:
         return f"{item.intent!r} exists already" if same else ""
 
     question = ItemsQuestion("intents", prompt, IntentAnswer, chain.request.intents, check)
-    found = await ask_items(chain.teacher, question)
-    for number, (value, why) in enumerate(found.rejects):
+    intents = await ask_items(chain.teacher, question)
+    for number, (value, why) in enumerate(intents.rejects):
         store.keep_product(chain.run, "intent", str(number), Product("rejected", value, why))
-    kept = [each.model_dump(mode="json") for each in found.kept]
-    store.keep_product(chain.run, "intents", "", Product("kept", kept, ""))
-    return found.kept
+    values = [each.model_dump(mode="json") for each in intents.kept]
+    store.keep_product(chain.run, "intents", "", Product("kept", values, ""))
+    return intents.kept
 
 
 def _plain(text: str) -> str:
@@ -103,88 +98,68 @@ def _plain(text: str) -> str:
 
 
 class _Writer:
-    """Asks for tasks of one domain."""
-
     def __init__(self, chain: Chain, domain: Domain) -> None:
         self._chain, self._domain = chain, domain
         self.unfinished: dict[str, str] = {}
+        self._accepted: dict[str, DomainTask] = {}  # by row, the task that the check accepted
+        self._shown = {
+            "topic": chain.request.topic,
+            "records": shown_records(domain, None),
+            "tools": as_json(domain.tools),
+            "policy": shown_policy(domain),
+        }
 
     def first_row(self, row: str, intent: IntentAnswer) -> _Row:
-        """The row of a task for an intent."""
         text = self._chain.prompts["task"].render(intent=intent.intent, **self._shown)
         return _Row("task", row, intent.template, text)
 
     def next_row(self, row: str, parent: DomainTask) -> _Row:
-        """The row of a harder variant of a task."""
-        kept = {"scenario", "actions", "communicate", "rules", "forbidden"}
-        task = parent.world.model_dump_json(include=kept)
+        fields = {"scenario", "actions", "communicate", "rules", "forbidden"}
+        task = parent.world.model_dump_json(include=fields)
         text = self._chain.prompts["evolve"].render(task=task, **self._shown)
         return _Row("evolution", row, parent.template, text, parent)
 
-    @property
-    def _shown(self) -> dict[str, str]:
-        domain = self._domain
-        return {
-            "topic": self._chain.request.topic,
-            "records": shown_records(domain, None),
-            "tools": as_json(domain.tools),
-            "policy": told_policy(domain),
-        }
-
     async def write(self, rows: Sequence[_Row]) -> dict[str, DomainTask]:
-        """The tasks of `rows` that are right, by row, in order."""
-        missing = [row for row in rows if self._stored(row) is None]
-        questions = {row.row: _Question(row, self._domain, self._chain) for row in missing}
+        questions = [(row, self._question(row)) for row in rows if self._stored(row) is None]
         if self._chain.request.batch:
-            await prefetch(self._chain.teacher, [each.question for each in questions.values()])
+            await prefetch(self._chain.teacher, [question for _, question in questions])
         async with asyncio.TaskGroup() as group:
-            for each in questions.values():
-                group.create_task(self._finish(each))
-        found = {row.row: self._stored(row) for row in rows}
+            for each in questions:
+                group.create_task(self._finish(*each))
         return {
-            row: DOMAIN_TASK.validate_python(product.value)
-            for row, product in found.items()
-            if product is not None and product.status == "kept"
+            row.row: DOMAIN_TASK.validate_python(product.value)
+            for row in rows
+            if (product := self._stored(row)) is not None and product.status == "kept"
         }
 
     def _stored(self, row: _Row) -> Product | None:
         return self._chain.teacher.store.product(self._chain.run, row.step, row.row)
 
-    async def _finish(self, asked: "_Question") -> None:
-        row, store = asked.row, self._chain.teacher.store
+    def _question(self, row: _Row) -> Question[TaskAnswer]:
+        async def check(answer: TaskAnswer) -> str:
+            task = _task_of(answer, row, self._domain)
+            why = _not_harder(task, row.parent) if row.parent is not None else ""
+            if why:
+                return why
+            async with self._chain.checks:
+                replay = await replay_task(self._domain, task)
+            self._accepted[row.row] = changed_task(
+                task, expected=replay.expected, sources=replay.entities
+            )
+            return replay.reason
+
+        return Question(f"{row.step}-{row.row.replace('.', '-')}", row.prompt, TaskAnswer, check)
+
+    async def _finish(self, row: _Row, question: Question[TaskAnswer]) -> None:
         try:
-            await self._chain.teacher.ask(asked.question)
-            product = Product("kept", json.loads(task_line(asked.task)), "")
-        except BudgetSpent as error:
-            self.unfinished[f"{row.step} {row.row}"] = str(error)
-            return
-        except TeacherFailed as error:
-            if not error.is_final:
+            await self._chain.teacher.ask(question)
+            product = Product("kept", json.loads(task_line(self._accepted[row.row])), "")
+        except (BudgetSpent, TeacherFailed) as error:
+            if isinstance(error, BudgetSpent) or not error.is_final:
                 self.unfinished[f"{row.step} {row.row}"] = str(error)
                 return
             product = Product("rejected", None, str(error))
-        store.keep_product(self._chain.run, row.step, row.row, product)
-
-
-class _Question:
-    """A row's question; keeps the task that its check accepted."""
-
-    task: DomainTask
-
-    def __init__(self, row: _Row, domain: Domain, chain: Chain) -> None:
-        self.row, self._domain, self._checks = row, domain, chain.checks
-        name = f"{row.step}-{row.row.replace('.', '-')}"
-        self.question = Question(name, row.prompt, TaskAnswer, self._check)
-
-    async def _check(self, answer: TaskAnswer) -> str:
-        task = _task_of(answer, self.row, self._domain)
-        why = _not_harder(task, self.row.parent) if self.row.parent is not None else ""
-        if why:
-            return why
-        async with self._checks:
-            replay = await replay_task(self._domain, task)
-        self.task = _with_replay(task, replay)
-        return replay.reason
+        self._chain.teacher.store.keep_product(self._chain.run, row.step, row.row, product)
 
 
 def _task_of(answer: TaskAnswer, row: _Row, domain: Domain) -> DomainTask:
@@ -216,16 +191,10 @@ def _not_harder(task: DomainTask, parent: DomainTask) -> str:
     return f"not harder: {len(calls)} calls, and the given task has {len(before)}"
 
 
-def _with_replay(task: DomainTask, replay: TaskReplay) -> DomainTask:
-    return changed_task(task, expected=replay.expected, sources=replay.entities)
-
-
 def split_apart(tasks: Sequence[DomainTask]) -> list[DomainTask]:
-    """The tasks with splits such that no entity is in two of them.
-
-    Tasks that share an entity, directly or through others, get the split of their first entity in
-    alphabetical order; a harder variant gets that of the task it comes from.
-    """
+    """The tasks with splits such that no entity is in two of them. Tasks that share an entity,
+    directly or through others, get the split of their first entity in alphabetical order; a harder
+    variant gets that of the task it comes from."""
     group_of: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -236,12 +205,9 @@ def split_apart(tasks: Sequence[DomainTask]) -> list[DomainTask]:
     for task in tasks:
         names = [*task.sources, *filter(None, (task.task_id, task.world.evolved_from))]
         for name in names[1:]:
-            first, second = sorted((root(names[0]), root(name)), key=_entities_first)
+            # A group that has entities is named after one: only their names hold a slash.
+            pair = root(names[0]), root(name)
+            first, second = sorted(pair, key=lambda each: ("/" not in each, each))
             group_of[second] = first
     splits = [split_of(root(task.sources[0] if task.sources else task.task_id)) for task in tasks]
     return [changed_task(t, split=s) for t, s in zip(tasks, splits, strict=True)]
-
-
-def _entities_first(name: str) -> tuple[bool, str]:
-    """A group that has entities is named after one: they hold a slash, ids of tasks do not."""
-    return "/" not in name, name

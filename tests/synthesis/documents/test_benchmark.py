@@ -33,7 +33,7 @@ from tutti.tasks.sweeps.plan.roles import check_search
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.synthesis import DocumentsRequest, document_benchmark
 from tutti.tasks.synthesis.documents.from_passages import solve
-from tutti.tasks.synthesis.documents.making import PassageSource
+from tutti.tasks.synthesis.documents.judging import PassageSource
 from tutti.tasks.task_sets import TASK, TASKS, read_tasks
 
 

@@ -56,9 +56,9 @@ async def test_a_teachers_false_quotations_are_sent_back_and_then_rejected(
         async with new_teacher(endpoint) as teacher:
             prompt = read_prompts()["documents"]
             found = await ask_about_documents(teacher, prompt, [PUMP, VALVE], 2, "0")
-    assert [each.answer for each in found.questions] == ["35 minutes"]
+    assert [each.answer for each in found.kept] == ["35 minutes"]
     assert [why for _, why in found.rejects] == [
         "quote: 'It runs for 45 minutes' is not in pump.md#0, word for word"
     ]
-    task = document_task(found.questions[0], PUMP, "teacher")
+    task = document_task(found.kept[0], PUMP, "teacher")
     assert (task.sources, task.target["answer"]) == (("pump.md#0",), "35 minutes")

@@ -18,8 +18,7 @@ from tutti.tasks.synthesis.documents.from_passages import GAP
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
 from tutti.tasks.synthesis.documents.gates.parses import shown_of
-from tutti.tasks.synthesis.documents.judging import judge
-from tutti.tasks.synthesis.documents.making import candidates_of
+from tutti.tasks.synthesis.documents.judging import candidates_of, judge
 from tutti.tasks.synthesis.documents.question import quotation
 from tutti.tasks.synthesis.gating.wording import spaced
 from tutti.tasks.task_sets import Task

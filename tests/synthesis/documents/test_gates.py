@@ -29,7 +29,7 @@ def corpus_of(passages: Sequence[Passage], catalog: storage.Catalog) -> Corpus:
 @pytest.mark.parametrize("name", DOCUMENT_GATES)
 def test_good_examples_pass_and_bad_ones_do_not(name: str, catalog: storage.Catalog) -> None:
     gate = DOCUMENT_GATES[name]
-    examples = gate.examples()
+    examples = gate.examples
     context = QuestionContext(corpus_of(examples.passages, catalog), 2, examples.benchmarks)
     context.note([*examples.good, *examples.bad])
     good, bad = (asyncio.run(gate.judge(e, context)) for e in (examples.good, examples.bad))
@@ -42,7 +42,7 @@ def test_a_question_is_shown_to_no_gate_after_the_one_that_rejects_it(
     catalog: storage.Catalog,
 ) -> None:
     """The gates shown are the first ones, in order; those that pass were shown to all."""
-    examples = DOCUMENT_GATES["parses"].examples()
+    examples = DOCUMENT_GATES["parses"].examples
     context = QuestionContext(corpus_of(examples.passages, catalog))
     tasks = [*examples.good, *examples.bad]
     context.note(tasks)

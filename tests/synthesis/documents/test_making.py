@@ -17,11 +17,10 @@ from tutti.errors import UsageError
 from tutti.tasks.agents.toolbox import RESULTS_PER_SEARCH
 from tutti.tasks.retrieval import MANIFEST, Passage, build_index
 from tutti.tasks.synthesis import DocumentsRequest, count_gates, plan_document_set
-from tutti.tasks.synthesis.documents import judging, making
+from tutti.tasks.synthesis.documents import judging
 from tutti.tasks.synthesis.documents.gates import DOCUMENT_GATES
 from tutti.tasks.synthesis.documents.gates.gate import QuestionContext
-from tutti.tasks.synthesis.documents.judging import judge, splits_of
-from tutti.tasks.synthesis.documents.making import PassageSource
+from tutti.tasks.synthesis.documents.judging import PassageSource, judge, splits_of
 from tutti.tasks.task_sets import TASK, TASKS, Judged, NothingMade, SetInMaking, Task, read_tasks
 from tutti.tasks.task_sets import make as make_module
 
@@ -96,7 +95,7 @@ def test_a_run_that_was_killed_goes_on(
 ) -> None:
     """Batches that were judged are not judged again, and the set is the one that an undisturbed run
     makes."""
-    monkeypatch.setattr(making, "BATCH", 4)
+    monkeypatch.setattr(judging, "BATCH", 4)
     request = DocumentsRequest(index=index, size=14)
     taken = SetInMaking.take
 

@@ -21,8 +21,7 @@ from tutti.tasks.synthesis.preferences import (
     read_profile,
     write_profile,
 )
-from tutti.tasks.synthesis.preferences.describing import description_reason
-from tutti.tasks.synthesis.preferences.profile import Profile, Rate, Subject
+from tutti.tasks.synthesis.preferences.profile import Profile, Rate, Subject, description_reason
 from tutti.tasks.synthesis.teacher import TeacherEndpoint
 from tutti.tasks.task_sets import make_set
 

@@ -136,5 +136,5 @@ async def test_labels_that_stay_wrong_end_it_and_a_budget_can_go_on(
 )
 def test_merged_skills_are_checked(skills: list[tuple[str, list[str]]], said: str) -> None:
     found = Skills(skills=tuple(Skill(name=n, about="", labels=tuple(ls)) for n, ls in skills))
-    why = skills_reason(found, {"x": 3, "y": 1}, 2)
+    why = skills_reason({"x": 3, "y": 1}, 2, found)
     assert said in why and bool(why) == bool(said)

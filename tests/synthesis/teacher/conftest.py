@@ -39,6 +39,6 @@ def new_teacher(tmp_path: Path) -> NewTeacher:
         where = TeacherEndpoint(endpoint.url, "m", call_s=call_s, retry=QUICK)
         with open_store(tmp_path / "work") as store:
             async with TeacherClient(where, store) as client:
-                yield Teacher(client, where, store, Meter(budget, prices), **more)
+                yield Teacher(client, store, Meter(budget, prices), **more)
 
     return open_new

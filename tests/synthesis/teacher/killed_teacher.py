@@ -25,7 +25,7 @@ async def main(url: str, folder: str, *batch: str) -> None:
     endpoint = TeacherEndpoint(url, "m")
     with open_store(Path(folder)) as store:
         async with TeacherClient(endpoint, store) as client:
-            teacher = Teacher(client, endpoint, store, Meter(TeacherBudget(), None))
+            teacher = Teacher(client, store, Meter(TeacherBudget(), None))
             found = await make_tasks(Chain(request, teacher))
             print(len(found.tasks), teacher.meter.calls)
 

@@ -48,7 +48,7 @@ async def asked(bench: Bench, folder: Path) -> int:
     endpoint = TeacherEndpoint(url, "m", program="teacher-1")
     with open_store(folder) as store:
         async with TeacherClient(endpoint, store) as client:
-            teacher = Teacher(client, endpoint, store, Meter(TeacherBudget(), None))
+            teacher = Teacher(client, store, Meter(TeacherBudget(), None))
             assert await teacher.ask(Question("q", "A number?", Number)) == Number(n=7)
             return teacher.meter.calls
 

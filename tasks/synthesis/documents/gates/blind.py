@@ -1,16 +1,17 @@
-"""Gate: who sees the question and searches nothing fails.
+"""Gate: three blind solvers fail.
 
-Three blind solvers. One says what is the answer most often in questions of the same kind. One
-fills a gap with what usually stands between its neighbouring words in the documents. One knows the
-field, and so the words that a fifth of the documents have ("HTML"). That no model knows the answer
-from its training is not shown by any of them.
+One gives the most frequent answer of the question's kind, one fills a gap with the usual word
+between its neighbours, and one guesses words that a fifth of the documents have. Knowledge from a
+model's training is not tested.
 """
-
-from collections.abc import Sequence
 
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
-from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
+from tutti.tasks.synthesis.documents.gates.gate import (
+    QuestionContext,
+    QuestionExamples,
+    QuestionGate,
+)
 from tutti.tasks.synthesis.gating.wording import NUMBER, spaced, words_of
 from tutti.tasks.task_sets import Task, Verdict
 
@@ -22,31 +23,8 @@ LEAST_REPEATED = 3
 """Candidates with one answer, before their share says something."""
 
 
-class Blind:
-    """The blind solvers."""
-
-    name = "blind"
-    about = "Neither the usual answer, the gap's usual word nor an everyday word solves it."
-
-    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
-        """`measured` is the share of the most frequent guess."""
-        return [_judged(each, context) for each in tasks]
-
-    def examples(self) -> QuestionExamples:
-        """A gap that the same words surround elsewhere, an answer that every question has, and one
-        that three of four documents have."""
-        again = "The pump runs for 35 minutes on Monday. After 9 the pump runs for 35 minutes. "
-        other = Passage("old.md#0", again * 2, "Old notes", "old.md")
-        same = [
-            maker(question=f"Which company made valve {n}?", answer="Holm", document=str(n))
-            for n in range(LEAST_REPEATED)
-        ]
-        return QuestionExamples(
-            (*PASSAGES, other), good=(who(), maker()), bad=(question(), who(answer="tank"), *same)
-        )
-
-
 def _judged(task: Task, context: QuestionContext) -> Verdict:
+    """`measured` is the share of the most frequent guess."""
     answers, own = context.answers[task.template], spaced(task.answer)
     share = answers[own] / answers.total()
     if answers[own] >= LEAST_REPEATED and share > MOST_GUESSED:
@@ -71,3 +49,25 @@ def _everyday(task: Task, context: QuestionContext) -> float:
         else 0
     )
     return found / context.corpus.sources if found >= LEAST_DOCUMENTS else 0.0
+
+
+AGAIN = "The pump runs for 35 minutes on Monday. After 9 the pump runs for 35 minutes. "
+BLIND = QuestionGate(
+    "blind",
+    "Neither the usual answer, the gap's usual word nor an everyday word solves it.",
+    _judged,
+    QuestionExamples(
+        # A gap that the same words surround elsewhere, an answer that every question has, and one
+        # that three of four documents have.
+        (*PASSAGES, Passage("old.md#0", AGAIN * 2, "Old notes", "old.md")),
+        good=(who(), maker()),
+        bad=(
+            question(),
+            who(answer="tank"),
+            *(
+                maker(question=f"Which company made valve {n}?", answer="Holm", document=str(n))
+                for n in range(LEAST_REPEATED)
+            ),
+        ),
+    ),
+)

@@ -1,13 +1,11 @@
-"""What a gate of questions about documents is: it judges a batch of them, and says why.
+"""The gates of questions about documents: each is one file here and one line in `DOCUMENT_GATES`.
 
-A gate is one file in this folder and one line in `DOCUMENT_GATES`. Its examples belong to it: the
-tests run every gate on its good and bad ones.
+The tests run every gate on its own good and bad examples.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from tutti.tasks.retrieval import Passage
 from tutti.tasks.synthesis.documents.corpus import Corpus
@@ -22,7 +20,7 @@ SEARCHED = 10
 
 @dataclass
 class QuestionContext:
-    """What gates may use. One serves a set from first candidate to last."""
+    """The state that the gates of one set share, from first candidate to last."""
 
     corpus: Corpus
     rank: int = 2
@@ -43,7 +41,7 @@ class QuestionContext:
         self.neighbours.read(candidates, self.corpus.passages)
 
     def search(self, tasks: Sequence[Task]) -> list[list[Passage]]:
-        """For each question what the agent's search for its very words finds, best first."""
+        """The hits of the agent's search for each question's own words, best first."""
         missing = [each for each in tasks if each.task_id not in self._hits]
         found = self.corpus.search([each.question for each in missing], SEARCHED)
         self._hits |= {each.task_id: hits for each, hits in zip(missing, found, strict=True)}
@@ -52,22 +50,6 @@ class QuestionContext:
     def forget(self) -> None:
         """Drop the hits of a batch that is judged."""
         self._hits.clear()
-
-
-class QuestionGate(Protocol):
-    """One gate."""
-
-    name: str
-    about: str
-    """What it asks, as one sentence for the report."""
-
-    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
-        """A verdict on each question, in order. Raises EmbedderFailed where the search fails."""
-        ...
-
-    def examples(self) -> "QuestionExamples":
-        """Questions that it must pass and reject."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -79,3 +61,22 @@ class QuestionExamples:
     bad: Sequence[Task]
     benchmarks: Sequence[str] = ()
     """What their context's `benchmarks` must be."""
+
+
+@dataclass
+class QuestionGate:
+    """One gate."""
+
+    name: str
+    about: str
+    """What it asks, as one sentence for the report."""
+    judge_one: Callable[[Task, QuestionContext], Verdict]
+    examples: QuestionExamples
+    searches: bool = False
+    """Whether it reads the hits of questions."""
+
+    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
+        """A verdict on each question, in order. Raises EmbedderFailed where the search fails."""
+        if self.searches:
+            context.search(tasks)  # all at once
+        return [self.judge_one(each, context) for each in tasks]

@@ -2,48 +2,17 @@
 the description of the tool. Nor does a word of it of four letters or more, which tells the rest.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tutti.tasks.agents import TOOL_SCHEMAS
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, VALVE, maker, question, who
-from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
+from tutti.tasks.synthesis.documents.gates.gate import QuestionExamples, QuestionGate
 from tutti.tasks.synthesis.gating.wording import spaced, words_of
-from tutti.tasks.task_sets import Task, Verdict, verdict
+from tutti.tasks.task_sets import Task, verdict
 
 TELLING = 4
 """Letters of a word that tells the answer."""
-TOOL = " ".join(
-    [
-        str(TOOL_SCHEMAS[0]["function"]["name"]),
-        str(TOOL_SCHEMAS[0]["function"]["description"]),
-    ]
-)
-
-
-class Leak:
-    """Searches what is shown for the answer."""
-
-    name = "leak"
-    about = "Neither the question, the document's title nor the tool's description has the answer."
-
-    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
-        """The first place that has the answer rejects a question."""
-        return [verdict(_reason(each)) for each in tasks]
-
-    def examples(self) -> QuestionExamples:
-        """The answer said outright, a part of it, the answer in the title."""
-        said = "Does the pump run for 35 minutes after each rinse of the tank?"
-        part = "Which Ada keeps the spare key of the pump house in the Long corridor?"
-        return QuestionExamples(
-            PASSAGES,
-            good=(question(), who(), maker()),
-            bad=(
-                question(question=said, kind="teacher"),
-                who(question=part, kind="teacher"),
-                maker(replace(VALVE, title="Norden's valve")),
-            ),
-        )
+TOOL = "{name} {description}".format(**TOOL_SCHEMAS[0]["function"])
 
 
 def _reason(task: Task) -> str:
@@ -58,3 +27,25 @@ def _reason(task: Task) -> str:
         if part is not None:
             return f"{part!r}, a part of the answer, stands in {where}"
     return ""
+
+
+LEAK = QuestionGate(
+    "leak",
+    "Neither the question, the document's title nor the tool's description has the answer.",
+    lambda task, context: verdict(_reason(task)),
+    QuestionExamples(
+        PASSAGES,
+        good=(question(), who(), maker()),
+        bad=(  # the answer itself, a part of it, the answer in the title
+            question(
+                question="Does the pump run for 35 minutes after each rinse of the tank?",
+                kind="teacher",
+            ),
+            who(
+                question="Which Ada keeps the spare key of the pump house in the Long corridor?",
+                kind="teacher",
+            ),
+            maker(replace(VALVE, title="Norden's valve")),
+        ),
+    ),
+)

@@ -1,8 +1,6 @@
-"""What usually stands between two words of the documents: what a reader guesses who knows how they
-are written, and not what this one says.
+"""The word that usually stands between two words of the documents.
 
-In: questions with a gap, passages. Out: for each the guess from the words beside the gap. The
-sentence itself is left out of the counts.
+It is the guess of a reader who knows how the documents are written, and not what they say.
 """
 
 from collections import Counter

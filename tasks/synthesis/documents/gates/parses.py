@@ -1,21 +1,22 @@
 """Gate: the question is a question about its source, and reads well alone.
 
-Rejected is a question whose quotation is not in its passage or whose answer is not in it; one with
-debris of markup, or brackets and quotation marks without their partner; one whose sentence begins
-with a word for something said before (it, then …) or has one (these, above …), or that speaks of
-"the passage" in a teacher's words; an entry of a list or log; and a number that the scorer reads
-otherwise.
+It rejects wrong quotations, debris of markup, unpaired brackets, references to other sentences,
+entries of lists or logs, and numbers that the scorer reads otherwise.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tutti.tasks.scoring import numbers
 from tutti.tasks.synthesis.documents.from_passages import ASKED, GAP
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, maker, question, who
-from tutti.tasks.synthesis.documents.gates.gate import QuestionContext, QuestionExamples
+from tutti.tasks.synthesis.documents.gates.gate import (
+    QuestionContext,
+    QuestionExamples,
+    QuestionGate,
+)
 from tutti.tasks.synthesis.documents.question import DocumentQuestion, quotation, source_reason
-from tutti.tasks.task_sets import Task, Verdict, verdict
+from tutti.tasks.task_sets import Task, verdict
 
 DEBRIS = re.compile(r"[|`{}\\]|\*\*|__|\]\(|</?\w+>|https?:|\.\.\.|…|\[[\w\d]{1,3}\]")
 BEGINS = re.compile(
@@ -44,40 +45,6 @@ TWO = re.compile(r"(?<!e\.g)(?<!i\.e)(?<! etc)(?<! vs)(?<! cf)(?<! al)[.] [a-z]"
 LEAST_DEFINING = 7
 """Words of a description."""
 PAIRS = (("(", ")"), ("[", "]"), ("“", "”"))
-
-
-class Parses:
-    """Looks at the form of a question."""
-
-    name = "parses"
-    about = "Its source says it word for word, and the question reads well without its passage."
-
-    async def judge(self, tasks: Sequence[Task], context: QuestionContext) -> list[Verdict]:
-        """The first thing found wrong rejects a question."""
-        return [verdict(next(filter(None, _faults(each, context)), "")) for each in tasks]
-
-    def examples(self) -> QuestionExamples:
-        """A quotation that nobody wrote, markup, an open bracket, "it", "these", "the passage"."""
-        shown = 'Which number belongs in the gap in "The pump"? '
-        return QuestionExamples(
-            PASSAGES,
-            good=(question(), who(), maker()),
-            bad=(
-                question(quote="The pump runs for 35 minutes after every rinse."),
-                question(answer="36"),
-                question(document="nowhere.md#0"),
-                question(question=f"{shown}The pump | runs for ____ minutes after each rinse."),
-                question(question=f"{shown}The pump (runs for ____ minutes after each rinse."),
-                question(question=f"{shown}It runs for ____ minutes after each rinse."),
-                question(question=f"{shown}The pump runs for ____ minutes after these."),
-                question(question=f"{shown}2026-11-21, pump of ____ minutes after each rinse."),
-                question(question=f"{shown}The pump: it runs for ____ minutes."),
-                question(question=f"{shown}The pump runs. it runs for ____ minutes or so."),
-                question(question=f"{shown}the pump runs for ____ minutes after each rinse."),
-                maker(question="Which company made the valve in the passage?"),
-                maker(question="Name the company"),
-            ),
-        )
 
 
 def _faults(task: Task, context: QuestionContext) -> Iterator[str]:
@@ -127,3 +94,30 @@ def _of_program(task: Task, shown: str) -> Iterator[str]:
 def shown_of(task: Task) -> str:
     """What of the documents a question shows; of a teacher's the whole question."""
     return task.question.partition("? ")[2] if task.template in ASKED else task.question
+
+
+SHOWN = 'Which number belongs in the gap in "The pump"? '
+PARSES = QuestionGate(
+    "parses",
+    "Its source says it word for word, and the question reads well without its passage.",
+    lambda task, context: verdict(next(filter(None, _faults(task, context)), "")),
+    QuestionExamples(
+        PASSAGES,
+        good=(question(), who(), maker()),
+        bad=(  # a wrong quotation, markup, an open bracket, "it", "these", "the passage"
+            question(quote="The pump runs for 35 minutes after every rinse."),
+            question(answer="36"),
+            question(document="nowhere.md#0"),
+            question(question=f"{SHOWN}The pump | runs for ____ minutes after each rinse."),
+            question(question=f"{SHOWN}The pump (runs for ____ minutes after each rinse."),
+            question(question=f"{SHOWN}It runs for ____ minutes after each rinse."),
+            question(question=f"{SHOWN}The pump runs for ____ minutes after these."),
+            question(question=f"{SHOWN}2026-11-21, pump of ____ minutes after each rinse."),
+            question(question=f"{SHOWN}The pump: it runs for ____ minutes."),
+            question(question=f"{SHOWN}The pump runs. it runs for ____ minutes or so."),
+            question(question=f"{SHOWN}the pump runs for ____ minutes after each rinse."),
+            maker(question="Which company made the valve in the passage?"),
+            maker(question="Name the company"),
+        ),
+    ),
+)

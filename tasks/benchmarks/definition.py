@@ -1,7 +1,6 @@
 """A benchmark's definition: a YAML file below ``sets/``, whose name is the benchmark's.
 
-In: the file. Out: a `Benchmark`. A set of questions needs no Python: `inputs`, `target` and
-`attributes` name the columns of a row. A function of this package, such as
+`inputs`, `target` and `attributes` name the columns of a row. A function of this package, such as
 ``games.sotopia.read``, stands where a set needs code.
 """
 
@@ -47,11 +46,9 @@ def function_named(name: Any) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Column:
-    """One value of a task: ``column``, ``one|or|another``, ``column|`` (or nothing).
-
-    ``KIND column``: KIND is one of `KINDS`, or a function of row and column names, which returns
-    None for a value that the task goes without.
-    """
+    """One value of a task: ``column``, ``one|or|another``, ``column|`` (or nothing). ``KIND
+    column``: KIND is one of `KINDS`, or a function of row and column names, which returns None for
+    a value that the task goes without."""
 
     names: tuple[str, ...]
     read: Callable[..., Any] = Row.text
@@ -76,7 +73,6 @@ class Column:
 
 
 def _hub(text: Any) -> Hub | None:
-    """Parse ``owner/name@commit``. Raises ValueError."""
     repository, _, revision = str(text).partition("@")
     if text is not None and not revision:
         raise ValueError("write owner/name@commit")

@@ -1,13 +1,4 @@
-"""Errors in a benchmark's data, prompt or selection.
-
-BenchmarkError
-├── UnknownBenchmark  no benchmark has that name; the message lists the known ones
-├── BadBenchmarkFile  a Python file of the user's own that cannot be used
-├── SourceMissing     the data were not found; the message says what to do
-├── BadRow            an invalid row; the message names file, line and field
-├── BadPrompt         a prompt file that cannot be used, or a field that a task does not have
-└── BadSelection      an invalid selection, or one that names unknown ids
-"""
+"""Errors in a benchmark's data, prompt or selection; all are a `BenchmarkError`."""
 
 from pathlib import Path
 

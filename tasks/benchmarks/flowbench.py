@@ -1,26 +1,17 @@
 """FlowBench: agents that follow a workflow, turn by turn or in a session.
 
-One benchmark for each form that the workflow is written in. A turn: the dialogue so far, the APIs,
-and as the target the call that the gold thought makes, or none where the gold turn is a reply.
-Replies themselves are not scored here. A session: a model plays the user by the session's persona.
-An API answers with what the session lists for that call; for any other call the same model invents
-an answer in the form that the API describes, and the same call gets the same answer again. So a
-conversation does not repeat. A judge says whether the user's aims were met and how many
-(``flowbench_session``), and the calls are counted.
-
-The data are on a drive of the authors' and were not at hand: rows are read as the published
-programs read them, and the workflow comes from ``knowledge.json`` beside the turns' file,
-``{form: text}`` or ``{scenario: {form: text}}`` where a scenario is the file's name without its
-ending.
+A turn's target is the call that the gold thought makes, or none; replies are not scored. In a
+session a model plays the user, and invents the answers of APIs that the session does not list; a
+judge scores it (``flowbench_session``). Rows are read as the published programs read them.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tutti.tasks.agents import ToolResult
+from tutti.tasks.agents import ChatModel, ToolResult
 from tutti.tasks.benchmarks.benchmark import tool
 from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError
 from tutti.tasks.benchmarks.rows import Row, read_json, read_rows
@@ -29,9 +20,6 @@ from tutti.tasks.benchmarks.user import DONE, SimulatedUser
 from tutti.tasks.benchmarks.world import CallRefused, PlainWorld, carry_out
 from tutti.tasks.scoring import same
 from tutti.tasks.task_sets import Task
-
-if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
 
 MAX_CALLS = 10  # of a session, and MAX_MESSAGES of both sides: the reference's limits
 MAX_MESSAGES = 40
@@ -90,7 +78,6 @@ def workflow_of(path: Path, form: str) -> str:
 
 
 def _call(row: Row) -> dict[str, Any] | None:
-    """The gold thought's call; None if it makes none."""
     thought = row.object("gt_thought")
     name = thought.text_or("", "Action").strip()
     if not name:
@@ -164,7 +151,6 @@ def _actions(row: Row, field: str) -> list[dict[str, Any]]:
 
 
 def _responses(function: Row) -> dict[str, str]:
-    """Maps each API's name to the form of its answers, as JSON text."""
     if not function.name_of("functions_with_response"):
         return {}
     apis = function.objects("functions_with_response")
@@ -176,7 +162,7 @@ def _responses(function: Row) -> dict[str, str]:
 class FlowSession(PlainWorld):
     """One attempt at one session."""
 
-    def __init__(self, task: Task, user: "ChatModel | None") -> None:
+    def __init__(self, task: Task, user: ChatModel | None) -> None:
         """Raises BenchmarkError without a model."""
         if user is None:
             raise BenchmarkError("a simulated user needs a model: the suite names none for it")
@@ -187,22 +173,18 @@ class FlowSession(PlainWorld):
         self._invented = self._calls = self._messages = 0
 
     async def begin(self) -> str | None:
-        """The user's first message."""
         self._messages += 1
         return await self._user.say(None)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """An API's answer: the recorded one, else an invented one."""
         self._calls += 1
         return await carry_out(self._answer, self.schemas, name, arguments)
 
     async def reply(self, said: str) -> str | None:
-        """The user's answer; None when the user is done, or the limit is reached."""
         self._messages += 2
         return None if self._messages >= MAX_MESSAGES else await self._user.say(said)
 
     def over(self) -> bool:
-        """Whether the user has ended the session, or the call limit is reached."""
         return self._user.done or self._calls >= MAX_CALLS
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> str:

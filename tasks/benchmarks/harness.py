@@ -1,7 +1,6 @@
-"""Tasks of the user's own harness: a row names the task, and the harness does the rest.
+"""Tasks of the user's own harness: a row has the task's ``id`` and optionally its ``question``.
 
-Rows have ``id``, the task's id in the harness, and optionally ``question``, which tutti shows. Any
-other text field of a row can be selected by (``--where``). The harness scores its own attempts.
+Other text fields of a row can be selected by (``--where``). The harness scores its own attempts.
 """
 
 from collections.abc import Iterator

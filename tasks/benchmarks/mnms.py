@@ -1,12 +1,7 @@
 """m&m's: a request, 33 tools, and the plan of calls that serves it. Nothing is executed.
 
-``mnms`` asks for a plan in JSON, ``mnms-code`` for a Python program. The publisher's files have a
-JSON object a line: ``id``, ``user_request``, ``plan_str`` and ``alt_plans_str`` (Python literals: a
-list of steps, and a list of such lists, or null), ``code_str``. The default split has 882 tasks,
-``test_human_verified`` 1,565, ``test_raw`` 4,427, not verified.
-
-Scorer ``mnms``; rule ``best_match`` accepts the alternative plans too. Prompts ask for what the
-publisher's ask for, in other words, in one turn without feedback and without worked examples.
+Prompts ask for what the publisher's ask for, in other words, in one turn without feedback and
+without worked examples. Rule ``best_match`` accepts the alternative plans too.
 """
 
 import json
@@ -137,7 +132,6 @@ def gold(task: Task) -> str:
 
 
 def _described(form: Format) -> Iterator[str]:
-    """A line for each tool."""
     for tool in TOOLS:
         name = tool.name if form == "json" else tool.function
         yield f"- {name}({tool.arguments}) -> {tool.results}: {tool.description}"
@@ -154,7 +148,6 @@ def _alternatives(row: Row) -> list[Any]:
 
 
 def _plan(row: Row, field: str, found: Any) -> list[dict[str, Any]]:
-    """A plan: a list of steps with id, name and args. Raises BadRow."""
     if not isinstance(found, list) or not found:
         row.bad(field, f"{shown(found)} is not a list of steps")
     for nth, step in enumerate(found):

@@ -1,27 +1,22 @@
 """Paced programs: agents that only generate load, for the comparison of schedulers.
 
-In: rows with the number of calls of a program, the length of its prompts and the durations of its
-tools; tutti ships some. Out: one task per row. The program ignores what the model says: after each
-answer a tool runs for the stated seconds, and its result is appended to the prompt. An attempt is
-correct when it made all its calls. Texts are drawn words, seeded by row and call, so that attempts
-at one row have equal texts and no two rows share a prefix.
+After each answer a tool runs for the row's seconds, and its result is appended to the prompt. An
+attempt is correct when it made all its calls. Texts are random words, seeded by row and call: equal
+for attempts at one row, and without a shared prefix between rows.
 """
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tutti.storage import now
-from tutti.tasks.agents import ToolResult, refused
+from tutti.tasks.agents import ChatModel, ToolResult
+from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import PlainWorld, World
 from tutti.tasks.task_sets import Task
-
-if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
-    from tutti.tasks.benchmarks.rows import Row
 
 WORDS = tuple("".join(letters) for letters in product("bdfgklmnpt", "aeiou", "bdfgklmnprstvz"))
 """Seven hundred syllables, each one token for the random model of `make scheduling`."""
@@ -30,16 +25,10 @@ WORDS = tuple("".join(letters) for letters in product("bdfgklmnpt", "aeiou", "bd
 class PacedWorld(PlainWorld):
     """One attempt at a program (`tutti.tasks.benchmarks.World`)."""
 
-    schemas: Sequence[Mapping[str, Any]] = ()
-
     def __init__(self, name: str, added_words: int, pauses_s: Sequence[float]) -> None:
         """`pauses_s`: tool durations after each call but the last, in seconds."""
         self._name, self._added_words, self._pauses_s = name, added_words, pauses_s
         self._calls = 0
-
-    async def use(self, name: str, arguments: str) -> ToolResult:
-        """Refuse: it has no tools that a model could call."""
-        return refused(f"there is no tool {name!r}")
 
     async def reply(self, said: str) -> ToolResult | None:
         """The tool's result, after its duration; None after the last call."""
@@ -52,11 +41,9 @@ class PacedWorld(PlainWorld):
         return ToolResult(found, "ok", began, now())
 
     def over(self) -> bool:
-        """Whether all its calls are made."""
         return self._calls > len(self._pauses_s)
 
     def outcome(self) -> Mapping[str, Any]:
-        """The number of calls made so far."""
         return {"calls": self._calls}
 
 
@@ -79,13 +66,13 @@ def read(files: Files) -> Iterator[Task]:
         yield Task(name, {"question": text(name, first)}, target)
 
 
-def _whole(row: "Row", name: str) -> int:
+def _whole(row: Row, name: str) -> int:
     value = row.data.get(name)
     if not isinstance(value, int) or value < 1:
         row.bad(name, f"{value!r} is no whole number above 0")
     return value
 
 
-def world(task: Task, user: "ChatModel | None") -> World:
+def world(task: Task, user: ChatModel | None) -> World:
     """The world of one attempt."""
     return PacedWorld(task.key, task.target["added_words"], task.target["pauses_s"])

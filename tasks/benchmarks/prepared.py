@@ -1,8 +1,7 @@
-"""Rows as NeMo-Skills' `prepare_data` writes them, under their publishers' names.
+"""Rows as NeMo-Skills' `prepare_data` (8b18f39) writes them, under their publishers' names.
 
-In: a row with ``problem`` and ``expected_answer``. Out: the same row, with the names that the
-publisher gives them beside; options of a question, which stand in its text and as ``A``, ``B``, …,
-are a list and no longer in the text. Other rows stay as they are. Read at 8b18f39.
+Options of a question, which stand in its text and as ``A``, ``B``, …, become a list and leave the
+text. Other rows stay as they are.
 """
 
 from dataclasses import replace

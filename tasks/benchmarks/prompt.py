@@ -1,27 +1,20 @@
 """Prompts: a YAML file and a task in, OpenAI messages out.
 
-A file has ``system`` and ``user``, texts with ``{field}`` for a task's field (``{{`` and ``}}``
-are braces), and ``examples``: either ``given``, a list of ``{field: text}``, or ``retrieve`` with
-``from`` (a JSONL file of such objects, beside the prompt's file), ``by`` (the field to compare) and
-``count``: those nearest to the task by BM25, nearest last, never the task's own text. An example is
-a turn rendered from ``user`` and one from ``assistant``. Inserted text is not expanded again, so a
-question that contains braces is unchanged.
+``{field}`` of a text is a task's field (``{{`` and ``}}`` are braces). Inserted text is not
+expanded again.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.storage import artifact_id
 from tutti.tasks.benchmarks.benchmark import Benchmark
 from tutti.tasks.benchmarks.errors import BadPrompt
-from tutti.tasks.benchmarks.rows import read_rows
 from tutti.tasks.config import read_document
-from tutti.tasks.retrieval import WordIndex
 from tutti.tasks.task_sets import IMAGE, Task
 
 FOLDER = Path(__file__).parent / "prompts"
@@ -66,22 +59,11 @@ class _Strict(BaseModel):
 
 
 class Examples(_Strict):
-    """Worked examples: given or retrieved."""
+    """Worked examples, each the task's fields; the task itself is never one."""
 
     assistant: str
     """Template of the assistant's turn."""
-    given: list[dict[str, str]] = []
-    source: Annotated[str | None, Field(alias="from")] = None
-    """A JSONL file beside the prompt's file."""
-    by: str = "question"
-    """The field compared to find the nearest."""
-    count: Annotated[int, Field(ge=1, le=64)] = 4
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> "Examples":
-        if bool(self.given) == bool(self.source):
-            raise ValueError("give either 'given' or 'from'")
-        return self
+    given: list[dict[str, str]] = Field(min_length=1)
 
 
 class PromptFile(_Strict):
@@ -96,11 +78,9 @@ class PromptFile(_Strict):
 class Prompt:
     """A loaded prompt."""
 
-    def __init__(self, name: str, file: PromptFile, folder: Path = FOLDER) -> None:
-        """`folder` contains the examples' file. Raises BadPrompt."""
-        self.name = name
-        self.file = file
-        self.folder = folder
+    def __init__(self, name: str, file: PromptFile) -> None:
+        """Raises BadPrompt."""
+        self.name, self.file = name, file
         self._system = self._template("system", file.system)
         self._user = self._template("user", file.user)
         self._assistant = self._template(
@@ -111,10 +91,12 @@ class Prompt:
 
     @property
     def prompt_id(self) -> str:
-        """Content hash, including examples: part of a cell's id. Raises BadPrompt, BadRow."""
-        examples = self.file.examples
-        pool = self._pool[0] if examples and examples.source else []
-        return artifact_id("prompt", [self.file.model_dump(by_alias=True), pool])
+        """Content hash, including examples: part of a cell's id."""
+        content = self.file.model_dump()
+        if content["examples"]:
+            # Files had these fields when the first ids were stored.
+            content["examples"] |= {"from": None, "by": "question", "count": 4}
+        return artifact_id("prompt", [content, []])
 
     @property
     def fields(self) -> list[str]:
@@ -129,11 +111,8 @@ class Prompt:
             raise BadPrompt(f"prompt {self.name}: {part}: {error}") from error
 
     def render(self, task: Task) -> list[Message]:
-        """The first messages of an attempt at `task`.
-
-        A task's own conversation is kept; the system text is put before it, joined with the task's
-        own. Raises BadPrompt for a field that the task does not have.
-        """
+        """The first messages of an attempt at `task`. A task's own conversation is kept, with the
+        system text before it. Raises BadPrompt for a field that the task does not have."""
         try:
             return self._render(task)
         except BadPrompt as error:
@@ -147,61 +126,22 @@ class Prompt:
         messages: list[Message] = [{"role": "system", "content": system}] if system else []
         if given or self._user is None:
             return messages + given
-        for example in self._examples(task):
-            messages += self._turns(self._user, example)
-        question = self._user.render(task.inputs).strip()
-        return [*messages, {"role": "user", "content": _with_image(question, task)}]
-
-    def _turns(self, user: Template, example: Mapping[str, str]) -> list[Message]:
-        assert self._assistant is not None, f"prompt {self.name} has no examples"
-        return [
-            {"role": "user", "content": user.render(example).strip()},
-            {"role": "assistant", "content": self._assistant.render(example).strip()},
-        ]
-
-    def _examples(self, task: Task) -> Sequence[Mapping[str, str]]:
-        examples = self.file.examples
-        if examples is None:
-            return []
-        own = task.inputs.get(examples.by)
-        if examples.given:
-            return [one for one in examples.given if own is None or one.get(examples.by) != own]
-        if own is None:
-            raise BadPrompt(f"no field {examples.by!r} to find examples by")
-        rows, index = self._pool
-        # One more than needed: the nearest may be the task itself, which would reveal its answer.
-        found = [rows[place] for place, _ in index.best(own, len(rows))]
-        others = [one for one in found if one[examples.by].split() != own.split()]
-        return others[: examples.count][::-1]
-
-    @cached_property
-    def _pool(self) -> tuple[list[dict[str, str]], WordIndex]:
-        examples = self.file.examples
-        assert examples is not None and examples.source is not None, f"prompt {self.name}"
-        assert self._user is not None and self._assistant is not None, f"prompt {self.name}"
-        names = {examples.by, *self._user.fields, *self._assistant.fields}
-        try:
-            rows = [
-                {name: row.text(name, empty=True) for name in sorted(names)}
-                for row in read_rows(self.folder / examples.source)
-            ]
-        except OSError as error:
-            raise BadPrompt(f"the examples cannot be read: {error}") from error
-        return rows, WordIndex.of([row[examples.by] for row in rows])
-
-
-def _with_image(text: str, task: Task) -> str | list[dict[str, Any]]:
-    url = task.inputs.get(IMAGE)
-    if url is None:
-        return text
-    return [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}]
+        for example in self.file.examples.given if self.file.examples else ():
+            if example.get("question", "") == task.inputs.get("question"):
+                continue
+            assert self._assistant is not None, f"prompt {self.name} has no examples"
+            for role, part in (("user", self._user), ("assistant", self._assistant)):
+                messages.append({"role": role, "content": part.render(example).strip()})
+        content: Any = self._user.render(task.inputs).strip()
+        if IMAGE in task.inputs:
+            image = {"type": "image_url", "image_url": {"url": task.inputs[IMAGE]}}
+            content = [{"type": "text", "text": content}, image]
+        return [*messages, {"role": "user", "content": content}]
 
 
 def load_prompt(name: str | Path) -> Prompt:
     """Load the shipped prompt `name`, a YAML file by its path, or a template with ``{fields}``,
-    which becomes the user's message.
-
-    Raises BadPrompt; for an unknown name it lists the known ones.
+    which becomes the user's message. Raises BadPrompt; for an unknown name it lists the known ones.
     """
     if "{" in str(name):
         return Prompt("template", PromptFile(user=str(name)))
@@ -214,14 +154,12 @@ def load_prompt(name: str | Path) -> Prompt:
             "template such as '{question}'"
         )
     parsed = read_document(file, BadPrompt).check(PromptFile)
-    return Prompt(file.stem, parsed, file.parent)
+    return Prompt(file.stem, parsed)
 
 
 def first_prompt(benchmark: Benchmark, tasks: Sequence[Task], prompt: Prompt | None = None) -> str:
-    """The output of ``--dry-run``: the first task's rendered prompt, and its tools.
-
-    Raises BadPrompt if there is no task.
-    """
+    """The output of ``--dry-run``: the first task's rendered prompt, and its tools. Raises
+    BadPrompt if there is no task."""
     if not tasks:
         raise BadPrompt(f"{benchmark.name}: no task is selected, so there is no prompt to show")
     task = tasks[0]

@@ -1,9 +1,7 @@
 """Reads rows of a benchmark's files, each with its place in the file.
 
-In: JSONL, JSON (a list), CSV, TSV, Parquet or Arrow files. Out: `Row`s, whose accessors return a
-value of the wanted type or raise `BadRow` with file, line and field. No row is skipped: a blank
-line is an error too. Lines count from 1; for JSON lists, Parquet and Arrow the row's number is
-used.
+Accessors of a `Row` return a value of the wanted type or raise `BadRow` with file, line and field.
+No row is skipped: a blank line is an error too.
 """
 
 import ast
@@ -73,23 +71,17 @@ class Row:
 
     def whole(self, *names: str) -> int:
         """A whole number."""
-        found = self.value(*names)
-        if isinstance(found, bool) or not isinstance(found, int):
-            self.wrong(names, found, "a whole number")
+        found: int = self._typed(names, self.value(*names), int, "a whole number")
         return found
 
     def number(self, *names: str) -> int | float:
         """A number."""
-        found = self.value(*names)
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            self.wrong(names, found, "a number")
+        found: int | float = self._typed(names, self.value(*names), int | float, "a number")
         return found
 
     def array(self, *names: str) -> list[Any]:
         """A list, or JSON text that is one."""
-        found = self.json(*names)
-        if not isinstance(found, list):
-            self.wrong(names, found, "a list")
+        found: list[Any] = self._typed(names, self.json(*names), list, "a list")
         return found
 
     def texts(self, *names: str) -> list[str]:
@@ -102,9 +94,7 @@ class Row:
 
     def object(self, *names: str) -> "Row":
         """An object, or JSON text that is one."""
-        found = self.json(*names)
-        if not isinstance(found, dict):
-            self.wrong(names, found, "an object")
+        found = self._typed(names, self.json(*names), dict, "an object")
         return self.inner(self.name_of(*names) or names[0], found)
 
     def objects(self, *names: str) -> list["Row"]:
@@ -153,6 +143,11 @@ class Row:
         except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
             self.bad(self.name_of(*names) or names[0], f"{shown(found)} is no literal: {error}")
 
+    def _typed(self, names: tuple[str, ...], found: Any, kind: Any, wanted: str) -> Any:
+        if isinstance(found, bool) or not isinstance(found, kind):
+            self.wrong(names, found, wanted)
+        return found
+
     def wrong(self, names: tuple[str, ...], found: Any, wanted: str) -> NoReturn:
         """Raise `BadRow` because the value of `names` is not what is `wanted`."""
         self.bad(self.name_of(*names) or names[0], f"{shown(found)} is not {wanted}")
@@ -166,9 +161,7 @@ def shown(value: Any) -> str:
 
 def read_rows(file: Path, infinity: bool = False) -> Iterator[Row]:
     """Every row of `file`, in its order. Raises BadRow, also for an unknown file extension.
-
-    `infinity`: accept Python's ``Infinity`` and ``NaN`` in JSONL, which are not JSON.
-    """
+    `infinity`: accept Python's ``Infinity`` and ``NaN`` in JSONL, which are not JSON."""
     kind = file.suffix.lower()
     if kind == ".jsonl":
         return _of_lines(file, float if infinity else _no_constant)
@@ -176,10 +169,8 @@ def read_rows(file: Path, infinity: bool = False) -> Iterator[Row]:
         return _of_json(file)
     if kind in (".csv", ".tsv"):
         return _of_table(file, "\t" if kind == ".tsv" else ",")
-    if kind == ".parquet":
-        return _of_columns(file, _parquet_values(file))
-    if kind == ".arrow":
-        return _of_columns(file, _arrow_values(file))
+    if kind in (".parquet", ".arrow"):
+        return _of_columns(file, _batches(file, kind))
     raise BadRow(file, None, "", f"the ending is none of {', '.join(FORMATS)}")
 
 
@@ -241,7 +232,6 @@ def _of_table(file: Path, separator: str) -> Iterator[Row]:
 
 
 def _table_row(file: Path, line: int, values: Mapping[str, Any]) -> Row:
-    """A row with as many fields as the header. Raises BadRow."""
     row = Row(file, line, values)
     if None in values:
         row.bad("", "has more fields than the heading")
@@ -251,24 +241,22 @@ def _table_row(file: Path, line: int, values: Mapping[str, Any]) -> Row:
     return row
 
 
-def _of_columns(file: Path, read: Iterator[dict[str, Any]]) -> Iterator[Row]:
+def _of_columns(file: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+    rows = (values for batch in batches for values in batch.to_pylist())
     try:
-        for number, values in enumerate(read, 1):
+        for number, values in enumerate(rows, 1):
             yield Row(file, number, values)
     except pa.ArrowInvalid as error:
-        name = file.suffix[1:].capitalize()
-        raise BadRow(file, None, "", f"not {name}: {error}") from error
+        raise BadRow(file, None, "", f"not {file.suffix[1:].capitalize()}: {error}") from error
 
 
-def _arrow_values(file: Path) -> Iterator[dict[str, Any]]:
-    """A stream of record batches, as the library `datasets` saves them."""
+def _batches(file: Path, kind: str) -> Iterator[pa.RecordBatch]:
+    """Small batches of Parquet, or of a stream of Arrow, as the library `datasets` saves it."""
+    if kind == ".parquet":
+        with pq.ParquetFile(file) as table:
+            yield from table.iter_batches(batch_size=BATCH_ROWS)
+        return
     with pa.memory_map(str(file)) as mapped, pa.ipc.open_stream(mapped) as stream:
         for batch in stream:
             for start in range(0, batch.num_rows, BATCH_ROWS):
-                yield from batch.slice(start, BATCH_ROWS).to_pylist()
-
-
-def _parquet_values(file: Path) -> Iterator[dict[str, Any]]:
-    with pq.ParquetFile(file) as table:
-        for batch in table.iter_batches(batch_size=BATCH_ROWS):
-            yield from batch.to_pylist()
+                yield batch.slice(start, BATCH_ROWS)

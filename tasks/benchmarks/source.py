@@ -1,7 +1,6 @@
 """The files of a benchmark: a local path, or a pinned revision of the Hugging Face hub.
 
-In: a path from the user, or a `Hub`. Out: `Files`. The hub needs the package huggingface_hub, which
-tutti does not install. Where it is missing, the error says so and recommends ``--source``.
+The hub needs the package huggingface_hub, which tutti does not install.
 """
 
 import importlib
@@ -54,11 +53,8 @@ Download = Callable[[Hub, Sequence[str], Path], Path]
 
 def from_hub(hub: Hub, patterns: Sequence[str], cache: Path) -> Path:
     """Download `hub`'s files. Raises SourceMissing if huggingface_hub is not installed, or the
-    download fails.
-
-    Data sets behind a licence (GPQA, HLE) need a token, which huggingface_hub reads from its own
-    environment variable.
-    """
+    download fails. Data sets behind a licence (GPQA, HLE) need a token, which huggingface_hub reads
+    from its own environment variable."""
     try:
         library = importlib.import_module("huggingface_hub")
     except ImportError as error:

@@ -1,18 +1,15 @@
 """A simulated user, played by a model: the agent's message in, the user's reply out.
 
-The model has its own instructions, sees the conversation from the other side, and may have tools (a
-device of its own), whose calls the agent never sees. It ends the conversation by saying `DONE`.
+The model sees the conversation from the other side, and may have tools (a device of its own) whose
+calls the agent never sees. It ends the conversation by saying `DONE`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tutti.tasks.agents import ToolUnavailable
+from tutti.tasks.agents import ChatModel, ToolUnavailable
 from tutti.tasks.benchmarks.errors import BenchmarkError
 from tutti.tasks.benchmarks.world import Act, CallRefused, carry_out
-
-if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
 
 DONE = "[DONE]"
 BEGIN = "(The conversation begins. Say the first thing.)"
@@ -37,7 +34,7 @@ class SimulatedUser:
 
     def __init__(
         self,
-        model: "ChatModel | None",
+        model: ChatModel | None,
         instructions: str,
         past: Sequence[Mapping[str, Any]] = (),
         schemas: Sequence[Mapping[str, Any]] = (),
@@ -57,10 +54,8 @@ class SimulatedUser:
 
     async def say(self, heard: str | None) -> str | None:
         """Its next message after the agent's `heard` (None at the start); None when it is done.
-
         Raises the model's errors, and ToolUnavailable if it does not even begin: an attempt without
-        a conversation is void and not wrong.
-        """
+        a conversation is void and not wrong."""
         if heard is not None:
             self._messages.append({"role": "user", "content": heard})
         elif self._messages[-1]["role"] != "user":

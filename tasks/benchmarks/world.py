@@ -1,26 +1,17 @@
-"""The environment of an attempt in an interactive benchmark: its tools and the agent's partner.
-
-In: a task, and a model if a person is simulated. Out: a `World`, one per attempt, which holds
-all state that the attempt changes and is discarded with it.
-"""
+"""The environment of an attempt in an interactive benchmark: its tools and the agent's partner."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from tutti.storage import now
-from tutti.tasks.agents import ToolResult, Tools, arguments_of, refused
-
-if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
-    from tutti.tasks.task_sets import Task
+from tutti.tasks.agents import ChatModel, ToolResult, Tools, arguments_of, refused
+from tutti.tasks.task_sets import Task
 
 
 class World(Tools, Protocol):
-    """One attempt's environment. Its schemas may change from turn to turn.
-
-    `use`, `begin` and `reply` raise ToolUnavailable if the world itself fails, and the errors of
-    models that they call.
-    """
+    """One attempt's environment. Its schemas may change from turn to turn. `use`, `begin` and
+    `reply` raise ToolUnavailable if the world itself fails, and the errors of models that they
+    call."""
 
     async def begin(self) -> str | None:
         """The first message to the agent after the prompt; None if the prompt contains it."""
@@ -45,26 +36,28 @@ class World(Tools, Protocol):
 
 
 class PlainWorld:
-    """The defaults of a world: it begins with the prompt, does not end by itself, is scored by the
-    conversation alone, and holds no resources."""
+    """The defaults of a world: it begins with the prompt, has no tools, does not end by itself, is
+    scored by the conversation alone, and holds no resources."""
+
+    schemas: Sequence[Mapping[str, Any]] = ()
+
+    async def use(self, name: str, arguments: str) -> ToolResult:
+        return refused(f"there is no tool {name!r}: say what you want to say")
 
     async def begin(self) -> str | None:
-        """Return None: the prompt is complete."""
         return None
 
     def over(self) -> bool:
-        """Always False."""
         return False
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """Return None."""
         return None
 
     async def close(self) -> None:
         """Do nothing."""
 
 
-MakeWorld = Callable[["Task", "ChatModel | None"], World]
+MakeWorld = Callable[[Task, ChatModel | None], World]
 """Makes one attempt's world. The model plays the user, if the benchmark needs one."""
 
 Act = Callable[[str, dict[str, Any]], Awaitable[str]]

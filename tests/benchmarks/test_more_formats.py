@@ -72,7 +72,7 @@ def test_mmmlu_is_a_file_a_language(tmp_path: Path) -> None:
     assert [task.attributes["language"] for task in tasks] == ["DE-DE", "JA-JP"]
     assert tasks[0].target == {"answer": "B", "choices": ["1", "2", "3", "4"]}
     (tmp_path / "mmlu_DE-DE.csv").write_text(heading + "0,Frage,1,2,3,4,E,anatomy\n")
-    with pytest.raises(BadRow, match=r"mmlu_DE-DE.csv:2: Answer: 'E' is none of"):
+    with pytest.raises(BadRow, match=r"mmlu_DE-DE.csv:2: Answer: 'E' is no letter of 4 options"):
         load("mmmlu", tmp_path)
 
 

@@ -4,15 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.benchmarks.conftest import write_lines
 from tutti.tasks.benchmarks import (
     BENCHMARKS,
     BadPrompt,
-    BadRow,
     Prompt,
     Task,
     first_prompt,
@@ -112,52 +109,8 @@ def test_given_examples_are_turns_before_the_question() -> None:
     ]
 
 
-def write_retrieving(folder: Path, count: int = 2) -> Prompt:
-    """A prompt that retrieves `count` examples from a file beside it."""
-    rows = [
-        {"question": "How many apples are red?", "answer": "1"},
-        {"question": "How far is the moon?", "answer": "2"},
-        {"question": "How many  apples are green?", "answer": "3"},
-        {"question": "Who wrote Faust?", "answer": "4"},
-    ]
-    write_lines(folder / "train.jsonl", rows)
-    examples = {"assistant": "{answer}", "from": "train.jsonl", "count": count}
-    value = {"user": "{question}", "examples": examples}
-    (folder / "p.yaml").write_text(yaml.safe_dump(value))
-    return load_prompt(folder / "p.yaml")
-
-
-def test_retrieved_examples_are_the_nearest(tmp_path: Path) -> None:
-    """Nearest last, and the same every time."""
-    made = write_retrieving(tmp_path)
-    messages = made.render(task(question="How many apples are small and red?"))
-    assert [m["content"] for m in messages[1::2]] == ["3", "1"]
-    assert messages == made.render(task(question="How many apples are small and red?"))
-
-
-def test_an_item_is_never_its_own_example(tmp_path: Path) -> None:
-    """A training file that holds the question does not give its answer away."""
-    made = write_retrieving(tmp_path, count=4)
-    messages = made.render(task(question="How many apples  are green?"))
-    assert [m["content"] for m in messages[1::2]] == ["2", "1"]
-
-
-def test_examples_that_cannot_be_read(tmp_path: Path) -> None:
-    """A file that is missing, and a row without the field, are errors that say so."""
-    made = write_retrieving(tmp_path)
-    (tmp_path / "train.jsonl").unlink()
-    with pytest.raises(BadPrompt, match="the examples cannot be read"):
-        made.render(task(question="q"))
-    write_lines(tmp_path / "train.jsonl", [{"answer": "1"}])
-    with pytest.raises(BadRow, match=r"train.jsonl:1: question"):
-        load_prompt(tmp_path / "p.yaml").render(task(question="q"))
-
-
-def test_a_changed_example_changes_the_prompt_s_id(tmp_path: Path) -> None:
-    """The id covers the examples' file, so a cell cannot be reused after it changed."""
-    before = write_retrieving(tmp_path).prompt_id
-    write_lines(tmp_path / "train.jsonl", [{"question": "q", "answer": "a", "level": 3}])
-    assert load_prompt(tmp_path / "p.yaml").prompt_id != before
+def test_the_id_of_a_stored_prompt_stays() -> None:
+    assert load_prompt("number_examples").prompt_id == "prompt:acde817d6333aaca"
 
 
 def test_a_given_conversation_is_kept() -> None:

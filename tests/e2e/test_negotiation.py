@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.benchmarks.negotiation.play import replay
 from tests.e2e.conftest import Store
 from tutti.tasks.benchmarks import Source, benchmark_named
-from tutti.tasks.benchmarks.negotiation.bargain import replay
 from tutti.tasks.benchmarks.negotiation.scenario import Scenario
-from tutti.tasks.benchmarks.negotiation.strategies import STRATEGIES
+from tutti.tasks.benchmarks.negotiation.view import STRATEGIES
 from tutti.tasks.project import POCKET
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

@@ -1,19 +1,8 @@
 """API-Bank's level 3 by its published protocol: each call after the gold calls before it.
 
-``api-bank-3-call``: a task for each of the 245 calls of the 50 samples, also for the 114 searches
-for tools. The model gets the request, the gold calls so far with their results, and on offer the
-tool searcher and what it has found. ``api-bank-3-response``: the final reply after all gold calls.
 The publisher's accuracy is the share of right calls; its sample accuracy is the share of samples
 without a wrong one (attribute ``sample``). Ten gold calls are wrong by the publisher's own check
-(``known_bad``). ``api-bank-3``, where the attempt goes its own way, is
-in `session`.
-
-Rules: each API's own check, from arguments and recorded results (default); ``executed``: by
-execution with the publisher's programs, whose tool searcher needs an embedding model;
-``executed_words``: the same, with tools searched by pieces of words; ``strict``: exact JSON.
-
-The file is on the hub, and in the repository's history: ``git show
-1d76900:api-bank/test-data/level-3.json``.
+(``known_bad``). Level 3 in one session is in `session`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +10,7 @@ from typing import Any
 
 from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT
 from tutti.tasks.benchmarks.api_bank.single_call import Turn, call_of, messages_of, parameters_of
-from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
+from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, found_tools
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import Task
@@ -59,8 +48,7 @@ def read_calls(files: Files) -> Iterator[Task]:
                 tools=tools,
             )
             if turn.name == SEARCHER:
-                described = Descriptions.found(call.object("output"))
-                found |= {one["function"]["name"]: one for one in described}
+                found |= found_tools(call.object("output"))
             turns.append(turn)
 
 
@@ -90,5 +78,4 @@ def _calls(row: Row) -> Sequence[Row]:
 
 
 def _turn(call: Row, place: int) -> Turn:
-    """A gold call; `place` is its number in its sample. Raises BadRow."""
     return call_of(call, place, "input", "output", may_fail=True)

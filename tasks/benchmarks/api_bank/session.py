@@ -1,25 +1,14 @@
-"""API-Bank in one session: one attempt is a whole dialogue, whose tools answer (`api_bank_world`).
+"""API-Bank in one session: one attempt is a whole dialogue, whose tools answer (`world`).
 
-``api-bank-1-session``, ``api-bank-2-session``: the user says what the dialogue's user says, line by
-line, whenever the agent speaks. The agent's own words may lead elsewhere than the dialogue's; where
-that must not matter, ``api-bank-1`` and ``api-bank-2`` ask for each call after the gold history, as
-the reference's evaluation does. ``api-bank-3``: a request, and calls alone (its file is on the hub,
-not in the repository).
-
-The target is the gold calls in their order, less the searches for tools (their keywords are free),
-others allowed; scorer ``api_bank_session`` compares each by its API's own check, also those that
-their API would reject, and a dialogue with any error is wrong, as the reference counts level 3.
-Rule ``strict``: exact JSON.
-
-The library of level 2 is every API that the dialogues of both levels call; that of
-level 3 every API that its samples' searches found or that they call. ``known_bad`` counts a
-dialogue's calls that their own APIs do not confirm.
+The target is the gold calls in their order, less the searches for tools (their keywords are free);
+a dialogue with any error is wrong. The library of level 2 is every API that the dialogues of both
+levels call; that of level 3 every API that its samples' searches found or that they call.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, Databases, replay_note
+from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, Call, fault_of, read_databases
 from tutti.tasks.benchmarks.api_bank.single_call import (
     Dialogue,
     Turn,
@@ -30,12 +19,18 @@ from tutti.tasks.benchmarks.api_bank.single_call import (
     read_dialogue,
     repository,
 )
-from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
+from tutti.tasks.benchmarks.api_bank.tools import (
+    SEARCHER,
+    SEARCHER_TOOL,
+    describe_tools,
+    found_tools,
+)
 from tutti.tasks.benchmarks.api_bank.world import session_target
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.task_sets import ExcludedRow, Task
 
+Tool = dict[str, Any]
 Step = dict[str, Any]
 """``{"says": text}`` of the user, or a call: ``name``, ``arguments``, ``result``."""
 
@@ -45,9 +40,14 @@ def read(files: Files, level: int) -> Iterator[Task | ExcludedRow]:
     home = repository(files.paths[0])
     dialogues = {path: read_dialogue(path) for path in files.paths}
     descriptions, library = _descriptions(files, level)
-    databases = Databases.of(home)
+    _, scenes = read_databases(home)
     for path, dialogue in dialogues.items():
-        calls = [turn for turn in dialogue.calls if turn.name != SEARCHER]
+        earlier, calls, faults = list[Call](), 0, 0
+        for turn in dialogue.calls:
+            arguments = turn.arguments or {}
+            calls += turn.name != SEARCHER
+            faults += fault_of(turn.name, arguments, earlier, scenes) != NO_FAULT
+            earlier.append((turn.name, arguments))
         if not calls:
             yield ExcludedRow(path.name, "no line of it is a call")
             continue
@@ -57,29 +57,26 @@ def read(files: Files, level: int) -> Iterator[Task | ExcludedRow]:
             key=path.stem,
             inputs={},
             target=session_target(script, library),
-            attributes={
-                "calls": str(len(calls)),
-                "known_bad": str(_faults(dialogue, databases)),
-            },
+            attributes={"calls": str(calls), "known_bad": str(faults)},
             given=messages_of(dialogue.turns[:first]),
             tools=documented(dialogue, descriptions) if level == 1 else [SEARCHER_TOOL],
         )
 
 
-def _descriptions(files: Files, level: int) -> tuple[Descriptions, list[dict[str, Any]]]:
+def _descriptions(files: Files, level: int) -> tuple[dict[str, Tool], list[Tool]]:
     """Every API of the dialogues, and the searcher's library: empty at level 1."""
     beside = sorted(files.paths[0].parent.parent.glob("level-*/*.jsonl")) or files.paths
     dialogues = [read_dialogue(path) for path in (files.paths if level == 1 else beside)]
     calls = [(turn.name, turn.arguments or {}) for each in dialogues for turn in each.calls]
-    descriptions = Descriptions.of(repository(files.paths[0]), calls)
+    tools = describe_tools(repository(files.paths[0]), calls)
     if level == 1:
-        return descriptions, []
-    library = {name: one for name, one in descriptions.tools.items() if name != SEARCHER}
+        return tools, []
+    library = {name: one for name, one in tools.items() if name != SEARCHER}
     for dialogue in dialogues:
         for turn in dialogue.calls:
             if turn.name == SEARCHER:  # as the APIs themselves put it, which the table may not
-                library |= {one["function"]["name"]: one for one in found_by(dialogue, turn)}
-    return descriptions, list(library.values())
+                library |= found_by(dialogue, turn)
+    return tools, list(library.values())
 
 
 def _script(dialogue: Dialogue, first: int) -> list[Step]:
@@ -90,17 +87,6 @@ def _script(dialogue: Dialogue, first: int) -> list[Step]:
         if turn.role == "API":
             steps.append(_step(turn))
     return steps
-
-
-def _faults(dialogue: Dialogue, databases: Databases) -> int:
-    """How many of the dialogue's gold calls their own APIs reject."""
-    made: list[tuple[str, dict[str, Any]]] = []
-    faults = 0
-    for turn in dialogue.calls:
-        arguments = turn.arguments or {}
-        faults += replay_note(turn.name, arguments, made, databases).fault != NO_FAULT
-        made.append((turn.name, arguments))
-    return faults
 
 
 def read_level_3(files: Files) -> Iterator[Task]:
@@ -127,14 +113,12 @@ def _step(call: Turn) -> Step:
     return {"name": call.name, "arguments": call.arguments or {}, "result": call.result}
 
 
-def _library(rows: Sequence[Row], scripts: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:
-    """The APIs that the samples' searches found, and those they call besides."""
+def _library(rows: Sequence[Row], scripts: Sequence[Sequence[Step]]) -> list[Tool]:
     used = [(step["name"], step["arguments"]) for script in scripts for step in script]
-    library = dict(Descriptions.of(None, used).tools)
+    library = describe_tools(None, used)
     del library[SEARCHER]
     for row in rows:
         for call in row.objects("apis"):
             if call.text("api_name") == SEARCHER:
-                found = Descriptions.found(call.object("output"))
-                library |= {one["function"]["name"]: one for one in found}
+                library |= found_tools(call.object("output"))
     return list(library.values())

@@ -1,32 +1,23 @@
-"""API-Bank, levels 1 and 2: dialogues in which an assistant calls APIs.
+"""API-Bank, levels 1 and 2: each gold call of a dialogue is one task.
 
-Levels 1 and 2 are the repository's dialogues, one file each: 214 (one of them empty) and 50, with
-389 and 119 calls. Each call is one task: the model gets the dialogue up to there, with the earlier
-calls and their gold results (one session: what an earlier call changed shows), and its next message
-must make the gold call. Where two calls follow each other the second is a task of its own and not
-also a "response" of the first: the reference counts 399 and 135 that way.
-
-What the assistant says before a call belongs to the message that makes the call, so a task's
-dialogue ends with the user or with a result. A dialogue without a call is left out, and counted.
-
-Level 1 gives the documentation of the APIs that its dialogue calls; level 2 the tool searcher and
-what it has found so far (13 gold calls are to an API that the gold searches never found:
-``on_offer = 'no'``). `replay_note` in `api_bank_gold` says which gold calls their own APIs do not
-confirm. Whole dialogues, and level 3, are in `api_bank_session`.
-
-``api-bank-1``, ``api-bank-2``: each API's own check, as far as arguments and recorded results tell
-it (scorer ``api_bank_recorded``; rule ``executed``: by execution, with the publisher's programs;
-``strict``: exact JSON). ``api-bank-1-response`` and ``api-bank-2-response``: the replies that
-follow a call, by ROUGE-L.
+The model gets the dialogue up to there, with the earlier calls and their gold results. Level 1
+gives the documentation of the APIs that its dialogue calls; level 2 the tool searcher and what it
+has found so far. A dialogue without a call is left out, and counted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, Databases, replay_note
-from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, SEARCHER_TOOL, Descriptions
+from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, fault_of, needs_session, read_databases
+from tutti.tasks.benchmarks.api_bank.tools import (
+    SEARCHER,
+    SEARCHER_TOOL,
+    describe_tools,
+    found_tools,
+)
 from tutti.tasks.benchmarks.api_bank.world import text_of
 from tutti.tasks.benchmarks.benchmark import tool_call
 from tutti.tasks.benchmarks.rows import Row, read_rows
@@ -64,16 +55,16 @@ class Dialogue:
 
 def read_dialogue(file: Path) -> Dialogue:
     """One dialogue; an empty file is one without turns. Raises BadRow."""
-    return Dialogue(file, tuple(_turn(row) for row in read_rows(file)))
-
-
-def _turn(row: Row) -> Turn:
-    role = row.text("role")
-    if role not in ROLES:
-        row.bad("role", f"{role!r} is none of {', '.join(ROLES)}")
-    if role != "API":
-        return Turn(row.line, role, row.text("text", empty=True))
-    return call_of(row, row.line, "param_dict", "result")
+    turns = []
+    for row in read_rows(file):
+        role = row.text("role")
+        if role not in ROLES:
+            row.bad("role", f"{role!r} is none of {', '.join(ROLES)}")
+        if role == "API":
+            turns.append(call_of(row, row.line, "param_dict", "result"))
+        else:
+            turns.append(Turn(row.line, role, row.text("text", empty=True)))
+    return Dialogue(file, tuple(turns))
 
 
 def call_of(row: Row, line: int, arguments: str, result: str, may_fail: bool = False) -> Turn:
@@ -92,8 +83,8 @@ def read(files: Files, level: int) -> Iterator[Task | ExcludedRow]:
     dialogues = [read_dialogue(path) for path in files.paths]
     calls = [turn for dialogue in dialogues for turn in dialogue.calls]
     home = repository(files.paths[0])
-    descriptions = Descriptions.of(home, [(call.name, call.arguments or {}) for call in calls])
-    databases = Databases.of(home)
+    descriptions = describe_tools(home, [(call.name, call.arguments or {}) for call in calls])
+    databases = read_databases(home)
     for dialogue in dialogues:
         if not dialogue.calls:
             reason = "the dialogue is empty" if not dialogue.turns else "no line of it is a call"
@@ -110,19 +101,14 @@ def read_responses(files: Files) -> Iterator[Task | ExcludedRow]:
     """One task per reply that follows a call at once. Raises BadRow."""
     dialogues = [read_dialogue(path) for path in files.paths]
     for dialogue in dialogues:
-        replies = 0
-        for place, turn in enumerate(dialogue.turns):
-            if turn.role != "AI" or place == 0 or dialogue.turns[place - 1].role != "API":
-                continue
-            replies += 1
+        pairs = enumerate(pairwise(dialogue.turns), 1)
+        replies = [each for each in pairs if [t.role for t in each[1]] == ["API", "AI"]]
+        for place, (call, reply) in replies:
             yield Task(
-                key=f"{dialogue.file.stem}#{turn.line}",
+                key=f"{dialogue.file.stem}#{reply.line}",
                 inputs={},
-                target={"response": turn.text},
-                attributes={
-                    "api": dialogue.turns[place - 1].name,
-                    "dialogue": dialogue.file.stem,
-                },
+                target={"response": reply.text},
+                attributes={"api": call.name, "dialogue": dialogue.file.stem},
                 given=messages_of(dialogue.turns[:place]),
             )
         if not replies:
@@ -134,14 +120,17 @@ def _task(
     turn: Turn,
     before: Sequence[Turn],
     tools: list[dict[str, Any]],
-    databases: Databases,
+    databases: tuple[Mapping[str, Any], Mapping[str, Any]],
 ) -> Task:
     call: dict[str, Any] = {"name": turn.name, "arguments": turn.arguments}
     earlier = [(t.name, t.arguments or {}) for t in before if t.role == "API"]
     offered = {one["function"]["name"] for one in tools}
-    note = replay_note(turn.name, turn.arguments or {}, earlier, databases)
-    if note.fault != NO_FAULT or note.needs_session:  # the reference runs it on fresh databases
-        call["fails"] = note.fault if note.fault != NO_FAULT else "needs an earlier call"
+    accounts, scenes = databases
+    fault = fault_of(turn.name, turn.arguments or {}, earlier, scenes)
+    # The reference runs it on fresh databases.
+    is_late = fault == NO_FAULT and needs_session(turn.name, turn.arguments or {}, accounts)
+    if fault != NO_FAULT or is_late:
+        call["fails"] = "needs an earlier call" if is_late else fault
     return Task(
         key=f"{dialogue.file.stem}#{turn.line}",
         inputs={},
@@ -149,8 +138,8 @@ def _task(
         attributes={
             "api": turn.name,
             "dialogue": dialogue.file.stem,
-            "known_bad": note.fault,
-            "needs_session": "yes" if note.needs_session else "no",
+            "known_bad": fault,
+            "needs_session": "yes" if is_late else "no",
             "on_offer": "yes" if turn.name in offered else "no",
         },
         given=messages_of(before),
@@ -188,24 +177,24 @@ def messages_of(turns: Sequence[Turn]) -> list[dict[str, Any]]:
     return messages
 
 
-def documented(dialogue: Dialogue, descriptions: Descriptions) -> list[dict[str, Any]]:
+def documented(
+    dialogue: Dialogue, descriptions: Mapping[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
     """The tools that the dialogue calls."""
-    return [descriptions.tool(name) for name in dict.fromkeys(t.name for t in dialogue.calls)]
+    return [descriptions[name] for name in dict.fromkeys(t.name for t in dialogue.calls)]
 
 
 def _found(dialogue: Dialogue, before: Sequence[Turn]) -> list[dict[str, Any]]:
-    """The tool searcher, and the tools it has found in the dialogue so far."""
     tools = {SEARCHER: SEARCHER_TOOL}
     for turn in before:
         if turn.name == SEARCHER:
-            tools |= {one["function"]["name"]: one for one in found_by(dialogue, turn)}
+            tools |= found_by(dialogue, turn)
     return list(tools.values())
 
 
-def found_by(dialogue: Dialogue, search: Turn) -> list[dict[str, Any]]:
-    """The tools that a gold search of the dialogue found. Raises BadRow."""
-    row = Row(dialogue.file, search.line, {"output": search.result}, "result")
-    return Descriptions.found(row)
+def found_by(dialogue: Dialogue, search: Turn) -> dict[str, dict[str, Any]]:
+    """By name the tools that a gold search of the dialogue found. Raises BadRow."""
+    return found_tools(Row(dialogue.file, search.line, {"output": search.result}, "result"))
 
 
 def repository(file: Path) -> Path:

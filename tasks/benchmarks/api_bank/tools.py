@@ -1,17 +1,13 @@
 """API-Bank's documentation of its APIs, as OpenAI describes functions.
 
-In: ``data/all_apis.csv``, whose cells hold a few Python assignments (read as literals, never run),
-and the gold calls. The table and the dialogues disagree in places (the table's ``AddMeeting`` takes
-``content`` and ``recipients``, the dialogues' ``meeting_topic`` and ``attendees``): an API whose
-gold calls use an argument that the table does not know is described by its calls' arguments
-instead, and `Descriptions.differing` names it. Arguments are text throughout, as in the data; the
-documented type stands in the description.
+The cells of ``data/all_apis.csv`` hold Python assignments, read as literals and never run. An API
+whose gold calls use an argument that the table does not know is described by its calls' arguments
+instead. All arguments are text, as in the data.
 """
 
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,51 +22,33 @@ SEARCHER_TOOL = text_tool(
 )
 
 
-@dataclass(frozen=True)
-class Descriptions:
-    """Every API of the dialogues, described."""
-
-    tools: Mapping[str, dict[str, Any]]
-    differing: frozenset[str]
-    """APIs whose description in the table differs from their use in the gold calls."""
-
-    def tool(self, name: str) -> dict[str, Any]:
-        """The description of API `name`, which must be one of the dialogues'."""
-        return self.tools[name]
-
-    @classmethod
-    def of(
-        cls, home: Path | None, calls: Iterable[tuple[str, Mapping[str, Any]]]
-    ) -> "Descriptions":
-        """Describe every API in `calls` by the table under `home` (if it exists), or by the
-        arguments of the calls. Raises BadRow for an unreadable table."""
-        used: dict[str, dict[str, str]] = {}
-        for name, arguments in calls:
-            used.setdefault(name, {}).update(dict.fromkeys(arguments, ""))
-        table = {} if home is None else _table(home / "data" / "all_apis.csv")
-        tools, differing = {SEARCHER: SEARCHER_TOOL}, set()
-        for name, arguments in used.items():
-            if name == SEARCHER:
-                continue
+def describe_tools(
+    home: Path | None, calls: Iterable[tuple[str, Mapping[str, Any]]]
+) -> dict[str, dict[str, Any]]:
+    """Every API in `calls` by name, described by the table under `home` (if it exists), or by the
+    arguments of the calls. Raises BadRow for an unreadable table."""
+    used: dict[str, dict[str, str]] = {}
+    for name, arguments in calls:
+        used.setdefault(name, {}).update(dict.fromkeys(arguments, ""))
+    table = {} if home is None else _table(home / "data" / "all_apis.csv")
+    tools = {SEARCHER: SEARCHER_TOOL}
+    for name, arguments in used.items():
+        if name != SEARCHER:
             description, parameters = table.get(name, ("", {}))
-            if not set(arguments) <= set(parameters):
-                differing.add(name)
-                parameters = arguments
-            tools[name] = _tool(name, description, parameters)
-        return cls(tools, frozenset(differing))
+            known = parameters if set(arguments) <= set(parameters) else arguments
+            tools[name] = _tool(name, description, known)
+    return tools
 
-    @staticmethod
-    def found(result: Row, field: str = "output") -> list[dict[str, Any]]:
-        """The APIs that a tool searcher's result describes, one or several. Raises BadRow."""
-        several = isinstance(result.value(field), list)
-        rows = result.objects(field) if several else [result.object(field)]
-        return [Descriptions._found(row) for row in rows]
 
-    @staticmethod
-    def _found(row: Row) -> dict[str, Any]:
-        inputs = row.object("input_parameters")
-        parameters = {name: _parameter(inputs.object(name)) for name in inputs.data}
-        return _tool(row.text("name"), row.text("description"), parameters)
+def found_tools(result: Row) -> dict[str, dict[str, Any]]:
+    """By name the APIs that a tool searcher's result describes, one or several. Raises BadRow."""
+    several = isinstance(result.value("output"), list)
+    tools = {}
+    for row in result.objects("output") if several else [result.object("output")]:
+        inputs, name = row.object("input_parameters"), row.text("name")
+        parameters = {each: _parameter(inputs.object(each)) for each in inputs.data}
+        tools[name] = _tool(name, row.text("description"), parameters)
+    return tools
 
 
 def spaced(text: str) -> str:
@@ -103,8 +81,6 @@ def _table(file: Path) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _literals(cell: str) -> dict[str, Any] | None:
-    """The names that a cell assigns, with their values; None if it is not an assignment of
-    literals."""
     try:
         statements = ast.parse(cell).body
         return {

@@ -1,28 +1,21 @@
 """The world of an API-Bank dialogue: a scripted user, and tools that return recorded results.
 
-In: a task of `api_bank.session`, whose target has the script and the library. Out: a `World`. The
-data do not include the APIs' code, so nothing is run: a call without a recorded result is refused,
-and its result's error type is ``not_recorded``.
-
-The tool searcher returns what is recorded for its keywords. For others it searches with BM25 over
-the names and descriptions of the library's APIs and returns the best one, preceded by GetUserToken
-where it needs a token. The tools that it finds are available from then on.
+The data do not include the APIs' code: a call without a recorded result is refused. For unknown
+keywords the tool searcher searches the library with BM25, and returns the best API, preceded by
+GetUserToken where it needs a token.
 """
 
 import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tutti.tasks.agents import ToolResult
+from tutti.tasks.agents import ChatModel, ToolResult
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, spaced
 from tutti.tasks.benchmarks.world import CallRefused, PlainWorld, carry_out
 from tutti.tasks.retrieval import WordIndex
 from tutti.tasks.scoring import same
 from tutti.tasks.task_sets import Task
-
-if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
 
 TOKEN = "GetUserToken"
 NOT_RECORDED = "not_recorded"
@@ -31,25 +24,18 @@ NOT_RECORDED = "not_recorded"
 class RecordedWorld(PlainWorld):
     """One dialogue: the user's lines in turn, and recorded results for calls."""
 
-    def __init__(self, task: Task, user: "ChatModel | None" = None) -> None:
+    def __init__(self, task: Task, user: ChatModel | None = None) -> None:
         """`task` is a task of `api_bank.session`; no model takes part."""
         self._steps: Sequence[Mapping[str, Any]] = task.target["script"]
         self._at = 0
         """Index of the current step of the dialogue."""
         self._library = {each["function"]["name"]: each for each in task.target["library"]}
-        self._offered = {each["function"]["name"]: each for each in task.tools}
-
-    @property
-    def schemas(self) -> list[Mapping[str, Any]]:
-        """The available tools: at levels 2 and 3 the searcher and what it has found."""
-        return list(self._offered.values())
+        self.schemas = task.tools
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """A recorded result, or the found tools; a call without a record is refused."""
         return await carry_out(self._answer, self.schemas, name, arguments)
 
     async def reply(self, said: str) -> str | None:
-        """The user's next line; None after the last."""
         for place in range(self._at, len(self._steps)):
             if "says" in self._steps[place]:
                 self._at = place + 1
@@ -69,8 +55,9 @@ class RecordedWorld(PlainWorld):
 
     def _found(self, result: Any) -> str:
         """The searcher's result; the tools found are available from now on."""
-        for each in result if isinstance(result, list) else [result]:
-            self._offered[each["name"]] = self._library[each["name"]]
+        names = [each["name"] for each in (result if isinstance(result, list) else [result])]
+        tools = {each["function"]["name"]: each for each in self.schemas}
+        self.schemas = list((tools | {name: self._library[name] for name in names}).values())
         return text_of(result)
 
     def _search(self, keywords: str) -> list[Mapping[str, Any]]:

@@ -1,12 +1,8 @@
 """HumanEval+'s tests, a column of ``sets/code/humaneval-plus.yaml``.
 
-A solution passes if it returns
-what the reference solution returns for all base and plus inputs: its ``plus`` figure, which holds
-only where ``base`` does. Compared by EvalPlus's rule: equal, or, where the row has a tolerance or a
-result is made of floats (then 1e-6), of the same type and length and within
-``tolerance + 1e-7 * |expected|``; for ``find_zero`` the polynomial at the result is within the
-tolerance of 0. Both solutions run apart, as the scorer ``code`` does it; its time limit holds for
-all inputs together, where EvalPlus has one for each.
+A solution passes if it returns what the reference returns for all base and plus inputs: equal, or
+for floats within ``tolerance + 1e-7 * |expected|``; for ``find_zero`` the polynomial at the result
+is within the tolerance of 0. The time limit holds for all inputs together.
 """
 
 import json

@@ -1,9 +1,7 @@
-"""MBPP+: 378 small functions of MBPP with EvalPlus's inputs, about thirty-five times as many.
+"""MBPP+: 378 small functions of MBPP with EvalPlus's inputs (release v0.2.0, ``MbppPlus.jsonl``).
 
-Reads EvalPlus's own release v0.2.0 (``MbppPlus.jsonl``, unpacked). A solution passes if it returns
-what the reference solution returns for all base and plus inputs: its ``plus`` figure, which holds
-only where ``base`` does; `comparison` has the rule. Both solutions run apart, as the scorer
-``code`` does it; its time limit holds for all inputs together, where EvalPlus has one for each.
+A solution passes if it returns what the reference returns for all base and plus inputs, by the rule
+of `comparison`. The time limit holds for all inputs together, where EvalPlus has one for each.
 """
 
 import inspect
@@ -46,7 +44,6 @@ def read(files: Files) -> Iterator[Task]:
 
 
 def _case(row: Row) -> dict[str, Any]:
-    """What the comparison needs of a row."""
     name = row.text("task_id")
     number = re.fullmatch(r"Mbpp/(\d+)", name)
     if number is None:

@@ -1,8 +1,6 @@
 """A game as an agent's world: commands in, observations out, and a reward at the end.
 
-In: a `Game`, an adapter of another package's environment. Out: a `World` with the state of the
-scorer ``reward``. The packages are not part of tutti: `package` imports one, or says what to
-install.
+A `Game` adapts another package's environment. The packages are not part of tutti.
 """
 
 import asyncio
@@ -67,11 +65,9 @@ class GameWorld:
         self._reminded = False
 
     async def begin(self) -> str | None:
-        """The first observation and the objective."""
         return await _threaded(self._game.start)
 
     async def use(self, name: str, arguments: str) -> ToolResult:
-        """Carry out one command; returns the observation."""
         self._reminded = False
         return await carry_out(self._act, self.schemas, name, arguments)
 
@@ -81,11 +77,9 @@ class GameWorld:
         return None if again else REMINDER
 
     def over(self) -> bool:
-        """Whether the game has ended."""
         return self._last.done
 
     def outcome(self) -> Mapping[str, Any]:
-        """The reward, whether the game has ended, and other data of the game."""
         last = self._last
         return {"reward": last.reward, "ended": last.done, **last.detail}
 

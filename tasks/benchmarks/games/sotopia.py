@@ -1,32 +1,21 @@
 """Sotopia: two people with goals of their own talk; a judge rates one of them in seven dimensions.
 
-In: a folder with ``env_agent_combo_storages.jsonl``, ``environment_profiles.jsonl`` and
-``agent_profiles.jsonl``, the files that Sotopia's own programs write (no Redis). Out: two tasks a
-combination, one for each seat: the agent plays one person, the user's model the other.
-
-What a person knows of the other depends on how they stand: nothing of a stranger, the name, then
-what is public, among friends the character too; never the secret, nor the goal. The score is the
-reference's, the plain mean of seven ratings in ranges of their own (-4.29 to 5.71); ``correct``
-asks for the best in all seven, so read the score, and the ratings in ``scores.detail``. By rule
-``scaled`` (ours) each rating counts with its place in its range, 0 to 1. A conversation ends after
-`MAX_WORDS` messages, or when someone leaves.
+In: a folder with the files that Sotopia's own programs write. Out: two tasks a combination, one for
+each seat: the agent plays one person, the user's model the other. The score is the reference's, the
+plain mean of seven ratings in ranges of their own (-4.29 to 5.71).
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.agents import ToolResult, refused
+from tutti.tasks.agents import ChatModel
 from tutti.tasks.benchmarks.errors import SourceMissing
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.user import BEGIN, DONE, SimulatedUser
 from tutti.tasks.benchmarks.world import PlainWorld
 from tutti.tasks.task_sets import Task
-
-if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
 
 AGENTS, ENVIRONMENTS = "agent_profiles.jsonl", "environment_profiles.jsonl"
 MAX_WORDS = 20  # messages of both together, as in the reference
@@ -77,8 +66,11 @@ class Person:
 
 def read(files: Files) -> Iterator[Task]:
     """Two tasks per combination. Raises BadRow, SourceMissing."""
-    people = {row.name("pk"): _person(row) for row in _beside(files, AGENTS)}
-    scenes = {row.name("pk"): row for row in _beside(files, ENVIRONMENTS)}
+    for name in (AGENTS, ENVIRONMENTS):
+        if not (files.root / name).is_file():
+            raise SourceMissing(f"{files.root / name} does not exist")
+    people = {row.name("pk"): _person(row) for row in read_rows(files.root / AGENTS)}
+    scenes = {row.name("pk"): row for row in read_rows(files.root / ENVIRONMENTS)}
     for row in files.rows():
         scene = scenes.get(row.name("env_id"))
         if scene is None:
@@ -88,13 +80,6 @@ def read(files: Files) -> Iterator[Task]:
             row.bad("agent_ids", f"not two of {AGENTS}")
         for seat in (0, 1):
             yield _task(row, scene, (people[ids[0]], people[ids[1]]), seat)
-
-
-def _beside(files: Files, name: str) -> Iterator[Row]:
-    file = files.root / name
-    if not file.is_file():
-        raise SourceMissing(f"{file} does not exist")
-    return read_rows(file)
 
 
 def _person(row: Row) -> Person:
@@ -149,27 +134,19 @@ def _task(row: Row, scene: Row, people: tuple[Person, Person], seat: int) -> Tas
 class Conversation(PlainWorld):
     """One attempt: the other person is played by a model."""
 
-    schemas: tuple[Mapping[str, Any], ...] = ()
-
-    def __init__(self, task: Task, user: "ChatModel | None") -> None:
+    def __init__(self, task: Task, user: ChatModel | None) -> None:
         """Raises BenchmarkError without a model."""
         self._partner = SimulatedUser(user, task.target["partner"])
         self._first = task.target["seat"] == 0
         self._words = 0
 
     async def begin(self) -> str | None:
-        """The other person's first message, or that the agent begins."""
         if self._first:
             return BEGIN
         self._words += 1
         return await self._partner.say(None)
 
-    async def use(self, name: str, arguments: str) -> ToolResult:
-        """There are no tools."""
-        return refused(f"there is no tool {name!r}: say what you want to say")
-
     async def reply(self, said: str) -> str | None:
-        """The other person's answer; None when one of the two has left, or the limit is reached."""
         self._words += 1
         if DONE in said or self._words >= MAX_WORDS:
             return None
@@ -177,5 +154,4 @@ class Conversation(PlainWorld):
         return await self._partner.say(said if said.strip() else "(says nothing)")
 
     def over(self) -> bool:
-        """Whether the other has left."""
         return self._partner.done

@@ -1,10 +1,4 @@
-"""Text games by TextWorld's engine: ``textworld`` and ``alfworld``.
-
-In: a folder of games. For ``textworld`` those that its ``tw-make`` wrote (``*.z8``, ``*.ulx``, each
-with its ``.json``); for ``alfworld`` the folder ``json_2.1.1`` of ``alfworld-download``, its splits
-``valid_unseen`` (134 games), ``valid_seen`` (140) and ``train``. Out: one task a game. Both
-packages are the user's to install, beside tutti: ``pip install textworld``, ``pip install
-alfworld``.
+"""Text games by TextWorld's engine: ``textworld`` (games of ``tw-make``) and ``alfworld``.
 
 The reward of a TextWorld game is 1 when it is won, else its points as a share of the most there
 are; ALFWorld's is 1 when the task is done, else 0.
@@ -13,16 +7,14 @@ are; ALFWorld's is 1 when the task is done, else 0.
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tutti.tasks.agents import ChatModel
 from tutti.tasks.benchmarks.benchmark import text_tool
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import CallRefused, World
 from tutti.tasks.task_sets import Task
-
-if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
 
 COMMAND = text_tool(
     "act",
@@ -61,7 +53,6 @@ class TextGame:
         return text if objective in text else f"{objective}\n\n{text}"
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Turn:
-        """Carry out one command. Raises CallRefused unless it is one line of text."""
         command = arguments.get("command")
         if not isinstance(command, str) or not command.strip() or "\n" in command.strip():
             raise CallRefused("`command` must be one line of text", "malformed_call")
@@ -72,7 +63,6 @@ class TextGame:
         return Turn(text, self._reward(state), bool(done), self._detail(state))
 
     def close(self) -> None:
-        """End the game's engine."""
         if self._environment is not None:
             self._environment.close()
 
@@ -108,10 +98,9 @@ def _is_household(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """The kind of a household task: its folder is ``<kind>-<things and places>/trial_…``."""
     return path.parent.parent.name.partition("-")[0]
 
 
-def world(task: Task, user: "ChatModel | None") -> World:
+def world(task: Task, user: ChatModel | None) -> World:
     """One attempt at the task's game."""
     return GameWorld(TextGame(Path(task.target["game"])))

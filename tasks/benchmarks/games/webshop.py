@@ -1,19 +1,15 @@
 """WebShop: find and buy the product that an instruction asks for, in a simulated shop.
 
-In: a JSON list of the goals' numbers (``*.json``), as the shop counts them; the shop itself, with
-its products and search index, is the package ``web_agent_site`` of WebShop's repository, which the
-user installs with its data. Out: one task a number. The goals are those that people wrote.
-
-The reward is the shop's own for what was bought, 0 to 1: attributes, options and price that fit,
-times a factor for the kind of product. To have bought something is no success: only a reward of 1
-is.
+In: a JSON list of goals' numbers. The shop is the package ``web_agent_site``, which the user
+installs with its data. The reward is the shop's own, 0 to 1; only a reward of 1 is a success.
 """
 
 import functools
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tutti.tasks.agents import ChatModel
 from tutti.tasks.benchmarks.benchmark import text_tool
 from tutti.tasks.benchmarks.errors import BadRow
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
@@ -21,9 +17,6 @@ from tutti.tasks.benchmarks.rows import read_json
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import CallRefused, World
 from tutti.tasks.task_sets import Task
-
-if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
 
 PACKAGE = "web_agent_site.envs"
 INSTALL = "install WebShop from its repository, with its products and search index"
@@ -57,7 +50,6 @@ class Shop:
         return str(page)
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Turn:
-        """Search or click. Raises CallRefused if the page does not offer that."""
         value = arguments.get(ARGUMENT[name])
         if not isinstance(value, str) or not value.strip():
             raise CallRefused(f"`{ARGUMENT[name]}` must be text", "malformed_call")
@@ -71,7 +63,6 @@ class Shop:
         return Turn(str(page), float(reward), bool(done))
 
     def close(self) -> None:
-        """End the visit."""
         if self._environment is not None:
             self._environment.close()
 
@@ -94,6 +85,6 @@ def read(files: Files) -> Iterator[Task]:
             yield Task(str(goal), {}, {"goal": goal}, tools=(SEARCH, CLICK))
 
 
-def world(task: Task, user: "ChatModel | None") -> World:
+def world(task: Task, user: ChatModel | None) -> World:
     """One attempt at the task's goal."""
     return GameWorld(Shop(task.target["goal"]))

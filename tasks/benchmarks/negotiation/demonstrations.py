@@ -1,10 +1,7 @@
 """Conversations of a strategist that draws its strategies: they teach a small model the form.
 
-In: a seed. Out: conversations in OpenAI's form, with the counterparts of the split train and an
-actor that draws its moves. Strategies are drawn evenly, so nothing is taught about which is better.
-Run
-``python -m tutti.tasks.benchmarks.negotiation.demonstrations FILE`` and train on it
-(``tutti train sft --file FILE``) before a training by rewards.
+Strategies are drawn evenly, so nothing is taught about which is better. Run
+``python -m tutti.tasks.benchmarks.negotiation.demonstrations FILE``.
 """
 
 import json
@@ -14,12 +11,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tutti.tasks.benchmarks.negotiation.bargain import Bargain
-from tutti.tasks.benchmarks.negotiation.counterpart import answer
+from tutti.tasks.benchmarks.negotiation.bargain import Bargain, answer
 from tutti.tasks.benchmarks.negotiation.drawing import SEED, drawn_split
 from tutti.tasks.benchmarks.negotiation.scenario import Scenario
-from tutti.tasks.benchmarks.negotiation.strategies import STRATEGIES, moves
-from tutti.tasks.benchmarks.negotiation.view import View
+from tutti.tasks.benchmarks.negotiation.view import STRATEGIES, View, moves
 
 Message = dict[str, Any]
 

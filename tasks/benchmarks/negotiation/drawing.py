@@ -1,7 +1,6 @@
-"""Draw scenarios by a seed, and write the files of a benchmark's splits.
+"""Draws scenarios by a seed, and writes the files of a benchmark's splits.
 
-In: a seed. Out: scenarios; tutti ships those of `SEED`. Run
-``python -m tutti.tasks.benchmarks.negotiation.drawing FOLDER [SEED]``.
+Run ``python -m tutti.tasks.benchmarks.negotiation.drawing FOLDER [SEED]``.
 """
 
 import json
@@ -11,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
-from tutti.tasks.benchmarks.negotiation.scenario import SIDES, Party, Scenario
+from tutti.tasks.benchmarks.negotiation.scenario import SIDES, Kind, Party, Scenario
 
-KINDS = ("conceder", "linear", "boulware", "tit_for_tat")
+KINDS: tuple[Kind, ...] = ("conceder", "linear", "boulware", "tit_for_tat")
 """Counterparts of the splits train, validation and test."""
-UNSEEN_KINDS = ("impatient",)
+UNSEEN_KINDS: tuple[Kind, ...] = ("impatient",)
 """Counterparts of the split unseen only."""
 SPLITS = {
     "train": (400, KINDS),
@@ -32,7 +31,7 @@ OPENING = (0.0, 0.2)  # of the surplus, that the counterpart's first offer leave
 ROUNDS = (4, 6)
 
 
-def drawn_scenario(name: str, seed: int, kinds: Sequence[str]) -> Scenario:
+def drawn_scenario(name: str, seed: int, kinds: Sequence[Kind]) -> Scenario:
     """The scenario of this name and seed."""
     draw = Random(f"{seed} {name}")
     low, high = draw.randint(*LOWEST), draw.randint(*HIGHEST)

@@ -8,6 +8,7 @@ from typing import Literal
 
 Side = Literal["buyer", "seller"]
 SIDES: tuple[Side, Side] = ("buyer", "seller")
+Kind = Literal["conceder", "linear", "boulware", "impatient", "tit_for_tat"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,8 @@ class Party:
         return self.direction * (price - self.limit)
 
     def price(self, demand: float) -> int:
-        """The price at a share of the way from its limit (0) to its best price (1).
-
-        Rounded by the distance from the limit, so that both sides round alike.
-        """
+        """The price at a share of the way from its limit (0) to its best price (1). Rounded by the
+        distance from the limit, so that both sides round alike."""
         return self.limit + self.direction * int(demand * abs(self.best - self.limit) + 0.5)
 
 
@@ -52,7 +51,7 @@ class Scenario:
     """The counterpart's first offer."""
     rounds: int
     """How often each party may move; without a deal by then there is none."""
-    kind: str
+    kind: Kind
     """How the counterpart concedes, if a program plays it."""
 
     @property
@@ -72,10 +71,8 @@ class Scenario:
         return self.own.gain(self.other_limit)
 
     def share(self, price: int | None) -> float:
-        """The score: the measured party's share of the surplus, 0 to 1; 0 without a deal.
-
-        A price beyond the own limit is a loss and scores 0, one beyond the other's scores 1.
-        """
+        """The score: the measured party's share of the surplus, 0 to 1; 0 without a deal. A price
+        beyond the own limit is a loss and scores 0, one beyond the other's scores 1."""
         if price is None:
             return 0.0
         return min(1.0, max(0.0, self.own.gain(price) / self.surplus))

@@ -1,25 +1,17 @@
-"""A counterpart that a model plays: itself a strategist with an actor, or alone.
+"""A counterpart that a model plays: itself a strategist with an actor, or alone."""
 
-In: the negotiation, the model of role ``user``, and the actor if the agent has one. Out: its moves.
-It sees the negotiation from its own side, with the same strategies and the same rules.
-"""
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from tutti.tasks.agents import ToolUnavailable, restricted
+from tutti.tasks.agents import ChatModel, ToolUnavailable, restricted
 from tutti.tasks.agents.orchestrator import Actor
 from tutti.tasks.benchmarks.negotiation.bargain import Bargain
-from tutti.tasks.benchmarks.negotiation.strategies import STRATEGIES
-from tutti.tasks.benchmarks.negotiation.view import ALONE, View
-
-if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
+from tutti.tasks.benchmarks.negotiation.view import ALONE, STRATEGIES, View
 
 
 class ModelCounterpart:
     """The counterpart of one negotiation."""
 
-    def __init__(self, bargain: Bargain, model: "ChatModel") -> None:
+    def __init__(self, bargain: Bargain, model: ChatModel) -> None:
         self._bargain, self._model = bargain, model
         self._view = View(bargain, "other")
         self._actor: Actor | None = None
@@ -50,7 +42,6 @@ class ModelCounterpart:
         raise ToolUnavailable(f"the counterpart's model made no legal move: {said[:80]!r}")
 
     async def _play(self, said: str) -> None:
-        """Carry out what it said. Raises ValueError for an illegal move."""
         if self._actor is None:
             self._bargain.play("other", said)
             return

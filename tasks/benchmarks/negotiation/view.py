@@ -1,15 +1,64 @@
-"""What a party sees of a negotiation, in words: for its strategist, for its actor, for it alone.
+"""A party's view of a negotiation: the strategies and their moves, and its texts.
 
-In: a `Bargain` and a party. Out: texts, and the actor's task. The other's limit is in none of them.
+A strategy is a range of demands, as shares of the way from the party's limit to the best public
+price. The other party's limit is in none of the texts.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.tasks.agents.orchestrator import MoveTask
-from tutti.tasks.benchmarks.negotiation.bargain import Bargain
-from tutti.tasks.benchmarks.negotiation.counterpart import ACCEPT, LEAVE
+from tutti.tasks.benchmarks.negotiation.bargain import ACCEPT, LEAVE, Bargain
 from tutti.tasks.benchmarks.negotiation.scenario import Party, Scenario
-from tutti.tasks.benchmarks.negotiation.strategies import all_moves, described, moves, named
+
+STRATEGIES: dict[str, tuple[float, float]] = {
+    "hard": (0.78, 0.92),
+    "firm": (0.62, 0.70),
+    "fair": (0.34, 0.44),
+    "soft": (0.18, 0.28),
+    "close": (0.0, 0.0),
+}
+"""Lowest and highest demand of each. `close` takes any standing offer that is no loss."""
+MOST_PRICES = 4
+"""Prices among which the moves of one strategy are chosen."""
+
+
+def prices(party: Party, strategy: str) -> list[int]:
+    """The prices of a strategy, the highest demand first."""
+    lowest, highest = STRATEGIES[strategy]
+    steps = [highest - (highest - lowest) * n / (MOST_PRICES - 1) for n in range(MOST_PRICES)]
+    return list(dict.fromkeys(party.price(step) for step in steps))
+
+
+def moves(party: Party, strategy: str, standing: int) -> list[str]:
+    """The legal moves under a strategy: offers that are better for the party than the standing
+    one, and ``accept`` where the standing one is as good as the lowest demand."""
+    offered = [p for p in prices(party, strategy) if party.gain(p) > party.gain(standing)]
+    lowest = party.price(STRATEGIES[strategy][0])
+    takes = party.gain(standing) >= party.gain(lowest)
+    return [*(["accept"] if takes else []), *(f"offer {price}" for price in offered)]
+
+
+def all_moves(party: Party, standing: int) -> list[str]:
+    """The moves under a strategy in other words: every one that some strategy allows."""
+    every = [move for strategy in STRATEGIES for move in moves(party, strategy, standing)]
+    return list(dict.fromkeys(every))
+
+
+def named(text: str) -> str | None:
+    """The first known strategy that a text names; None if it names none."""
+    words = [word.strip(".,:;!?*`'\"()").lower() for word in text.split()]
+    return next((word for word in words if word in STRATEGIES), None)
+
+
+def described(party: Party) -> str:
+    """Each strategy with its prices: ``hard 14-25, firm 31-36, …, close``."""
+    return ", ".join(f"{name} {_range(prices(party, name))}".rstrip() for name in STRATEGIES)
+
+
+def _range(some: Sequence[int]) -> str:
+    return f"{min(some)}-{max(some)}" if len(some) > 1 else ""
+
 
 ALONE = "Each round write `offer PRICE`, `accept` or `leave`."
 OTHER = {"own": "other", "other": "own"}
@@ -74,10 +123,8 @@ class View:
         return " ".join([*words, result])
 
     def task(self, strategy: str) -> MoveTask:
-        """What the actor is asked under a strategy, with the moves that it may choose from.
-
-        A strategy in other words than the known ones allows every move.
-        """
+        """What the actor is asked under a strategy, with the moves that it may choose from. A
+        strategy in other words than the known ones allows every move."""
         known = named(strategy)
         allowed = moves(self.party, known, self.standing) if known else self._any_moves()
         said = " ".join(self._said(who, move) for who, move in self.bargain.moves)

@@ -1,43 +1,34 @@
 """Negotiation: rows in, tasks out; and the world of one, with the counterpart's answers.
 
-Each row is a `Scenario`; tutti ships four splits. The score is the share of the surplus that the
-measured party wins (scorer ``reward``), by the recorded deal. The counterpart is a program, or the
-model of ``roles.user``. Without an agent the measured model writes the moves; with an agent that
-has an actor (`act`), it writes strategies, and the actor makes the moves that they allow.
+The score is the share of the surplus that the measured party wins (scorer ``reward``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from tutti.storage import now
-from tutti.tasks.agents import ToolResult, refused
+from tutti.tasks.agents import ChatModel, ToolResult
 from tutti.tasks.agents.orchestrator import Actor, MoveTask
-from tutti.tasks.benchmarks.negotiation.bargain import Bargain
-from tutti.tasks.benchmarks.negotiation.counterpart import KNOWN_KINDS, answer
-from tutti.tasks.benchmarks.negotiation.scenario import SIDES, Scenario
+from tutti.tasks.benchmarks.negotiation.bargain import Bargain, answer
+from tutti.tasks.benchmarks.negotiation.scenario import Scenario
 from tutti.tasks.benchmarks.negotiation.self_play import ModelCounterpart
-from tutti.tasks.benchmarks.negotiation.strategies import STRATEGIES
-from tutti.tasks.benchmarks.negotiation.view import ALONE, View, facts
-from tutti.tasks.benchmarks.rows import Row
+from tutti.tasks.benchmarks.negotiation.view import ALONE, STRATEGIES, View, facts
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import PlainWorld
 from tutti.tasks.task_sets import Task
 
-if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
-
 PASS = 0.75
 """The share of the surplus from which an attempt counts as correct."""
-NUMBERS = ("limit", "other_limit", "low", "high", "opening", "rounds")
+SCENARIO = TypeAdapter(Scenario)
 
 
 class NegotiationWorld(PlainWorld):
     """One attempt at a negotiation (`tutti.tasks.benchmarks.World`)."""
 
-    schemas: Sequence[Mapping[str, Any]] = ()
-
-    def __init__(self, scenario: Scenario, user: "ChatModel | None" = None) -> None:
+    def __init__(self, scenario: Scenario, user: ChatModel | None = None) -> None:
         """`user` plays the counterpart; None: the scenario's program does."""
         self.bargain = Bargain(scenario)
         self._view = View(self.bargain, "own")
@@ -47,10 +38,8 @@ class NegotiationWorld(PlainWorld):
 
     def direct(self, actor: Actor, structured: bool) -> Sequence[str]:
         """From now on the agent names strategies, and an actor makes its moves; also those of a
-        counterpart that a model plays. Returns the strategies.
-
-        `structured`: a model that plays the counterpart is to decode known strategies only.
-        """
+        counterpart that a model plays. Returns the strategies. `structured`: a model that plays the
+        counterpart is to decode known strategies only."""
         self._is_directed = True
         if self._counterpart is not None:
             self._counterpart.direct(actor, structured)
@@ -63,46 +52,32 @@ class NegotiationWorld(PlainWorld):
         return task
 
     async def begin(self) -> str:
-        """How to act, and the counterpart's first offer."""
         how = self._view.strategies if self._is_directed else ALONE
         return f"{how} {self._view.status}"
 
-    async def use(self, name: str, arguments: str) -> ToolResult:
-        """There are no tools."""
-        return refused(f"there is no tool {name!r}: say what you want to say")
-
     async def reply(self, said: str) -> ToolResult:
         """Carry out the measured party's move and the counterpart's answer to it."""
-        started_at = now()
-        error = self._play(said)
-        if error is None and not self.over():
-            await self._answer()
-        if error is not None:
+        started_at, status, kind = now(), "ok", None
+        try:
+            self.bargain.play("own", said, self._allowed)
+        except ValueError as error:
             ended = "No deal." if self.over() else self._view.status
-            text, status = f"Not a legal move: {error}. {ended}", "error"
+            text = f"Not a legal move: {error}. {ended}"
+            status, kind = "error", "illegal_move"
         else:
-            text, status = self._view.last_moves, "ok"
-        kind = None if error is None else "illegal_move"
+            if not self.over():
+                await self._answer()
+            text = self._view.last_moves
+        finally:
+            self._allowed = None
         final = text if self.over() else None
         return ToolResult(text, status, started_at, now(), kind, final=final)
 
     def over(self) -> bool:
-        """Whether the negotiation has ended."""
         return self.bargain.ended is not None
 
     def outcome(self) -> Mapping[str, Any]:
-        """The score, the deal and the moves."""
         return self.bargain.state
-
-    def _play(self, said: str) -> str | None:
-        """The reason why the move is not legal; None if it was made."""
-        try:
-            self.bargain.play("own", said, self._allowed)
-        except ValueError as error:
-            return str(error)
-        finally:
-            self._allowed = None
-        return None
 
     async def _answer(self) -> None:
         if self._counterpart is not None:
@@ -111,7 +86,7 @@ class NegotiationWorld(PlainWorld):
             self.bargain.play("other", answer(self.bargain.scenario, self.bargain.offers).move)
 
 
-def world(task: Task, user: "ChatModel | None") -> NegotiationWorld:
+def world(task: Task, user: ChatModel | None) -> NegotiationWorld:
     """The world of one attempt."""
     return NegotiationWorld(Scenario(**task.target["scenario"]), user)
 
@@ -119,24 +94,21 @@ def world(task: Task, user: "ChatModel | None") -> NegotiationWorld:
 def read(files: Files) -> Iterator[Task]:
     """One task per row. Raises BadRow."""
     for row in files.rows():
-        made = _scenario(row)
+        try:
+            scenario = SCENARIO.validate_python({**row.data, "id": row.name("id")})
+        except ValidationError as error:
+            first = error.errors()[0]
+            row.bad(".".join(map(str, first["loc"])), first["msg"])
+        if (why := scenario.reason_invalid()) is not None:
+            field, _, reason = why.partition(": ")
+            row.bad(field, reason)
         yield Task(
-            key=made.id,
-            inputs={"part": facts(made.own, made)},
-            target={"pass": PASS, "scenario": asdict(made)},
-            attributes={"side": made.side, "kind": made.kind, "rounds": str(made.rounds)},
+            key=scenario.id,
+            inputs={"part": facts(scenario.own, scenario)},
+            target={"pass": PASS, "scenario": asdict(scenario)},
+            attributes={
+                "side": scenario.side,
+                "kind": scenario.kind,
+                "rounds": str(scenario.rounds),
+            },
         )
-
-
-def _scenario(row: Row) -> Scenario:
-    side, kind = row.text("side"), row.text("kind")
-    if side not in SIDES:
-        row.bad("side", f"{side!r} is not one of {', '.join(SIDES)}")
-    if kind not in KNOWN_KINDS:
-        row.bad("kind", f"{kind!r} is not one of {', '.join(KNOWN_KINDS)}")
-    numbers = {name: row.whole(name) for name in NUMBERS}
-    made = Scenario(id=row.name("id"), side=SIDES[SIDES.index(side)], kind=kind, **numbers)
-    if (why := made.reason_invalid()) is not None:
-        field, _, reason = why.partition(": ")
-        row.bad(field, reason)
-    return made

@@ -1,7 +1,7 @@
 """The user's own benchmark as a JSONL file: one task a line.
 
-In: the file, and which of its fields hold question and answer. Out: a `Benchmark`. The fields of a
-row that are neither question nor answer can be used in a prompt and in ``--where``.
+The fields of a row that are neither question nor answer can be used in a prompt and in
+``--where``.
 """
 
 import json
@@ -79,7 +79,6 @@ class JsonlReader:
     reading: OwnReading
 
     def read(self, files: Files) -> Iterator[Task]:
-        """One task a row. Raises BadRow."""
         lines: dict[str, int] = {}
         for number, row in enumerate(files.rows()):
             task = self._task(number, row)
@@ -140,10 +139,12 @@ class JsonlReader:
         return bool(required) or row.name_of(*names) is not None
 
     def _target(self, row: Row, names: tuple[str, ...]) -> dict[str, Any]:
-        """The scorer's target. Raises BadRow for an answer that the scorer cannot compare."""
         value = row.value(*names)
         field = row.name_of(*names) or names[0]
-        texts = [_answer_text(row, field, each) for each in _listed(row, field, value)]
+        if value == []:
+            row.bad(field, "is empty")
+        values = value if isinstance(value, list) else [value]
+        texts = [_answer_text(row, field, each) for each in values]
         if self.scorer == "choice":
             return self._choice_target(row, field, texts)
         for text in texts if self.scorer == "numeric" else ():
@@ -165,7 +166,6 @@ class JsonlReader:
 
 
 def _message(row: Row) -> dict[str, Any]:
-    """A message of a given conversation, unchanged. Raises BadRow."""
     role = row.text("role")
     if role not in ROLES:
         row.bad("role", f"{shown(role)} is none of {', '.join(ROLES)}")
@@ -183,14 +183,7 @@ def _names(given: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
     return default if given is None else (given,)
 
 
-def _listed(row: Row, field: str, value: Any) -> list[Any]:
-    if value == []:
-        row.bad(field, "is empty")
-    return value if isinstance(value, list) else [value]
-
-
 def _answer_text(row: Row, field: str, value: Any) -> str:
-    """An answer as text. Raises BadRow for what is neither text nor number, and for empty text."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return json.dumps(value)
     if not isinstance(value, str):

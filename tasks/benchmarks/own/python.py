@@ -1,7 +1,7 @@
 """The user's own benchmark as a Python file with one class, a subclass of `OwnBenchmark`.
 
-The file is run by its path, in the process of the user who names it: it is the user's own code and
-is not sandboxed. It is never imported by name, and its folder is not added to Python's path.
+The file is run by its path, in the process of the user who names it, and is not sandboxed. It is
+never imported by name, and its folder is not added to Python's path.
 """
 
 import asyncio
@@ -10,15 +10,14 @@ import importlib.util
 import json
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache, partial
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from tutti.tasks.benchmarks.benchmark import MEAN_SCORE, Benchmark, no_gold
 from tutti.tasks.benchmarks.errors import BadBenchmarkFile, SourceMissing
-from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.scoring import (
     SCORERS,
     Score,
@@ -33,10 +32,8 @@ VERSION_CHARS = 12  # of the file's hash
 
 
 class OwnBenchmark:
-    """The base class of a benchmark in a Python file. A file has one subclass of it.
-
-    Give `scorer`, the name of one of tutti's scorers, or override `score`.
-    """
+    """The base class of a benchmark in a Python file. A file has one subclass of it. Give `scorer`,
+    the name of one of tutti's scorers, or override `score`."""
 
     prompt: str = "plain"
     """A prompt's name, a YAML file beside the Python file, or a template: ``"Sort {words}."``. A
@@ -52,10 +49,8 @@ class OwnBenchmark:
         raise NotImplementedError("the class has no method `load`")
 
     def score(self, target: Mapping[str, Any], answer: str) -> bool | float:
-        """Score an answer: True or False, or 0 to 1, where only 1 counts as correct.
-
-        `target` is the task's. It may be called in several threads at a time.
-        """
+        """Score an answer: True or False, or 0 to 1, where only 1 counts as correct. `target` is
+        the task's. It may be called in several threads at a time."""
         raise NotImplementedError("the class has no method `score`")
 
 
@@ -83,10 +78,8 @@ class OwnScorer(Scorer):
 
 
 def python_benchmark(name: str, path: Path, source: Path | None = None) -> Benchmark:
-    """The benchmark in `path`; `source` is given to its `load`.
-
-    Raises SourceMissing, and BadBenchmarkFile where the file cannot be used.
-    """
+    """The benchmark in `path`; `source` is given to its `load`. Raises SourceMissing, and
+    BadBenchmarkFile where the file cannot be used."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -105,12 +98,13 @@ def python_benchmark(name: str, path: Path, source: Path | None = None) -> Bench
     if own.scorer is not None and own.scorer not in SCORERS:
         raise BadBenchmarkFile(f"{path}: no scorer {own.scorer!r}; there are {', '.join(SCORERS)}")
     version = hashlib.sha256(content).hexdigest()[:VERSION_CHARS]
+    is_prompt_file = own.prompt.endswith((".yaml", ".yml")) and "{" not in own.prompt
     return Benchmark(
         name=name,
-        read=partial(_tasks, own, path, source),
+        read=lambda files: _tasks(own, path, source),
         splits={"test": ("*.py",)},
         scorer=own.scorer or name,
-        prompt=_prompt(own, path),
+        prompt=str(path.parent / own.prompt) if is_prompt_file else own.prompt,
         gold=no_gold,
         licence="yours",
         own_scorer=OwnScorer(name, version, own, path) if has_method else None,
@@ -119,35 +113,21 @@ def python_benchmark(name: str, path: Path, source: Path | None = None) -> Bench
     )
 
 
-def _prompt(own: OwnBenchmark, path: Path) -> str:
-    """The prompt as `load_prompt` takes it: a file is looked up beside the Python file."""
-    is_file = own.prompt.endswith((".yaml", ".yml")) and "{" not in own.prompt
-    return str(path.parent / own.prompt) if is_file else own.prompt
-
-
-def _tasks(
-    own: OwnBenchmark, path: Path, source: Path | None, _: Files
-) -> Iterator[Task | ExcludedRow]:
-    """The tasks of `load`. Raises BadBenchmarkFile for its errors and for what is no task."""
-    for place, task in enumerate(_guarded(path, lambda: own.load(source))):
-        if isinstance(task, ExcludedRow):
-            yield task
-            continue
-        if not isinstance(task, Task):
-            raise BadBenchmarkFile(f"{path}: load: task {place} is {task!r:.80}, not a Task")
-        _check(task, path)
-        yield task
-
-
-def _guarded(path: Path, load: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+def _tasks(own: OwnBenchmark, path: Path, source: Path | None) -> Iterator[Task | ExcludedRow]:
     try:
-        yield from load()
+        for place, task in enumerate(own.load(source)):
+            if not isinstance(task, ExcludedRow):
+                _check(place, task, path)
+            yield task
+    except BadBenchmarkFile:
+        raise
     except Exception as error:
         raise BadBenchmarkFile(_flaw(path, "load", error)) from error
 
 
-def _check(task: Task, path: Path) -> None:
-    """See that a task can be stored. Raises BadBenchmarkFile."""
+def _check(place: int, task: Task, path: Path) -> None:
+    if not isinstance(task, Task):
+        raise BadBenchmarkFile(f"{path}: load: task {place} is {task!r:.80}, not a Task")
     texts = {"id": task.key, **task.inputs, **task.attributes}
     if wrong := [name for name, value in texts.items() if not isinstance(value, str)]:
         value = texts[wrong[0]]

@@ -1,8 +1,7 @@
 """Arena-Hard: open questions whose answers a judge compares with a baseline model's.
 
-The folder is the publisher's: ``question.jsonl`` and ``model_answer/MODEL.jsonl``, here of the
-baselines. Version 2 has 500 hard prompts, compared with o3-mini, and 250 of creative writing,
-compared with Gemini 2.0 Flash.
+The folder is the publisher's: ``question.jsonl`` and ``model_answer/MODEL.jsonl`` of the
+baselines.
 """
 
 from collections.abc import Iterator
@@ -42,7 +41,6 @@ def read(files: Files) -> Iterator[Task]:
 
 
 def _answers(files: Files, model: str) -> dict[str, str]:
-    """By question a model's answer. Raises BadRow."""
     path = files.root / "model_answer" / f"{model}.jsonl"
     if not path.is_file():
         raise BadRow(path, None, "", "the baseline's answers are missing")

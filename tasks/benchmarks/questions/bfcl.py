@@ -1,10 +1,7 @@
 """BFCL's format: one turn, functions on offer, and for each argument the values that are right.
 
-The splits are BFCL's categories: questions in ``BFCL_v*_<category>.json``, answers in
-``possible_answer/`` under the same name; in the irrelevance sets no call is right, in
-``live_relevance`` any call. Scorer ``bfcl_ast``: V4's own check. Rule ``strict``: exact JSON, so
-scores are lower. Left to BFCL's own package (`bfcl_package`): several turns (they need
-its simulated back ends), Java and JavaScript (values are source text), memory.
+In the irrelevance sets no call is right, in ``live_relevance`` any call. Categories of several
+turns, Java, JavaScript and memory are left to BFCL's own package (`bfcl_package`).
 """
 
 import itertools

@@ -1,13 +1,8 @@
 """BFCL's categories that its package `bfcl-eval` itself must run: several turns, memory, Java and
 JavaScript.
 
-The splits are the categories, read from the package's own data (its folder ``bfcl_eval/data``).
-The attempt is the package's (`deployments/harnesses/bfcl_episode.py`), and so is the score. A task
-of a memory category is a scenario, with all of its questions, because they share the memory that
-its conversations filled.
-
-Not here: ``memory_vector`` (needs torch and an embedding model), ``web_search_*`` (need a paid
-search service), ``format_sensitivity`` (no part of the overall score).
+A task of a memory category is a scenario with all of its questions, because they share the memory
+that its conversations filled. Web search and vector memory are not included.
 """
 
 from collections import Counter
@@ -39,7 +34,6 @@ def read_scenarios(files: Files, category: str) -> Iterator[Task]:
 
 
 def _asked(row: Row) -> str:
-    """The first message of the user."""
     first = row.array("question")[:1]
     if not first or not isinstance(first[0], list) or not first[0]:
         row.bad("question", "the first turn has no message")

@@ -1,9 +1,7 @@
-"""BigCodeBench: 1,140 functions that use libraries (148 of them in Hard), by their unit tests.
+"""BigCodeBench: functions that use libraries, by their unit tests (version v0.1.4).
 
-Two prompts for the same tasks: the signature with its docstring (``bigcodebench``), or a text
-(``-instruct``). Reads the hub's data set or its JSON lines, version v0.1.4. A solution passes if
-all cases of the class ``TestCases`` pass; before it stands the task's ``code_prompt`` with the body
-``pass``, which is what the publisher calls calibrated.
+Before a solution stands the task's ``code_prompt`` with the body ``pass``, which is what the
+publisher calls calibrated.
 """
 
 import ast
@@ -68,7 +66,6 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _libraries(row: Row) -> list[str]:
-    """The packages of ``libs``."""
     given = row.value("libs")
     try:
         listed = ast.literal_eval(given) if isinstance(given, str) else given

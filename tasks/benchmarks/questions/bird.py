@@ -38,7 +38,6 @@ def schema(row: Row, column: str) -> str:
 
 @cache
 def _schema(database: Path) -> str:
-    """The database's CREATE TABLE statements."""
     connection = sqlite3.connect(f"{database.as_uri()}?mode=ro&immutable=1", uri=True)
     try:
         rows = connection.execute(

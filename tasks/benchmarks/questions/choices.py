@@ -1,7 +1,6 @@
 """Multiple choice: MMLU and its relatives, GPQA and SuperGPQA as tasks of the scorer ``choice``.
 
-In: rows with options and the right one's letter or place. Out: tasks. The attribute
-``gold_position`` is the right one's place, so that a preference for one letter shows in SQL.
+The attribute ``gold_position`` shows a preference for one letter in SQL.
 """
 
 import hashlib
@@ -58,7 +57,7 @@ def read_gpqa(files: Files) -> Iterator[Task]:
             options, gold = [answers[place] for place in order], order.index(0)
             named = GPQA_ATTRIBUTES.items()
             attributes = {name: row.text(column) for name, column in named if row.name_of(column)}
-        yield _task(key, question, options, gold, _placed(attributes, gold))
+        yield _task(key, question, options, gold, attributes)
 
 
 def read_mmlu(files: Files) -> Iterator[Task]:
@@ -67,7 +66,7 @@ def read_mmlu(files: Files) -> Iterator[Task]:
     for number, row in enumerate(files.published()):
         options = row.texts("choices")
         gold = _place(row, len(options))
-        attributes = _placed({"subject": row.text("subject")}, gold)
+        attributes = {"subject": row.text("subject")}
         yield _task(str(number), row.text("question"), options, gold, attributes)
 
 
@@ -85,7 +84,7 @@ def read_mmlu_redux(files: Files) -> Iterator[Task | ExcludedRow]:
         corrected = _corrected(row, options) if fault == WRONG_KEY else None
         if fault == SOUND or corrected is not None:
             right = gold if corrected is None else corrected
-            attributes = _placed({"subject": subject, "error_type": fault}, right)
+            attributes = {"subject": subject, "error_type": fault}
             yield _task(name, row.text("question"), options, right, attributes)
         else:
             yield ExcludedRow(name, f"its publisher found a fault: {fault}")
@@ -96,11 +95,9 @@ def read_mmmlu(files: Files) -> Iterator[Task]:
     file's name ends in the language (``mmlu_DE-DE.csv``)."""
     for number, row in enumerate(files.rows()):
         options = [row.name(letter) for letter in LETTERS[:4]]
-        letter = row.text("Answer").strip()
-        if letter not in tuple(LETTERS[:4]):
-            row.bad("Answer", f"{letter!r} is none of A, B, C, D")
-        language, gold = row.file.stem.removeprefix("mmlu_"), LETTERS.index(letter)
-        attributes = _placed({"subject": row.text("Subject"), "language": language}, gold)
+        language = row.file.stem.removeprefix("mmlu_")
+        gold = place_of(row, "Answer", len(options))
+        attributes = {"subject": row.text("Subject"), "language": language}
         yield _task(f"{language}-{number}", row.text("Question"), options, gold, attributes)
 
 
@@ -116,7 +113,7 @@ def read_mmlu_pro(files: Files) -> Iterator[Task]:
         key = row.name(*ids) if row.name_of(*ids) else str(number)
         attributes = {"subject": row.text("category"), "source": row.text_or("", "src")}
         right, shown = kept.index(gold), [options[place] for place in kept]
-        yield _task(key, row.text("question"), shown, right, _placed(attributes, right))
+        yield _task(key, row.text("question"), shown, right, attributes)
 
 
 def read_supergpqa(files: Files) -> Iterator[Task]:
@@ -137,11 +134,8 @@ def _task(
     key: str, question: str, options: list[str], gold: int, attributes: Mapping[str, str]
 ) -> Task:
     fields = {"question": question, "choices": options_text(options)}
-    return Task(key, fields, {"answer": LETTERS[gold], "choices": options}, attributes)
-
-
-def _placed(attributes: dict[str, str], gold: int) -> dict[str, str]:
-    return attributes | {"gold_position": str(gold)}
+    target = {"answer": LETTERS[gold], "choices": options}
+    return Task(key, fields, target, {**attributes, "gold_position": str(gold)})
 
 
 def _hash(question: str) -> str:

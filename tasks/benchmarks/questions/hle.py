@@ -1,10 +1,7 @@
-"""Humanity's Last Exam: about 2,500 questions at the edge of knowledge, some with an image.
+"""Humanity's Last Exam: about 2,500 questions, some with an image.
 
-``hle`` reads the text-only questions and reports how many it leaves out; ``hle-images`` reads all,
-and passes an image as a separate part of the prompt.
-
-Scored by one vote by HLE's own rule, which also reads the reply's confidence; rules ``three_votes``
-(ours) and ``toolorchestra``.
+``hle`` reads the text-only questions and reports how many it leaves out; ``hle-images`` reads
+all.
 """
 
 from collections.abc import Iterator

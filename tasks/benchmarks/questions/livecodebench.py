@@ -1,10 +1,7 @@
 """LiveCodeBench's format: contest problems with public and hidden tests.
 
-``target``: ``cases`` (input and output, as text) and, where the answer is a method of ``Solution``
-that takes a JSON value a line, its name as ``entry_point``; else the answer is a program.
-
-Hidden tests are a pickle of text inside zlib inside base64. It is read by an unpickler that knows
-no class or function, so a file of unknown origin cannot run code here.
+Hidden tests are a pickle of text inside zlib inside base64, read by an unpickler that knows no
+class or function, so a file of unknown origin cannot run code here.
 """
 
 import base64
@@ -29,7 +26,6 @@ class _OnlyText(pickle.Unpickler):
     """Unpickles text, numbers, lists and dicts; refuses any class or function."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Always raises UnpicklingError."""
         raise pickle.UnpicklingError(f"{module}.{name} is not allowed in hidden tests")
 
 
@@ -69,7 +65,6 @@ def _shown(starter: str) -> str:
 
 
 def _private(row: Row) -> list[Row]:
-    """The hidden tests, as JSON or packed. Raises BadRow."""
     packed = row.text("private_test_cases")
     if packed.lstrip().startswith("["):
         return row.objects("private_test_cases")

@@ -1,8 +1,7 @@
-"""MRCR: 2,400 long conversations that ask for the same thing 2, 4 or 8 times; the model must
-repeat the answer that was given at one of these times.
+"""MRCR: long conversations that ask for the same thing several times; one answer is to be repeated.
 
-The rule is the publisher's: the response must begin with the task's random string, and its value
-is the ratio of `difflib.SequenceMatcher` between what follows and the answer.
+The response must begin with the task's random string; its value is the ratio of
+`difflib.SequenceMatcher` between what follows and the answer.
 """
 
 from collections.abc import Iterator

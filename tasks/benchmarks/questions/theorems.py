@@ -1,12 +1,8 @@
 """miniF2F, ProofNet and MOBench: theorems in Lean 4 to be proved.
 
-Rows as NeMo-Skills prepares them (``test.jsonl``, ``valid.jsonl``) or as they are published
-(``minif2f.jsonl``, ``proofnet.jsonl``, ``MOBench.jsonl``): ``name``, ``formal_statement`` (or
-``lean4_code``), ``header``, ``informal_prefix`` and ``split``. Without a header it is what stands
-before the theorem and its comment. A ``sorry`` at the end is left out; the statement then ends with
-``:= by``, which ProofNet's own leave to the prover.
-
-Scored by NeMo-Skills' rule with the user's own Lean; rule ``strict`` is ours.
+Rows are as NeMo-Skills prepares them or as they are published. Without a header it is what stands
+before the theorem and its comment. A ``sorry`` at the end is left out; the statement ends with
+``:= by``.
 """
 
 import re

@@ -1,14 +1,8 @@
-"""RULER: questions about long texts, generated from rows of knobs; tutti ships one file a task.
+"""RULER: questions about long texts, generated from rows of knobs.
 
-In: rows ``{"task", "length", "items", "seed"}``, and optionally ``"tokenizer"``: a
-``tokenizer.json``, relative to the row's file. Out: `items` items a row, the same for the same row.
-Each is the longest found whose prompt, with the publisher's room for the response, is at most
-`length`: tokens of the tokenizer, without a chat template; words between white space where none is
-given.
-
-Left out: the haystacks of essays, and qa_1 and qa_2, whose texts (essays, SQuAD, HotpotQA) are not
-the benchmark's. The publisher's begin of the answer, which a chat API has no place for, is left out
-too, so values are not comparable with published ones.
+Each item is the longest whose prompt, with the publisher's room for the response, has at most
+`length` tokens of the row's tokenizer, or words without one. Values are not comparable with
+published ones: essays, qa_1, qa_2 and the begin of the answer are left out.
 """
 
 import importlib
@@ -58,10 +52,8 @@ def read(files: Files) -> Iterator[Task]:
 
 
 def generate(task: RulerTask, seed: str, length: int, count: Count) -> Question | None:
-    """The longest question found that, with the room for the response, has at most `length`.
-
-    Sizes are guessed by the secant of the two last ones. None if the smallest does not fit.
-    """
+    """The longest question found that, with the room for the response, has at most `length`. Sizes
+    are guessed by the secant of the two last ones. None if the smallest does not fit."""
     best: Question | None = None
     fits, too_long = 0, task.largest + 1
     size, last = task.smallest, (0, 0)

@@ -1,11 +1,7 @@
 """RULER's tasks that need no other texts. After Hsieh et al. 2024 (arXiv 2404.06654), with tutti's
 own wording, noise and words.
 
-In: a source of random numbers and the size of the context. Out: a `Question`. What is drawn for the
-answer is drawn first, so that it is the same at every size. niah: find the numbers of named keys
-among noise, or among sentences about other keys. vt: follow assignments from one variable to the
-next. cwe: name the ten words of a list that occur most often. fwe: name the three most frequent
-words of a text whose word frequencies follow Zipf's law.
+The answer is drawn first, so that it is the same at every size of the context.
 """
 
 from collections.abc import Callable, Sequence
@@ -139,7 +135,6 @@ def _niah(
 
 
 def _hidden(random: Random, needles: Sequence[str], hay: Sequence[str]) -> str:
-    """The needles in their order, each before a line of the hay that is drawn."""
     places = sorted(random.sample(range(len(hay)), len(needles)))
     at = dict(zip(places, needles, strict=True))
     return "\n".join(

@@ -1,17 +1,8 @@
 """tau2-bench: an agent serves a simulated customer under a policy, with a domain's tools.
 
-The tasks of five domains, read from a checkout of the publisher's repository, or from the folder
-that holds them (its ``data/tau2/domains``): ``tau2-airline``, ``tau2-retail``, ``tau2-telecom``,
-``tau2-banking``, ``tau2-mock``. The target holds all that decides a reward; ``calls`` are the
-agent's actions of the gold trajectory.
-
-tau2's own reward asks what came of an attempt, whatever calls led there. What is right comes from
-replaying all gold actions on the domain's tools, which are code of the publisher's and no part of
-the data. Where they are at hand (`TOOLSETS`; here the mock domain's) the target has it as
-``state``, the outcome of `tau2_world`, and the scorer is ``state``. The other domains run in tau2's
-own package (`deployments/harnesses/tau2_episode.py`), whose reward is the score. Where the user's
-own harness makes the attempts, the scorer is ``tool_calls``, which is stricter: it asks for the
-gold trajectory's calls, with others allowed.
+What is right comes from replaying all gold actions on the domain's tools. Where these are at hand
+(`TOOLSETS`) the target has the outcome as ``state``; the other domains run in tau2's own package
+(`deployments/harnesses/tau2_episode.py`), or are scored by the gold trajectory's calls.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,14 +43,11 @@ def read(files: Files, folder: str) -> Iterator[Task]:
 
 
 def _acted(folder: Path, domain: Domain, toolset: Toolset, task: Tau2Task) -> dict[str, Any]:
-    """The data needed to act out a task here: its expected outcome and the location of its
-    databases."""
     gold = gold_outcome(domain, toolset, task) | {ENDED: True}
     return {"state": gold, "database": str(folder)}
 
 
 def _history(task: Tau2Task) -> list[dict[str, Any]]:
-    """The dialogue before the task, as OpenAI messages."""
     messages = []
     for message in task.initial_state.get("message_history") or ():
         made = {"role": message["role"], "content": message.get("content")}

@@ -1,34 +1,22 @@
 """A domain of tau2-bench as its publisher lays it out: tasks, policy, databases, documents.
 
-In: the domain's folder. Out: a `Domain`. Nothing of tau2's own package is needed. Every field of a
-task that the evaluation reads is checked; what it does not read is kept as it is.
+Every field of a task that the evaluation reads is checked; the others stay as they are.
 """
 
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tutti.tasks.benchmarks.errors import BadRow, SourceMissing
 from tutti.tasks.benchmarks.rows import Row, as_row, read_json
-from tutti.tasks.retrieval import WordIndex
 
 TASKS = ("tasks.json", "tasks_small.json")
 POLICIES = ("policy.md", "main_policy.md")
 REWARDS = ("DB", "ENV_ASSERTION", "NL_ASSERTION", "ACTION", "COMMUNICATE")
 DEFAULT_REWARDS = ("DB", "COMMUNICATE")
 SIDES = ("assistant", "user")
-
-
-@dataclass(frozen=True)
-class Document:
-    """One page of a domain's knowledge."""
-
-    id: str
-    title: str
-    content: str
 
 
 @dataclass(frozen=True)
@@ -66,18 +54,10 @@ class Domain:
     db: Mapping[str, Any]
     """The agent's initial database; empty if the folder has none."""
     user_db: Mapping[str, Any]
-    documents: Mapping[str, Document]
+    documents: frozenset[str]
+    """The ids of its pages of knowledge."""
     splits: Mapping[str, tuple[str, ...]]
     """The tasks' ids by split."""
-
-    def search(self, query: str, limit: int = 10) -> list[tuple[Document, float]]:
-        """The documents that match `query` best by BM25, with their scores, best first."""
-        pages = list(self.documents.values())
-        return [(pages[place], score) for place, score in self._index.best(query, limit)]
-
-    @cached_property
-    def _index(self) -> WordIndex:
-        return WordIndex.of([f"{page.title}\n{page.content}" for page in self.documents.values()])
 
 
 def read_domain(folder: Path) -> Domain:
@@ -90,7 +70,8 @@ def read_domain(folder: Path) -> Domain:
         raise BadRow(file, None, "", "not a list of tasks")
     tasks = tuple(_task(as_row(file, number, value)) for number, value in enumerate(values, 1))
     policy = next((folder / name for name in POLICIES if (folder / name).is_file()), None)
-    documents = _documents(folder / "documents")
+    pages = sorted((folder / "documents").glob("*.json"))
+    documents = frozenset(as_row(page, 1, read_json(page)).text("id") for page in pages)
     for number, task in enumerate(tasks, 1):
         unknown = [name for name in task.documents if name not in documents]
         if documents and unknown:
@@ -186,7 +167,6 @@ def _assertion(row: Row) -> dict[str, Any]:
 
 
 def _scenario(row: Row) -> str:
-    """Persona and instructions as one text, with a heading for each existing part."""
     instructions = row.value("instructions")
     parts = {"Persona": row.text_or("", "persona")}
     if isinstance(instructions, str):
@@ -201,11 +181,10 @@ def _scenario(row: Row) -> str:
 
 
 def _database(folder: Path, name: str) -> Mapping[str, Any]:
-    for suffix in (".json", ".toml"):
+    for suffix, read in ((".json", read_json), (".toml", _toml)):
         file = folder / f"{name}{suffix}"
         if file.is_file():
-            found = read_json(file) if suffix == ".json" else _toml(file)
-            return as_row(file, 1, found).data
+            return as_row(file, 1, read(file)).data
     return {}
 
 
@@ -214,17 +193,6 @@ def _toml(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRow(file, None, "", f"not TOML: {error}") from error
-
-
-def _documents(folder: Path) -> dict[str, Document]:
-    documents: dict[str, Document] = {}
-    for file in sorted(folder.glob("*.json")):
-        row = as_row(file, 1, read_json(file))
-        document = Document(row.text("id"), row.text("title"), row.text("content"))
-        if document.id in documents:
-            row.bad("id", f"{document.id} comes twice")
-        documents[document.id] = document
-    return documents
 
 
 def _splits(file: Path, known: set[str]) -> dict[str, tuple[str, ...]]:

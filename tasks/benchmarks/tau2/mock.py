@@ -1,12 +1,9 @@
-"""The tools of tau2's mock domain: tasks on a list, and notifications on the user's device.
-
-Written after the domain's data and policy. What the data fix: a new task is ``task_<n+1>`` and
-pending, its owner's list names it, and a call that names what is not there is refused.
-"""
+"""The tools of tau2's mock domain: tasks on a list, and notifications on the user's device."""
 
 from typing import Any
 
-from tutti.tasks.benchmarks.tau2.world import State, ToolRefused, Toolset
+from tutti.tasks.benchmarks.tau2.world import State, Toolset
+from tutti.tasks.benchmarks.world import CallRefused
 
 STATUSES = ("pending", "completed")
 
@@ -15,7 +12,7 @@ def create_task(state: State, user_id: str, title: str, description: str = "") -
     """Make a new task for a user."""
     owner = _found(state.db["users"], user_id, "user")
     if not title:
-        raise ToolRefused("a task needs a title")
+        raise CallRefused("a task needs a title")
     task_id = f"task_{len(state.db['tasks']) + 1}"
     task = {"task_id": task_id, "title": title, "status": STATUSES[0]}
     task["description"] = description
@@ -33,7 +30,7 @@ def update_task_status(state: State, task_id: str, status: str) -> dict[str, Any
     """Set a task's status: pending or completed."""
     task: dict[str, Any] = _found(state.db["tasks"], task_id, "task")
     if status not in STATUSES:
-        raise ToolRefused(f"the status is {' or '.join(STATUSES)}, not {status!r}")
+        raise CallRefused(f"the status is {' or '.join(STATUSES)}, not {status!r}")
     task["status"] = status
     return task
 
@@ -81,7 +78,7 @@ def assert_notification_status(state: State, notification_id: str, expected_stat
 
 def _found(table: dict[str, Any], key: str, what: str) -> Any:
     if key not in table:
-        raise ToolRefused(f"there is no {what} {key!r}")
+        raise CallRefused(f"there is no {what} {key!r}")
     return table[key]
 
 

@@ -1,12 +1,8 @@
 """A domain of tau2 that can be acted in: its databases, and tools given as a Python module.
 
-In: a `Domain`, a `Toolset`, a task. Out: a `Session`, whose calls change its own copy of the
-databases, and what it came to: the `outcome`, which the scorer ``state`` compares with the gold one
-(`gold_outcome`). A tool is a function of a `State` and its arguments; the database is plain JSON,
-so two states are equal when their values are.
-
-A domain's tools are code of its publisher's; `tau2_mock` has those of the mock domain. To add a
-domain: a module with a `Toolset`, and a line in `tau2.TOOLSETS`.
+A tool is a function of a `State` and its arguments; the databases are plain JSON, so two states are
+equal when their values are. To add a domain: a module with a `Toolset`, and a line in
+`benchmark.TOOLSETS`.
 """
 
 import copy
@@ -19,6 +15,7 @@ from typing import Any, get_type_hints
 from tutti.tasks.benchmarks.benchmark import tool
 from tutti.tasks.benchmarks.errors import BenchmarkError
 from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Tau2Task
+from tutti.tasks.benchmarks.world import CallRefused
 
 JSON_TYPES: dict[Any, str] = {
     str: "string",
@@ -30,10 +27,6 @@ JSON_TYPES: dict[Any, str] = {
 }
 
 
-class ToolRefused(Exception):
-    """A tool refuses a call; the caller gets the message, and the state is unchanged."""
-
-
 @dataclass
 class State:
     """The databases of one session."""
@@ -43,7 +36,7 @@ class State:
 
 
 Act = Callable[..., Any]
-"""A tool: ``act(state, **arguments)``; returns the caller's result. Raises ToolRefused."""
+"""A tool: ``act(state, **arguments)``; returns the caller's result. Raises CallRefused."""
 
 
 @dataclass(frozen=True)
@@ -89,24 +82,22 @@ class Session:
             for message in task.initial_state.get("message_history") or ():
                 for call in message.get("tool_calls") or ():
                     self._act(message["role"], call["name"], call["arguments"])
-        except ToolRefused as refused:
+        except CallRefused as refused:
             raise BenchmarkError(f"task {task.id}: its set-up: {refused}") from refused
 
     def call(self, side: str, name: str, arguments: Mapping[str, Any]) -> str:
         """Carry out one call of the agent or the user; returns the result as text. Raises
-        ToolRefused with a message for the caller; then nothing has changed."""
+        CallRefused with a message for the caller; then nothing has changed."""
         result = self._act(side, name, arguments)
         self.made.append((side, name, dict(arguments)))
         return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
     def outcome(self, said: str = "") -> dict[str, Any]:
         """The outcome in the form that the scorer ``state`` compares; `said` is all that the agent
-        said to the user.
-
-        ``db`` is the agent's database (DB), with ``user_db`` if the gold trajectory acts on the
-        user's side; ``assertions``, ``communicated`` and ``actions`` are true or false for each
-        that the task lists (ENV_ASSERTION, COMMUNICATE, ACTION). NL_ASSERTION needs a judge.
-        """
+        said to the user. ``db`` is the agent's database (DB), with ``user_db`` if the gold
+        trajectory acts on the user's side; ``assertions``, ``communicated`` and ``actions`` are
+        true or false for each that the task lists (ENV_ASSERTION, COMMUNICATE, ACTION).
+        NL_ASSERTION needs a judge."""
         task, found = self.task, dict[str, Any]()
         if "DB" in task.rewards:
             found["db"] = copy.deepcopy(self.state.db)
@@ -125,7 +116,7 @@ class Session:
         try:
             side, name = assertion["env_type"], assertion["name"]
             found = bool(self._act(side, name, assertion["arguments"], hidden=True))
-        except ToolRefused:
+        except CallRefused:
             return False  # the object of the assertion does not exist
         return found is assertion["expected"]
 
@@ -143,12 +134,12 @@ class Session:
     def _act(self, side: str, name: str, arguments: Mapping[str, Any], hidden: bool = False) -> Any:
         act = self.toolset.named(side, name, hidden)
         if act is None:
-            raise ToolRefused(f"there is no tool {name!r}")
+            raise CallRefused(f"there is no tool {name!r}")
         _check(name, act, arguments)
         before = copy.deepcopy(self.state)
         try:
             return act(self.state, **arguments)
-        except ToolRefused:
+        except CallRefused:
             self.state = before
             raise
 
@@ -160,7 +151,7 @@ def gold_outcome(domain: Domain, toolset: Toolset, task: Tau2Task) -> dict[str, 
     for action in task.actions:
         try:
             session.call(action["requestor"], action["name"], action["arguments"])
-        except ToolRefused as refused:
+        except CallRefused as refused:
             what = f"task {task.id}, gold action {action['action_id']}"
             raise BenchmarkError(f"{what}: {refused}") from refused
     outcome = session.outcome()
@@ -173,16 +164,16 @@ def _only(arguments: Mapping[str, Any], names: Sequence[str] | None) -> dict[str
 
 
 def _check(name: str, act: Act, arguments: Mapping[str, Any]) -> None:
-    """Raise ToolRefused for arguments that the tool does not have, or of another type."""
+    """Raise CallRefused for arguments that the tool does not have, or of another type."""
     try:
         inspect.signature(act).bind(None, **arguments)
     except TypeError as error:
-        raise ToolRefused(f"{name}: {error}") from error
+        raise CallRefused(f"{name}: {error}") from error
     hints = get_type_hints(act)
     for argument, value in arguments.items():
         wanted = hints.get(argument)
         if wanted in JSON_TYPES and type(value) is not wanted:
-            raise ToolRefused(f"{name}: {argument} must be of type {JSON_TYPES[wanted]}")
+            raise CallRefused(f"{name}: {argument} must be of type {JSON_TYPES[wanted]}")
 
 
 def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

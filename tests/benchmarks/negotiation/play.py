@@ -10,11 +10,10 @@ from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attemp
 from tutti.tasks.agents.models.model import Message, Reply
 from tutti.tasks.agents.orchestrator import AgentFile, StrategistTurns
 from tutti.tasks.agents.tools import Environment
-from tutti.tasks.benchmarks.negotiation.bargain import Bargain
-from tutti.tasks.benchmarks.negotiation.counterpart import answer
+from tutti.tasks.benchmarks.negotiation.bargain import Bargain, answer
 from tutti.tasks.benchmarks.negotiation.drawing import KINDS, UNSEEN_KINDS, drawn_scenario
 from tutti.tasks.benchmarks.negotiation.scenario import Scenario
-from tutti.tasks.benchmarks.negotiation.strategies import STRATEGIES, moves
+from tutti.tasks.benchmarks.negotiation.view import STRATEGIES, moves
 from tutti.tasks.benchmarks.negotiation.world import NegotiationWorld
 
 Choose = Callable[[Sequence[str]], str]
@@ -100,3 +99,15 @@ async def attempted(
     limits = AttemptLimits(turns=20)
     done = await run_attempt(prompt, turns, Environment(turns, turns), limits, agent)
     return done, world
+
+
+def replay(scenario: Scenario, moves: Sequence[str]) -> Bargain:
+    """The negotiation of recorded moves, written ``own: offer 40``. Raises ValueError if one is not
+    legal."""
+    made = Bargain(scenario)
+    for each in moves:
+        who, _, move = each.partition(": ")
+        if made.ended is not None or who not in made.illegal:
+            raise ValueError(f"{each!r}: not a move of this negotiation")
+        made.play(who, move)
+    return made

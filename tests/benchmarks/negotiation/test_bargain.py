@@ -3,9 +3,16 @@ sides, and losses only by a party's own words."""
 
 import pytest
 
-from tests.benchmarks.negotiation.play import always, drawing, drawn_names, played, scenarios
-from tutti.tasks.benchmarks.negotiation.bargain import MOST_ILLEGAL, Bargain, read_move, replay
-from tutti.tasks.benchmarks.negotiation.strategies import STRATEGIES, all_moves, moves, named
+from tests.benchmarks.negotiation.play import (
+    always,
+    drawing,
+    drawn_names,
+    played,
+    replay,
+    scenarios,
+)
+from tutti.tasks.benchmarks.negotiation.bargain import MOST_ILLEGAL, Bargain, read_move
+from tutti.tasks.benchmarks.negotiation.view import STRATEGIES, all_moves, moves, named
 
 NAMES = list(STRATEGIES)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.benchmarks.negotiation.play import scenarios
-from tutti.tasks.benchmarks.negotiation.counterpart import answer, demand
+from tutti.tasks.benchmarks.negotiation.bargain import answer, demand
 from tutti.tasks.benchmarks.negotiation.scenario import Scenario
 
 SELLS = Scenario("s", "buyer", 90, 30, 10, 95, 80, 5, "linear")

@@ -18,15 +18,15 @@ from tests.benchmarks.negotiation.play import (
     drawing,
     drawn_names,
     played,
+    replay,
     scenarios,
 )
 from tutti.tasks.benchmarks import BadRow, Source, benchmark_named
 from tutti.tasks.benchmarks.definition import DATA
-from tutti.tasks.benchmarks.negotiation.bargain import replay
 from tutti.tasks.benchmarks.negotiation.demonstrations import conversations
 from tutti.tasks.benchmarks.negotiation.drawing import KINDS, UNSEEN_KINDS, write_splits
 from tutti.tasks.benchmarks.negotiation.scenario import Scenario
-from tutti.tasks.benchmarks.negotiation.strategies import STRATEGIES
+from tutti.tasks.benchmarks.negotiation.view import STRATEGIES
 
 NEGOTIATION = benchmark_named("negotiation")
 SELLS = Scenario("s", "buyer", 90, 30, 10, 95, 80, 5, "linear")

@@ -12,7 +12,8 @@ from tutti.tasks.benchmarks import BenchmarkError
 from tutti.tasks.benchmarks.tau2.dialogue import ENDED
 from tutti.tasks.benchmarks.tau2.domain import Domain, Tau2Task, read_domain
 from tutti.tasks.benchmarks.tau2.mock import MOCK
-from tutti.tasks.benchmarks.tau2.world import Session, ToolRefused, gold_outcome
+from tutti.tasks.benchmarks.tau2.world import Session, gold_outcome
+from tutti.tasks.benchmarks.world import CallRefused
 from tutti.tasks.scoring import SCORERS, ScoringResources, Submission
 
 AGENT, USER = "assistant", "user"
@@ -37,7 +38,7 @@ def made_up(**parts: Any) -> tuple[Domain, Tau2Task]:
         "documents": (),
     }
     task = Tau2Task(**(values | parts))
-    return Domain("mock", (task,), "", {}, DB, {}, {}, {}), task
+    return Domain("mock", (task,), "", {}, DB, {}, frozenset(), {}), task
 
 
 async def score(target: dict[str, Any], session: Session, said: str = "") -> float:
@@ -85,7 +86,7 @@ async def test_another_way_to_the_same_state_is_right() -> None:
     target = {"state": gold_outcome(domain, MOCK, task) | {ENDED: True}}
     session = Session(domain, MOCK, task)
     session.call(AGENT, "get_users", {})
-    with pytest.raises(ToolRefused, match="no task 'task_9'"):
+    with pytest.raises(CallRefused, match="no task 'task_9'"):
         session.call(AGENT, "update_task_status", {"task_id": "task_9", "status": "completed"})
     assert await score(target, session) == 0.0
     session.call(AGENT, gold["name"], gold["arguments"])  # type: ignore[arg-type]
@@ -116,7 +117,7 @@ def test_any_call_is_answered_or_refused(name: str, arguments: dict[str, Any]) -
     session = Session(domain, MOCK, task)
     try:
         session.call(AGENT, name, arguments)
-    except ToolRefused:
+    except CallRefused:
         assert session.outcome() == Session(domain, MOCK, task).outcome()
 
 
@@ -125,9 +126,9 @@ def test_the_user_s_tools_are_not_the_agent_s() -> None:
     domain, task = made_up()
     session = Session(domain, MOCK, task)
     for side, name in ((AGENT, "check_notifications"), (USER, "get_users")):
-        with pytest.raises(ToolRefused, match="there is no tool"):
+        with pytest.raises(CallRefused, match="there is no tool"):
             session.call(side, name, {})
-    with pytest.raises(ToolRefused, match="there is no tool"):
+    with pytest.raises(CallRefused, match="there is no tool"):
         session.call(AGENT, "assert_task_status", {"task_id": "task_1", "expected_status": "x"})
     assert session.call(USER, "check_notifications", {}) == "[]"
 

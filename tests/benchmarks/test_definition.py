@@ -50,7 +50,7 @@ def test_each_set_of_questions_has_an_example() -> None:
     """Where its scorer needs neither a judge nor a sandbox. A row of BIRD needs a database."""
     for name in DEFINED:
         file = DEFINED.file(name)
-        if file.read is None and SCORERS[file.scorer].needs == "pure" and name != "bird":
+        if file.inputs and SCORERS[file.scorer].needs == "pure" and name != "bird":
             assert file.example is not None, name
 
 
@@ -86,7 +86,7 @@ def test_a_definition_like_another(tmp_path: Path) -> None:
         ("scorers: exact", "line 9: scorers: .*did you mean `scorer`"),
         ("hub: owner/name", "hub: write owner/name@commit"),
         ("world: games.chess.world", r"line 9: world: no such function .*games\.chess"),
-        ("read: harness.read", "give either `inputs`, or a function as `read`"),
+        ("read: harness.read", "give one of `inputs`, a function as `read`, and `is_made`"),
         ("gold: two words", "gold: no such function"),
         ("example: {row: {}, right: r}", "example.wrong: Field required"),
     ],

@@ -8,7 +8,7 @@ run that was killed, or whose budget is spent, asks only for what is missing.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,8 @@ from tutti.tasks.synthesis.making.teachers import TeacherPool, open_teachers
 from tutti.tasks.synthesis.teacher import (
     BudgetedRequest,
     Question,
+    Teacher,
+    TeacherFailed,
     TeacherSampling,
     read_prompts,
 )
@@ -88,26 +90,12 @@ class JudgedSource(KeptSource[JudgeRequest]):
         """Ask the judge about each task."""
         questions = await _questions(self.stored)
         async with open_teachers(self.judges, work / "teacher") as ((judge,), meter):
-            outcomes = await judge.ask_all(list(questions.values()))
+            found = await _verdicts(judge, questions)
             self.spent = meter.text
-        found: dict[str, Verdict] = {}
-        for task_id, outcome in zip(questions, outcomes, strict=True):
-            if outcome.stopped is not None:
-                raise outcome.stopped
-            if outcome.value is not None:
-                found[task_id] = outcome.value.verdict
-                continue
-            assert outcome.failed is not None, f"{task_id} has no outcome"
-            if not outcome.failed.is_final:
-                raise outcome.failed
-            found[task_id] = Verdict(False, f"error: no verdict: {outcome.failed}")
-        failed = [outcome.failed for outcome in outcomes if outcome.failed is not None]
-        if failed and len(failed) == len(found):
-            raise failed[0]
         return found
 
     def asked(self) -> dict[str, Any]:
-        """Who was asked, and how."""
+        """The judge, and the prompt."""
         asked = {"judge": self.request.judge, "prompt": read_prompts()[PROMPT].lineage}
         asked |= {"task_set": self.request.task_set, "model": self.judges.endpoints[0].model}
         return asked | {"request": self.request_hash}

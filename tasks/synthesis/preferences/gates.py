@@ -1,8 +1,6 @@
-"""The gates that a task with an offer passes: two of its own, then two of every domain task's."""
+"""The gates of tasks with an offer: `offer`, `preference`, and two of every domain task's."""
 
 from collections.abc import Callable, Sequence
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tutti.tasks.synthesis.domains import Domain, DomainTask
 from tutti.tasks.synthesis.domains.offer import AIMS, Preference
@@ -59,20 +57,8 @@ def check_preference(domain: Domain, task: DomainTask) -> str:
     return preference_reason(task.world.offer.preference, offered)
 
 
-@dataclass
-class _RuleGate:
-    name: str
-    about: str
-    reason: Callable[[Domain, DomainTask], str]
-    bad: Sequence[Mapping[str, object]]
-    """Changes of the example's offer that make it wrong."""
-
-    async def judge(self, tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:
-        return [verdict(self.reason(context.domain, task)) for task in tasks]
-
-    def examples(self) -> Examples:
-        bad = [(EXAMPLE, _example(**each)) for each in self.bad]
-        return Examples(good=[(EXAMPLE, _example())], bad=bad)
+def _gate(name: str, reason: Callable[[Domain, DomainTask], str]) -> FunctionGate:
+    return FunctionGate(name, each_task(lambda task, context: reason(context.domain, task)))
 
 
 OWN_GATES: dict[str, Gate] = {

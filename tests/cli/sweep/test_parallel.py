@@ -54,7 +54,7 @@ def test_solutions_are_combined(
         ("gsm8k", "--parallel 1 --temperature 1", "greater than or equal to 2"),
         ("gsm8k", "--parallel 2 --combine vote --temperature 1", "'synthesis'"),
         ("gsm8k", "--parallel 2 --temperature 1 --python once", "leave out harness.python"),
-        ("stdlib", "--parallel 2 --temperature 1", "stdlib's tasks need tools"),
+        ("stdlib", "--parallel 2 --temperature 1", "stdlib needs tools"),
     ],
 )
 def test_what_does_not_fit_is_refused(

@@ -14,13 +14,17 @@ from typing import Any
 from pydantic import BaseModel
 
 from tutti.storage import artifact_id
-from tutti.tasks.agents import ShippedHarness, shipped_harness
+from tutti.tasks.agents import shipped_harness
 from tutti.tasks.benchmarks import ANSWER_FIELDS, PUBLISHED, QUESTION_FIELDS
 from tutti.tasks.identity import files_named, identity_of
 from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models, unsafe_sandbox
-from tutti.tasks.serving import Model
+from tutti.tasks.sweeps.plan.checks import (
+    agent_faults,
+    package_faults,
+    refuse,
+    search_faults,
+)
 from tutti.tasks.sweeps.plan.config import CellConfig
-from tutti.tasks.sweeps.plan.roles import check_agent, check_search
 from tutti.tasks.sweeps.results import A_A as A_A
 from tutti.tasks.sweeps.spec import (
     CELL,
@@ -30,7 +34,6 @@ from tutti.tasks.sweeps.spec import (
     FieldScope,
     Policy,
     Suite,
-    SuiteError,
     is_made,
     marks_of,
     open_named,
@@ -157,68 +160,6 @@ def sample_id_of(cell_id: str, task_id: str, trial: int) -> str:
     return artifact_id("sample", [cell_id, task_id, trial])
 
 
-USERS_WITH_TOOLS = ("tau2-banking", "tau2-telecom")
-"""Benchmarks in which the simulated user calls tools of its own."""
-OWN_LIMITS = ("max_turns", "working_s", "attempt_usd")
-"""Limits that tutti's agent keeps, and a package does not know."""
-
-
-def check_honoured(suite: Suite, config: CellConfig, whole: Suite | None) -> None:
-    """See that a harness's package can do what the suite's models and limits ask for. `whole` is
-    the grid that the suite is a part of, whose limits may be another part's.
-
-    Raises SuiteError with the field and what to do.
-    """
-    harness = shipped_harness(suite.command)
-    if harness is None:
-        return
-    for model_name, model in _calling(suite, config):
-        if model is not None and (said := _not_honoured(model)) is not None:
-            raise SuiteError(
-                f"models.{model_name}.{said}: {harness.name}'s package sends tools with each "
-                f"request and reads the calls of the reply, which this model's entry rules out; "
-                f"name another model for {suite.benchmark_name}"
-            )
-    if whole is None or not whole.is_grid:
-        _check_fields(suite, harness)
-
-
-def _calling(suite: Suite, config: CellConfig) -> Iterator[tuple[str, Model | None]]:
-    """The models that get tools: the measured one, experts, and users with tools of their own."""
-    yield config.model_name, config.model
-    for served in config.roles.experts.values():
-        yield served.name, served.model
-    user = config.roles.user
-    if user is not None and suite.benchmark_name in USERS_WITH_TOOLS:
-        yield user.name, user.model
-
-
-def _not_honoured(model: Model) -> str | None:
-    """The setting of a model's entry that a package cannot follow, as it is written; or None."""
-    if not model.tools:
-        return "tools: false"
-    if model.dialect != "openai":
-        return f"dialect: {model.dialect}"
-    return None
-
-
-def _check_fields(suite: Suite, harness: ShippedHarness) -> None:
-    if suite.data.prompt is not None:
-        raise SuiteError(
-            f"data.prompt: {suite.benchmark_name} has the prompts of {harness.name}'s package; "
-            "leave it out"
-        )
-    fields = type(suite.limits).model_fields
-    for name in OWN_LIMITS:
-        if getattr(suite.limits, name) != fields[name].default:
-            instead = "`limits.command_s` limits an attempt's time"
-            if harness.has_experts and name == "max_turns":
-                instead = f'set `harness.command: "{harness.word} --max-steps N"`'
-            raise SuiteError(
-                f"limits.{name}: {harness.name}'s package does not know it; leave it out; {instead}"
-            )
-
-
 @dataclass(frozen=True)
 class Sample:
     """One task at one trial within a cell."""
@@ -272,10 +213,11 @@ def plan_of(suite: Suite, config: CellConfig, whole: Suite | None = None) -> Pla
     model = config.model
     suite = suite.with_reply_tokens(None if model is None else model.context_tokens)
     searches = bool(config.index_id or suite.roles.search_url)
-    check_agent(suite, config.roles, config.task_set, searches)
-    check_search(suite, config.task_set)
-    check_honoured(suite, config, whole)
-    order = list(config.task_set.tasks)
+    benchmark, tasks = config.task_set.benchmark, config.task_set.tasks
+    refuse(agent_faults(suite, config.roles, benchmark, tasks, searches))
+    refuse(search_faults(suite, benchmark, tasks))
+    refuse(package_faults(suite, (config.model_name, model), config.roles, whole))
+    order = list(tasks)
     Random(suite.tasks.seed).shuffle(order)
     grid_id = None if whole is None else grid_id_of(whole)
     ids, policies, cells = CellIds(suite, config, grid_id), suite.each_policy, []

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from tutti.tasks.agents.orchestrator import AgentFile, AgentFileError, read_agent
 from tutti.tasks.serving import Model
-from tutti.tasks.sweeps.plan.task_set import TaskSet
 from tutti.tasks.sweeps.spec import Suite, SuiteError
 
 
@@ -81,50 +80,6 @@ def roles_of(suite: Suite, served: Mapping[str, ServedModel]) -> Roles:
         agent=file,
         experts={named: served[name] for named, name in _experts(suite, file).items()},
     )
-
-
-def check_agent(suite: Suite, roles: Roles, task_set: TaskSet, searches: bool) -> None:
-    """See that the suite's agent is made for its tasks. Raises SuiteError."""
-    if roles.agent is None:
-        return
-    tools, start = roles.agent.tools, f"roles.agent: {suite.roles.agent}"
-    by_harness = suite.command is not None
-    has_world = task_set.benchmark.world is not None
-    dialogues = by_harness or has_world
-    if dialogues and tools.act is not None:
-        if not task_set.benchmark.has_strategies:
-            raise SuiteError(f"{start} names strategies, and {suite.benchmark_name} has none")
-    elif dialogues and tools.call_expert is None:
-        raise SuiteError(f"{start} has no tool `call_expert`, so it is for no dialogues")
-    if not dialogues and tools.answer is None:
-        raise SuiteError(f"{start} has no tool `answer`, so it is for no questions")
-    if not has_world and any(task.tools for task in task_set.tasks):
-        raise SuiteError(f"{start} answers questions; here calls of given tools are the answer")
-    if not dialogues and tools.search is not None and not searches:
-        raise SuiteError(
-            f"{start} searches, and {suite.benchmark_name} has no index; name a retrieval service "
-            "with `roles.search_url`"
-        )
-
-
-def check_search(suite: Suite, task_set: TaskSet) -> None:
-    """See that `harness.search_index`, `python` and `parallel` are for questions without tools, and
-    no MCP server where questions bring the tool search. Raises SuiteError."""
-    benchmark = task_set.benchmark
-    if suite.harness.mcp is not None and benchmark.search_index is not None:
-        raise SuiteError(
-            f"harness.mcp: the agent of {suite.benchmark_name} has the tool search over the index "
-            "that its questions are about; leave it out"
-        )
-    named = [
-        name for name in ("search_index", "python", "parallel") if getattr(suite.harness, name)
-    ]
-    has_world = benchmark.world is not None
-    if named and (has_world or any(task.tools for task in task_set.tasks)):
-        raise SuiteError(
-            f"harness.{named[0]}: {suite.benchmark_name} has tools or a dialogue of its own; "
-            "leave it out"
-        )
 
 
 def _agent(suite: Suite) -> AgentFile | None:

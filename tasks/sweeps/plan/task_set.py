@@ -7,7 +7,6 @@ What a benchmark, or a harness that tutti ships for it, needs is checked before 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -24,78 +23,11 @@ from tutti.tasks.benchmarks import (
     parse_benchmark,
     select,
 )
-from tutti.tasks.sandbox import SandboxUnavailable
-from tutti.tasks.scoring import UNSCORED, ScorerFailed
-from tutti.tasks.scoring.lean import lean_set_up
-from tutti.tasks.scoring.published import EXECUTED, check_modules, checkout
+from tutti.tasks.scoring import UNSCORED
+from tutti.tasks.sweeps.plan.checks import refuse, role_faults, task_faults
 from tutti.tasks.sweeps.spec import Suite, SuiteError, open_named
 from tutti.tasks.synthesis import read_split
 from tutti.tasks.task_sets import Task
-
-
-def check_shipped(suite: Suite, benchmark: Benchmark) -> None:
-    """See that the harness is for the benchmark, is installed, and has its user. Raises
-    SuiteError."""
-    harness = shipped_harness(suite.command)
-    assert harness is not None, "asked of suites with one"
-    if benchmark.command is None or shipped_harness(benchmark.command) != harness:
-        raise SuiteError(
-            f"harness.command: {harness.word} makes no attempts at {benchmark.name}; leave it out"
-        )
-    if suite.harness.mcp is not None:
-        raise SuiteError(
-            f"harness.mcp: {benchmark.name} has the tools of {harness.name}'s package; leave it out"
-        )
-    if not harness.has_experts and suite.roles.agent is not None:
-        raise SuiteError(f"roles.agent: {harness.word} has no experts; leave it out")
-    if not benchmark.needs_user:
-        for role, model in (("user", suite.roles.user), ("judge", suite.roles.judge)):
-            if model is not None:
-                raise SuiteError(f"roles.{role}: {benchmark.name} asks none; leave it out")
-    elif suite.roles.user is None:
-        raise SuiteError(f"roles.user: {benchmark.name} needs one; name a model of models.yaml")
-    if suite.roles.search_url is not None:
-        raise SuiteError(f"roles.search_url: nobody searches in {benchmark.name}; leave it out")
-    if not harness.python.exists():
-        raise SuiteError(
-            f"benchmark: {benchmark.name} runs in {harness.name}'s own package, and there is no "
-            f"Python with it at {harness.python}; make it: `{harness.install}`"
-        )
-
-
-def check_executed(benchmark: Benchmark, tasks: Sequence[Task]) -> None:
-    """See that a scorer that executes programs has what they need: a checkout, Lean, a Python with
-    libraries. Raises SuiteError."""
-    if benchmark.own_scorer is not None:
-        return
-    field = "data.rule"
-    try:
-        if benchmark.scorer in EXECUTED:
-            checkout()
-        elif benchmark.scorer in ("lean4", "lean4_strict"):
-            field = f"benchmark: {benchmark.name}"
-            lean_set_up()
-        elif benchmark.scorer == "bigcodebench":
-            field = f"benchmark: {benchmark.name}"
-            check_modules([task.target for task in tasks])
-    except (ScorerFailed, SandboxUnavailable) as error:
-        raise SuiteError(f"{field}: {error}") from error
-
-
-def check_shipped_tasks(
-    suite: Suite, benchmark: Benchmark, tasks: Sequence[Task], folder: Path
-) -> None:
-    """See that the harness finds its database in `folder`, and a judge where one decides. Raises
-    SuiteError."""
-    needed = benchmark.command_needs
-    if needed and not any((folder / name).is_file() for name in needed):
-        raise SuiteError(f"data.source: {folder} holds none of {', '.join(needed)}")
-    judged = sum(task.attributes.get("judged") == "true" for task in tasks)
-    if judged and suite.roles.judge is None:
-        raise SuiteError(
-            f"roles.judge: a judge decides a part of the reward of {judged} of {len(tasks)} tasks; "
-            "name a model of models.yaml, or leave them out: --where \"judged = 'false'\""
-        )
 
 
 @dataclass(frozen=True)
@@ -110,8 +42,8 @@ class TaskSet:
 
     @classmethod
     def read(cls, suite: Suite) -> "TaskSet":
-        """A benchmark's set; nothing is entered. Raises as `select_tasks` and `check_roles`."""
-        check_roles(suite)
+        """A benchmark's set; nothing is entered. Raises as `select_tasks`."""
+        refuse(role_faults(suite))
         benchmark, prompt, tasks = select_tasks(suite)
         return _task_set(benchmark, prompt, tasks)
 
@@ -149,47 +81,15 @@ def select_tasks(suite: Suite) -> tuple[Benchmark, Prompt, list[Task]]:
     tasks = select(benchmark.load(source), suite.limit, data.ids, data.where)
     if not tasks:
         raise SuiteError(f"{benchmark.name}: no task fits the selection")
-    check_executed(benchmark, tasks)
-    if shipped_harness(suite.command) is not None:
-        check_shipped_tasks(suite, benchmark, tasks, benchmark.files(source).paths[0].parent)
+    is_shipped = shipped_harness(suite.command) is not None
+    folder = benchmark.files(source).paths[0].parent if is_shipped else None
+    refuse(task_faults(suite, benchmark, tasks, folder))
     return benchmark, load_prompt(data.prompt or benchmark.prompt), tasks
 
 
-def check_roles(suite: Suite) -> None:
-    """See that a public benchmark has the models that it needs, and no others.
-
-    Raises SuiteError, BenchmarkError.
-    """
-    benchmark = open_named(suite.benchmark, suite.data)
-    harness, roles = suite.harness.command, suite.roles
-    if shipped_harness(suite.command) is not None:
-        check_shipped(suite, benchmark)
-        return
-    scorer = benchmark.scoring
-    if scorer.needs == "judge" and roles.judge is None and harness is None:
-        raise SuiteError(
-            f"roles.judge: {benchmark.name} is scored by one; name a model of models.yaml"
-        )
-    if scorer.needs != "judge" and roles.judge is not None:
-        raise SuiteError(
-            f"roles.judge: {benchmark.name} is scored by {scorer.name!r}, which asks none"
-        )
-    if harness is None and benchmark.interactive and benchmark.world is None:
-        raise SuiteError(
-            f"benchmark: {benchmark.name} needs tools that answer, which are no part of its data; "
-            "bring them with a harness of your own: `harness.command`"
-        )
-    if harness is None and benchmark.needs_user and roles.user is None:
-        raise SuiteError(f"roles.user: {benchmark.name} needs one; name a model of models.yaml")
-    if roles.user is not None and (harness is not None or not benchmark.needs_user):
-        raise SuiteError(
-            f"roles.user: nobody would ask it: {harness or benchmark.name} has no such part"
-        )
-
-
 def enter_task_set(suite: Suite, catalog: Catalog) -> TaskSet:
-    """Enter a benchmark's task set. Raises as `select_tasks` and `check_roles`."""
-    check_roles(suite)
+    """Enter a benchmark's task set. Raises as `select_tasks`."""
+    refuse(role_faults(suite))
     benchmark, prompt, tasks = select_tasks(suite)
     made = _task_set(benchmark, prompt, tasks)
     task_set_id = made.task_set_id

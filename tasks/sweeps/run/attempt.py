@@ -341,7 +341,7 @@ class Attempts:
             file = offered_by_task(file, offer)
             experts = at_task_prices(others.experts(seed), offer)
             if file.tools.act is not None:
-                directed = cast(StrategyWorld, world)  # `check_agent` saw that it has strategies
+                directed = cast(StrategyWorld, world)  # `agent_faults` saw that it has strategies
                 asked = tools = partner = StrategistTurns(
                     file, model, directed, experts, others.experts(seed, USER)
                 )

@@ -13,11 +13,12 @@ from tutti import storage
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.analysis.programs import LabelAgreement
 from tutti.tasks.sweeps.analysis.rescore import Judging, rescore
+from tutti.tasks.sweeps.plan.checks import refuse, role_faults
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
 from tutti.tasks.sweeps.plan.roles import NO_ROLES, Roles, ServedModel, other_models, roles_of
-from tutti.tasks.sweeps.plan.task_set import check_roles, enter_task_set
+from tutti.tasks.sweeps.plan.task_set import enter_task_set
 from tutti.tasks.sweeps.run.roles import open_judge
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite, SuiteError
@@ -386,5 +387,6 @@ def test_other_models_are_other_cells(catalog: storage.Catalog, facts: Suite) ->
 )
 def test_a_role_that_is_missing_or_idle_is_refused(fields: dict[str, str], words: str) -> None:
     """Before anything starts."""
+    suite = Suite().with_fields(fields)
     with pytest.raises(SuiteError, match=words):
-        check_roles(Suite().with_fields(fields))
+        refuse(role_faults(suite))

@@ -29,7 +29,7 @@ from tutti.tasks.sandbox import NO_WALLS, NoSandbox
 from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.sweeps import SuiteError
 from tutti.tasks.sweeps.plan import SearchService, TaskSet, library
-from tutti.tasks.sweeps.plan.roles import check_search
+from tutti.tasks.sweeps.plan.checks import refuse, search_faults
 from tutti.tasks.sweeps.spec import Suite
 from tutti.tasks.synthesis import DocumentsRequest, document_benchmark
 from tutti.tasks.synthesis.documents.from_passages import solve
@@ -138,8 +138,9 @@ async def test_what_is_wrong_with_a_suite_of_a_set(
     with pytest.raises(BenchmarkError, match=r"data\.solo: task_set:"):
         TaskSet.read(Suite().with_fields({"benchmark": task_set, "solo": True}))
     suite = Suite().with_fields({"benchmark": task_set, "mcp": "serve"})
+    tasks = TaskSet.read(suite)
     with pytest.raises(SuiteError, match=r"harness\.mcp: the agent of task_set-.* has the tool"):
-        check_search(suite, TaskSet.read(suite))
+        refuse(search_faults(suite, tasks.benchmark, tasks.tasks))
     other = index_of(write_files(tmp_path / "fewer", 11), catalog)
     two = [task_set, (await asyncio.to_thread(made, other, catalog, seed=1))[0]]
     suites = [Suite().with_fields({"benchmark": each}) for each in two]

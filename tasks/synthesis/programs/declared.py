@@ -1,12 +1,13 @@
-"""What a program declares in its folder: `domain.yaml`, completed from the code in `toolkit.py`.
+"""The declaration of a program: `domain.yaml`, completed from the code in `toolkit.py`.
 
 A tool's parameters, their kinds and the tool's own kind follow from the function of its name, which
-is parsed and never run here; the file adds the words for them and what a tool returns and changes.
+is parsed and never run here. The file adds their descriptions, and a tool's results and changes.
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,33 +24,33 @@ KINDS = {
     "bool": "boolean",
     "list[str]": "texts",
 }
-"""Of a parameter, by its annotation."""
+"""The kind of a parameter by its annotation."""
 Words = str | dict[str, Any]
-"""Of something that has a name: its main text, or its fields."""
+"""The main text of a named object, or all its fields."""
 
 
 class WrongDeclaration(ValueError):
-    """A program's file is wrong, or does not fit its toolkit."""
+    """A program's file is wrong, or contradicts its toolkit."""
 
 
 class Content(BaseModel):
-    """What a program's file has."""
+    """A part of a program's file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Declared(Content):
-    """The content of `domain.yaml`. The facts of an instance stand in braces."""
+    """The content of `domain.yaml`, with names of an instance's facts in braces."""
 
     policy: str = ""
     """The policy's title."""
     tables: dict[str, list[Words]] = {}
-    """Each field is its name, or its name with what `FieldSpec` has; the first is the key."""
+    """Each field is its name, or its name with fields of `FieldSpec`; the first is the key."""
     table_abouts: dict[str, str] = {}
     parameters: dict[str, Words] = {}
-    """For all tools; one may have its own."""
+    """For all tools; a tool may have its own."""
     tools: dict[str, Words] = {}
-    """`returns` and `changes` are words; ``table.*`` is all fields of a table."""
+    """`returns` and `changes` are lists of words; ``table.*`` stands for a table's fields."""
     rules: dict[str, Words] = {}
 
     def of_instance(self, facts: Mapping[str, Any]) -> "Declared":
@@ -58,21 +59,30 @@ class Declared(Content):
 
     def table_specs(self) -> tuple[TableSpec, ...]:
         """The tables."""
-        return tuple(map(self._table, self.tables))
-
-    def _table(self, name: str) -> TableSpec:
-        fields = tuple(
-            FieldSpec.model_validate({"name": each, "kind": "text"} | words)
-            for entry in self.tables[name]
-            for each, words in _named(entry, {}).items()
+        return tuple(
+            TableSpec(
+                name=name,
+                key=next(iter(self._fields(name))),
+                about=self.table_abouts.get(name, ""),
+                fields=tuple(
+                    FieldSpec.model_validate({"name": field, "kind": "text"} | words)
+                    for field, words in self._fields(name).items()
+                ),
+            )
+            for name in self.tables
         )
-        about = self.table_abouts.get(name, "")
-        return TableSpec(name=name, key=fields[0].name, about=about, fields=fields)
+
+    def _fields(self, table: str) -> dict[str, dict[str, Any]]:
+        entries = self.tables.get(table, [])
+        named = (each if isinstance(each, dict) else {each: {}} for each in entries)
+        return {name: words for each in named for name, words in each.items()}
 
     def rule_specs(self) -> tuple[Rule, ...]:
         """The rules."""
-        named = {name: _named(words, words, "text") for name, words in self.rules.items()}
-        return tuple(Rule.model_validate({"id": name} | words) for name, words in named.items())
+        return tuple(
+            Rule.model_validate({"id": name} | _words(words, "text"))
+            for name, words in self.rules.items()
+        )
 
     def tool_specs(self, code: str) -> tuple[ToolSpec, ...]:
         """The tools of a toolkit. Raises WrongDeclaration for one that is not in the code."""
@@ -81,29 +91,24 @@ class Declared(Content):
         if missing := self.tools.keys() - functions.keys():
             raise WrongDeclaration(f"tools.{min(missing)}: the toolkit has no such function")
         return tuple(
-            self._tool(functions[name], _named(words, words, "about"))
+            self._tool(functions[name], _words(words, "about"))
             for name, words in self.tools.items()
         )
 
     def _tool(self, function: ast.FunctionDef, words: Mapping[str, Any]) -> ToolSpec:
         nodes = (node for line in function.body for node in ast.walk(line))
         reads = any(isinstance(node, ast.Name) and node.id == "db" for node in nodes)
-        names = {key: tuple(self._names(words.get(key, ""))) for key in ("changes", "returns")}
+        names: dict[str, tuple[str, ...]] = {}
+        for key in ("changes", "returns"):
+            parts = (each.partition(".*") for each in words.get(key, "").split())
+            listed = (self._fields(name) if star else [name] for name, star, _ in parts)
+            names[key] = tuple(chain.from_iterable(listed))
+        kind = "WRITE" if names["changes"] else "READ" if reads else "GENERIC"
+        parameters = _parameters(function, self.parameters | words.get("parameters", {}))
         return ToolSpec.model_validate(
-            {
-                "name": function.name,
-                "kind": "WRITE" if names["changes"] else "READ" if reads else "GENERIC",
-                "about": words["about"],
-                "parameters": _parameters(function, self.parameters | words.get("parameters", {})),
-                **names,
-            }
+            {"name": function.name, "kind": kind, "about": words["about"]}
+            | {"parameters": parameters, **names}
         )
-
-    def _names(self, words: str) -> Iterator[str]:
-        for word in words.split():
-            table, _, rest = word.partition(".")
-            fields = self._table(table).fields if rest == "*" else ()
-            yield from (field.name for field in fields) if fields else [word]
 
 
 def _filled(value: Any, facts: Mapping[str, Any]) -> Any:
@@ -114,27 +119,25 @@ def _filled(value: Any, facts: Mapping[str, Any]) -> Any:
     return value.format(**facts) if isinstance(value, str) else value
 
 
-def _named(words: Words, alone: Any, main: str = "") -> dict[str, Any]:
-    """The fields of something, of which a text gives just one."""
-    return {main or words: alone} if isinstance(words, str) else words
+def _words(words: Words, main: str) -> dict[str, Any]:
+    return {main: words} if isinstance(words, str) else words
 
 
 def _parameters(function: ast.FunctionDef, words: Mapping[str, Words]) -> tuple[Parameter, ...]:
     """All but the database, which is the first."""
-    given, optional = function.args.args[1:], len(function.args.defaults)
-    found = []
+    given, found = function.args.args[1:], []
+    needed = len(given) - len(function.args.defaults)
     for position, each in enumerate(given):
         if each.arg not in words or each.annotation is None:
             raise WrongDeclaration(f"tools.{function.name}: {each.arg!r} has no words or no kind")
-        about = _named(words[each.arg], words[each.arg], "about")
-        kind, last = KINDS[ast.unparse(each.annotation)], len(given) - optional
-        known = {"name": each.arg, "kind": kind, "optional": position >= last}
-        found.append(Parameter.model_validate(known | about))
+        kind = KINDS[ast.unparse(each.annotation)]
+        known = {"name": each.arg, "kind": kind, "optional": position >= needed}
+        found.append(Parameter.model_validate(known | _words(words[each.arg], "about")))
     return tuple(found)
 
 
 class DeclaredProgram:
-    """What the programs with a folder share; each makes records, tasks and solutions of its own."""
+    """Base of the programs; each makes its own records, tasks and solutions."""
 
     name: str
     version: str
@@ -145,7 +148,7 @@ class DeclaredProgram:
 
     @cached_property
     def declared(self) -> Declared:
-        """What its folder declares. Raises WrongDeclaration."""
+        """The content of `domain.yaml`. Raises WrongDeclaration."""
         return read_document(self.folder / "domain.yaml", WrongDeclaration).check(Declared)
 
     @cached_property
@@ -156,7 +159,7 @@ class DeclaredProgram:
     def domain(
         self, knobs: Knobs, records: Tables, declared: Declared | None = None, code: str = ""
     ) -> Domain:
-        """An instance; `declared` and `code` where they are not just those of the folder."""
+        """An instance; `declared` and `code` are those of the folder by default."""
         declared, code = declared or self.declared, code or self.toolkit
         return Domain(
             name=self.name,

@@ -1,12 +1,12 @@
-"""Programs whose tasks are what people want of a desk that keeps records of them.
+"""Programs whose tasks are requests of people to a desk that has records of them.
 
-Such a program has a maker of records, templates that yield drafts of intents for a person, a solver
-for each, and `intents.yaml` with the words: who people say they are, what they want and ask.
+Such a program has a maker of records, templates that yield the intents of a person, a solver for
+each template, and `intents.yaml` with the words: identities, requests and questions.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
 from random import Random
@@ -14,7 +14,7 @@ from typing import Any
 
 from tutti.tasks.agents import Oracle
 from tutti.tasks.config import read_document
-from tutti.tasks.synthesis.domains import Action, Domain, DomainTask
+from tutti.tasks.synthesis.domains import Domain, DomainTask
 from tutti.tasks.synthesis.domains.domain import Records
 from tutti.tasks.synthesis.programs.declared import Content, DeclaredProgram, WrongDeclaration
 from tutti.tasks.synthesis.programs.intents import (
@@ -23,7 +23,6 @@ from tutti.tasks.synthesis.programs.intents import (
     Intent,
     IntentSolver,
     is_plain,
-    money,
     solve_intents,
 )
 from tutti.tasks.synthesis.programs.people import Person, numbers, people
@@ -31,11 +30,11 @@ from tutti.tasks.synthesis.programs.program import KNOB, Knobs, Tables, call, us
 
 Record = Mapping[str, Any]
 FIRST_WAY = 0.4
-"""The share of people who are known by the first of the ways in `callers`."""
+"""The share of people who are identified by the first of `callers`."""
 
 
 class CallerWords(Content):
-    """A way in which people are found."""
+    """A way to identify people."""
 
     tool: str
     slots: dict[str, str]
@@ -44,14 +43,14 @@ class CallerWords(Content):
 
 
 class IntentWords(Content):
-    """The words and rules of a template; what its drafts say stands in braces."""
+    """The words and rules of a template, with names of slots in braces."""
 
     rules: str
-    """Beside `identify`, which is of every intent."""
+    """Beside `identify`, which every intent has."""
     ask: str
-    """Which of `asks` ends it."""
+    """The key in `asks` of its last sentence."""
     then: str = ""
-    """Added to that."""
+    """A sentence after that."""
     known: str = ""
     unknown: str = ""
 
@@ -63,29 +62,12 @@ class Phrases(Content):
     asks: dict[str, tuple[str, ...]]
     intents: dict[str, IntentWords]
     reasons: dict[str, tuple[str, ...]]
-    """Of each intent."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """An intent without its words. It comes to nothing where a fact is no plain amount."""
-
-    actions: Sequence[Action]
-    touches: Sequence[str]
-    forbidden: Sequence[Action]
-    slots: Mapping[str, str] = field(default_factory=dict)
-    facts: Sequence[float | str] = ()
-    """What must be communicated: amounts and texts."""
-    says: Mapping[str, str] = field(default_factory=dict)
-    """What fills the phrases beside the slots, or instead of them."""
-    reason: str = ""
-    """Where it is worded already."""
-    unknown: str = ""
+    """By intent."""
 
 
 @dataclass(frozen=True)
 class Desk:
-    """An instance with the questions that templates have about it."""
+    """An instance, as templates read it."""
 
     records: Records
     rng: Random
@@ -96,34 +78,30 @@ class Desk:
         return [self.records[table][key] for key in person[table]]
 
     def say(self, template: str, /, **values: str) -> str:
-        """A way to say an intent."""
-        said = self.rng.choice(self.phrases.reasons[template]).format(**values)
-        return said[0].upper() + said[1:]
+        """A random wording of an intent."""
+        text = self.rng.choice(self.phrases.reasons[template]).format(**values)
+        return text[0].upper() + text[1:]
 
     def ask(self, name: str) -> str:
-        """A way to ask for a fact."""
+        """A random wording of a question."""
         return self.rng.choice(self.phrases.asks[name])
 
-    def intents(self, template: str, drafts: Iterator[Draft]) -> Iterator[Intent]:
-        """The intents of a template's drafts."""
+    def worded(self, template: str, intents: Iterator[Intent]) -> Iterator[Intent]:
+        """A template's intents with their words, but for those with a fact that is no plain
+        amount."""
         words = self.phrases.intents[template]
-        for draft in drafts:
-            told = {**draft.slots, **draft.says}
-            if not all(isinstance(fact, str) or is_plain(fact) for fact in draft.facts):
-                continue
-            yield Intent(
-                name=template,
-                reason=draft.reason or self.say(template, **told),
-                actions=tuple(draft.actions),
-                touches=frozenset(draft.touches),
-                slots=draft.slots,
-                rules=("identify", *words.rules.split()),
-                forbidden=tuple(draft.forbidden),
-                communicate=tuple(f if isinstance(f, str) else money(f) for f in draft.facts),
-                known=words.known.format(**told),
-                unknown=words.unknown or draft.unknown,
-                instructions=f"{self.ask(words.ask)} {words.then}".strip(),
-            )
+        for intent in intents:
+            told = {**intent.slots, **intent.says}
+            if all(isinstance(fact, str) or is_plain(fact) for fact in intent.facts):
+                yield replace(
+                    intent,
+                    name=template,
+                    reason=intent.reason or self.say(template, **told),
+                    rules=("identify", *words.rules.split()),
+                    known=words.known.format(**told),
+                    unknown=words.unknown or intent.unknown,
+                    instructions=f"{self.ask(words.ask)} {words.then}".strip(),
+                )
 
 
 class RecordMaker(ABC):
@@ -145,11 +123,11 @@ class RecordMaker(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Add the terms, one record in the first table, and what belongs to nobody."""
+        """Add the terms, one record in the first table, and the records of no person."""
 
     @abstractmethod
     def add_person(self, person: Person) -> None:
-        """Add somebody with all that is theirs."""
+        """Add a person with all their records."""
 
     def new_key(self, table: str) -> str:
         """An unused key."""
@@ -170,8 +148,8 @@ class RecordMaker(ABC):
         return round(self.rng.uniform(least, most), 2)
 
 
-Template = Callable[[Any, Record], Iterator[Draft]]
-"""Of a desk and a person."""
+Template = Callable[[Any, Record], Iterator[Intent]]
+"""Takes a desk and a person."""
 
 
 class DeskProgram(DeclaredProgram):
@@ -182,11 +160,11 @@ class DeskProgram(DeclaredProgram):
     maker: type[RecordMaker]
     desk: type[Desk]
     intents: Mapping[str, tuple[Template, IntentSolver]]
-    """The templates and how each is solved, by the names in `intents.yaml`."""
+    """The templates and their solvers, by the names in `intents.yaml`."""
 
     @cached_property
     def phrases(self) -> Phrases:
-        """What people say. Raises WrongDeclaration."""
+        """The words of `intents.yaml`. Raises WrongDeclaration."""
         return read_document(self.folder / "intents.yaml", WrongDeclaration).check(Phrases)
 
     def build(self, rng: Random, knobs: Knobs) -> Domain:
@@ -197,13 +175,13 @@ class DeskProgram(DeclaredProgram):
         return self.domain(knobs, records, self.declared.of_instance(terms))
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
-        """A task for each thing that a person of the instance may want."""
+        """A task for each intent of each person of the instance."""
         desk, everyone = self.desk(domain.records, rng, self.phrases), domain.records[self.people]
         intents = {
             key: [
                 intent
                 for name, (template, _) in self.intents.items()
-                for intent in desk.intents(name, template(desk, person))
+                for intent in desk.worded(name, template(desk, person))
             ]
             for key, person in everyone.items()
         }

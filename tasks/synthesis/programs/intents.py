@@ -1,11 +1,11 @@
-"""Intents: what the programs over databases make tasks of, and how their solvers work.
+"""Intents, from which the programs over databases make tasks.
 
 An intent is one thing that a user wants, with its golden calls. A task is a caller with one or
 several intents that touch no common record, so that any order of them ends in the same state.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -35,15 +35,14 @@ PERSONAS = (
 ORDINALS = "first", "second", "third"
 ABOUT = "On the {} matter: "
 ROUNDS = 6
-"""How often each intent is grouped with others, where a task has several, per intent of a task."""
-
+"""Groups of each intent, for each of a task's intents, where a task has several."""
 IntentSolver = Callable[[Mapping[str, Any], Slots], Oracle]
-"""Of the caller's record and the intent's slots."""
+"""Takes the caller's record and the intent's slots."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls, how they say who they are, and the call that finds their record."""
+    """A caller, with the words and the call that identify them."""
 
     entity: str
     known: str
@@ -53,48 +52,59 @@ class Caller:
 
 @dataclass(frozen=True)
 class Intent:
-    """One thing that a user wants."""
+    """One thing that a user wants. A template gives the first fields, and a desk adds the words."""
 
-    name: str
-    """The template."""
-    reason: str
-    actions: tuple[Action, ...]
+    actions: Sequence[Action]
     """The golden calls after the one that finds the caller."""
-    touches: frozenset[str]
+    touches: Collection[str]
     """The records that it reads facts from or changes."""
-    slots: Mapping[str, str]
-    rules: tuple[str, ...]
-    forbidden: tuple[Action, ...]
-    communicate: tuple[str, ...] = ()
-    known: str = ""
+    forbidden: Sequence[Action]
+    slots: Mapping[str, str] = field(default_factory=dict)
+    facts: Sequence[float | str] = ()
+    """Amounts and texts that must be communicated."""
+    says: Mapping[str, str] = field(default_factory=dict)
+    """Values of the phrases beside the slots, or in place of them."""
+    reason: str = ""
     unknown: str = ""
+    name: str = ""
+    """The template."""
+    rules: tuple[str, ...] = ()
+    known: str = ""
     instructions: str = ""
+
+    @property
+    def communicate(self) -> tuple[str, ...]:
+        """The facts as they must be said."""
+        return tuple(each if isinstance(each, str) else money(each) for each in self.facts)
 
 
 @dataclass
 class Composer:
-    """Makes the tasks of an instance out of intents."""
+    """Makes the tasks of an instance from intents."""
 
     domain: Domain
     rng: Random
     knobs: Knobs
     held_out: frozenset[str]
     caller: Callable[[str, Random], Caller]
-    """Of a customer's key; drawn anew for each task."""
+    """Draws the words of a customer, by their key, anew for each task."""
     _made: dict[str, tuple[Caller, Sequence[Intent]]] = field(default_factory=dict)
-    """How each task was made, by its id: what `harder` begins with."""
+    """The parts of each task by its id, from which `harder` starts."""
     _wishes: dict[str, list[Intent]] = field(default_factory=dict)
     """By the caller's entity."""
 
     def tasks(self, intents: Mapping[str, Sequence[Intent]]) -> Iterator[DomainTask]:
         """All tasks of the customers' intents, mixed; no two ask for the same."""
-        distinct = {key: _distinct(theirs) for key, theirs in intents.items()}
+        distinct = {
+            key: list({(w.name, *sorted(w.slots.items())): w for w in theirs}.values())
+            for key, theirs in intents.items()
+        }
         drawn = [(key, group) for key in intents for group in self._groups(distinct[key])]
         self.rng.shuffle(drawn)
         for key, group in drawn:
             caller = self.caller(key, self.rng)
             self._wishes[caller.entity] = distinct[key]
-            if task := self._made_of(caller, group):
+            if task := self._checked(caller, group):
                 yield task
 
     def harder(self, parent: DomainTask) -> DomainTask | None:
@@ -104,15 +114,15 @@ class Composer:
         group = _apart([*before, *self.rng.sample(theirs, len(theirs))], steps)
         if len(group) < steps or steps > len(ORDINALS):
             return None
-        return self._made_of(caller, group)
+        return self._checked(caller, group)
 
-    def _made_of(self, caller: Caller, group: Sequence[Intent]) -> DomainTask | None:
+    def _checked(self, caller: Caller, group: Sequence[Intent]) -> DomainTask | None:
         """The task of a caller's intents; None for one that is held out of its split, or told."""
         task = self._task(caller, group)
         held_out = any(intent.name in self.held_out for intent in group)
         if (held_out and task.split != "test") or leaks(task, self._told):
             return None
-        if self.knobs.get(KNOB):  # many tasks: kept only where they are needed
+        if self.knobs.get(KNOB):  # for many tasks, only where `harder` needs them
             self._made[task.task_id] = (caller, group)
         return task
 
@@ -138,6 +148,9 @@ class Composer:
         offered = self._offered(caller, group)
         reads = {tool.name for tool in self.domain.tools if tool.kind == "READ"}
         actions = (caller.call, *chain(*(intent.actions for intent in group)))
+        slots = {**caller.slots, "wishes": " ".join(intent.name for intent in group)}
+        for number, intent in enumerate(group):
+            slots |= {f"{number}_{name}": value for name, value in intent.slots.items()}
         return DomainTask(
             family=self.domain.name,
             template="_and_".join(intent.name for intent in group),
@@ -149,25 +162,22 @@ class Composer:
                 "tools": len(offered),
                 "distractors": self.knobs["distractors"],
             },
-            slots=_slots(caller, group),
+            slots=slots,
             world=DomainSpec(
                 domain=self.domain.domain_id,
-                scenario=self._scenario(caller, group),
+                scenario=Scenario(
+                    reason=_numbered([intent.reason for intent in group], "The {} matter: "),
+                    known=f"{caller.known} {_numbered([w.known for w in group], ABOUT)}".strip(),
+                    unknown=_numbered([intent.unknown for intent in group], ABOUT),
+                    instructions=_numbered([intent.instructions for intent in group], ABOUT),
+                    persona=self.rng.choice(PERSONAS),
+                ),
                 actions=actions,
                 communicate=tuple(chain(*(intent.communicate for intent in group))),
                 rules=tuple(dict.fromkeys(chain(*(intent.rules for intent in group)))),
                 forbidden=tuple(chain(*(intent.forbidden for intent in group))),
                 tools=offered,
             ),
-        )
-
-    def _scenario(self, caller: Caller, group: Sequence[Intent]) -> Scenario:
-        return Scenario(
-            reason=_numbered([intent.reason for intent in group], "The {} matter: "),
-            known=f"{caller.known} {_numbered([w.known for w in group], ABOUT)}".strip(),
-            unknown=_numbered([intent.unknown for intent in group], ABOUT),
-            instructions=_numbered([intent.instructions for intent in group], ABOUT),
-            persona=self.rng.choice(PERSONAS),
         )
 
     def _offered(self, caller: Caller, group: Sequence[Intent]) -> tuple[str, ...]:
@@ -181,26 +191,15 @@ class Composer:
         return tuple(tool.name for tool in self.domain.tools if tool.name in chosen)
 
 
-def _distinct(intents: Sequence[Intent]) -> list[Intent]:
-    """Without those that ask for what one before asks for."""
-    return list({(w.name, *sorted(w.slots.items())): w for w in intents}.values())
-
-
 def _apart(intents: Sequence[Intent], steps: int) -> list[Intent]:
     """The first intent and others, up to `steps`."""
     group: list[Intent] = []
     for intent in intents:
-        alike = any(intent.name == taken.name or intent.touches & taken.touches for taken in group)
+        touches = set(intent.touches)
+        alike = any(intent.name == each.name or touches & set(each.touches) for each in group)
         if len(group) < steps and not alike:
             group.append(intent)
     return group
-
-
-def _slots(caller: Caller, group: Sequence[Intent]) -> dict[str, str]:
-    slots = {**caller.slots, "wishes": " ".join(intent.name for intent in group)}
-    for number, intent in enumerate(group):
-        slots |= {f"{number}_{name}": value for name, value in intent.slots.items()}
-    return slots
 
 
 def _numbered(told: Sequence[str], start: str) -> str:
@@ -214,7 +213,7 @@ def _numbered(told: Sequence[str], start: str) -> str:
 def solve_intents(
     task: DomainTask, identify: Reading, solvers: Mapping[str, IntentSolver]
 ) -> Oracle:
-    """Find the caller, then solve each intent; says all their sentences. Raises LookupError."""
+    """Find the caller, then solve each intent; returns all their sentences. Raises LookupError."""
     caller = yield from identify
     said = []
     for number, name in enumerate(task.slots["wishes"].split()):

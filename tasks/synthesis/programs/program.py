@@ -1,5 +1,5 @@
-"""What a program that makes domains provides, and what programs share: how candidates are drawn and
-made harder, and the calls of tasks and solvers."""
+"""The interface of a program that makes domains, and what programs share: candidates are drawn and
+made harder, tasks and solvers call tools."""
 
 import json
 from collections import deque
@@ -10,12 +10,11 @@ from typing import Any, Protocol
 
 from tutti.tasks.agents import Oracle, ToolUse
 from tutti.tasks.synthesis.domains import Action, Domain, DomainTask, changed_task
-from tutti.tasks.synthesis.domains.domain import Split
 
 Tables = dict[str, dict[str, dict[str, Any]]]
 """Records by table and key."""
 Knobs = Mapping[str, int]
-"""How hard and how large: by the names of a program's `knobs`, all of them."""
+"""The values of all of a program's `knobs`, by name."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +44,19 @@ class Program(Protocol):
         ...
 
     def propose(self, domain: Domain, rng: Random, knobs: Knobs) -> Iterator[DomainTask]:
-        """Candidates until the instance has no more; `expected` is empty, the pipeline fills it.
-
-        A candidate's split follows from its entities (`split_of`) and its template (`held_out`).
-        """
+        """Candidates until the instance has no more; `expected` is empty, the pipeline fills it. A
+        candidate's split follows from its entities (`split_of`) and its template (`held_out`)."""
         ...
 
     def solve(self, task: DomainTask) -> Oracle:
-        """Solve a task by its tools from `slots` and the scenario, as somebody would who does not
-        know the golden calls: each argument is given in `slots` or read from a result. Returns what
-        it says to the user. Raises LookupError if the results lack what it needs.
-        """
+        """Solve a task by its tools without the golden calls: each argument is in `slots` or the
+        scenario, or read from a result. Returns the message to the user. Raises LookupError if the
+        results lack what it needs."""
         ...
 
 
 def split_of(entity: str, shares: tuple[int, int] = (60, 20)) -> str:
-    """The split of an entity by its hash: so many per cent train and validation, the rest test."""
+    """The split of an entity by its hash; `shares`: per cent of train and validation."""
     place = Random(f"split {entity}").randrange(100)
     if place < shares[0]:
         return "train"
@@ -76,28 +72,25 @@ Harder = Callable[[DomainTask], DomainTask | None]
 def with_harder(
     tasks: Iterable[DomainTask], harder: Harder, rounds: int, measure: str
 ) -> Iterator[DomainTask]:
-    """Each task and its variants. A variant whose difficulty `measure` is not larger than its
-    parent's is left out, and so is one that asks for what another asks for."""
-    seen: set[tuple[str, ...]] = set()
+    """Each task and its variants. Left out is a variant whose difficulty `measure` is not larger
+    than its parent's, and one with the template and slots of another."""
+    seen: set[tuple[Any, ...]] = set()
     for task in tasks:
         yield task
-        seen.add(_asked(task))
+        seen.add((task.template, *sorted(task.slots.items())))
         parent = task
         for number in range(1, rounds + 1):
             made = harder(parent)
             if made is None or made.difficulty[measure] <= parent.difficulty[measure]:
                 break
-            if _asked(made) in seen:
+            key = (made.template, *sorted(made.slots.items()))
+            if key in seen:
                 break
-            seen.add(_asked(made))
+            seen.add(key)
             parent = changed_task(
                 made, evolved_from=parent.task_id, difficulty={**made.difficulty, KNOB: number}
             )
             yield parent
-
-
-def _asked(task: DomainTask) -> tuple[str, ...]:
-    return (task.template, *sorted(f"{name}={value}" for name, value in task.slots.items()))
 
 
 PATIENCE = 400
@@ -107,8 +100,6 @@ MOST_PER_TEMPLATE = 500
 
 APART = 3
 """Tasks of a template between two with the same answer, so that guessing it is no method."""
-NONE_ALIKE: Mapping[str, str] = {}
-
 Draw = Callable[[], DomainTask | None]
 """A candidate drawn at random, or None where the draw came to nothing."""
 
@@ -117,25 +108,25 @@ def take_turns(
     draws: Mapping[str, Draw],
     told: str,
     aside: Sequence[str] = (),
-    alike: Mapping[str, str] = NONE_ALIKE,
+    alike: tuple[str, str] = ("", ""),
 ) -> Iterator[DomainTask]:
     """Candidates of the templates by turns until all are used up; no two of a template have the
-    same slots, those in `aside` not counted. `alike`: a template whose tasks come to the same as
-    another's with the same slots, and that other.
+    same slots, those in `aside` not counted. `alike`: two templates whose tasks are the same where
+    their slots are.
 
     Left out is a candidate that says in its scenario, or in `told`, what must be communicated, and
     one with the answer of one of the `APART` before it of its template.
     """
     barren = dict.fromkeys(draws, 0)
     given = dict.fromkeys(draws, 0)
-    seen: set[tuple[str, ...]] = set()
+    seen: set[tuple[Any, ...]] = set()
     answers = {template: deque[tuple[str, ...]](maxlen=APART) for template in draws}
     while barren:
         for template in list(barren):
             task = draws[template]()
-            slots = {} if task is None else task.slots
-            told_apart = (f"{name}={value}" for name, value in slots.items() if name not in aside)
-            key = (alike.get(template, template), *told_apart)
+            slots = () if task is None else task.slots.items()
+            kind = alike if template in alike else template
+            key = (kind, *(pair for pair in slots if pair[0] not in aside))
             stale = task is None or key in seen or task.world.communicate in answers[template]
             if task is None or stale or leaks(task, told):
                 barren[template] += 1
@@ -156,19 +147,18 @@ def leaks(task: DomainTask, told: str) -> bool:
 
 
 def told_by(domain: Domain) -> str:
-    """What every agent is told in a domain, in lower case: the policy and the tools."""
+    """The policy and the tools of a domain, in lower case, as every agent reads them."""
     tools = [f"{each.name} {each.about} {each.schema_of}" for each in domain.tools]
     return "\n".join([domain.policy, *tools]).lower()
 
 
-def shared_split(template: str, entities: Sequence[str], held_out: frozenset[str]) -> Split | None:
-    """The split that all entities are in; None where there is none, or a template that is held out
-    would come into another split than test."""
+def shared_split(template: str, entities: Sequence[str], held_out: frozenset[str]) -> str | None:
+    """The split that all entities are in; None where there is none, or where a template that is
+    held out would come into another split than test."""
     splits = {split_of(each) for each in entities}
     if len(splits) != 1 or (template in held_out and splits != {"test"}):
         return None
-    found = splits.pop()
-    return "train" if found == "train" else "validation" if found == "validation" else "test"
+    return splits.pop()
 
 
 def offered_tools(
@@ -187,6 +177,12 @@ Reading = Generator[ToolUse, str, Any]
 def call(tool: str, /, **arguments: Any) -> Action:
     """A golden or forbidden call."""
     return Action(name=tool, arguments=arguments)
+
+
+def call_on(tool: str, record: Mapping[str, Any], /, **arguments: Any) -> Action:
+    """A call about a record, whose first field is its key."""
+    key = next(iter(record))
+    return Action(name=tool, arguments={key: record[key], **arguments})
 
 
 def use(tool: str, /, **arguments: Any) -> Reading:

@@ -40,7 +40,7 @@ def test_tasks_that_must_say_nothing_are_not_held_for_tasks_with_one_answer() ->
 
 def test_templates_that_come_to_the_same_share_their_slots() -> None:
     draws = {name: drawing(random.Random(3), name, 9) for name in ("one", "two")}
-    alike = list(take_turns(draws, "", alike={"two": "one"}))
+    alike = list(take_turns(draws, "", alike=("two", "one")))
     slots = [task.slots["n"] for task in alike]
     assert len(set(slots)) == len(slots) and {task.template for task in alike} == draws.keys()
     apart = list(take_turns(draws, ""))

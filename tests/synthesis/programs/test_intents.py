@@ -27,7 +27,7 @@ def intent(name: str, loan: str, communicate: str = "tides") -> Intent:
         slots={"loan": loan},
         rules=("longest",),
         forbidden=(far,),
-        communicate=(communicate,),
+        facts=(communicate,),
     )
 
 

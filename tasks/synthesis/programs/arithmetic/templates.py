@@ -1,13 +1,13 @@
-"""The office's tasks: what is to be computed, from which records, and how it is asked.
+"""The office's tasks: the value to compute, its records, and the words of the question.
 
 All values are exact fractions until they are rounded half up to two decimals, as the scenario says.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
-from functools import cached_property
 from random import Random
 from typing import Any
 
@@ -29,6 +29,7 @@ OPENINGS = (
     "You call the office to learn {}.",
     "Your accounts lack {}.",
 )
+ROUNDED = "Tell the agent that the result is rounded half up to 2 decimals at the end."
 MOST_TERMS = 20
 """Of a sum: an expression has at most 600 characters."""
 KG = {"kg": Fraction(1), "lb": Fraction("0.45359237"), "oz": Fraction("0.028349523125")}
@@ -40,9 +41,13 @@ def money(value: Fraction) -> str:
     return f"{cents // 100}.{cents % 100:02d}"
 
 
+SPLITS = ("train", "train", "validation", "test")
+"""For a random choice."""
+
+
 @dataclass(frozen=True)
 class Sum:
-    """What a template found."""
+    """The result of a template."""
 
     asked: str
     lookups: Sequence[Action]
@@ -54,39 +59,46 @@ class Sum:
     operands: int
 
 
-@dataclass
 class Clerk:
     """Draws tasks from an instance and words them."""
 
-    domain: Domain
-    rng: Random
-    knobs: Knobs
+    def __init__(self, domain: Domain, rng: Random, knobs: Knobs) -> None:
+        self.domain, self.rng, self.knobs = domain, rng, knobs
+        self._keys: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for table, records in domain.records.items():
+            for key in records:
+                self._keys[table, split_of(f"{table}/{key}")].append(key)
+        self._reports = domain.records["reports"]
+        self._closed = [k for k, each in self._reports.items() if each["status"] == "closed"]
 
     def draw(self, template: str) -> DomainTask | None:
         """A candidate of a template."""
         found = TEMPLATES[template](self)
-        if found is None:
+        split = None if found is None else shared_split(template, found.entities, HELD_OUT)
+        if found is None or split is None:
             return None
-        split = shared_split(template, found.entities, HELD_OUT)
-        if split is None:
-            return None
-        reports = self._reports[split]
-        report = self.rng.choice(reports) if self._writes and reports else ""
-        value = money(found.value)
+        value, report = money(found.value), self._report(split)
         actions = [*found.lookups, call("calculate", expression=f"round({found.expression}, 2)")]
         if report:
-            actions += [
-                call("get_report", report_id=report),
-                call("record_result", report_id=report, value=value),
-            ]
+            actions.append(call("get_report", report_id=report))
+            actions.append(call("record_result", report_id=report, value=value))
         needed = sorted({each.name for each in actions} | {"record_result"})
         tools = offered_tools(self.domain, needed, self.knobs["tools"], SPARE)
-        entities = found.entities + ((f"reports/{report}",) if report else ())
+        written = f" It belongs into report {report}." if report else ""
+        scenario = Scenario(
+            reason=self.rng.choice(OPENINGS).format(found.asked) + written,
+            known="All that you know is in these words.",
+            instructions=ROUNDED + " Ask for the exact figure with its 2 decimals.",
+        )
+        closed = self.rng.choice(self._closed)
+        forbidden = [call("record_result", report_id=closed, value=value)]
+        if report:
+            forbidden.append(call("record_result", report_id=report, value=f"{value}5"))
         return DomainTask(
             family=self.domain.name,
             template=template,
             split=split,
-            sources=entities,
+            sources=found.entities + ((f"reports/{report}",) if report else ()),
             difficulty={
                 "operands": found.operands,
                 "distractors": self.knobs["distractors"],
@@ -96,71 +108,40 @@ class Clerk:
             slots=found.slots | {"report": report},
             world=DomainSpec(
                 domain=self.domain.domain_id,
-                scenario=self._scenario(found, report),
+                scenario=scenario,
                 actions=tuple(actions),
                 communicate=(value,),
                 rules=("two_decimals", "open_reports") if report else ("two_decimals",),
-                forbidden=self._forbidden(report, value),
+                forbidden=tuple(forbidden),
                 tools=tools,
             ),
         )
+
+    def _report(self, split: str) -> str:
+        """A random open report of a split, in which the result is recorded; or none."""
+        if self.rng.randrange(100) >= self.knobs["recorded"]:
+            return ""
+        keys = [k for k in self._keys["reports", split] if self._reports[k]["status"] == "open"]
+        return self.rng.choice(keys) if keys else ""
 
     def pick(self, table: str, split: str | None = None) -> dict[str, Any]:
         """A random record, of a split where one is given."""
         keys = self._keys[table, split or self.rng.choice(SPLITS)]
         return self.domain.records[table][self.rng.choice(keys)] if keys else {}
 
-    @cached_property
-    def _keys(self) -> dict[tuple[str, str], list[str]]:
-        keys: dict[tuple[str, str], list[str]] = {}
-        for table, records in self.domain.records.items():
-            keys |= {(table, split): [] for split in SPLITS}
-            for key in records:
-                keys[table, split_of(f"{table}/{key}")].append(key)
-        return keys
 
-    @cached_property
-    def _reports(self) -> dict[str, list[str]]:
-        records = self.domain.records["reports"]
-        return {
-            split: [k for k in self._keys["reports", split] if records[k]["status"] == "open"]
-            for split in SPLITS
-        }
-
-    @cached_property
-    def _closed(self) -> list[str]:
-        records = self.domain.records["reports"]
-        return [key for key, each in records.items() if each["status"] == "closed"]
-
-    @property
-    def _writes(self) -> bool:
-        return self.rng.randrange(100) < self.knobs["recorded"]
-
-    def _forbidden(self, report: str, value: str) -> tuple[Action, ...]:
-        closed = call("record_result", report_id=self.rng.choice(self._closed), value=value)
-        if not report:
-            return (closed,)
-        return (closed, call("record_result", report_id=report, value=f"{value}5"))
-
-    def _scenario(self, found: Sum, report: str) -> Scenario:
-        told = "Tell the agent that the result is rounded half up to 2 decimals at the end."
-        written = f" It belongs into report {report}." if report else ""
-        return Scenario(
-            reason=self.rng.choice(OPENINGS).format(found.asked) + written,
-            known="All that you know is in these words.",
-            instructions=told + " Ask for the exact figure with its 2 decimals.",
-        )
-
-
-SPLITS = ("train", "train", "validation", "test")
-
-
-def _exact(value: float) -> Fraction:
+def _exact(value: float | str) -> Fraction:
     return Fraction(str(value))
 
 
+def _weighted(pairs: Sequence[tuple[Any, Any]]) -> tuple[str, Fraction]:
+    """A sum of products of two numbers: the expression, and its value."""
+    terms = " + ".join(f"{count} * {each}" for count, each in pairs)
+    return terms, sum((count * _exact(each) for count, each in pairs), Fraction(0))
+
+
 def _products(clerk: Clerk) -> list[dict[str, Any]]:
-    """Different products of one split, as many as the knob says at most."""
+    """Different products of one split, at most as many as the knob `operands` says."""
     wanted = clerk.rng.randint(max(1, clerk.knobs["operands"] - 2), clerk.knobs["operands"])
     split = clerk.rng.choice(SPLITS)
     found = {each["product_id"]: each for each in (clerk.pick("products", split),) if each}
@@ -187,10 +168,8 @@ def _order(clerk: Clerk) -> Sum | None:
     customer = clerk.pick("customers", split_of(_entities(products)[0])) if products else {}
     if not customer:
         return None
-    pairs = list(zip(counts, products, strict=True))
-    total = sum((n * _exact(each["price"]) for n, each in pairs), Fraction(0))
-    percent = customer["discount_percent"]
-    terms = " + ".join(f"{n} * {each['price']}" for n, each in pairs)
+    prices, percent = [each["price"] for each in products], customer["discount_percent"]
+    terms, total = _weighted(list(zip(counts, prices, strict=True)))
     lookups = [call("find_products", name=each["name"]) for each in products]
     lookups.append(call("find_customer", name=customer["name"]))
     return Sum(
@@ -208,17 +187,16 @@ def _weight(clerk: Clerk) -> Sum | None:
     products, counts, words, slots = _basket(clerk)
     if not products:
         return None
-    terms, total, lookups = [], Fraction(0), []
-    for n, each in zip(counts, products, strict=True):
+    kgs, lookups = [], []
+    for each in products:
         weight, unit = each["weight"], each["weight_unit"]
         lookups.append(call("find_products", name=each["name"]))
-        in_kg = weight * KG[unit]
         if unit != "kg":
             lookups.append(call("convert", value=weight, source=unit, target="kg"))
-        terms.append(f"{n} * {_decimal(in_kg)}")
-        total += n * in_kg
+        kgs.append(_decimal(weight * KG[unit]))
+    terms, total = _weighted(list(zip(counts, kgs, strict=True)))
     asked = f"how many kg this delivery weighs: {words}"
-    return Sum(asked, lookups, " + ".join(terms), total, _entities(products), slots, len(products))
+    return Sum(asked, lookups, terms, total, _entities(products), slots, len(products))
 
 
 def _decimal(value: Fraction) -> str:
@@ -252,8 +230,7 @@ def _recipe(clerk: Clerk) -> Sum | None:
     key, people = recipe["recipe_id"], clerk.rng.randint(13, 90)
     lines = [each for each in records["recipe_lines"].values() if each["recipe"] == key]
     priced = [(each["amount"], records["products"][each["product"]]) for each in lines]
-    terms = " + ".join(f"{amount} * {each['price']}" for amount, each in priced)
-    total = sum((amount * _exact(each["price"]) for amount, each in priced), Fraction(0))
+    terms, total = _weighted([(amount, each["price"]) for amount, each in priced])
     lookups = [call("recipe_of", name=recipe["name"])]
     lookups += [call("get_product", product_id=each["product_id"]) for _, each in priced]
     return Sum(
@@ -305,8 +282,7 @@ def _stock(clerk: Clerk) -> Sum | None:
     own = [each for each in delivered if each["stock"] >= least]
     if len(own) > MOST_TERMS:
         return None
-    terms = " + ".join(f"{each['stock']} * {each['price']}" for each in own)
-    total = sum((each["stock"] * _exact(each["price"]) for each in own), Fraction(0))
+    terms, total = _weighted([(each["stock"], each["price"]) for each in own])
     return Sum(
         f"what our stock of the products of {supplier['name']} is worth in crowns, counting only "
         f"products of which there are at least {least} units",

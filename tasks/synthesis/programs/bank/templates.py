@@ -1,18 +1,18 @@
-"""What clients of the bank want: each template yields drafts of a client's intents."""
+"""The intents of the bank's clients: a template yields those of a client, without their words."""
 
 from collections.abc import Iterator, Mapping
 from datetime import date
 
 from tutti.tasks.synthesis.domains import Action
 from tutti.tasks.synthesis.programs.bank.records import draw_name, draw_number
-from tutti.tasks.synthesis.programs.desks import Desk, Draft, Record
-from tutti.tasks.synthesis.programs.intents import is_plain
-from tutti.tasks.synthesis.programs.program import call
+from tutti.tasks.synthesis.programs.desks import Desk, Record
+from tutti.tasks.synthesis.programs.intents import Intent, is_plain
+from tutti.tasks.synthesis.programs.program import call, call_on
 
 DISPUTES = ("not recognised", "charged twice", "goods never came")
 LOSSES = ("lost", "stolen")
 LEAST = 100
-"""What can be paid from an account that is worth a transfer."""
+"""The smallest sum that an account can pay, for a transfer from it to be asked for."""
 
 
 class Bank(Desk):
@@ -25,7 +25,7 @@ class Bank(Desk):
 
     @property
     def limit(self) -> int:
-        """What an account may transfer a day."""
+        """The most that an account may transfer a day."""
         return int(self.terms["daily_limit"])
 
     def current(self, client: Record) -> Record:
@@ -33,7 +33,7 @@ class Bank(Desk):
         return self.of(client, "accounts")[0]
 
     def payable(self, client: Record) -> float:
-        """What the current account can transfer today."""
+        """The most that the current account can transfer today."""
         current = self.current(client)
         return min(current["balance"], self.limit) if current["status"] == "open" else 0
 
@@ -49,45 +49,23 @@ class Bank(Desk):
         return 5 * self.rng.randint(4, int(most // 5))
 
 
-def read(account: Record) -> Action:
-    """Look at an account."""
-    return call("get_account", account_id=account["account_id"])
-
-
-def close_call(account: Record) -> Action:
-    """Close an account."""
-    return call("close_account", account_id=account["account_id"])
-
-
 def pay(account: Record, beneficiary_id: str, amount: float) -> Action:
     """Transfer from an account."""
-    to = {"beneficiary_id": beneficiary_id, "amount": amount}
-    return call("transfer", account_id=account["account_id"], **to)
+    return call_on("transfer", account, beneficiary_id=beneficiary_id, amount=amount)
 
 
-def freeze(card: Record, reason: str = "not needed") -> Action:
-    """Freeze a card."""
-    return call("freeze_card", card_id=card["card_id"], reason=reason)
-
-
-def dispute_call(payment: Record, reason: str) -> Action:
-    """Dispute a payment."""
-    return call("dispute_transaction", transaction_id=payment["transaction_id"], reason=reason)
-
-
-def listing(account: Record) -> Action:
-    """List an account's transactions."""
-    return call("list_transactions", account_id=account["account_id"])
-
-
-def transfer(bank: Bank, client: Record) -> Iterator[Draft]:
+def transfer(bank: Bank, client: Record) -> Iterator[Intent]:
     """Pay a beneficiary."""
     current, most = bank.current(client), bank.payable(client)
     for to in bank.of(client, "beneficiaries") if most > LEAST else ():
         amount, key = bank.amount(most), to["beneficiary_id"]
-        look = call("get_beneficiary", beneficiary_id=key)
-        yield Draft(
-            actions=(read(current), look, pay(current, key, amount)),
+        actions = (
+            call_on("get_account", current),
+            call_on("get_beneficiary", to),
+            pay(current, key, amount),
+        )
+        yield Intent(
+            actions,
             touches=(current["account_id"],),
             slots={"name": to["name"], "amount": str(amount)},
             forbidden=(pay(current, key, bank.limit + amount),),
@@ -95,7 +73,7 @@ def transfer(bank: Bank, client: Record) -> Iterator[Draft]:
         )
 
 
-def pay_new(bank: Bank, client: Record) -> Iterator[Draft]:
+def pay_new(bank: Bank, client: Record) -> Iterator[Intent]:
     """Add a beneficiary and pay it."""
     current, most, client_id = bank.current(client), bank.payable(client), client["client_id"]
     everybody = bank.records["beneficiaries"]
@@ -106,9 +84,9 @@ def pay_new(bank: Bank, client: Record) -> Iterator[Draft]:
             continue
         new = f"{client_id}-B{len(known) + 1}"
         strange = next(key for key, each in everybody.items() if each["client"] != client_id)
-        add = call("add_beneficiary", client_id=client_id, name=name, account_number=number)
-        yield Draft(
-            actions=(read(current), add, pay(current, new, amount)),
+        add = call_on("add_beneficiary", client, name=name, account_number=number)
+        yield Intent(
+            (call_on("get_account", current), add, pay(current, new, amount)),
             touches=(current["account_id"],),
             slots={"name": name, "number": number, "amount": str(amount)},
             forbidden=(pay(current, strange, amount),),
@@ -116,66 +94,67 @@ def pay_new(bank: Bank, client: Record) -> Iterator[Draft]:
         )
 
 
-def lost_card(bank: Bank, client: Record) -> Iterator[Draft]:
+def lost_card(bank: Bank, client: Record) -> Iterator[Intent]:
     """Freeze one card."""
     current = bank.current(client)
     for card in bank.of(client, "cards"):
         reason, by_kind = bank.rng.choice(LOSSES), bank.rng.random() < 0.5
-        said = f"{card['kind']} card" if by_kind else f"card ending in {card['last_four']}"
+        name = f"{card['kind']} card" if by_kind else f"card ending in {card['last_four']}"
         named = "kind" if by_kind else "last_four"
-        look = call("get_card", card_id=card["card_id"])
+        freeze = call_on("freeze_card", card, reason=reason)
         if card["status"] == "active":
-            yield Draft(
-                actions=(look, freeze(card, reason), read(current)),
+            yield Intent(
+                (call_on("get_card", card), freeze, call_on("get_account", current)),
                 touches=(card["card_id"], current["account_id"]),
                 slots={named: card[named], "reason": reason},
-                forbidden=(freeze(card),),
+                forbidden=(call_on("freeze_card", card, reason="not needed"),),
                 facts=(current["balance"],),
-                says={"card": said},
+                says={"card": name},
             )
 
 
-def freeze_all(bank: Bank, client: Record) -> Iterator[Draft]:
+def freeze_all(bank: Bank, client: Record) -> Iterator[Intent]:
     """Freeze all active cards."""
     cards = bank.of(client, "cards")
     active = [card for card in cards if card["status"] == "active"]
     if len(cards) < 2 or not active:
         return
-    reason, keys = bank.rng.choice(LOSSES), client["cards"]
-    looks = [call("get_card", card_id=each) for each in keys]
-    yield Draft(
-        actions=(*looks, *(freeze(card, reason) for card in active)),
-        touches=keys,
+    reason = bank.rng.choice(LOSSES)
+    looks = [call_on("get_card", card) for card in cards]
+    yield Intent(
+        (*looks, *(call_on("freeze_card", card, reason=reason) for card in active)),
+        touches=client["cards"],
         slots={"reason": reason},
-        forbidden=[freeze(card) for card in cards],
+        forbidden=[call_on("freeze_card", card, reason="not needed") for card in cards],
     )
 
 
-def dispute(bank: Bank, client: Record) -> Iterator[Draft]:
+def dispute(bank: Bank, client: Record) -> Iterator[Intent]:
     """Dispute a recent card payment."""
     old = bank.payments(client, recent=False)
     for payment in bank.payments(client, recent=True):
         reason = bank.rng.choice(DISPUTES)
         if old:
-            yield Draft(
-                actions=(listing(bank.current(client)), dispute_call(payment, reason)),
+            look = call_on("list_transactions", bank.current(client))
+            yield Intent(
+                (look, call_on("dispute_transaction", payment, reason=reason)),
                 touches=(payment["transaction_id"],),
                 slots={"merchant": payment["party"], "reason": reason},
-                forbidden=(dispute_call(old[0], reason),),
+                forbidden=(call_on("dispute_transaction", old[0], reason=reason),),
                 facts=(-payment["amount"],),
             )
 
 
-def repay(bank: Bank, client: Record) -> Iterator[Draft]:
+def repay(bank: Bank, client: Record) -> Iterator[Intent]:
     """Repay a part of a loan."""
     current = bank.current(client)
     for loan in bank.of(client, "loans") if current["status"] == "open" else ():
         owed, balance, purpose = loan["owed"], current["balance"], loan["purpose"]
         amount = bank.amount(min(balance, owed / 2))
         ids = {"loan_id": loan["loan_id"], "account_id": current["account_id"]}
-        look = call("get_loan", loan_id=loan["loan_id"])
-        yield Draft(
-            actions=(look, read(current), call("repay_loan", **ids, amount=amount)),
+        looks = call_on("get_loan", loan), call_on("get_account", current)
+        yield Intent(
+            (*looks, call("repay_loan", **ids, amount=amount)),
             touches=tuple(ids.values()),
             slots={"purpose": purpose, "amount": str(amount)},
             forbidden=(call("repay_loan", **ids, amount=int(max(owed, balance)) + 1),),
@@ -183,15 +162,16 @@ def repay(bank: Bank, client: Record) -> Iterator[Draft]:
         )
 
 
-def empty_close(bank: Bank, client: Record) -> Iterator[Draft]:
+def empty_close(bank: Bank, client: Record) -> Iterator[Intent]:
     """Move all money to the current account, then close the other."""
     current, *others = bank.of(client, "accounts")
     for account in others if current["status"] == "open" else ():
-        balance, close = account["balance"], close_call(account)
+        balance, close = account["balance"], call_on("close_account", account)
         ids = {"from_account_id": account["account_id"], "to_account_id": current["account_id"]}
         if account["status"] == "open" and is_plain(balance):
-            yield Draft(
-                actions=(read(account), call("move_money", **ids, amount=balance), close),
+            move = call("move_money", **ids, amount=balance)
+            yield Intent(
+                (call_on("get_account", account), move, close),
                 touches=tuple(ids.values()),
                 slots={"kind": account["kind"]},
                 forbidden=(close,),
@@ -199,47 +179,47 @@ def empty_close(bank: Bank, client: Record) -> Iterator[Draft]:
             )
 
 
-def close(bank: Bank, client: Record) -> Iterator[Draft]:
+def close(bank: Bank, client: Record) -> Iterator[Intent]:
     """Close an account that is empty."""
     current, *others = bank.of(client, "accounts")
     for account in others:
         if account["status"] == "open" and not account["balance"]:
-            yield Draft(
-                actions=(read(account), close_call(account)),
+            yield Intent(
+                (call_on("get_account", account), call_on("close_account", account)),
                 touches=(account["account_id"],),
                 slots={"kind": account["kind"]},
-                forbidden=(close_call(current),),
+                forbidden=(call_on("close_account", current),),
             )
 
 
-def balances(bank: Bank, client: Record) -> Iterator[Draft]:
+def balances(bank: Bank, client: Record) -> Iterator[Intent]:
     """Ask for the sum of all accounts' balances."""
     accounts = bank.of(client, "accounts")
     full = [account for account in accounts if account["balance"]]
     if len(full) > 1:
-        yield Draft(
-            actions=list(map(read, accounts)),
+        yield Intent(
+            [call_on("get_account", account) for account in accounts],
             touches=client["accounts"],
-            forbidden=list(map(close_call, full)),
+            forbidden=[call_on("close_account", account) for account in full],
             facts=(round(sum(account["balance"] for account in accounts), 2),),
         )
 
 
-def spending(bank: Bank, client: Record) -> Iterator[Draft]:
+def spending(bank: Bank, client: Record) -> Iterator[Intent]:
     """Ask for the sum of the card payments on the current account."""
     account = bank.current(client)
     old = bank.payments(client, recent=False)
     if old:
         paid = sum(each["amount"] for each in bank.of(account, "transactions"))
-        yield Draft(
-            actions=(listing(account),),
+        yield Intent(
+            (call_on("list_transactions", account),),
             touches=(account["account_id"],),
-            forbidden=(dispute_call(old[0], DISPUTES[0]),),
+            forbidden=(call_on("dispute_transaction", old[0], reason=DISPUTES[0]),),
             facts=(round(-paid, 2),),
         )
 
 
-def over_limit(bank: Bank, client: Record) -> Iterator[Draft]:
+def over_limit(bank: Bank, client: Record) -> Iterator[Intent]:
     """Pay more than the limit of a day."""
     current = bank.current(client)
     for to in bank.of(client, "beneficiaries") if current["status"] == "open" else ():
@@ -250,7 +230,7 @@ def over_limit(bank: Bank, client: Record) -> Iterator[Draft]:
             yield _refused(current, pay(current, to["beneficiary_id"], amount), reason, slots)
 
 
-def frozen_pay(bank: Bank, client: Record) -> Iterator[Draft]:
+def frozen_pay(bank: Bank, client: Record) -> Iterator[Intent]:
     """Pay from a frozen account."""
     current = bank.current(client)
     for to in bank.of(client, "beneficiaries") if current["status"] == "frozen" else ():
@@ -260,18 +240,19 @@ def frozen_pay(bank: Bank, client: Record) -> Iterator[Draft]:
         yield _refused(current, pay(current, to["beneficiary_id"], amount), reason, slots)
 
 
-def full_close(bank: Bank, client: Record) -> Iterator[Draft]:
+def full_close(bank: Bank, client: Record) -> Iterator[Intent]:
     """Close an account that has money, which the client does not want moved."""
     for account in bank.of(client, "accounts")[1:]:
-        reason = bank.say("full_close", kind=account["kind"])
+        slots = {"kind": account["kind"]}
+        reason = bank.say("full_close", **slots)
         if account["balance"]:
-            yield _refused(account, close_call(account), reason, {"kind": account["kind"]})
+            yield _refused(account, call_on("close_account", account), reason, slots)
 
 
-def _refused(account: Record, forbidden: Action, reason: str, slots: Mapping[str, str]) -> Draft:
-    """What is refused, after which the user asks for an account's balance."""
-    return Draft(
-        actions=(read(account),),
+def _refused(account: Record, forbidden: Action, reason: str, slots: Mapping[str, str]) -> Intent:
+    """A refused call, after which the user asks for an account's balance."""
+    return Intent(
+        (call_on("get_account", account),),
         touches=(account["account_id"],),
         slots=slots,
         forbidden=(forbidden,),
@@ -280,16 +261,16 @@ def _refused(account: Record, forbidden: Action, reason: str, slots: Mapping[str
     )
 
 
-def old_dispute(bank: Bank, client: Record) -> Iterator[Draft]:
+def old_dispute(bank: Bank, client: Record) -> Iterator[Intent]:
     """Dispute a card payment that is too old."""
     for payment in bank.of(bank.current(client), "transactions"):
         reason = bank.rng.choice(DISPUTES)
         if payment in bank.payments(client, recent=False):
-            yield Draft(
-                actions=(listing(bank.current(client)),),
+            yield Intent(
+                (call_on("list_transactions", bank.current(client)),),
                 touches=(payment["transaction_id"],),
                 slots={"merchant": payment["party"]},
-                forbidden=(dispute_call(payment, reason),),
+                forbidden=(call_on("dispute_transaction", payment, reason=reason),),
                 facts=(-payment["amount"],),
                 says={"reason": reason},
             )

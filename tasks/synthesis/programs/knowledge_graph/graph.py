@@ -1,10 +1,11 @@
-"""The graph as those who make its tasks read it: paths, what they lead to, and their golden calls.
+"""The graph as its templates read it: paths, the entities to which they lead, their golden calls.
 
 In: a domain's records. Out: `Place` values, each an entity described by a start and a path.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -23,7 +24,7 @@ BY_NAME = {each.name: each for each in (*RELATIONS, *PARALLEL)}
 
 @dataclass(frozen=True)
 class Place:
-    """An entity, and how a question describes it."""
+    """An entity, and its description in a question."""
 
     entity_id: str
     kind: str
@@ -38,29 +39,29 @@ class Place:
     seen: tuple[str, ...] = ()
     """The entities on the way, itself included."""
 
+    def follow(self, relation: str) -> Action:
+        """The golden call of a relation of it."""
+        return call("follow", entity_id=self.entity_id, relation=relation)
 
-@dataclass
+
 class Graph:
     """A domain's records, indexed."""
 
-    domain: Domain
-    relations: tuple[Relation, ...] = ()
-    forward: dict[str, list[Relation]] = field(default_factory=dict)
-    named: dict[str, list[tuple[str, Record]]] = field(default_factory=dict)
-    """The kinds and records of a name, in the order in which `find_entity` gives them."""
-    back: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """By relation and target, the sources."""
-
-    def __post_init__(self) -> None:
-        records = self.domain.records
+    def __init__(self, domain: Domain) -> None:
+        records = domain.records
+        self.domain = domain
         self.relations = tuple(BY_NAME[name] for name in records["relation"])
         self.forward = {k: [r for r in self.relations if r.source == k] for k in KINDS}
+        self.named: dict[str, list[tuple[str, Record]]] = defaultdict(list)
+        """The kinds and records of a name, in the order in which `find_entity` gives them."""
+        self.back: dict[tuple[str, str], list[str]] = defaultdict(list)
+        """By relation and target, the sources."""
         for kind in KINDS:
             for record in records[kind].values():
-                self.named.setdefault(record["name"], []).append((kind, record))
+                self.named[record["name"]].append((kind, record))
         for relation in self.relations:
             for source, record in records[relation.source].items():
-                self.back.setdefault((relation.name, record[relation.name]), []).append(source)
+                self.back[relation.name, record[relation.name]].append(source)
 
     def record(self, kind: str, entity_id: str) -> Record:
         """The record of an entity."""
@@ -77,7 +78,7 @@ class Graph:
             year = str(record["birth_year"])
             words += f" (the one born in {year})"
             before = same[: same.index(record) + 1]
-            actions += [facts_call(each["entity_id"]) for each in before]
+            actions += [call("facts_of", entity_id=each["entity_id"]) for each in before]
         start = f"{kind}/{entity_id}"
         slot = f"{kind}|{name}|{year}"
         return Place(entity_id, kind, words, start, slot, (), tuple(actions), (entity_id,))
@@ -92,7 +93,7 @@ class Graph:
             place.start,
             place.slot,
             (*place.path, relation.name),
-            (*place.actions, follow_call(place.entity_id, relation.name)),
+            (*place.actions, place.follow(relation.name)),
             (*place.seen, target),
         )
 
@@ -111,13 +112,3 @@ class Graph:
     def inverses(self, kind: str) -> list[Relation]:
         """The relations that lead to a kind."""
         return [each for each in self.relations if each.target == kind and each.back]
-
-
-def follow_call(entity_id: str, relation: str) -> Action:
-    """The golden call of `follow`."""
-    return call("follow", entity_id=entity_id, relation=relation)
-
-
-def facts_call(entity_id: str) -> Action:
-    """The golden call of `facts_of`."""
-    return call("facts_of", entity_id=entity_id)

@@ -9,15 +9,9 @@ from operator import itemgetter
 from random import Random
 
 from tutti.tasks.synthesis.domains import Action, DomainSpec, DomainTask, Scenario
-from tutti.tasks.synthesis.programs.knowledge_graph.graph import (
-    BY_NAME,
-    Graph,
-    Place,
-    facts_call,
-    follow_call,
-)
+from tutti.tasks.synthesis.programs.knowledge_graph.graph import BY_NAME, Graph, Place
 from tutti.tasks.synthesis.programs.knowledge_graph.world import KINDS, SPARE, Relation
-from tutti.tasks.synthesis.programs.program import Knobs, offered_tools, shared_split
+from tutti.tasks.synthesis.programs.program import Knobs, call, offered_tools, shared_split
 
 HELD_OUT = frozenset({"superlative"})
 LEAST_COUNT = 10
@@ -37,7 +31,7 @@ OPENINGS = (
 
 @dataclass(frozen=True)
 class Question:
-    """What a template found."""
+    """The result of a template."""
 
     asked: str
     answer: str
@@ -138,7 +132,7 @@ def _number(asker: Asker) -> Question | None:
     fact = asker.rng.choice(KINDS[place.kind].facts)
     answer = str(asker.graph.record(place.kind, place.entity_id)[fact.name])
     slots = {"start": place.slot, "path": ">".join(place.path), "fact": fact.name}
-    actions = [*place.actions, facts_call(place.entity_id)]
+    actions = [*place.actions, call("facts_of", entity_id=place.entity_id)]
     return Question(fact.of.format(place.words), answer, [place], actions, slots, hops)
 
 
@@ -151,8 +145,7 @@ def _comparison(asker: Asker) -> Question | None:
     kind = first.start.split("/")[0]
     second = graph.place(kind, rng.choice(list(graph.domain.records[kind])))
     for name in first.path:
-        relation = next(each for each in graph.relations if each.name == name)
-        second = graph.step(second, relation)
+        second = graph.step(second, BY_NAME[name])
     if set(first.seen) & set(second.seen) or len(set(second.seen)) < len(second.seen):
         return None
     ids = [first.entity_id, second.entity_id]
@@ -163,12 +156,12 @@ def _comparison(asker: Asker) -> Question | None:
     asked = f"which is the {word} by {fact.replace('_', ' ')}, {first.words} or {second.words}"
     slots = {"start": first.slot, "other": second.slot, "path": ">".join(first.path)}
     slots |= {"fact": fact, "pick": pick}
-    actions = [*first.actions, *second.actions, *map(facts_call, ids)]
+    actions = [*first.actions, *second.actions, *(call("facts_of", entity_id=each) for each in ids)]
     return Question(asked, found, [first, second], actions, slots, hops)
 
 
 def _extreme(asker: Asker, kind: str, ids: Sequence[str]) -> tuple[str, str, str, str]:
-    """A fact, ``least`` or ``most`` of it, the word for that, and the name of whose it is."""
+    """A fact, ``least`` or ``most`` of it, the adjective for that, and the entity's name."""
     fact, pick = asker.rng.choice(KINDS[kind].facts), asker.rng.choice(("least", "most"))
     records = sorted((asker.graph.record(kind, each) for each in ids), key=itemgetter(fact.name))
     if pick == "least":
@@ -177,12 +170,12 @@ def _extreme(asker: Asker, kind: str, ids: Sequence[str]) -> tuple[str, str, str
 
 
 def _members(asker: Asker, hops: int) -> tuple[Place, Relation, list[str]] | None:
-    """Where a walk ends, a relation that leads there, and the entities that it leads there from."""
+    """The end of a walk, a relation that leads to it, and the sources of that relation."""
     place = asker.walk(max(0, hops - 2))
     if place is None or not asker.graph.inverses(place.kind):
         return None
     one = asker.rng.choice(asker.graph.inverses(place.kind))
-    return place, one, asker.graph.back.get((one.name, place.entity_id), [])
+    return place, one, asker.graph.back[one.name, place.entity_id]
 
 
 def _intersection(asker: Asker) -> Question | None:
@@ -202,8 +195,8 @@ def _intersection(asker: Asker) -> Question | None:
     asked += two.back.format(second.words)
     slots = {"start": first.slot, "path": ">".join(first.path), "back": one.inverse}
     slots |= {"other": second.slot, "other_back": two.inverse}
-    actions = [*first.actions, follow_call(first.entity_id, one.inverse)]
-    actions += [*second.actions, follow_call(second.entity_id, two.inverse)]
+    actions = [*first.actions, first.follow(one.inverse)]
+    actions += [*second.actions, second.follow(two.inverse)]
     answer = graph.name_of(one.source, wanted)
     return Question(asked, answer, [first, second], actions, slots, len(first.path) + 1)
 
@@ -213,14 +206,14 @@ def _counting(asker: Asker) -> Question | None:
     if (start := _members(asker, hops)) is None:
         return None
     place, one, members = start
-    calls = [follow_call(place.entity_id, one.inverse)]
+    calls = [place.follow(one.inverse)]
     words, found = one.back.format(place.words), members
     fan: tuple[str, ...] = (one.inverse,)
     source = one.source
     if hops > 1 and graph.inverses(one.source):
         two = asker.rng.choice(graph.inverses(one.source))
-        calls += [follow_call(member, two.inverse) for member in members]
-        found = [x for member in members for x in graph.back.get((two.name, member), [])]
+        calls += [call("follow", entity_id=e, relation=two.inverse) for e in members]
+        found = [x for member in members for x in graph.back[two.name, member]]
         each = f"any of the {KINDS[one.source].plural} {words}"
         words, fan, source = two.back.format(each), (one.inverse, two.inverse), two.source
     if len(found) < LEAST_COUNT:
@@ -243,8 +236,8 @@ def _superlative(asker: Asker) -> Question | None:
     asked += f", by {fact.replace('_', ' ')}"
     slots = {"start": place.slot, "path": ">".join(place.path), "back": one.inverse}
     slots |= {"fact": fact, "pick": pick}
-    actions = [*place.actions, follow_call(place.entity_id, one.inverse)]
-    actions += map(facts_call, members)
+    actions = [*place.actions, place.follow(one.inverse)]
+    actions += [call("facts_of", entity_id=each) for each in members]
     return Question(asked, answer, [place], actions, slots, len(place.path) + 1)
 
 

@@ -1,51 +1,22 @@
-"""What customers of the shop want: each template yields drafts about an order, or a customer."""
+"""The intents of the shop's customers: each template yields those of a customer, without their
+words."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
+from typing import Any
 
 from tutti.tasks.synthesis.domains import Action
-from tutti.tasks.synthesis.programs.desks import Desk, Draft, Record
-from tutti.tasks.synthesis.programs.intents import is_plain, listed
-from tutti.tasks.synthesis.programs.people import Address, draw_address
-from tutti.tasks.synthesis.programs.program import call
+from tutti.tasks.synthesis.programs.desks import Desk, Record
+from tutti.tasks.synthesis.programs.intents import Intent, is_plain, listed
+from tutti.tasks.synthesis.programs.people import draw_address
+from tutti.tasks.synthesis.programs.program import call, call_on
 
 REASONS = ("no longer needed", "ordered by mistake")
-"""For which an order is cancelled."""
+"""The only ones for which an order is cancelled."""
 FIXED = ("shipped", "delivered", "cancelled")
 """The statuses of an order that cannot be changed."""
-NOTHING: Mapping[str, str] = {}
-
-
-@dataclass(frozen=True)
-class OrderName:
-    """How the user names an order and some of its items."""
-
-    order: Record
-    slots: Mapping[str, str]
-    says: Mapping[str, str]
-    unknown: str = ""
-
-    def draft(
-        self,
-        *calls: Action,
-        forbidden: Sequence[Action],
-        facts: Sequence[float | str] = (),
-        told: Mapping[str, str] = NOTHING,
-        reason: str = "",
-    ) -> Draft:
-        """A draft about this order, which is read first; `told` are further slots."""
-        return Draft(
-            actions=(read_order(self.order), *calls),
-            touches=(self.order["order_id"],),
-            slots={**self.slots, **told},
-            forbidden=forbidden,
-            facts=facts,
-            says=self.says,
-            reason=reason,
-            unknown=self.unknown,
-        )
 
 
 class Shop(Desk):
@@ -78,11 +49,12 @@ class Shop(Desk):
         passed = date.fromisoformat(shop["today"]) - date.fromisoformat(order["delivered"])
         return bool(passed.days <= shop["return_days"])
 
-    def name(
+    def about(
         self, customer: Record, order: Record, said: Sequence[str] = (), keyed: str = ""
-    ) -> OrderName:
-        """An order by its number, or by a product that no other order of the customer has; not by
-        one of the variants that the intent names anyway (`said`)."""
+    ) -> Intent:
+        """An intent that reads an order. The user names it by its number, or by a product that no
+        other order of the customer has; not by one of the variants that the intent names anyway
+        (`said`)."""
         order_id, items = str(order["order_id"]), self.names(said)
         others = [self.records["orders"][o] for o in customer["orders"] if o != order_id]
         elsewhere = {name for other in others for name in self.names(other["items"])}
@@ -91,60 +63,72 @@ class Shop(Desk):
         if telling and self.rng.random() >= 0.5:
             product, unknown = self.rng.choice(telling), self.ask("no_number")
             slots, text = {f"{keyed}product": product}, f"the order with the {product}"
-        return OrderName(order, slots, {f"{keyed}order": text, "items": listed(items)}, unknown)
+        return Intent(
+            (call_on("get_order", order),),
+            touches=(order_id,),
+            forbidden=(),
+            slots=slots,
+            says={f"{keyed}order": text, "items": listed(items)},
+            unknown=unknown,
+        )
 
-    def some_items(self, customer: Record, order: Record) -> tuple[list[str], OrderName]:
-        """Some items of an order, in its order, rarely all; and how both are named."""
+    def refused(self, named: Intent, order: Record, call: Action, reason: str) -> Intent:
+        """An intent that is refused, after which the user asks for the order's price."""
+        price = self.total(order["items"])
+        return replace(named, forbidden=(call,), facts=(price,), reason=reason)
+
+    def about_items(self, customer: Record, order: Record) -> tuple[list[str], Intent]:
+        """Some items of an order, in its order, rarely all; and an intent that reads it."""
         count = self.rng.randint(1, max(1, min(3, len(order["items"]) - 1)))
         chosen = self.rng.sample(order["items"], count)
         items = [each for each in order["items"] if each in chosen]
-        return items, self.name(customer, order, items)
+        return items, self.about(customer, order, items)
 
 
-def read_order(order: Record) -> Action:
-    """Look at an order."""
-    return call("get_order", order_id=order["order_id"])
+def going_on(intent: Intent, *calls: Action, **changes: Any) -> Intent:
+    """An intent with further golden calls, and with other fields."""
+    return replace(intent, actions=(*intent.actions, *calls), **changes)
 
 
 def cancel_call(order: Record, reason: str = REASONS[0]) -> Action:
     """Cancel an order."""
-    return call("cancel_order", order_id=order["order_id"], reason=reason)
+    return call_on("cancel_order", order, reason=reason)
 
 
 def return_call(order: Record, variants: Sequence[str], payment: str = "") -> Action:
     """Return items of an order, to its own payment where no other is given."""
     payment = payment or order["payment"]
-    ids = {"order_id": order["order_id"], "variant_ids": list(variants), "payment_id": payment}
-    return call("return_items", **ids)
+    return call_on("return_items", order, variant_ids=list(variants), payment_id=payment)
 
 
 def exchange_call(order: Record, old: str, new: str) -> Action:
     """Exchange an item of an order for another variant."""
     ids = {"old_variant_id": old, "new_variant_id": new, "payment_id": order["payment"]}
-    return call("exchange_item", order_id=order["order_id"], **ids)
+    return call_on("exchange_item", order, **ids)
 
 
-def cancel(shop: Shop, customer: Record) -> Iterator[Draft]:
+def cancel(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Cancel a pending order, and say the refund."""
     for order in shop.orders(customer, "pending"):
-        named, reason = shop.name(customer, order), shop.rng.choice(REASONS)
-        yield named.draft(
+        named, reason = shop.about(customer, order), shop.rng.choice(REASONS)
+        yield going_on(
+            named,
             cancel_call(order, reason),
             forbidden=(return_call(order, order["items"]), cancel_call(order, "found it cheaper")),
             facts=(shop.total(order["items"]),),
-            told={"reason": reason},
+            slots={**named.slots, "reason": reason},
         )
 
 
-def cancel_two(shop: Shop, customer: Record) -> Iterator[Draft]:
+def cancel_two(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Cancel two pending orders."""
     for both in pairwise(shop.orders(customer, "pending")):
-        named = shop.name(customer, both[0])
-        second = shop.name(customer, both[1], keyed="second_")
+        named = shop.about(customer, both[0])
+        second = shop.about(customer, both[1], keyed="second_")
         reason = shop.rng.choice(REASONS)
-        calls = [(read_order(order), cancel_call(order, reason)) for order in both]
-        yield Draft(
-            actions=(*calls[0], *calls[1]),
+        calls = [(call_on("get_order", order), cancel_call(order, reason)) for order in both]
+        yield Intent(
+            (*calls[0], *calls[1]),
             touches=[order["order_id"] for order in both],
             slots={**named.slots, **second.slots, "reason": reason},
             forbidden=[return_call(order, order["items"]) for order in both],
@@ -154,33 +138,35 @@ def cancel_two(shop: Shop, customer: Record) -> Iterator[Draft]:
         )
 
 
-def return_some(shop: Shop, customer: Record) -> Iterator[Draft]:
+def return_some(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Return items of a delivered order in time, to the original payment."""
     for order in shop.delivered(customer):
-        items, named = shop.some_items(customer, order)
-        yield named.draft(
+        items, named = shop.about_items(customer, order)
+        yield going_on(
+            named,
             return_call(order, items),
             forbidden=(return_call(order, [items[0], items[0]]),),
             facts=(shop.total(items),),
-            told={"items": "|".join(shop.names(items))},
+            slots={**named.slots, "items": "|".join(shop.names(items))},
         )
 
 
-def return_gift(shop: Shop, customer: Record) -> Iterator[Draft]:
+def return_gift(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Return a whole order to the gift card, and say its balance then."""
     gift = shop.of(customer, "payments")[0]
     for order in shop.delivered(customer):
-        named, items, key = shop.name(customer, order), order["items"], gift["payment_id"]
-        draft = named.draft(
+        named, items, key = shop.about(customer, order), order["items"], gift["payment_id"]
+        yield going_on(
+            named,
             call("get_payment", payment_id=key),
             return_call(order, items, key),
+            touches=(order["order_id"], key),
             forbidden=(cancel_call(order),),
             facts=(round(gift["balance"] + shop.total(items), 2),),
         )
-        yield replace(draft, touches=(order["order_id"], key))
 
 
-def exchange(shop: Shop, customer: Record) -> Iterator[Draft]:
+def exchange(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Exchange an item for another variant of it."""
     variants = shop.records["variants"]
     for order, item in ((o, item) for o in shop.delivered(customer) for item in o["items"][:2]):
@@ -190,90 +176,95 @@ def exchange(shop: Shop, customer: Record) -> Iterator[Draft]:
         if not new["stock"] or not is_plain(gap):
             continue
         others = (k for k, v in variants.items() if v["product"] != new["product"] and v["stock"])
-        named = shop.name(customer, order, [item])
-        yield named.draft(
+        named = shop.about(customer, order, [item])
+        yield going_on(
+            named,
             call("get_product", product_id=new["product"]),
             exchange_call(order, item, new["variant_id"]),
             forbidden=(exchange_call(order, item, next(others)),),
             facts=(gap,),
-            told={"item": product["name"], "options": new["options"]},
+            slots={**named.slots, "item": product["name"], "options": new["options"]},
         )
 
 
-def _place(to: Address) -> dict[str, str]:
+def new_place(shop: Shop) -> dict[str, str]:
+    """A random address, as arguments and slots."""
+    to = draw_address(shop.rng)
     return {"street": to.street, "city": to.city, "zip_code": to.zip}
 
 
-def _redirect(order: Record, to: Address) -> Action:
-    return call("change_order_address", order_id=order["order_id"], **_place(to))
-
-
-def address(shop: Shop, customer: Record) -> Iterator[Draft]:
+def address(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Send a pending order elsewhere."""
     for order in shop.orders(customer, "pending"):
-        named, to = shop.name(customer, order), draw_address(shop.rng)
-        forbidden = (cancel_call(order, "wrong address"),)
-        yield named.draft(_redirect(order, to), forbidden=forbidden, told=_place(to))
+        named, place = shop.about(customer, order), new_place(shop)
+        yield going_on(
+            named,
+            call_on("change_order_address", order, **place),
+            forbidden=(cancel_call(order, "wrong address"),),
+            slots={**named.slots, **place},
+        )
 
 
-def move(shop: Shop, customer: Record) -> Iterator[Draft]:
+def move(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Change the address of the profile and of all pending orders."""
     pending, fixed = shop.orders(customer, "pending"), shop.orders(customer, *FIXED)
     if not pending or not fixed:
         return
-    to, key = draw_address(shop.rng), customer["customer_id"]
-    profile = call("change_customer_address", customer_id=key, **_place(to))
-    moved = [each for order in pending for each in (read_order(order), _redirect(order, to))]
-    yield Draft(
-        actions=(profile, *moved),
-        touches=(key, *customer["orders"]),
-        slots=_place(to),
-        forbidden=(_redirect(fixed[0], to),),
+    place, actions = new_place(shop), []
+    for order in pending:
+        redirect = call_on("change_order_address", order, **place)
+        actions += [call_on("get_order", order), redirect]
+    yield Intent(
+        (call_on("change_customer_address", customer, **place), *actions),
+        touches=(customer["customer_id"], *customer["orders"]),
+        slots=place,
+        forbidden=(call_on("change_order_address", fixed[0], **place),),
     )
 
 
-def total(shop: Shop, customer: Record) -> Iterator[Draft]:
+def total(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Ask what a return of some items would pay."""
     for order in shop.delivered(customer):
-        items, named = shop.some_items(customer, order)
-        told = {"items": "|".join(shop.names(items))}
-        yield named.draft(forbidden=(cancel_call(order),), facts=(shop.total(items),), told=told)
+        items, named = shop.about_items(customer, order)
+        slots = {**named.slots, "items": "|".join(shop.names(items))}
+        facts = (shop.total(items),)
+        yield going_on(named, forbidden=(cancel_call(order),), facts=facts, slots=slots)
 
 
-def spent(shop: Shop, customer: Record) -> Iterator[Draft]:
+def spent(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Ask for the sum of all delivered orders."""
     delivered = shop.orders(customer, "delivered")
     if len(delivered) > 1:
-        yield Draft(
-            actions=[read_order(each) for each in shop.of(customer, "orders")],
+        yield Intent(
+            [call_on("get_order", each) for each in shop.of(customer, "orders")],
             touches=customer["orders"],
             forbidden=[cancel_call(each) for each in delivered],
             facts=(shop.total([item for order in delivered for item in order["items"]]),),
         )
 
 
-def late_return(shop: Shop, customer: Record) -> Iterator[Draft]:
+def late_return(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Return items too long after the delivery."""
     for order in shop.delivered(customer, in_window=False):
-        items, named = shop.some_items(customer, order)
+        items, named = shop.about_items(customer, order)
         reason = shop.say("late_return", **named.says)
-        yield _refused(shop, named, reason, return_call(order, items))
+        yield shop.refused(named, order, return_call(order, items), reason)
 
 
-def wrong_exchange(shop: Shop, customer: Record) -> Iterator[Draft]:
+def wrong_exchange(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Exchange an item for another product."""
     for order in shop.delivered(customer):
         item, own = shop.rng.choice(order["items"]), shop.names(order["items"])
         products = shop.records["products"].values()
         other = shop.rng.choice([each for each in products if each["name"] not in own])
-        named = shop.name(customer, order, [item])
+        named = shop.about(customer, order, [item])
         article = "an" if other["name"][0] in "aeiou" else "a"
         wanted = f"{article} {other['name']}"
         reason = shop.say("wrong_exchange", **named.says, other=wanted)
-        yield _refused(shop, named, reason, exchange_call(order, item, other["variants"][0]))
+        yield shop.refused(named, order, exchange_call(order, item, other["variants"][0]), reason)
 
 
-def wrong_refund(shop: Shop, customer: Record) -> Iterator[Draft]:
+def wrong_refund(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Return items with the refund on a payment that the order was not paid with."""
     for order in shop.delivered(customer):
         others = [each for each in customer["payments"][1:] if each != order["payment"]]
@@ -281,23 +272,17 @@ def wrong_refund(shop: Shop, customer: Record) -> Iterator[Draft]:
             continue
         kinds = [shop.records["payments"][each]["kind"] for each in (others[0], order["payment"])]
         kind = f"other {kinds[0]}" if kinds[0] == kinds[1] else kinds[0]
-        items, named = shop.some_items(customer, order)
+        items, named = shop.about_items(customer, order)
         reason = shop.say("wrong_refund", **named.says, kind=kind)
-        yield _refused(shop, named, reason, return_call(order, items, others[0]))
+        yield shop.refused(named, order, return_call(order, items, others[0]), reason)
 
 
-def _refused(shop: Shop, named: OrderName, reason: str, forbidden: Action) -> Draft:
-    """What is refused, after which the user asks for the order's price."""
-    price = shop.total(named.order["items"])
-    return named.draft(forbidden=(forbidden,), facts=(price,), reason=reason)
-
-
-def late_cancel(shop: Shop, customer: Record) -> Iterator[Draft]:
+def late_cancel(shop: Shop, customer: Record) -> Iterator[Intent]:
     """Cancel an order that is on its way or delivered."""
     for order in shop.orders(customer, "shipped", "delivered"):
         if order["status"] == "delivered" and shop.in_window(order):
             continue  # a return would be the better answer
-        named, payment = shop.name(customer, order), shop.records["payments"][order["payment"]]
+        named, payment = shop.about(customer, order), shop.records["payments"][order["payment"]]
         get = call("get_payment", payment_id=order["payment"])
         facts = (payment["last_four"],)
-        yield named.draft(get, forbidden=(cancel_call(order),), facts=facts)
+        yield going_on(named, get, forbidden=(cancel_call(order),), facts=facts)

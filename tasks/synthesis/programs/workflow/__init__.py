@@ -45,7 +45,7 @@ class Workflow(DeclaredProgram):
         visitor = Visitor(domain, flow_of(domain), rng, knobs)
         draws = {template: partial(visitor.draw, template) for template in TEMPLATES}
         # Who insists on another end is given the same as who does not.
-        return take_turns(draws, told_by(domain), alike={"insist": "resolve"})
+        return take_turns(draws, told_by(domain), alike=("insist", "resolve"))
 
     def solve(self, task: DomainTask) -> Oracle:
         """Follow the workflow as the policy shows it: its text is read back and walked through."""

@@ -9,14 +9,14 @@ from tutti.tasks.synthesis.programs.people import NameMaker
 from tutti.tasks.synthesis.programs.program import Tables
 from tutti.tasks.synthesis.programs.workflow.flow import Flow
 from tutti.tasks.synthesis.programs.workflow.forms import render
-from tutti.tasks.synthesis.programs.workflow.themes import Check, Theme
+from tutti.tasks.synthesis.programs.workflow.themes import Theme
 
 CASES, MORE_CASES, FEW_QUESTIONS = 100, 160, 2
-"""Of a workflow that asks little, more cases: a case has a task for each way to answer, and these
-give 500 tasks whatever is drawn."""
+"""A workflow with few questions has more cases: a case has a task for each way to answer, and 500
+tasks are needed."""
 CLOSED_EVERY = 12
 MOVES = "cases.log cases.status cases.step"
-"""What each call that brings a case further changes."""
+"""The changes of each call that moves a case on."""
 
 
 def build_records(rng: Random, theme: Theme, flow: Flow) -> Tables:
@@ -37,7 +37,12 @@ def build_records(rng: Random, theme: Theme, flow: Flow) -> Tables:
             "status": "closed" if closed else "open",
             "step": flow.steps[-1 if closed else 0].step_id,
             "log": ["closed by the old desk"] if closed else [],
-        } | {each.finds: _value(rng, each) for each in theme.checks}
+        } | {
+            check.finds: rng.choice(check.values)
+            if check.values
+            else rng.randint(check.least, check.most)
+            for check in theme.checks
+        }
     return {
         "steps": {step.step_id: dict(vars(step)) for step in flow.steps},
         "edges": {
@@ -46,10 +51,6 @@ def build_records(rng: Random, theme: Theme, flow: Flow) -> Tables:
         },
         "cases": cases,
     }
-
-
-def _value(rng: Random, check: Check) -> str | int:
-    return rng.choice(check.values) if check.values else rng.randint(check.least, check.most)
 
 
 def named_tools(theme: Theme) -> str:
@@ -69,7 +70,7 @@ def named_tools(theme: Theme) -> str:
 
 
 def declared_for(declared: Declared, theme: Theme, flow: Flow, form: str) -> Declared:
-    """What a desk declares: with its own fields of a case, its tools and its workflow."""
+    """The declaration of a desk, with its own fields of a case, its tools and its workflow."""
     fields = [
         {each.finds: {"one_of": each.values}}
         if each.values

@@ -1,6 +1,6 @@
-"""An executable workflow: its steps and edges, drawn from a theme, and walked through.
+"""An executable workflow: steps and edges, drawn from a theme.
 
-In: a theme, a seed, depth and branches. Out: a `Flow`, of which every form is rendered.
+In: a theme, a random generator, depth and branches. Out: a `Flow`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
-from tutti.tasks.synthesis.programs.workflow.themes import Act, Check, Question, Theme
+from tutti.tasks.synthesis.programs.workflow.themes import Check, Question, Theme
 
 StepKind = Literal["ask", "check", "act", "end"]
 Value = str | int
@@ -22,12 +22,12 @@ class Step:
     kind: StepKind
     tool: str = ""
     finds: str = ""
-    """What an ask or a check finds out."""
+    """The fact that an ask or a check finds out."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """From a step to the next: where a value is among some, or within bounds, or always."""
+    """An edge from a step to the next, for some values, for values within bounds, or for all."""
 
     source: str
     target: str
@@ -36,7 +36,7 @@ class Edge:
     most: int | None = None
 
     def admits(self, value: Value | None) -> bool:
-        """Whether it is taken."""
+        """Whether it is taken for a value."""
         if self.values:
             return value in self.values
         above = self.least is None or (isinstance(value, int) and value >= self.least)
@@ -62,7 +62,7 @@ class Flow:
         raise LookupError(f"no edge leads on from {step_id} with {value!r}")
 
     def walk(self, found: Mapping[str, Value]) -> list[Step]:
-        """The steps of a case, without the end, by what asks and checks find out."""
+        """The steps of a case, without the end, for the values that asks and checks find out."""
         path, step = [], self.steps[0]
         while step.kind != "end":
             path.append(step)
@@ -71,7 +71,7 @@ class Flow:
 
 
 class Drawer:
-    """Draws a flow: layers of decisions, of which edges lead on or to what closes the case."""
+    """Draws a flow: layers of decisions, with edges to the next layer or to a closing act."""
 
     def __init__(self, rng: Random, theme: Theme, branches: int) -> None:
         self._rng, self._theme, self._branches = rng, theme, branches
@@ -88,7 +88,13 @@ class Drawer:
         rng.shuffle(others)
         layers: list[list[Question | Check]] = [[first]]
         layers += [others[2 * n : 2 * n + 2] for n in range(depth - 1)]
-        places = [[self._decision(each) for each in layer] for layer in layers]
+        places = [
+            [
+                self._add("ask" if isinstance(each, Question) else "check", each.tool, each.finds)
+                for each in layer
+            ]
+            for layer in layers
+        ]
         for layer, steps, after in zip(layers, places, [*places[1:], []], strict=True):
             for position, decision in enumerate(layer):
                 self._lead_on(steps[position], decision, after[position:] + after[:position])
@@ -97,37 +103,30 @@ class Drawer:
         self._edges += [Edge(place, end.step_id) for place in self._closing.values()]
         return _numbered(self._steps, self._edges)
 
-    def _decision(self, decision: Question | Check) -> str:
-        kind: StepKind = "ask" if isinstance(decision, Question) else "check"
-        return self._add(kind, decision.tool, decision.finds)
-
     def _add(self, kind: StepKind, tool: str, finds: str = "") -> str:
         step = Step(f"N{len(self._steps)}", kind, tool, finds)
         self._steps.append(step)
         return step.step_id
 
     def _lead_on(self, source: str, decision: Question | Check, after: Sequence[str]) -> None:
-        """Edges from a decision: each step of `after` is reached, and the rest may close."""
+        """Add the edges of a decision: each step of `after` is reached, the rest may close."""
         edges = self._conditions(source, decision)
         closing = self._rng.sample(self._theme.closing, len(edges))
         for position, edge in enumerate(edges):
             leads = bool(after) and (position < len(after) or self._rng.random() < 0.5)
-            if not leads:
-                self._connect(edge, self._close(closing[position]))
-            elif self._between and self._rng.random() < 0.35:
-                act = self._add("act", self._between.pop().tool)
-                self._connect(edge, act)
-                self._edges.append(Edge(act, after[position % len(after)]))
+            between = leads and self._between and self._rng.random() < 0.35
+            tool = closing[position].tool
+            if between:
+                target = self._add("act", self._between.pop().tool)
+            elif leads:
+                target = after[position % len(after)]
+            elif tool in self._closing:
+                target = self._closing[tool]
             else:
-                self._connect(edge, after[position % len(after)])
-
-    def _connect(self, edge: Edge, target: str) -> None:
-        self._edges.append(replace(edge, target=target))
-
-    def _close(self, act: Act) -> str:
-        if act.tool not in self._closing:
-            self._closing[act.tool] = self._add("act", act.tool)
-        return self._closing[act.tool]
+                target = self._closing[tool] = self._add("act", tool)
+            self._edges.append(replace(edge, target=target))
+            if between:
+                self._edges.append(Edge(target, after[position % len(after)]))
 
     def _conditions(self, source: str, decision: Question | Check) -> list[Edge]:
         """Edges without targets that together admit each value once."""

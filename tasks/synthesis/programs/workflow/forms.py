@@ -1,15 +1,29 @@
-"""One workflow as text, as pseudo-code and as Mermaid; and each form read back.
+"""A workflow as text, pseudo-code or Mermaid; and each form read back.
 
-A form holds all that is needed to follow the workflow: what is done at a step and where each value
-leads. `parse` is the inverse of `render`.
+A form has all that is needed to follow the workflow: the action of each step, and the step to which
+each value leads. `parse` is the inverse of `render`.
 """
 
 import re
-from collections.abc import Callable
 
 from tutti.tasks.synthesis.programs.workflow.flow import Edge, Flow, Step, StepKind
 
 FORMS = ("text", "code", "mermaid")
+HEAD = "flowchart TD"
+KINDS: dict[str, StepKind] = {
+    "ask": "ask",
+    "check": "check",
+    "call": "act",
+    "act": "act",
+    "end": "end",
+}
+"""The kinds of steps by the words for them in the forms."""
+EDGES = {
+    "text": ("   - Go to {target}.", "   - If {when}, go to {target}."),
+    "code": ("    goto {target}", "    if {when}: goto {target}"),
+    "mermaid": ("    {source} --> {target}", "    {source} -->|{when}| {target}"),
+}
+"""An edge that is always taken, and one with a condition."""
 DOES: dict[str, str] = {
     "ask": "Ask the user about {field} and write the answer down with `{tool}`.",
     "check": "Check {field} with `{tool}`.",
@@ -20,27 +34,40 @@ DOES: dict[str, str] = {
 
 def render(flow: Flow, form: str) -> str:
     """A flow in one of `FORMS`."""
-    step_of, edge_of, head = _WRITERS[form]
-    lines = [head] if head else []
+    always, conditional = EDGES[form]
+    lines = [HEAD] if form == "mermaid" else []
     for step in flow.steps:
-        lines.append(step_of(step))
-        lines += [edge_of(edge, step.finds) for edge in flow.edges if edge.source == step.step_id]
+        lines.append(_step_line(step, form))
+        for edge in flow.edges:
+            if edge.source == step.step_id:
+                when = _condition(edge, step.finds)
+                line = conditional if when else always
+                lines.append(line.format(source=edge.source, target=edge.target, when=when))
     return "\n".join(lines)
 
 
+def _step_line(step: Step, form: str) -> str:
+    if form == "text":
+        return f"{step.step_id}. {DOES[step.kind].format(field=step.finds, tool=step.tool)}"
+    if form == "mermaid":
+        return f'    {step.step_id}["{" ".join(filter(None, (step.kind, step.tool, step.finds)))}"]'
+    tool, finds = step.tool and f" {step.tool}", step.finds and f" -> {step.finds}"
+    return f"{step.step_id}: {step.kind}{tool}{finds}"
+
+
 def parse(text: str, form: str) -> Flow:
-    """The flow that a form shows. Raises ValueError for a line that belongs to none."""
+    """The flow of a text in a form. Raises ValueError for any other line."""
     step_line, edge_line = _READERS[form]
     steps: list[Step] = []
     edges: list[Edge] = []
     for line in text.splitlines():
-        if line == _WRITERS[form][2]:
+        if line == HEAD and form == "mermaid":
             continue
         if found := edge_line.fullmatch(line):
             source = found.groupdict().get("source") or steps[-1].step_id
             edges.append(_edge(source, found["target"], found["when"] or ""))
         elif found := step_line.fullmatch(line):
-            kind = _kind(found["kind"])
+            kind = KINDS[found["kind"].lower()]
             steps.append(Step(found["id"], kind, found["tool"] or "", found["field"] or ""))
         else:
             raise ValueError(f"no line of a workflow as {form}: {line!r}")
@@ -48,14 +75,15 @@ def parse(text: str, form: str) -> Flow:
 
 
 def _edge(source: str, target: str, when: str) -> Edge:
-    if " is at least " in when or " is at most " in when or " is between " in when:
-        numbers = [int(each) for each in re.findall(r"\d+", when.partition(" is ")[2])]
-        if " is between " in when:
-            return Edge(source, target, (), numbers[0], numbers[1])
-        low = " is at least " in when
-        bound = numbers[0]
-        return Edge(source, target, (), bound if low else None, None if low else bound)
+    """The edge of a condition as `_condition` writes it."""
     values = when.partition(" is ")[2]
+    numbers = [int(each) for each in re.findall(r"\d+", values)]
+    if values.startswith("between "):
+        return Edge(source, target, (), numbers[0], numbers[1])
+    if values.startswith("at least "):
+        return Edge(source, target, (), numbers[0])
+    if values.startswith("at most "):
+        return Edge(source, target, (), None, numbers[0])
     return Edge(source, target, tuple(values.split(" or ")) if values else ())
 
 
@@ -70,46 +98,6 @@ def _condition(edge: Edge, field: str) -> str:
     return f"{field} is at most {edge.most}" if edge.most is not None else ""
 
 
-def _kind(word: str) -> StepKind:
-    kinds: dict[str, StepKind] = {"Ask": "ask", "Check": "check", "Call": "act", "End": "end"}
-    kinds |= {"ask": "ask", "check": "check", "act": "act", "end": "end"}
-    return kinds[word]
-
-
-def _text_step(step: Step) -> str:
-    return f"{step.step_id}. {DOES[step.kind].format(field=step.finds, tool=step.tool)}"
-
-
-def _text_edge(edge: Edge, field: str) -> str:
-    when = _condition(edge, field)
-    return f"   - If {when}, go to {edge.target}." if when else f"   - Go to {edge.target}."
-
-
-def _code_step(step: Step) -> str:
-    call = f" {step.tool}" if step.tool else ""
-    return f"{step.step_id}: {step.kind}{call}{' -> ' + step.finds if step.finds else ''}"
-
-
-def _code_edge(edge: Edge, field: str) -> str:
-    when = _condition(edge, field)
-    return f"    if {when}: goto {edge.target}" if when else f"    goto {edge.target}"
-
-
-def _mermaid_step(step: Step) -> str:
-    words = " ".join(filter(None, (step.kind, step.tool, step.finds)))
-    return f'    {step.step_id}["{words}"]'
-
-
-def _mermaid_edge(edge: Edge, field: str) -> str:
-    when = _condition(edge, field)
-    return f"    {edge.source} -->{f'|{when}|' if when else ''} {edge.target}"
-
-
-_WRITERS: dict[str, tuple[Callable[[Step], str], Callable[[Edge, str], str], str]] = {
-    "text": (_text_step, _text_edge, ""),
-    "code": (_code_step, _code_edge, ""),
-    "mermaid": (_mermaid_step, _mermaid_edge, "flowchart TD"),
-}
 _READERS = {
     "text": (
         re.compile(

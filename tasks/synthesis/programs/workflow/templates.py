@@ -1,7 +1,7 @@
 """The users of a desk: each has an open case and answers, which decide the path of the workflow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -15,7 +15,7 @@ from tutti.tasks.synthesis.programs.program import (
 )
 from tutti.tasks.synthesis.programs.workflow.flow import Flow, Step, Value
 from tutti.tasks.synthesis.programs.workflow.forms import FORMS, render
-from tutti.tasks.synthesis.programs.workflow.themes import Act, Theme, themes
+from tutti.tasks.synthesis.programs.workflow.themes import Act, themes
 
 HELD_OUT = frozenset({"resume"})
 TEMPLATES = ("resolve", "insist", "resume")
@@ -33,33 +33,39 @@ EAGERNESS = (
 
 @dataclass(frozen=True)
 class Visit:
-    """A user, the case and its path."""
+    """A user's case and its path."""
 
     case: Mapping[str, Any]
     answers: Mapping[str, str]
     """By topic, those that the path asks for."""
     path: Sequence[Step]
     done: int = 0
-    """How many steps were done before."""
+    """The number of steps that were done before."""
+
+    @property
+    def case_id(self) -> str:
+        """The case."""
+        return str(self.case["case_id"])
+
+    def action(self, step: Step) -> Action:
+        """The call of a step."""
+        answer = {"answer": self.answers[step.finds]} if step.kind == "ask" else {}
+        return call(step.tool, case_id=self.case_id, **answer)
 
 
-@dataclass
 class Visitor:
     """Draws users of an instance."""
 
-    domain: Domain
-    flow: Flow
-    rng: Random
-    knobs: Knobs
-    theme: Theme = field(init=False)
-    acts: dict[str, Act] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.theme = next(each for each in themes() if each.name == self.domain.name)
+    def __init__(self, domain: Domain, flow: Flow, rng: Random, knobs: Knobs) -> None:
+        self.domain, self.flow, self.rng, self.knobs = domain, flow, rng, knobs
+        self.theme = next(each for each in themes() if each.name == domain.name)
         self.acts = {each.tool: each for each in self.theme.acts}
-        self.form = FORMS[self.knobs["form"]]
-        self.shown = render(self.flow, self.form)
-        cases = self.domain.records["cases"]
+        tools = {step.tool for step in flow.steps}
+        self.closing = [act for act in self.theme.closing if act.tool in tools]
+        """The acts that close a case in this workflow."""
+        self.form = FORMS[knobs["form"]]
+        self.shown = render(flow, self.form)
+        cases = domain.records["cases"]
         self._open = [each for each in cases.values() if each["status"] == "open"]
         self._closed = [key for key, each in cases.items() if each["status"] == "closed"]
         self._later = [e for e in self._open if split_of(f"cases/{e['case_id']}") == "test"]
@@ -67,18 +73,19 @@ class Visitor:
     def draw(self, template: str) -> DomainTask | None:
         """A candidate of a template."""
         visit = self._visit(template)
-        entity = f"cases/{visit.case['case_id']}" if visit else ""
-        split = shared_split(template, (entity,), HELD_OUT) if visit else None
-        if visit is None or split is None:
+        entity = f"cases/{visit.case_id}"
+        split = shared_split(template, (entity,), HELD_OUT)
+        if split is None:
             return None
-        case = str(visit.case["case_id"])
         last = self.acts[visit.path[-1].tool]
-        others = [act for act in self._closing if act.tool != last.tool]
+        others = [act for act in self.closing if act.tool != last.tool]
         hope = self.rng.choice(others) if template == "insist" and others else None
         if template == "insist" and hope is None:
             return None
-        ahead = [self._call(step, visit) for step in visit.path[visit.done :]]
-        tools = self._offered()
+        ahead = [visit.action(step) for step in visit.path[visit.done :]]
+        needed = ["get_case", *(step.tool for step in self.flow.steps if step.tool)]
+        spare = [each.name for each in self.domain.tools if each.name not in needed]
+        tools = offered_tools(self.domain, needed, self.knobs["distractors"], spare)
         return DomainTask(
             family=self.domain.name,
             template=template,
@@ -92,7 +99,7 @@ class Visitor:
                 "steps": len(ahead),
             },
             slots={
-                "case": case,
+                "case": visit.case_id,
                 "answers": ";".join(f"{topic}={said}" for topic, said in visit.answers.items()),
                 "form": self.form,
                 "workflow": self.shown,
@@ -100,7 +107,7 @@ class Visitor:
             world=DomainSpec(
                 domain=self.domain.domain_id,
                 scenario=self._scenario(visit, hope),
-                actions=(call("get_case", case_id=case), *ahead),
+                actions=(call("get_case", case_id=visit.case_id), *ahead),
                 communicate=(self._slip(last.tool, visit.case),),
                 rules=("workflow", "slip"),
                 forbidden=self._forbidden(visit, hope),
@@ -109,34 +116,21 @@ class Visitor:
             ),
         )
 
-    def _visit(self, template: str) -> Visit | None:
+    def _visit(self, template: str) -> Visit:
         rng = self.rng
         case = rng.choice(self._later if template == "resume" else self._open)
         known: dict[str, Value] = {c.finds: case[c.finds] for c in self.theme.checks}
         said = {q.finds: rng.choice(q.values) for q in self.theme.questions}
         path = self.flow.walk({**known, **said})
         answers = {step.finds: said[step.finds] for step in path if step.kind == "ask"}
-        if template != "resume":
-            return Visit(case, answers, path)
-        return Visit(case, answers, path, rng.randint(1, len(path) - 1))
-
-    @property
-    def _closing(self) -> list[Act]:
-        """What closes a case in this workflow."""
-        tools = {step.tool for step in self.flow.steps}
-        return [act for act in self.theme.closing if act.tool in tools]
-
-    def _call(self, step: Step, visit: Visit) -> Action:
-        arguments: dict[str, Any] = {"case_id": visit.case["case_id"]}
-        if step.kind == "ask":
-            arguments["answer"] = visit.answers[step.finds]
-        return Action(name=step.tool, arguments=arguments)
+        done = rng.randint(1, len(path) - 1) if template == "resume" else 0
+        return Visit(case, answers, path, done)
 
     def _slip(self, tool: str, case: Mapping[str, Any]) -> str:
         return f"{self.acts[tool].code}-{case['stamp']}"
 
     def _changed(self, visit: Visit) -> dict[str, dict[str, dict[str, Any]]]:
-        """The case as the steps done before left it."""
+        """The case after the steps that were done before."""
         if not visit.done:
             return {}
         known = {**visit.case, **visit.answers}
@@ -149,21 +143,14 @@ class Visitor:
 
     def _forbidden(self, visit: Visit, hope: Act | None) -> tuple[Action, ...]:
         """Another end, an answer that the workflow does not know, a case that is closed."""
-        case, now = {"case_id": visit.case["case_id"]}, visit.path[visit.done].tool
-        ends = [act.tool for act in self._closing if act.tool != now]
+        step = visit.path[visit.done]
+        ends = [act.tool for act in self.closing if act.tool != step.tool]
         early = [hope.tool] if hope else ends[:1]
-        found = [Action(name=tool, arguments=dict(case)) for tool in early]
-        if visit.path[visit.done].kind == "ask":
-            found.append(Action(name=now, arguments={**case, "answer": "unsure"}))
-        closed = {"case_id": self.rng.choice(self._closed)}
-        found.append(Action(name=self._closing[0].tool, arguments=closed))
+        found = [call(tool, case_id=visit.case_id) for tool in early]
+        if step.kind == "ask":
+            found.append(call(step.tool, case_id=visit.case_id, answer="unsure"))
+        found.append(call(self.closing[0].tool, case_id=self.rng.choice(self._closed)))
         return tuple(found)
-
-    def _offered(self) -> tuple[str, ...]:
-        """The workflow's own tools, and others of the desk that it does not use."""
-        needed = ["get_case", *(step.tool for step in self.flow.steps if step.tool)]
-        spare = [each.name for each in self.domain.tools if each.name not in needed]
-        return offered_tools(self.domain, needed, self.knobs["distractors"], spare)
 
     def _scenario(self, visit: Visit, hope: Act | None) -> Scenario:
         rng = self.rng

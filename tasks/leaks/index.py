@@ -1,6 +1,6 @@
-"""Whether a text is a copy of one that is held out: as it is, within another, or changed a little.
+"""Whether a text is a copy of one that is held out: unchanged, within another, or changed a little.
 
-In: texts that are held out, then texts. Out: of each a `Leak`, or None. `how` it was found:
+In: texts that are held out, then texts. Out: for each a `Leak`, or None. `how` is one of:
 
 - `same`: the same words in the same order, without regard to spaces.
 - `words`: all words of one stand in the other in a row.
@@ -12,8 +12,8 @@ In: texts that are held out, then texts. Out: of each a `Leak`, or None. `how` i
 Questions of one template are no copies: a number, sign, negation, name or opposite that is put in,
 left out or replaced makes another question. So does any other word that is left out or replaced in
 a short text, or in one that shares most shingles with other held-out ones, and so is of a template.
-Shingles are looked up as they are and not by MinHash, whose estimate of the Jaccard index sees
-neither a text within another nor a changed number.
+Shingles are looked up exactly and not by MinHash, whose estimate of the Jaccard index sees neither
+a text within another nor a changed number.
 """
 
 from collections import Counter, defaultdict
@@ -26,16 +26,14 @@ from tutti.tasks.leaks.words import COMMON_WORDS, OPPOSITES, Words, differs, wor
 from tutti.tasks.retrieval import Embedder
 
 EDGE = 4
-"""A lone word so far from the next equal ones is equal by chance."""
+"""A single word at this distance from the next equal ones is equal by chance."""
 LEAST_SHARED = 0.7
-"""Share of a text's different words that are in any text where it stands."""
-Part = tuple[int, int, int]
-"""Equal words: place in the text, place in the other, how many."""
+"""Share of a text's different words that are in any text that has it."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How the place in a text where another stands differs from it."""
+    """The difference between a text and the place in another where it stands."""
 
     covered: float
     """The share of the words that stand there, in order."""
@@ -44,29 +42,28 @@ class Difference:
     put_in: int
     """Words put in that tell."""
     in_a_row: bool
-    """All words of the text stand there, and no others between."""
+    """Whether all words of the text stand there with no others between."""
 
 
 def compare(text: Words, whole: Words, near: slice, names: Collection[str]) -> Difference | None:
-    """How a text differs from the place in `whole`, about `near`, where it stands. None where
-    nothing is equal, or where a number, sign, negation, name or opposite is left out, put in or
-    replaced."""
-    kinds = set(text.every)
-    if len(kinds & set(whole.every[near])) < LEAST_SHARED * len(kinds):
+    """The difference between a text and the place in `whole`, about `near`, where it stands. None
+    where nothing is equal, or where a number, sign, negation, name or opposite is left out, put in
+    or replaced."""
+    kinds, every = set(text.every), whole.every[near]
+    if len(kinds & set(every)) < LEAST_SHARED * len(kinds):
         return None  # which spares the search for runs
-    own, others = text.told, whole.told[near]
-    parts = _parts(text.every, whole.every[near])
-    size = len(own)
-    sure = [each for each in parts if each[2] > 1 or each[0] == 0 or each[0] + 1 == size]
+    own, others, size = text.told, whole.told[near], len(text.every)
+    sure = [p for p in _parts(text.every, every) if p[2] > 1 or p[0] == 0 or p[0] + 1 == size]
     if not sure:
         return None
-    (first, _, _), (last, _, length) = sure[0], sure[-1]
-    ends = _told([*own[:first], *own[last + length :]])
-    if _facts(ends, names) or _goes_on(text.every, whole.every[near], sure[-1]):
+    (first, _, _), (last, last_other, length) = sure[0], sure[-1]
+    ends = [*filter(None, (*own[:first], *own[last + length :]))]
+    if _facts(ends, names) or _goes_on(text.every, every[last_other + length :]):
         return None
     lost, put_in = _telling(ends), 0
-    for at, other in _between(sure):
-        gone, new = _told(own[at]), _told(others[other])
+    for (a, b, run), (next_a, next_b, _) in pairwise(sure):
+        gone = [*filter(None, own[a + run : next_a])]
+        new = [*filter(None, others[b + run : next_b])]
         if _facts(gone, names) != _facts(new, names):
             return None
         if gone and new:
@@ -77,30 +74,12 @@ def compare(text: Words, whole: Words, near: slice, names: Collection[str]) -> D
     return Difference(alike / size, lost, put_in, alike == size and not sure[1:])
 
 
-def similarity(held: Sequence[str], own: Sequence[str]) -> float:
-    """The share of both texts' words that are equal, in order."""
-    return SequenceMatcher(None, held, own, autojunk=False).ratio()
-
-
-def longest_run(text: Sequence[str], whole: Sequence[str]) -> tuple[Sequence[str], float]:
-    """The longest run of words that both have, and the share of the text's words in any run."""
-    runs = SequenceMatcher(None, text, whole, autojunk=False).get_matching_blocks()
-    longest = max(runs, key=lambda run: run.size)
-    covered = sum(run.size for run in runs) / len(text)
-    return text[longest.a : longest.a + longest.size], covered
-
-
-def _goes_on(text: Sequence[str], whole: Sequence[str], last: Part) -> bool:
+def _goes_on(text: Sequence[str], after: Sequence[str]) -> bool:
     """Whether a sum or a row of numbers goes on where the text ends."""
-    after = whole[last[1] + last[2] :][:1]
     if not after or not text[-1][0].isdigit():
         return False
     in_row = after[0][0].isdigit() and text[-2:-1] and text[-2][0].isdigit()
     return bool(in_row or (differs(after[0]) and not after[0][0].isalnum()))
-
-
-def _told(words: Iterable[str | None]) -> list[str]:
-    return [word for word in words if word is not None]
 
 
 def _facts(words: Sequence[str], names: Collection[str]) -> list[str]:
@@ -112,10 +91,14 @@ def _telling(words: Iterable[str]) -> int:
     return len(set(words) - COMMON_WORDS)
 
 
-def _parts(text: Sequence[str], whole: Sequence[str]) -> list[Part]:
-    """Runs of equal words, without lone words that are far off."""
-    found = SequenceMatcher(None, text, whole, autojunk=False).get_matching_blocks()[:-1]
-    parts = [(each.a, each.b, each.size) for each in found]
+def _matcher(text: Sequence[str], whole: Sequence[str]) -> SequenceMatcher[str]:
+    return SequenceMatcher(None, text, whole, autojunk=False)
+
+
+def _parts(text: Sequence[str], whole: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Runs of equal words (place in the text, place in the other, length), without single words
+    that are far off."""
+    parts = [(m.a, m.b, m.size) for m in _matcher(text, whole).get_matching_blocks()[:-1]]
     while len(parts) > 1 and parts[0][2] == 1 and parts[1][1] - parts[0][1] > EDGE:
         parts.pop(0)
     while len(parts) > 1 and parts[-1][2] == 1 and parts[-1][1] - sum(parts[-2][1:]) >= EDGE:
@@ -123,17 +106,11 @@ def _parts(text: Sequence[str], whole: Sequence[str]) -> list[Part]:
     return parts
 
 
-def _between(parts: Sequence[Part]) -> Iterator[tuple[slice, slice]]:
-    """What stands between two parts that are alike, in both texts."""
-    for (a, b, size), (next_a, next_b, _) in pairwise(parts):
-        yield slice(a + size, next_a), slice(b + size, next_b)
-
-
 SHINGLE, SPAN = 3, 16
 """Words of a shingle, letters of a span."""
 WITHIN, AROUND, PLAIN = 5, 6, 13
-"""Fewest words of a held-out text within another, and of a text within a held-out one: with a
-number or name, and without."""
+"""Fewest words of a held-out text within another, and of a text within a held-out one with a number
+or name, and without."""
 SHORTEST, SHORT, BESIDE = 3, 8, 12
 """A held-out text of `SHORTEST` to `SHORT` words is also found at an end of one with `BESIDE` words
 more."""
@@ -156,7 +133,7 @@ NAME = 0.3
 
 @dataclass(frozen=True)
 class Leak:
-    """What a text copies."""
+    """A copy of a held-out text."""
 
     place: int
     """Of the held-out text."""
@@ -180,10 +157,11 @@ class LeakIndex:
         named = Counter(name for words in once.values() for name in words.names)
         self._names = {name for name, count in named.items() if count > NAME * counts[name]}
         shingles = {place: _shingles(words.every) for place, words in once.items()}
-        self._counts = _counts_of(shingles)
-        self._shingled = _by_rarest(shingles, self._counts, COMMON, KEPT)
-        spans = {p: _spans(w.letters) for p, w in once.items() if w.size >= WITHIN}
-        self._spanned = _by_rarest(spans, _counts_of(spans), 0, 1)
+        self._counts, self._shingled = _by_rarest(shingles, COMMON, KEPT)
+        long = {place: w.letters for place, w in once.items() if w.size >= WITHIN}
+        starts = {place: range(0, max(1, len(t) - SPAN + 1), SPAN) for place, t in long.items()}
+        spans = {place: [t[n : n + SPAN] for n in starts[place]] for place, t in long.items()}
+        _, self._spanned = _by_rarest(spans, 0, 1)
         self._facts, self._signed = defaultdict(list), defaultdict(list)
         for place, words in once.items():
             if words.tells_by_signs and len(words.every) <= SHORT:
@@ -235,7 +213,7 @@ class LeakIndex:
             for (text, near), vector in zip(alike.items(), own, strict=True)
             for place in near
             if held[place] @ vector >= least
-            and similarity(self._held[place].every, every[text].every) < TEMPLATE
+            and _matcher(self._held[place].every, every[text].every).ratio() < TEMPLATE
         }
 
     def _within(self, words: Words) -> int | None:
@@ -287,33 +265,30 @@ class LeakIndex:
     def _in_part(self, words: Words, place: int) -> Leak | None:
         """A held-out text of which a run that tells stands in a text."""
         held = self._held[place].every
-        run, covered = longest_run(held, words.every)
+        runs = _matcher(held, words.every).get_matching_blocks()
+        longest = max(runs, key=lambda each: each.size)
+        run = held[longest.a : longest.a + longest.size]
         rare = sum(self._counts[each] == 1 for each in _shingles(run))
         facts = sum(word[0].isdigit() or word in self._names for word in run)
         is_own = rare >= OWN * len(_shingles(run))
         if len(run) >= max(PLAIN, len(held) / 3) and (is_own or (facts > 1 and rare > 1)):
-            return Leak(place, "part", covered)
+            return Leak(place, "part", sum(each.size for each in runs) / len(held))
         return None
 
     def _copies(
         self, found: Difference, text: Words, whole: Words, place: int, strict: bool
     ) -> bool:
-        """Whether so little differs that nothing else is asked."""
+        """Whether the difference is small enough for a copy."""
         size = len(text.every)
-        if strict and size > SHORT:
-            return found.covered >= COVERED and text.signs_stand_in(whole, found.in_a_row)
-        most = 0.0 if self._is_of_template(place) else size * REPLACED
-        return (
-            found.covered >= COVERED
-            and found.lost <= (most if size >= LEAST_REPLACED else 0)
-            and found.put_in <= max(1, most)
-            and text.signs_stand_in(whole, found.in_a_row)
-        )
-
-    def _is_of_template(self, place: int) -> bool:
-        """Whether other held-out texts have most of a text's shingles."""
+        alike = found.covered >= COVERED and text.signs_stand_in(whole, found.in_a_row)
+        if not alike or (strict and size > SHORT):
+            return alike
         shingles = _shingles(self._held[place].every)
-        return sum(self._counts[each] > 1 for each in shingles) >= TEMPLATED * len(shingles)
+        shared = sum(self._counts[each] > 1 for each in shingles)
+        most = 0.0 if shared >= TEMPLATED * len(shingles) else size * REPLACED
+        return found.put_in <= max(1, most) and (
+            found.lost <= (most if size >= LEAST_REPLACED else 0)
+        )
 
     def _facts_of(self, words: Words) -> tuple[str, ...]:
         names = words.names | self._names
@@ -324,24 +299,16 @@ def _shingles(words: Sequence[str]) -> list[str]:
     return [" ".join(words[n : n + SHINGLE]) for n in range(max(1, len(words) - SHINGLE + 1))]
 
 
-def _spans(text: str) -> list[str]:
-    return [text[n : n + SPAN] for n in range(0, max(1, len(text) - SPAN + 1), SPAN)]
-
-
-def _counts_of(parts: Mapping[int, Sequence[str]]) -> Counter[str]:
-    """How many texts have each part."""
-    return Counter(part for each in parts.values() for part in set(each))
-
-
 def _by_rarest(
-    parts: Mapping[int, Sequence[str]], counts: Counter[str], most: int, kept: int
-) -> dict[str, list[int]]:
-    """Texts by their parts: by those that at most `most` of them have, and by their `kept` rarest
-    ones."""
+    parts: Mapping[int, Sequence[str]], most: int, kept: int
+) -> tuple[Counter[str], dict[str, list[int]]]:
+    """How many texts have each part; and the texts by those of their parts that at most `most`
+    texts have, and by their `kept` rarest ones."""
+    counts = Counter(part for each in parts.values() for part in set(each))
     found = defaultdict(list)
     for place, each in parts.items():
         ordered = sorted(set(each), key=lambda part: (counts[part], part))
         for nth, part in enumerate(ordered):
             if nth < kept or counts[part] <= most:
                 found[part].append(place)
-    return dict(found)
+    return counts, dict(found)

@@ -133,14 +133,14 @@ class Words:
         return frozenset(accumulate(map(len, self.spelled), initial=0))
 
     @cached_property
-    def told(self) -> tuple[str | None, ...]:
-        """Each word, or None for a sign that is not between two numbers or letters: "5 - 3" has
-        none, "well-known" has one."""
+    def told(self) -> tuple[str, ...]:
+        """Each word, or "" for a sign that is not between two numbers or letters: "5 - 3" has all
+        its words, "well-known" lacks its sign."""
         sides = zip(("", *self.every), self.every, (*self.every[1:], ""), strict=False)
         return tuple(
             word
             if not SIGN.match(word) or (OPERAND.fullmatch(before) and OPERAND.fullmatch(after))
-            else None
+            else ""
             for before, word, after in sides
         )
 

@@ -1,4 +1,4 @@
-"""Whether records are what a domain's tables say: pydantic models made from the tables.
+"""Checks records against a domain's tables, by pydantic models of the tables.
 
 In: a domain. Out: the first fault of its records, or of those that a task changes.
 """
@@ -79,7 +79,7 @@ def _type(field: FieldSpec) -> Any:
 
 
 class TableChecks:
-    """The checks of one table's records, for the gates and for what a teacher gives."""
+    """The checks of one table's records, for the gates and for a teacher's answers."""
 
     def __init__(self, table: TableSpec) -> None:
         self.table = table
@@ -89,37 +89,30 @@ class TableChecks:
     def faults(
         self, record: Mapping[str, Any], keys: Keys, key: str | None = None
     ) -> Iterator[str]:
-        """What is wrong with a record, as ``field: what``; `keys` are those of every table's
-        records, `key` what it lies under, if that is known. Where its fields are wrong its
-        references are not looked at."""
+        """The faults of a record, as ``field: fault``. `keys`: of every table's records; `key`: its
+        own, if that is known. Where fields are wrong, references are not checked."""
         try:
             self._adapter.validate_python(record)
         except ValidationError as error:
-            yield from map(_words, error.errors(include_url=False))
+            for each in error.errors(include_url=False):
+                where = ".".join(str(part) for part in each["loc"])
+                missing = each["type"] == "missing"
+                given = "" if missing else f", given {str(each['input'])[:60]!r}"
+                yield f"{where}: {each['msg']}{given}"
             return
         own = record[self.table.key]
         if key is not None and str(own) != key:
             yield f"{self.table.key}: {own!r} is not its key"
         for field in self.table.fields:
-            for stray in _strays(field, record[field.name], keys):
-                yield f"{field.name}: {stray!r} is no key of {field.refers_to}"
-
-
-def _words(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    given = "" if error["type"] == "missing" else f", given {str(error['input'])[:60]!r}"
-    return f"{where}: {error['msg']}{given}"
-
-
-def _strays(field: FieldSpec, value: Any, keys: Keys) -> Iterator[str]:
-    """The keys in a field that no record of its table has."""
-    if field.refers_to and value is not None:
-        held = value if isinstance(value, list) else [value]
-        yield from (str(each) for each in held if str(each) not in keys[field.refers_to])
+            value = record[field.name]
+            if field.refers_to and value is not None:
+                held = map(str, value if isinstance(value, list) else [value])
+                strays = (each for each in held if each not in keys[field.refers_to])
+                yield from (f"{field.name}: {s!r} is no key of {field.refers_to}" for s in strays)
 
 
 class RecordChecks:
-    """The checks of one domain's records; they hold the models, and the verdict on all records."""
+    """The checks of one domain's records."""
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
@@ -129,13 +122,8 @@ class RecordChecks:
         if self.fault:
             return
         self._checks = {each.name: TableChecks(each) for each in domain.tables}
-        faults = (
-            fault
-            for table, records in domain.records.items()
-            for key, record in records.items()
-            if (fault := self._record_fault(table, key, record))
-        )
-        self.fault = next(faults, "")
+        every = ((t, key, record) for t, rs in domain.records.items() for key, record in rs.items())
+        self.fault = next(filter(None, (self._record_fault(*each) for each in every)), "")
 
     def changed_fault(self, changed: Changed) -> str:
         """The first fault of the records that a task changes, with its changes; else empty."""
@@ -151,13 +139,13 @@ class RecordChecks:
         return ""
 
     def _record_fault(self, table: str, key: str, record: Mapping[str, Any]) -> str:
-        """What is wrong with one record, as ``table/key.field: what``; else empty."""
+        """The first fault of a record, as ``table/key.field: fault``; else empty."""
         fault = next(self._checks[table].faults(record, self.domain.records, key), "")
         return f"{table}/{key}.{fault}" if fault else ""
 
 
 def _table_faults(domain: Domain) -> Iterator[str]:
-    """What is wrong with the tables themselves."""
+    """The faults of the tables themselves."""
     names = [each.name for each in domain.tables]
     yield from (f"table {name!r} is declared twice" for name in names if names.count(name) > 1)
     yield from (

@@ -1,7 +1,8 @@
-"""What runs in the sandbox: loads a domain's toolkit, keeps a database a program, calls tools.
+"""Runs in the sandbox: loads a domain's toolkit, has a database for each program, calls tools.
 
 The texts of this file and of `shared` are sent to the sandbox, so they import only the standard
-library and each other. A request is a list of operations, the reply one line of JSON after `MARK`.
+library and each other. A request is a list of operations, which are methods of `Host` with their
+arguments; the reply is one line of JSON after `MARK`.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ import inspect
 import io
 import json
 import sys
-from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from tutti.tasks.synthesis.domains.shared import (
@@ -39,7 +40,7 @@ def state_hash(state: Any) -> str:
 
 
 class Written:
-    """A value in a reply that is JSON already: it is not written twice."""
+    """A value in a reply that is JSON text already."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -58,9 +59,8 @@ class Host:
         self.originals = Originals(records)
         self.states: dict[str, dict[str, Any]] = {}
         self.hashes: dict[str, str] = {}
-        """Of states, by what differs in them from the domain's own records."""
-        self.signatures: dict[str, inspect.Signature] = {}
-        self.taken: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        """Hashes of states, by their difference from the domain's own records."""
+        self.signature_of = cache(lambda name: inspect.signature(self.names[name]))
 
     def begin(self, program: str, changed: dict[str, Any]) -> None:
         """A new database for a program: the domain's records with some fields changed."""
@@ -72,18 +72,20 @@ class Host:
         self.states[program] = state
 
     def call(self, program: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What a tool returns or why it refuses, and where the database changed."""
+        """The result of a tool or its refusal, and where the database changed."""
         state = self.states[program]
         function = self.names.get(name)
         if not callable(function):
             return missing(name)
-        if wrong := self._wrong_arguments(name, arguments):
-            return {"status": "refused", "value": f"{name}: {wrong}"}
+        try:
+            self.signature_of(name).bind(None, **arguments)
+        except TypeError as error:
+            return {"status": "refused", "value": f"{name}: {error}"}
         tried = Lazy(state, self.originals, deep=True)
         try:
             value = Written(strict_json(function(tried, **copied(arguments))))
             made = tried.result()
-            changes = differences(state, made, tried)
+            changes = differences(state, made)
         except ToolError as error:
             return {"status": "refused", "value": str(error)}
         except Exception as error:
@@ -94,7 +96,7 @@ class Host:
     def ask_all(
         self, program: str, functions: list[str], name: str, arguments: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """What each of some rules says of a call."""
+        """The verdict of each of some rules on a call."""
         return [self.ask(program, function, name, arguments) for function in functions]
 
     def ask(
@@ -116,7 +118,7 @@ class Host:
         function = self.names.get(name)
         if not callable(function):
             return missing(name)
-        found = list(self._signature(name).parameters.values())[1:]
+        found = list(self.signature_of(name).parameters.values())[1:]
         given = [[each.name, each.default is not inspect.Parameter.empty] for each in found]
         return {"status": "ok", "value": given}
 
@@ -129,12 +131,20 @@ class Host:
         self.states[other] = self.states[program]
 
     def differing(self, program: str, other: str) -> list[str]:
-        """The records that two programs' databases do not have alike, as ``table/key``."""
-        return differing_records(self.states[program], self.states[other])
+        """The records in which two programs' databases differ, as ``table/key``."""
+        before, after, found = self.states[program], self.states[other], []
+        for table in sorted(before.keys() | after.keys()):
+            old, new = before.get(table, {}), after.get(table, {})
+            if old is not new:
+                pairs = (
+                    (key, old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys())
+                )
+                found += [f"{table}/{key}" for key, a, b in pairs if a is not b and not same(a, b)]
+        return found
 
     def hash(self, program: str) -> str:
-        """`state_hash` of a program's database. Only what differs from the domain's own records is
-        turned into text, and a state that was hashed before is not hashed again."""
+        """`state_hash` of a program's database. Only records that differ from the domain's own are
+        encoded, and a state is hashed once."""
         state = self.states[program]
         pieces = {table: self._pieces(table, keyed) for table, keyed in state.items()}
         differing = canonical([sorted(state), {t: p for t, p in pieces.items() if p}])
@@ -168,35 +178,6 @@ class Host:
         pieces = self.originals.pieces(table) | differing
         return joined({key: text for key, text in sorted(pieces.items()) if text is not None})
 
-    def _wrong_arguments(self, name: str, arguments: dict[str, Any]) -> str:
-        """Why a function does not take the arguments; empty if it does."""
-        if name not in self.taken:
-            self.taken[name] = taken_by(self._signature(name))
-        known, needed = self.taken[name]
-        if known >= arguments.keys() >= needed:
-            return ""
-        try:
-            self._signature(name).bind(None, **arguments)
-        except TypeError as error:
-            return str(error)
-        return ""
-
-    def _signature(self, name: str) -> inspect.Signature:
-        if name not in self.signatures:
-            self.signatures[name] = inspect.signature(self.names[name])
-        return self.signatures[name]
-
-
-def taken_by(signature: inspect.Signature) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of the arguments after the database that a function surely takes, and of those that
-    it needs; of one that is called in another way, none and one that cannot be given."""
-    given = list(signature.parameters.values())[1:]
-    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    if not signature.parameters or any(each.kind not in by_name for each in given):
-        return frozenset(), frozenset({""})
-    needed = (each.name for each in given if each.default is inspect.Parameter.empty)
-    return frozenset(each.name for each in given), frozenset(needed)
-
 
 def missing(name: str) -> dict[str, Any]:
     """The reply where the toolkit has no such function."""
@@ -208,11 +189,8 @@ def failed(error: Exception) -> dict[str, Any]:
     return {"status": "failed", "value": f"{type(error).__name__}: {error}"}
 
 
-def differences(
-    before: dict[str, Any], after: dict[str, Any], tried: Lazy | None = None
-) -> list[str]:
-    """Where two databases differ: ``table.field``, or ``table`` for records that came or went.
-    `tried`: what `after` is the result of."""
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Where two databases differ: ``table.field``, or ``table`` for records that came or went."""
     found = set()
     for table in before.keys() | after.keys():
         old, new = before.get(table, {}), after.get(table, {})
@@ -220,40 +198,12 @@ def differences(
             continue
         if old.keys() != new.keys():
             found.add(table)
-        opened = None if tried is None else tried.opened_in(table, old)
-        both = old.keys() & (new.keys() if opened is None else new.keys() & opened)
-        for key in both:
+        for key in old.keys() & new.keys():
             if old[key] is not new[key]:
                 fields = old[key].keys() | new[key].keys()
                 changed = {f for f in fields if not same(old[key].get(f), new[key].get(f))}
                 found |= {f"{table}.{f}" for f in changed}
     return sorted(found)
-
-
-def differing_records(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """The records in which two databases differ, as ``table/key``."""
-    found = []
-    for table in sorted(before.keys() | after.keys()):
-        old, new = before.get(table, {}), after.get(table, {})
-        if old is not new:
-            keys = sorted(old.keys() | new.keys())
-            pairs = ((key, old.get(key), new.get(key)) for key in keys)
-            found += [f"{table}/{key}" for key, a, b in pairs if a is not b and not same(a, b)]
-    return found
-
-
-OPERATIONS: dict[str, Callable[..., Any]] = {
-    "begin": Host.begin,
-    "call": Host.call,
-    "ask": Host.ask,
-    "ask_all": Host.ask_all,
-    "signature": Host.signature,
-    "copy": Host.copy,
-    "differing": Host.differing,
-    "hash": Host.hash,
-    "state": Host.state,
-    "end": Host.end,
-}
 
 
 def written(reply: Any) -> str:
@@ -266,8 +216,8 @@ def written(reply: Any) -> str:
 
 
 def serve(host: Host, request: str) -> None:
-    """Answer a request; what the toolkit prints itself is lost."""
+    """Answer a request; the toolkit's own output is dropped."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        replies = [written(OPERATIONS[kind](host, *rest)) for kind, *rest in json.loads(request)]
+        replies = [written(getattr(host, kind)(*rest)) for kind, *rest in json.loads(request)]
     sys.stdout.write(f"{MARK}[{', '.join(replies)}]\n")

@@ -10,7 +10,7 @@ commas, because tau2 removes them from what was said.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,24 +33,38 @@ def write_tau2_folder(
     """Write the domain below `folder`; `name` replaces the domain's own, where tau2 has one of that
     name. The same domain and tasks give the same bytes.
 
-    Raises UsageError for names, records or tasks that tau2 cannot have; then nothing is written.
+    Raises UsageError for names, records or tasks that tau2 cannot have, and then writes nothing.
     """
-    called = domain.name if name is None else _name(name)
+    called = domain.name if name is None else name
+    try:
+        TypeAdapter(Name).validate_python(called)
+    except ValidationError as error:
+        raise UsageError(f"name: {name!r}: {error.errors()[0]['msg']}") from None
     source = tau2_source(domain, called)
     every = list(tasks)
-    _check_records(domain)
-    _check_tasks(domain, every)
+    # tau2's database has all of its tables and no others, or its hash is not ours.
+    if odd := sorted({each.name for each in domain.tables} ^ set(domain.records)):
+        raise UsageError(
+            f"{domain.name}: records: tables and records differ in {', '.join(odd)}; give a table "
+            "without records an empty one"
+        )
+    splits: dict[str, list[str]] = {ALL: []}
+    for task in every:
+        if not task.world.expected:
+            raise UsageError(f"{domain.name}: {task.task_id}: expected is empty: replay the task")
+        if task.task_id in splits[ALL]:
+            raise UsageError(f"{domain.name}: {task.task_id} is there twice")
+        splits[ALL].append(task.task_id)
+        splits.setdefault(task.split, []).append(task.task_id)
     data, package = folder / DATA / called, folder / PACKAGE / called
     for each in (data, package):
         each.mkdir(parents=True, exist_ok=True)
-    made = [tau2_task(task, called) for task in every]
-    _dump(data / "tasks.json", made)
-    _dump(data / "split_tasks.json", _splits(every))
+    _dump(data / "tasks.json", [tau2_task(task, called) for task in every])
+    _dump(data / "split_tasks.json", splits)
     _dump(data / "db.json", domain.records)
     _dump(data / "expected.json", {task.task_id: task.world.expected for task in every})
     (data / "policy.md").write_text(domain.policy, encoding="utf-8")
-    (package / "__init__.py").write_text("")
-    (package / "toolkit.py").write_text(domain.toolkit, encoding="utf-8")
+    source |= {"__init__.py": "", "toolkit.py": domain.toolkit}
     for file, text in source.items():
         (package / file).write_text(text, encoding="utf-8")
 
@@ -88,40 +102,6 @@ def tau2_task(task: DomainTask, name: str) -> dict[str, Any]:
             "reward_basis": ["DB", "COMMUNICATE"] if facts else ["DB"],
         },
     }
-
-
-def _splits(tasks: Sequence[DomainTask]) -> dict[str, list[str]]:
-    splits: dict[str, list[str]] = {ALL: [task.task_id for task in tasks]}
-    for task in tasks:
-        splits.setdefault(task.split, []).append(task.task_id)
-    return splits
-
-
-def _name(name: str) -> str:
-    try:
-        return TypeAdapter(Name).validate_python(name)
-    except ValidationError as error:
-        raise UsageError(f"name: {name!r}: {error.errors()[0]['msg']}") from None
-
-
-def _check_records(domain: Domain) -> None:
-    """tau2's database has all of its tables and no others, or its hash is not ours."""
-    tables = {each.name for each in domain.tables}
-    if odd := sorted(tables ^ set(domain.records)):
-        raise UsageError(
-            f"{domain.name}: records: tables and records differ in {', '.join(odd)}; give a table "
-            "without records an empty one"
-        )
-
-
-def _check_tasks(domain: Domain, tasks: Sequence[DomainTask]) -> None:
-    seen: set[str] = set()
-    for task in tasks:
-        if not task.world.expected:
-            raise UsageError(f"{domain.name}: {task.task_id}: expected is empty: replay the task")
-        if task.task_id in seen:
-            raise UsageError(f"{domain.name}: {task.task_id} is there twice")
-        seen.add(task.task_id)
 
 
 def _dump(file: Path, value: Any) -> None:

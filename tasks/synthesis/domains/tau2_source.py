@@ -1,8 +1,8 @@
 """A domain's tables and tools as Python source of tau2's form.
 
 In: a domain. Out: the text of `data_model.py`, `tools.py`, `environment.py`, `register.py`. Texts
-of a domain enter the source only as literals (`repr`), names only after `check_names`: nothing of a
-domain but its toolkit can become code.
+of a domain enter the source only as literals (`repr`), and names only after `check_names`, so only
+the toolkit of a domain is code.
 """
 
 import keyword
@@ -26,25 +26,18 @@ OF_TOOLKIT = frozenset(
     " has_discoverable_tool has_tool is_discoverable is_tool tool_mutates_state tool_type tools"
     " update_db use_tool".split()
 )
-"""The base class's names, and what the class's own signatures use."""
+"""The base class's names, and names in the class's own signatures."""
 OF_CALLS = OF_MODELS | {"requestor", "self", "tool_name"}
-"""Names that tau2 calls tools with itself, and those of the model it makes of the parameters."""
+"""Names of tau2's own arguments of calls, and of its model of the parameters."""
 TYPES = {
-    "text": "StrictStr",
-    "date": "StrictStr",
-    "integer": "StrictInt",
-    "number": "Union[StrictInt, StrictFloat]",
-    "boolean": "StrictBool",
-    "texts": "List[StrictStr]",
+    "text": ("StrictStr", "str"),
+    "date": ("StrictStr", "str"),
+    "integer": ("StrictInt", "int"),
+    "number": ("Union[StrictInt, StrictFloat]", "Union[int, float]"),
+    "boolean": ("StrictBool", "bool"),
+    "texts": ("List[StrictStr]", "List[str]"),
 }
-ARGUMENT_TYPES = {
-    "text": "str",
-    "date": "str",
-    "integer": "int",
-    "number": "Union[int, float]",
-    "boolean": "bool",
-    "texts": "List[str]",
-}
+"""By kind, the type of a field and that of an argument."""
 
 
 def tau2_source(domain: Domain, name: str) -> dict[str, str]:
@@ -55,7 +48,10 @@ def tau2_source(domain: Domain, name: str) -> dict[str, str]:
         "data_model.py": _filled(
             "data_model",
             tables="".join(_table(each) for each in domain.tables),
-            fields="\n".join(_table_field(each) for each in domain.tables),
+            fields="\n".join(
+                f"    {each.name}: {_described(f'Dict[StrictStr, {_class(each)}]', each.about)}"
+                for each in domain.tables
+            ),
         ),
         "tools.py": _filled("tools", tools="".join(_tool(each) for each in domain.tools)),
         "environment.py": _filled("environment", name=repr(name)),
@@ -64,7 +60,7 @@ def tau2_source(domain: Domain, name: str) -> dict[str, str]:
 
 
 def check_names(domain: Domain, name: str) -> None:
-    """Raises UsageError for a name that is Python's or tau2's own, or is there twice."""
+    """Raise UsageError for a name that is Python's or tau2's own, or is there twice."""
     _check(domain, "the package", [name], OWN_DOMAINS)
     _check(domain, "tables", [each.name for each in domain.tables], OF_DATABASE)
     _check(domain, "tables (as classes)", [_class(each) for each in domain.tables], frozenset())
@@ -104,24 +100,17 @@ def _table(table: TableSpec) -> str:
     return "\n\n" + "\n".join(lines) + "\n"
 
 
-def _table_field(table: TableSpec) -> str:
-    return f"    {table.name}: {_described(f'Dict[StrictStr, {_class(table)}]', table.about)}"
-
-
 def _field(field: FieldSpec) -> str:
-    kind = TYPES[field.kind]
+    kind, _ = TYPES[field.kind]
     if field.one_of and "StrictStr" in kind:
         kind = kind.replace("StrictStr", f"Literal[{', '.join(map(repr, field.one_of))}]")
     if field.kind in ("integer", "number"):
         bounds = {"ge": field.least, "le": field.most}
-        given = [f"{name}={value!r}" for name, value in bounds.items() if _is_bound(value)]
+        finite = {n: v for n, v in bounds.items() if v is not None and math.isfinite(v)}
+        given = [f"{name}={value!r}" for name, value in finite.items()]
         kind = f"Annotated[{kind}, Field({', '.join(given)})]" if given else kind
     about = f"{field.about} (of {field.refers_to})" if field.refers_to else field.about
     return _described(f"Optional[{kind}]" if field.optional else kind, about.strip())
-
-
-def _is_bound(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def _described(kind: str, about: str) -> str:
@@ -131,7 +120,10 @@ def _described(kind: str, about: str) -> str:
 def _tool(tool: ToolSpec) -> str:
     required = [each for each in tool.parameters if not each.optional]
     optional = [each for each in tool.parameters if each.optional]
-    arguments = "".join(f", {_argument(each)}" for each in (*required, *optional))
+    arguments = "".join(f", {each.name}: {TYPES[each.kind][1]}" for each in required)
+    arguments += "".join(
+        f", {each.name}: Optional[{TYPES[each.kind][1]}] = None" for each in optional
+    )
     described = [f"    {each.name}: {_one_line(each.about)}" for each in tool.parameters]
     doc = [_one_line(tool.about), *(["", "Args:", *described] if described else [])]
     lines = [
@@ -141,13 +133,6 @@ def _tool(tool: ToolSpec) -> str:
         f"    return self._run({tool.name!r}, {_passed(required)}, {_passed(optional)})",
     ]
     return "\n" + "".join(f"    {line}\n" for line in lines)
-
-
-def _argument(parameter: Parameter) -> str:
-    kind = ARGUMENT_TYPES[parameter.kind]
-    if parameter.optional:
-        return f"{parameter.name}: Optional[{kind}] = None"
-    return f"{parameter.name}: {kind}"
 
 
 def _passed(parameters: list[Parameter]) -> str:

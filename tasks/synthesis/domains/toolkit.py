@@ -1,15 +1,14 @@
-"""A domain's toolkit at work in the sandbox: many programs, each with its own database.
+"""A domain's toolkit in the sandbox: many programs, each with its own database.
 
 In: a domain. Out: the results of its tools, its rules' verdicts, hashes of states. One interpreter
-serves all programs of a `Toolkit`, a request for many of them at once; nothing of a domain's code
-runs elsewhere.
+serves all programs of a `Toolkit`; a request has operations of many. A domain's code runs nowhere
+else.
 """
 
 import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Literal
 
 from tutti.errors import TuttiError
@@ -20,7 +19,7 @@ from tutti.tasks.synthesis.domains.domain import Action, Domain, DomainTask
 LIMITS = SandboxLimits(
     seconds=60.0, memory_mb=1024, total_mb=1536, output_chars=64_000_000, file_mb=8
 )
-"""Of one request. A toolkit that never ends is killed by them."""
+"""Of one request; they end a toolkit that would never end."""
 SENT = {each.__name__: inspect.getsource(each) for each in (shared, source)}
 LOAD = """
 import json, sys, types
@@ -32,7 +31,7 @@ serve, host = module.serve, module.Host({toolkit!r}, json.loads({records!r}))
 
 
 Rules = Mapping[str, Sequence[str]]
-"""Of a tool, the functions of the rules that its calls are asked about."""
+"""By tool, the functions of the rules that judge its calls."""
 REPLAY = "replay"
 """The program that replays; it ends with each task."""
 
@@ -43,12 +42,12 @@ class ToolkitFailed(TuttiError, RuntimeError):
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a call of a tool."""
+    """The result of a call of a tool."""
 
     status: Literal["ok", "refused", "failed", "missing"]
     """refused: by the tool itself, or for its arguments; failed: its code is wrong."""
     value: Any
-    """What it returned, else why not."""
+    """The returned value, else the reason why there is none."""
     changes: tuple[str, ...] = ()
     """``table.field`` it changed, or ``table`` for records that came or went."""
 
@@ -77,9 +76,9 @@ class Replay:
     """`state_hash` of the database when the task begins."""
     after: str
     of_forbidden: tuple[tuple[Result, ...], ...] = ()
-    """What the rules said of each forbidden call when the task began, where they were asked."""
+    """The rules' verdicts on each forbidden call when the task begins, where they were asked."""
     of_golden: tuple[tuple[Result, ...], ...] = ()
-    """What the rules said of each golden call before it was made, where they were asked."""
+    """The rules' verdicts on each golden call before it is made, where they were asked."""
 
     @property
     def failure(self) -> str:
@@ -95,24 +94,24 @@ class Toolkit:
         """Raises SandboxUnavailable where no level may be used."""
         self.domain = domain
         self._session = SandboxSession(level_for_models(), limits)
-        self._loaded = False
 
     async def __aenter__(self) -> "Toolkit":
         """Load the code. Raises ToolkitFailed with the traceback's last line."""
-        await self._load()
+        records, sent = json.dumps(self.domain.records), json.dumps(SENT)
+        code = LOAD.format(sent=sent, toolkit=self.domain.toolkit, records=records)
+        result = await self._session.run(code)
+        if result.status != "ok":
+            await self._session.close()
+            why = _last_line(result.output) or result.status
+            raise ToolkitFailed(f"{self.domain.name}: toolkit: {why}")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """End the interpreter."""
         await self._session.close()
 
     async def request(self, operations: Sequence[Sequence[Any]]) -> list[Any]:
-        """Carry out operations of `source.OPERATIONS`, in order. Raises ToolkitFailed."""
+        """Carry out operations of `source.Host`, in order. Raises ToolkitFailed."""
         result = await self._session.run(f"serve(host, {json.dumps(operations)!r})")
         line = result.stdout.rpartition(source.MARK)[2]
         if result.restarted or result.status != "ok" or not line:
@@ -139,27 +138,15 @@ class Toolkit:
     async def replay(self, tasks: Sequence[DomainTask], ask_rules: bool = False) -> list[Replay]:
         """Carry out each task's golden calls in a new database of its own. With `ask_rules`, every
         rule that is a function is asked about each call that may write."""
-        rules = _rules(self.domain) if ask_rules else None
         if not tasks:
             return []
+        rules: Rules | None = None
+        if ask_rules:
+            functions = [rule.function for rule in self.domain.rules if rule.function is not None]
+            rules = {tool.name: functions for tool in self.domain.tools if tool.kind == "WRITE"}
         operations = [each for task in tasks for each in _operations(task, rules)]
         replies = iter(await self.request(operations))
         return [_replay(task, rules, replies) for task in tasks]
-
-    async def _load(self) -> None:
-        records, sent = json.dumps(self.domain.records), json.dumps(SENT)
-        code = LOAD.format(sent=sent, toolkit=self.domain.toolkit, records=records)
-        result = await self._session.run(code)
-        if result.status != "ok":
-            await self._session.close()
-            why = _last_line(result.output) or result.status
-            raise ToolkitFailed(f"{self.domain.name}: toolkit: {why}")
-
-
-def _rules(domain: Domain) -> Rules:
-    """Of each tool, the functions of the rules that its calls are asked about."""
-    functions = [rule.function for rule in domain.rules if rule.function is not None]
-    return {tool.name: functions for tool in domain.tools if tool.kind == "WRITE"}
 
 
 def _operations(task: DomainTask, rules: Rules | None) -> Iterator[list[Any]]:
@@ -182,13 +169,13 @@ def _asks(action: Action, rules: Rules) -> Iterator[list[Any]]:
 def _replay(task: DomainTask, rules: Rules | None, replies: Iterator[Any]) -> Replay:
     """A task's replies, in the order of its operations."""
 
-    def said_of(action: Action) -> tuple[Result, ...]:
+    def verdicts_on(action: Action) -> tuple[Result, ...]:
         asked = rules is not None and rules.get(action.name)
         return tuple(_result(reply) for reply in next(replies)) if asked else ()
 
     _, before = next(replies), next(replies)
-    of_forbidden = tuple(map(said_of, task.world.forbidden)) if rules is not None else ()
-    made = [(said_of(action), _result(next(replies))) for action in task.world.actions]
+    of_forbidden = tuple(map(verdicts_on, task.world.forbidden)) if rules is not None else ()
+    made = [(verdicts_on(action), _result(next(replies))) for action in task.world.actions]
     after, _ = next(replies), next(replies)
     of_golden, results = tuple(each for each, _ in made), tuple(each for _, each in made)
     return Replay(results, before, after, of_forbidden, of_golden)

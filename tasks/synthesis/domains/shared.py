@@ -6,7 +6,7 @@ where nothing changed.
 
 import json
 import marshal
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 SURE = frozenset({str, int, bool, type(None)})
@@ -90,7 +90,7 @@ class Originals:
         return made
 
 
-class Lazy(MutableMapping[str, Any], dict[str, Any]):
+class Lazy(dict[str, Any]):
     """A dictionary whose values are copied from another when they are first read.
 
     A tool reads a few records of some hundred: copying all would take most of a replay's time.
@@ -98,13 +98,15 @@ class Lazy(MutableMapping[str, Any], dict[str, Any]):
 
     def __init__(self, source: dict[str, Any], originals: Originals, deep: bool = False) -> None:
         """`deep`: the values are tables, whose records are opened one by one."""
-        dict.__init__(self, dict.fromkeys(source, CLOSED))
+        super().__init__(dict.fromkeys(source, CLOSED))
         self.source, self.originals, self.deep = source, originals, deep
         self.was_whole = False
         """Whether all was opened at once."""
 
-    __setitem__, __delitem__ = dict.__setitem__, dict.__delitem__
-    __len__, __contains__ = dict.__len__, dict.__contains__
+    # These read values by `__getitem__`, which the methods of `dict` do not.
+    get = Mapping.get  # type: ignore[assignment]
+    setdefault = MutableMapping.setdefault
+    __eq__ = Mapping.__eq__
 
     def _opened(self, value: Any) -> Any:
         if self.deep and type(value) is dict:
@@ -112,37 +114,41 @@ class Lazy(MutableMapping[str, Any], dict[str, Any]):
         return self.originals.copy_of(value)
 
     def __getitem__(self, key: str) -> Any:
-        value = dict.__getitem__(self, key)
+        value = super().__getitem__(key)
         if value is CLOSED:
             value = self[key] = self._opened(self.source[key])
         return value
 
     def __iter__(self) -> Iterator[str]:
         # Without it `dict(lazy)` and `{**lazy}` would read the closed values.
-        return iter(list(dict.keys(self)))
+        return iter(list(super().keys()))
 
     def items(self) -> Any:
         """All are opened."""
         self._open_all()
-        return dict.items(self)
+        return super().items()
 
     def values(self) -> Any:
         """All are opened."""
         self._open_all()
-        return dict.values(self)
+        return super().values()
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """The value is opened."""
+        self.get(key)
+        return super().pop(key, *default)
 
     def popitem(self) -> tuple[str, Any]:
-        """Remove the last item, as a dictionary does."""
-        for key in reversed([*self]):
-            return key, self.pop(key)
-        raise KeyError("the dictionary is empty")
+        """All are opened."""
+        self._open_all()
+        return super().popitem()
 
     def copy(self) -> dict[str, Any]:
         """A plain dictionary."""
         return dict(self.items())
 
     def _open_all(self) -> None:
-        closed = [key for key, value in dict.items(self) if value is CLOSED]
+        closed = [key for key, value in super().items() if value is CLOSED]
         if self.deep or len(closed) < len(self.source):
             self.update({key: self._opened(self.source[key]) for key in closed})
         else:
@@ -152,7 +158,7 @@ class Lazy(MutableMapping[str, Any], dict[str, Any]):
     def result(self) -> dict[str, Any]:
         """The dictionary that it stands for: the source itself where they are the same, else with
         the source's own value for each that is closed or unchanged."""
-        opened = {key: value for key, value in dict.items(self) if value is not CLOSED}
+        opened = {key: value for key, value in super().items() if value is not CLOSED}
         if self.was_whole and self.originals.is_kept(opened, self.source):
             return self.source
         held = {key: self._held(key, value) for key, value in opened.items()}

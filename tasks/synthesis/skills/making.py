@@ -150,7 +150,7 @@ class LabelSource(DomainParts):
         if not request.difficulty:
             return {}
         ids = [task.task_id for _, tasks in self._instances for task in tasks]
-        rates = measured_rates(ids, request.models, self._catalog)
+        rates = measured_rates(ids, request.models, self._home)
         ends = request.hard_to, request.easy_from
         return {each: level_of(rates.get(each), *ends).labels for each in ids}
 

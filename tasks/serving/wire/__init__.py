@@ -1,9 +1,5 @@
-"""HTTP/1.1 on asyncio protocols, parsed by httptools: the server of every HTTP service here, the
-gateway's client, and the client of the agents' calls.
-
-It takes an order of magnitude less CPU per request than the frameworks do (see docs/gateway.md): a
-forwarded call needs no task, no future and no header object. This package is independent of models
-and programs.
+"""HTTP/1.1 on asyncio protocols, parsed by httptools, with an order of magnitude less CPU per
+request than frameworks take (docs/gateway.md). It is independent of models and programs.
 """
 
 from typing import TYPE_CHECKING

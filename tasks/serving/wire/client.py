@@ -2,8 +2,7 @@
 
 The receiver of an answer gets direct calls: `on_head`, `on_data`, then `on_end` or `on_failure`
 (exactly one, last). If the server closed a persistent connection before it answered anything, the
-request is sent once more on a new connection. `ask` waits for a whole answer; cancelling it closes
-the connection, so that the server stops working too.
+request is sent once more on a new connection.
 """
 
 import asyncio
@@ -12,7 +11,6 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 from urllib.parse import urlsplit
 
 import httptools
@@ -28,11 +26,12 @@ MAX_HEAD_BYTES = 2**20
 CLOSED = "the client is closed"
 
 Permits = Callable[[str], bool]
-"""Decides whether an address may be connected to."""
 
 
-class Receiver(Protocol):
-    """The interface for receiving an answer."""
+class Receiver:
+    """Receives an answer; this one discards it."""
+
+    __slots__ = ()
 
     def on_head(self, status: int, headers: Headers) -> None:
         """The head arrived."""
@@ -45,6 +44,9 @@ class Receiver(Protocol):
 
     def on_failure(self, reason: str) -> None:
         """The request failed; no further call follows."""
+
+
+NOBODY = Receiver()
 
 
 class OutgoingRequest:
@@ -68,21 +70,6 @@ class OutgoingRequest:
     def pause(self, paused: bool) -> None:
         if self.link is not None:
             self.link.hold(paused)
-
-
-class _NullReceiver:
-    """Discards an answer."""
-
-    def on_head(self, status: int, headers: Headers) -> None: ...
-
-    def on_data(self, data: bytes) -> None: ...
-
-    def on_end(self) -> None: ...
-
-    def on_failure(self, reason: str) -> None: ...
-
-
-NOBODY: Receiver = _NullReceiver()
 
 
 class ClientConnection(PacedProtocol):
@@ -349,7 +336,6 @@ class Origin:
 
 
 MAX_BYTES = 64 * 2**20
-"""Largest answer that is accepted."""
 
 
 class NoAnswer(Exception):
@@ -374,7 +360,7 @@ class Answer:
         return None if value is None else value.decode("latin-1")
 
 
-class AnswerReceiver:
+class AnswerReceiver(Receiver):
     """Collects an answer; `done` is resolved at its end."""
 
     def __init__(self) -> None:
@@ -389,9 +375,6 @@ class AnswerReceiver:
         self.status, self.headers = status, headers
 
     def on_data(self, data: bytes) -> None:
-        self.keep(data)
-
-    def keep(self, data: bytes) -> None:
         self.size += len(data)
         if self.size > MAX_BYTES:
             self.pieces.clear()
@@ -417,10 +400,8 @@ async def ask(
     body: bytes,
     receiver: AnswerReceiver | None = None,
 ) -> Answer:
-    """Send a request and wait for its answer. Raises NoAnswer.
-
-    Cancelling it closes the connection. A `receiver` can be given to see the pieces as they arrive.
-    """
+    """Send a request and wait for its answer. Raises NoAnswer. Cancelling it closes the connection.
+    A `receiver` can be given to see the pieces as they arrive."""
     reading = receiver or AnswerReceiver()
     request = origin.send(method, path, headers, body, reading)
     try:

@@ -36,9 +36,7 @@ class ServerLimits:
     """Size of all bodies together that are arriving, waiting or being answered; beyond it, requests
     get 503."""
     receive_s: float = 60.0
-    """Time for a whole request to arrive."""
     idle_s: float = 300.0
-    """Time of a connection without a request."""
     stalled_s: float = 300.0
     """Time of a client that reads nothing of what is sent."""
     connections: int = 20_000
@@ -69,8 +67,7 @@ class ConnectionOwner(Protocol):
     handler: Callable[[Exchange], None]
     screen: Callable[[bytes, bytes, Mapping[bytes, bytes]], Any]
 
-    def release(self, size: int) -> None:
-        """Release so many bytes of bodies."""
+    def release(self, size: int) -> None: ...
 
 
 class Connection(PacedProtocol):
@@ -408,7 +405,6 @@ class Connection(PacedProtocol):
 
 
 def _give_up(exchange: Exchange) -> None:
-    """Notify the handler that the client is gone."""
     try:
         if exchange.on_gone is not None:
             exchange.on_gone()

@@ -30,17 +30,13 @@ class ExchangeTransport(Protocol):
     peer: str
 
     @property
-    def takes_chunks(self) -> bool:
-        """Whether the client supports chunked answers."""
+    def takes_chunks(self) -> bool: ...
 
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
+    def write(self, data: bytes) -> None: ...
 
-    def done(self, exchange: "Exchange") -> None:
-        """The answer has ended."""
+    def done(self, exchange: "Exchange") -> None: ...
 
-    def abort(self) -> None:
-        """Close immediately."""
+    def abort(self) -> None: ...
 
 
 class Exchange:
@@ -125,7 +121,6 @@ DECISIVE = frozenset(
 """Headers that the server's decisions depend on: each may be given only once."""
 
 DECISIVE_NAMES = ByName[bytes | None](lambda lower: lower if lower in DECISIVE else None)
-"""A header's name in lower case if it is decisive, else None."""
 
 
 def plain_refusal(status: int) -> RequestRefused:

@@ -40,7 +40,6 @@ _STATUS_LINES = {
 
 
 LOWERED = ByName[bytes](lambda lower: lower)
-"""A header's name in lower case."""
 
 
 def status_line(status: int) -> bytes:

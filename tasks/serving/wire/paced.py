@@ -1,10 +1,8 @@
 """Input taken a little in each turn of the event loop, and writes batched at its end.
 
-One turn may bring megabytes of a connection, as thousands of tiny chunks or pipelined requests; no
-peer occupies the loop. A write costs most if the reader is asleep, because the kernel wakes it
-before the call returns. One turn of a busy loop serves many peers; if writes are batched, few of
-them find a sleeping reader. The first write of a turn is immediate: in a turn that serves only one
-peer, nothing is delayed.
+One turn may bring megabytes of a connection; no peer occupies the loop. A write costs most if the
+reader is asleep, because the kernel wakes it before the call returns: if the writes of a busy turn
+are batched, few of them find a sleeping reader. The first write of a turn is immediate.
 """
 
 import asyncio
@@ -56,7 +54,6 @@ class PacedProtocol(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Take the next turn's share."""
         if self._is_held or not self._waiting:
             return
         data, self._waiting = self._waiting, b""

@@ -1,9 +1,7 @@
 """The rules of every HTTP service here: the sites, content types and routes that it serves.
 
 In: the method, target and decisive headers of a request, before its body is read. Out: the handler
-of its route, or `RequestRefused` with the answer. The retrieval service and the server of reports
-take `RouteScreen` as it is; the gateway's adds tokens and the routes of engines. The sizes and
-times of requests are limited by `ServerLimits`.
+of its route, or `RequestRefused` with the answer. The gateway adds tokens and engines' routes.
 """
 
 import ipaddress
@@ -62,11 +60,9 @@ class SiteGuard:
         self._known_hosts: set[bytes] = {b""}
 
     def check(self, known: Mapping[bytes, bytes]) -> None:
-        """Refuse cross-site requests. Raises AccessDenied.
-
-        A request is cross-site if it has a foreign Origin header, or a Host header that this
-        service does not serve (DNS rebinding). `known` holds the headers by lower-case name.
-        """
+        """Refuse cross-site requests. Raises AccessDenied. A request is cross-site if it has a
+        foreign Origin header, or a Host header that this service does not serve (DNS rebinding).
+        `known` holds the headers by lower-case name."""
         host = known.get(b"host", b"")
         origin = known.get(b"origin")
         if origin is not None and origin.partition(b"://")[2].lower() != host.lower():
@@ -137,7 +133,6 @@ class RouteScreen(Generic[Entry]):
 
 
 def _name_of(host: bytes) -> str | None:
-    """The name in a Host header, without its port; None if the header is invalid."""
     try:
         return urlsplit(f"//{host.decode('ascii')}").hostname
     except ValueError:

@@ -1,9 +1,7 @@
 """An HTTP/1.1 server: one request at a time on a connection.
 
-`screen` sees a request's head before its body is read. It raises `RequestRefused` to refuse the
-request; its return value becomes the exchange's `permission`. `Server.sweep` runs every second and
-closes connections that are too slow: a head or body that does not arrive in time, an idle
-connection, a client that does not read its answer.
+`screen` sees a request's head before its body is read; it raises `RequestRefused`, or its return
+value becomes the exchange's `permission`. `Server.sweep` closes connections that are too slow.
 """
 
 import asyncio
@@ -13,22 +11,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from tutti.tasks.serving.wire.connection import Connection, ServerLimits
 from tutti.tasks.serving.wire.exchange import LARGE_BYTES, Exchange
 
 
-@cache
-def _malloc_trim() -> Any:
-    return getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
-
-
 def trim() -> None:
     """Return free memory to the system if the C library supports it; takes milliseconds."""
-    function = _malloc_trim()
-    if function is not None:
+    if (function := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # musl has none
         function(0)
 
 

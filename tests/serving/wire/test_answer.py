@@ -49,7 +49,6 @@ async def test_what_was_sent_twice_is_timed_from_the_second() -> None:
 
 
 async def test_a_closed_origin_answers_nothing() -> None:
-    """At once, also what was under way."""
     async with raw_engine() as engine:
         engine.reply = lambda _, wire: wire.gone()
         origin = Origin(engine.url)

@@ -17,13 +17,13 @@ from tests.serving.gateway.raw_engine import (
     raw_engine,
     whole,
 )
-from tutti.tasks.serving.wire.client import Origin, OutgoingRequest
+from tutti.tasks.serving.wire.client import Origin, OutgoingRequest, Receiver
 from tutti.tasks.serving.wire.messages import Headers, find
 
 EARLIER = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: a\r\n\r\n"
 
 
-class RecordingReceiver:
+class RecordingReceiver(Receiver):
     """All that a receiver was told."""
 
     def __init__(self) -> None:
@@ -34,52 +34,43 @@ class RecordingReceiver:
         self.failure = ""
 
     def on_head(self, status: int, headers: Headers) -> None:
-        """The head."""
         assert not self.status, "one head an answer"
         self.status, self.headers = status, headers
 
     def on_data(self, data: bytes) -> None:
-        """A piece."""
         self.body, self.pieces = self.body + data, self.pieces + 1
 
     def on_end(self) -> None:
-        """The end."""
         self.ends += 1
 
     def on_failure(self, reason: str) -> None:
-        """The other end."""
         assert not self.failure
         self.failure = reason
 
     @property
     def over(self) -> bool:
-        """Whether the answer has ended."""
         return bool(self.ends or self.failure)
 
 
 @pytest.fixture
 async def engine() -> AsyncIterator[RawEngine]:
-    """An engine of bytes."""
     async with raw_engine() as engine:
         yield engine
 
 
 @pytest.fixture
 async def origin(engine: RawEngine) -> AsyncIterator[Origin]:
-    """The client of it."""
     origin = Origin(engine.url + "/base/")
     yield origin
     await origin.close()
 
 
 def send(origin: Origin, body: bytes = b"{}") -> tuple[OutgoingRequest, RecordingReceiver]:
-    """A POST."""
     heard = RecordingReceiver()
     return origin.send(b"POST", b"/v1/x", [(b"X-Some", b"header")], body, heard), heard
 
 
 async def ask(origin: Origin, body: bytes = b"{}") -> RecordingReceiver:
-    """A POST, to its end."""
     _, heard = send(origin, body)
     await until(lambda: heard.over, "the answer ends")
     return heard
@@ -88,7 +79,6 @@ async def ask(origin: Origin, body: bytes = b"{}") -> RecordingReceiver:
 async def test_requests_go_out_whole_on_a_kept_connection(
     engine: RawEngine, origin: Origin
 ) -> None:
-    """Below the origin's own path, with its host."""
     for size in (2, 1_000_000):
         heard = await ask(origin, b"x" * size)
         assert (heard.status, heard.ends) == (200, 1)
@@ -132,7 +122,6 @@ async def test_answers_of_every_frame(
 async def test_an_answer_without_a_length_ends_with_its_connection(
     engine: RawEngine, origin: Origin
 ) -> None:
-    """As HTTP/1.0 servers stream."""
 
     async def until_close(_: ReceivedRequest, wire: Wire) -> None:
         await wire.write(b"HTTP/1.1 200 OK\r\n\r\nsome ")
@@ -173,7 +162,6 @@ async def test_half_an_answer_is_a_failure(engine: RawEngine, origin: Origin, se
 async def test_what_is_no_http_is_a_failure(
     engine: RawEngine, origin: Origin, garbage: bytes
 ) -> None:
-    """The failure says so."""
     engine.reply = answering(garbage)
     assert "not HTTP" in (await ask(origin)).failure
 
@@ -295,7 +283,6 @@ async def test_an_answer_on_an_idle_connection_closes_it(engine: RawEngine, orig
 async def test_idle_connections_are_closed_before_the_server_does(
     engine: RawEngine, origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Swept."""
     await ask(origin)
     origin.sweep()
     assert len(origin._idle) == 1
@@ -324,6 +311,5 @@ def test_a_host_is_named_as_http_wants_it(url: str, named: bytes) -> None:
 
 @pytest.mark.parametrize("url", ["127.0.0.1:1", "ftp://h", "http://", ""])
 def test_a_url_that_is_none_is_refused(url: str) -> None:
-    """With the text that is wrong."""
     with pytest.raises(ValueError, match="not an http"):
         Origin(url)

@@ -63,7 +63,6 @@ async def test_all_requests_of_one_segment_are_answered(
 
 
 async def test_the_requests_that_wait_are_not_parsed(site: Site) -> None:
-    """However many of them one segment brings."""
     site.handle = lambda exchange: None
     client = await site.client()
     await client.send(b"".join([GET % number + b"\r\n" for number in range(500)]))
@@ -93,7 +92,6 @@ class Wire(asyncio.Transport):
         """Take any."""
 
     def is_closing(self) -> bool:
-        """Not yet."""
         return False
 
     def write(self, data: object) -> None:
@@ -133,7 +131,6 @@ class Receiver(AnswerReceiver):
     request: OutgoingRequest | None = None
 
     def on_data(self, data: bytes) -> None:
-        """A piece of the body arrived."""
         self.count += 1
         super().on_data(data)
         if self.pauses and self.request is not None:
@@ -155,7 +152,6 @@ async def test_tiny_chunks_of_an_answer_come_as_one(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_paused_answer_goes_on_where_it_stopped() -> None:
-    """Also if more had been read than one turn takes."""
     body = bytes(range(256)) * 4096
     async with raw_engine(reply=answering(STREAM_HEAD + chunk(body) + LAST_CHUNK)) as engine:
         origin, receiver = Origin(engine.url), Receiver()
@@ -214,7 +210,6 @@ class Noted(PacedProtocol):
         self.heard, self.error = heard, error
 
     def flush(self) -> None:
-        """Noted, and failed where it should."""
         self.heard.append(self)
         if self.error is not None:
             raise self.error
@@ -238,7 +233,6 @@ async def test_senders_are_flushed_after_all_that_the_turn_heard() -> None:
 
 
 async def test_one_that_fails_costs_the_others_nothing() -> None:
-    """Its error is the loop's to report."""
     reported: list[object] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
@@ -279,7 +273,6 @@ async def test_what_was_sent_before_the_end_arrives(end: str) -> None:
 
 
 async def test_a_request_that_is_cancelled_in_its_turn_is_never_sent() -> None:
-    """Nobody wants it any more when the turn ends."""
     seen: list[bytes] = []
 
     def handle(exchange: Exchange) -> None:

@@ -26,16 +26,13 @@ class Client:
         self.reader, self.writer = reader, writer
 
     async def send(self, data: bytes) -> None:
-        """Write bytes."""
         self.writer.write(data)
         await self.writer.drain()
 
     async def head(self) -> bytes:
-        """An answer's head."""
         return await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 60)
 
     async def answer(self) -> tuple[int, bytes]:
-        """A whole answer with its length: status and body."""
         head = await self.head()
         (length,) = (
             int(line.split(b": ")[1])
@@ -46,7 +43,6 @@ class Client:
         return int(head.split(b" ")[1]), body
 
     async def rest(self) -> bytes:
-        """All until the server closes."""
         return await asyncio.wait_for(self.reader.read(), 60)
 
 
@@ -60,17 +56,14 @@ class Site:
         self.handle: Callable[[Exchange], Any] = self.echo
 
     def handler(self, exchange: Exchange) -> None:
-        """One request."""
         self.exchanges.append(exchange)
         self.handle(exchange)
 
     @staticmethod
     def echo(exchange: Exchange) -> None:
-        """The target and the body."""
         exchange.respond(200, [], exchange.target + b" " + exchange.body)
 
     async def client(self) -> Client:
-        """A connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
         self.stack.callback(writer.close)
         return Client(reader, writer)
@@ -102,12 +95,10 @@ async def make_site() -> AsyncIterator[MakeSite]:
 
 @pytest.fixture
 async def site(make_site: MakeSite) -> Site:
-    """A server."""
     return await make_site()
 
 
 async def test_a_connection_is_kept(site: Site) -> None:
-    """One request after the other, on the same one."""
     client = await site.client()
     for body in (b"", b"x" * 100_000):
         head = b"POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -117,7 +108,6 @@ async def test_a_connection_is_kept(site: Site) -> None:
 
 
 async def test_a_head_may_come_in_single_bytes(site: Site) -> None:
-    """And so may a body."""
     client = await site.client()
     for byte in b"POST /c?d=1 HTTP/1.1\r\nHost: h\r\nX-Name: value\r\nContent-Length: 3\r\n\r\nabc":
         await client.send(bytes([byte]))
@@ -156,7 +146,6 @@ async def test_a_request_that_comes_between_two_others_waits_its_turn(site: Site
 
 
 async def test_chunked_bodies_are_put_together(site: Site) -> None:
-    """Of any pieces."""
     client = await site.client()
     await client.send(b"POST /d HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
     await client.send(b"3\r\nabc\r\n")
@@ -187,7 +176,6 @@ async def test_who_expects_to_be_told_is_told_to_go_on(site: Site) -> None:
     ],
 )
 async def test_what_is_too_large_is_refused_with_a_reason(make_site: MakeSite, sent: bytes) -> None:
-    """413; a body at the limit is taken."""
     site = await make_site(body_bytes=100)
     client = await site.client()
     await client.send(sent)
@@ -268,7 +256,6 @@ async def test_idle_connections_are_closed(make_site: MakeSite) -> None:
 
 
 async def test_http_1_0_has_no_chunks(site: Site) -> None:
-    """A stream ends with its connection."""
 
     def stream(exchange: Exchange) -> None:
         exchange.start(200, [])
@@ -289,7 +276,6 @@ async def test_http_1_0_has_no_chunks(site: Site) -> None:
 
 
 async def test_a_head_request_has_no_body(site: Site) -> None:
-    """Else the next answer would begin with it."""
     client = await site.client()
     await client.send(b"HEAD /h HTTP/1.1\r\nHost: h\r\n\r\n" + GET)
     assert b"Content-Length: 3" in await client.head()
@@ -300,7 +286,6 @@ async def test_a_head_request_has_no_body(site: Site) -> None:
     "garbage", [b"\x16\x03\x01\x02\x00\x01\x00", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"]
 )
 async def test_garbage_is_400_and_the_end(site: Site, garbage: bytes) -> None:
-    """TLS to a plain port, no HTTP at all."""
     client = await site.client()
     await client.send(garbage)
     assert (await client.answer())[0] == 400
@@ -319,7 +304,6 @@ async def test_a_client_that_has_gone_is_refused_quietly(site: Site) -> None:
 
 
 async def test_garbage_after_a_request_cannot_be_an_answer_to_it(site: Site) -> None:
-    """The call is given up with its connection."""
     gone: list[bool] = []
 
     def wait(exchange: Exchange) -> None:

@@ -46,7 +46,6 @@ async def test_two_parsers_could_read_it_in_two_ways(
 
 
 async def test_a_request_of_http_1_0_needs_no_host(site: Site) -> None:
-    """Load balancers ask so whether we are there."""
     client = await site.client()
     await client.send(b"GET /a HTTP/1.0\r\n\r\n")
     assert await client.answer() == (200, b"/a ")
@@ -84,7 +83,6 @@ async def test_no_more_than_a_few_requests_are_read_ahead(site: Site) -> None:
 
 
 def refuse(method: bytes, target: bytes, known: Mapping[bytes, bytes]) -> Any:
-    """A screen that lets in who has a token."""
     if known.get(b"authorization") != b"let me in":
         raise RequestRefused(401, [], b"who are you?")
     return "a pass"
@@ -157,7 +155,6 @@ class Wire:
         """Write no more."""
 
     def is_closing(self) -> bool:
-        """Not yet."""
         return False
 
 

@@ -1,16 +1,4 @@
-"""Serving's errors.
-
-ServingError
-├── RegistryError      models.yaml has no such model, or is invalid
-│   └── WeightsError   a checkpoint is missing, incomplete, or cannot be fetched or judged
-├── PriceError         the price book is invalid, or has no price for a model
-├── PortTaken          the port is in use by another process
-├── ModelsEnvironmentMissing   the Python environment with vLLM is missing
-├── EndpointFailed     an endpoint that was named by its URL does not answer
-├── EngineFailed       an engine did not start, or refuses what it is told
-│   └── EngineLost     an engine died while serving
-└── GatewayFailed      the gateway did not start, died, or refused a request
-"""
+"""Errors of serving, below `ServingError`."""
 
 from tutti.errors import ExitCode, TuttiError
 

@@ -40,7 +40,6 @@ with storage.open_catalog(storage.Home(Path(sys.argv[1]))) as catalog:
 
 
 def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    """Poll until `condition()`."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"never happened: {what}"
@@ -48,7 +47,6 @@ def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> 
 
 
 def alive(pid: int) -> bool:
-    """Whether `pid` runs (a zombie does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -63,14 +61,12 @@ class Family:
         self._files = [Path(f"{mark}.{who}") for who in ("parent", "child")]
 
     def pids(self) -> list[int]:
-        """Both pids; waits until they are there."""
         until(lambda: all(f.exists() and f.read_text().strip() for f in self._files), "they run")
         return [int(f.read_text()) for f in self._files]
 
 
 @pytest.fixture
 def family(tmp_path: Path) -> Family:
-    """A child with a stubborn grandchild."""
     return Family(tmp_path / "mark")
 
 
@@ -138,7 +134,6 @@ def test_what_a_killed_supervisor_left_is_ended_by_the_next_run(
 
 
 def test_running_children_are_not_reaped(catalog: storage.Catalog, family: Family) -> None:
-    """Another run's children are its own."""
     with Child("family", family.command, {}, catalog):
         pids = family.pids()
         assert reap_stale(catalog) == []
@@ -189,7 +184,6 @@ def test_a_command_that_is_not_there_is_named(catalog: storage.Catalog) -> None:
 
 
 def test_a_slow_start_has_an_end(catalog: storage.Catalog) -> None:
-    """And says how long it was waited for."""
     with Child("engine", ["sh", "-c", "echo warming up; sleep 1000"], {}, catalog) as child:
         until(lambda: child.log_tail() != "", "it prints")
         with pytest.raises(ServingError, match=r"not ready after 0 s(.|\n)*warming up"):

@@ -39,13 +39,11 @@ def registry(tmp_path: Path) -> Path:
 
 
 def write(path: Path, **models: Any) -> Path:
-    """Write a registry."""
     path.write_text(yaml.safe_dump({"models": models}))
     return path
 
 
 def refusal(path: Path) -> str:
-    """The message that reading `path` is refused with."""
     with pytest.raises(RegistryError) as failure:
         read_registry(path)
     message = str(failure.value)
@@ -64,18 +62,15 @@ def test_entries_are_read_and_relative_checkpoints_belong_to_the_project(registr
 
 
 def test_our_own_registry_is_valid() -> None:
-    """The file that is shipped reads."""
     path = Path(__file__).resolve().parents[2] / "deployments" / "models.yaml"
     assert "pocket" in read_registry(path)
 
 
 def test_a_missing_file_says_how_to_name_one(registry: Path) -> None:
-    """The first thing a new user meets."""
     assert "no such file; name one with --models" in refusal(registry)
 
 
 def test_a_file_that_is_not_yaml_says_where(registry: Path) -> None:
-    """The line of the mistake is in the message."""
     registry.write_text("models:\n  a: {provider: vllm\n  b: [")
     assert re.search("line 3: not YAML", refusal(registry))
 
@@ -85,7 +80,6 @@ def test_a_file_that_is_not_yaml_says_where(registry: Path) -> None:
     [("", "models: Field required"), ("- a\n- b\n", "valid dict"), ("models: 3\n", "valid dict")],
 )
 def test_a_file_of_another_shape_is_refused(registry: Path, text: str, said: str) -> None:
-    """Empty, a list, or a number where models belong."""
     registry.write_text(text)
     assert said in refusal(registry)
 
@@ -119,7 +113,6 @@ def test_a_file_of_another_shape_is_refused(registry: Path, text: str, said: str
 def test_a_wrong_field_is_named_with_its_value(
     registry: Path, change: dict[str, Any], field: str, value: str
 ) -> None:
-    """File, field and value in one line."""
     message = refusal(write(registry, m=GOOD | change))
     assert f"{field}: " in message
     assert value in message
@@ -136,7 +129,6 @@ def test_a_wrong_field_is_named_with_its_value(
 def test_an_unknown_name_lists_the_known(
     registry: Path, change: dict[str, Any], known: list[str]
 ) -> None:
-    """Providers, dialects and fields, as models."""
     message = refusal(write(registry, m=GOOD | change))
     assert all(name in message for name in known)
 
@@ -210,7 +202,6 @@ def test_what_decides_answers_is_in_what_cells_are_known_by(change: dict[str, An
 
 
 def test_weights_need_engine_settings(registry: Path) -> None:
-    """Without them tutti cannot start the server."""
     message = refusal(write(registry, m=SERVED | {"engine": None}))
     assert "needs `engine` settings" in message
     message = refusal(write(registry, m=SERVED | {"engine": {"kv_blocks": 1}}))
@@ -218,7 +209,6 @@ def test_weights_need_engine_settings(registry: Path) -> None:
 
 
 def test_an_unknown_model_lists_the_known(registry: Path) -> None:
-    """A typing error is seen at once."""
     write(registry, zebra=GOOD, ant=GOOD)
     with pytest.raises(RegistryError, match=re.escape("no model 'ent'; known: ant, zebra")):
         pick_model(registry, "ent")
@@ -228,7 +218,6 @@ def test_an_unknown_model_lists_the_known(registry: Path) -> None:
 
 
 def test_a_checkpoint_without_weights_says_what_makes_them(tmp_path: Path) -> None:
-    """The engine is not even started."""
     model = Model(**SERVED | {"checkpoint": tmp_path})
     with pytest.raises(RegistryError, match=r"no weights there.*tutti train"):
         checkpoint_id(model)
@@ -274,13 +263,11 @@ def test_a_cache_that_costs_less_never_makes_a_call_dearer(a: int, b: int, out: 
 def test_a_checkpoint_with_a_revision_is_one_of_the_hub(
     registry: Path, checkpoint: str, hub_id: str | None
 ) -> None:
-    """A path without one belongs to the project."""
     entry = pick_model(write(registry, m=SERVED | {"checkpoint": checkpoint}), "m")
     assert entry.hub_id == hub_id
 
 
 def test_a_short_commit_is_refused_when_the_file_is_read(registry: Path) -> None:
-    """It would be another commit tomorrow, or none."""
     short = write(registry, m=SERVED | {"checkpoint": "Qwen/Qwen3-8B@a1b2c3d"})
     with pytest.raises(RegistryError, match="is no whole commit"):
         read_registry(short)

@@ -51,24 +51,24 @@ class Child:
         catalog: Catalog,
         gpus: GpuLease | None = None,
     ) -> None:
-        """Start `command` with `environment` added to this process's. Raises StoreError.
-
-        With `gpus` it sees these GPUs only, inherits their locks, and is ended when a lease on one
-        of them is lost or not renewed.
-        """
+        """Start `command` with `environment` added to this process's. Raises StoreError. With
+        `gpus` it sees these GPUs only, inherits their locks, and is ended when a lease on one of
+        them is lost or not renewed."""
         self.role = role
         self._gpus = gpus
         self.catalog = catalog
         logs = catalog.home.logs
         with cat.store_boundary(catalog.home):
             logs.mkdir(parents=True, exist_ok=True)
-        token = uuid.uuid4().hex
+        token, of_gpus = uuid.uuid4().hex, {} if gpus is None else dict(gpus.environment)
+        if gpus is not None and gpus.leases:
+            of_gpus[SILENCE] = str(gpus.silence_s)
         self.log = logs / f"{role}-{token[:8]}.log"
         supervisor = [sys.executable, "-I", "-S", str(SUPERVISOR), str(self.log)]
         self._process = subprocess.Popen(
             [*supervisor, *command],
             stdin=subprocess.PIPE,
-            env={**os.environ, **environment, **_environment_of(gpus), TOKEN: token},
+            env={**os.environ, **environment, **of_gpus, TOKEN: token},
             start_new_session=True,  # Ctrl-C in the terminal is handled by the owner
             pass_fds=gpus.locks if gpus else (),
         )
@@ -141,7 +141,6 @@ class Child:
             )
 
     def _beat(self) -> None:
-        """Tell its supervisor that its leases are renewed."""
         assert self._process.stdin is not None, "it is a pipe"
         with contextlib.suppress(BrokenPipeError, ValueError):  # it has ended, or is being ended
             self._process.stdin.write(b".")
@@ -155,13 +154,6 @@ class Child:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def _environment_of(gpus: GpuLease | None) -> dict[str, str]:
-    if gpus is None:
-        return {}
-    silence = {SILENCE: str(gpus.silence_s)} if gpus.leases else {}
-    return gpus.environment | silence
 
 
 def end_supervised(process: "subprocess.Popen[bytes]") -> None:
@@ -256,7 +248,6 @@ def _listeners(port: int) -> set[str]:
 
 
 def _sockets(pid: int) -> set[str]:
-    """The file descriptors of a process; none if it ended or belongs to another user."""
     found = set()
     with contextlib.suppress(OSError):
         for entry in os.scandir(f"/proc/{pid}/fd"):
@@ -266,10 +257,8 @@ def _sockets(pid: int) -> set[str]:
 
 
 def claim_port(asked: int | None, otherwise: str = "leave the port out to get a free one") -> int:
-    """A free loopback port: the requested one, or any.
-
-    Raises PortTaken, which says `otherwise`: what the caller's user can do.
-    """
+    """A free loopback port: the requested one, or any. Raises PortTaken, which says `otherwise`:
+    what the caller's user can do."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,11 +1,9 @@
 """Supervise one child process so that it never outlives its owner. Standard library only.
 
-Run: ``python -I supervise.py LOG COMMAND...`` with a pipe as standard input. The owner keeps the
-pipe's other end; when the owner ends for any reason, including kill -9, the pipe closes and
-the child's whole process tree is ended. SIGTERM does the same. Exit code: the child's.
-
-With TUTTI_SILENCE_S, the owner must write a byte at least as often: it does so each time that it
-has renewed its leases on GPUs, and after a longer silence others may take the GPUs.
+Run: ``python -I supervise.py LOG COMMAND...`` with a pipe as standard input. When the owner ends
+for any reason, the pipe closes and the child's whole process tree is ended. SIGTERM does the same.
+With TUTTI_SILENCE_S the owner must write a byte at least as often, each time that it has renewed
+its leases on GPUs. Exit code: the child's.
 """
 
 import contextlib

@@ -1,9 +1,7 @@
-"""The model registry: `models.yaml`, validated. An unknown name is an error that lists the known
-ones.
+"""The model registry: `models.yaml`, validated.
 
 In: the file. Out: a `Model` for each entry, completed with the defaults of its provider. A provider
-with an OpenAI-compatible API is one line of `PROVIDERS`; others are reached through LiteLLM's
-proxy, which the user starts and configures as an ordinary endpoint.
+with an OpenAI-compatible API is a line of `PROVIDERS`; others are reached through LiteLLM's proxy.
 """
 
 import re
@@ -16,10 +14,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from tutti.storage import content_hash
-from tutti.tasks.config import PASSWORD, read_document
+from tutti.tasks.config import PASSWORD, Strict, read_document
 from tutti.tasks.identity import NOT_IN_ID, NotInId, identity_of, plain_numbers
 from tutti.tasks.serving.errors import RegistryError
-from tutti.tasks.serving.registry.settings import EngineSettings, Strict
+from tutti.tasks.serving.registry.settings import EngineSettings
 from tutti.tasks.serving.weights import HubId, hub_weights_here, resolve_hub, weights_id
 
 ThinkingSwitch = tuple[dict[str, Any], dict[str, Any]]
@@ -88,6 +86,9 @@ RESERVED = frozenset(("model", "messages", "tools", "stream"))
 """Request fields that an entry may not set."""
 
 
+ApiPath = Annotated[str, Field(pattern="^/"), AfterValidator(lambda path: path.rstrip("/"))]
+
+
 class Prices(Strict):
     """USD per million tokens."""
 
@@ -112,10 +113,6 @@ def _known_provider(name: str) -> str:
     return name
 
 
-def _is_llama(engine: Any) -> bool:
-    return isinstance(engine, Mapping) and engine.get("server") == "llama.cpp"
-
-
 def _as_written(value: Any) -> Any:
     """Convert to text: YAML reads Azure's versions as dates, and numbers as numbers."""
     return str(value) if isinstance(value, date | int | float) else value
@@ -134,8 +131,8 @@ class Model(Strict):
     key_header: Annotated[str, NOT_IN_ID] = Field(
         "", pattern="^[A-Za-z0-9-]*$", description="header that carries it"
     )
-    api_path: Annotated[str, VIA_ENDPOINT] = Field(
-        "/v1", pattern="^/", description="what the API's paths begin with"
+    api_path: Annotated[ApiPath, VIA_ENDPOINT] = Field(
+        "/v1", description="what the API's paths begin with"
     )
     query: Annotated[dict[str, Annotated[str, BeforeValidator(_as_written)]], VIA_ENDPOINT] = Field(
         {}, description="sent with each request: Azure's api-version"
@@ -195,7 +192,8 @@ class Model(Strict):
             "metrics": provider.metrics,
             "max_tokens_field": provider.max_tokens_field,
         }
-        if _is_llama(given.get("engine")):
+        engine = given.get("engine")
+        if isinstance(engine, Mapping) and engine.get("server") == "llama.cpp":
             filled["metrics"] = False  # its /metrics says nothing of its cache
         if own_address and given.get("checkpoint") is None:
             given = {**given, "endpoint": provider.endpoint}
@@ -215,11 +213,6 @@ class Model(Strict):
         if endpoint is not None and PASSWORD.search(endpoint):
             raise ValueError("a password in a URL ends up in tables; name `api_key_env`")
         return endpoint
-
-    @field_validator("api_path")
-    @classmethod
-    def _no_slash(cls, path: str) -> str:
-        return path.rstrip("/")
 
     @field_validator("request")
     @classmethod
@@ -270,10 +263,8 @@ class _Registry(Strict):
 
 
 def read_registry(path: Path) -> dict[str, Model]:
-    """All entries of `path`; relative checkpoints are resolved against its project folder.
-
-    Raises RegistryError with file, line, field and value.
-    """
+    """All entries of `path`; relative checkpoints are resolved against its project folder. Raises
+    RegistryError with file, line, field and value."""
     try:
         registry = read_document(path, RegistryError).check(_Registry)
     except FileNotFoundError:
@@ -297,10 +288,8 @@ def pick_model(path: Path, name: str) -> Model:
 
 
 def checkpoint_id(model: Model) -> str:
-    """The content id of a served checkpoint: its weights, configuration and tokenizer.
-
-    Raises WeightsError where the weights are missing or not whole.
-    """
+    """The content id of a served checkpoint: its weights, configuration and tokenizer. Raises
+    WeightsError where the weights are missing or not whole."""
     folder = model.checkpoint
     if folder is None:
         address: list[Any] = [model.endpoint, model.served_name]
@@ -312,10 +301,7 @@ def checkpoint_id(model: Model) -> str:
 
 def weights_folder(model: Model) -> Path:
     """The folder of an entry's weights, or its GGUF file; those of a hub id are fetched if they are
-    not in the cache, after their size was told on stderr.
-
-    Raises WeightsError with what to do.
-    """
+    not in the cache, after their size was told on stderr. Raises WeightsError with what to do."""
     assert model.checkpoint is not None, "an entry of weights has one"
     return model.checkpoint if model.hub_id is None else resolve_hub(model.hub_id)
 

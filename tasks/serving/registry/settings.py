@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from tutti.tasks.config import Strict
 from tutti.tasks.identity import NOT_IN_ID, NotInId, file_hash, identity_of
 from tutti.tasks.serving.errors import RegistryError
 
@@ -42,12 +43,6 @@ def _variable(name: str) -> str:
     if SECRET.search(name):
         raise ValueError(f"{name}: a secret stands in no file; set it where tutti runs")
     return name
-
-
-class Strict(BaseModel):
-    """Base of what serving reads from files: an unknown field is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class EngineSettings(Strict):
@@ -117,12 +112,8 @@ class EngineSettings(Strict):
             raise ValueError("gpus: an engine with `device: cpu` uses none")
         if self.device == "cpu" and self.parallel > 1:
             raise ValueError("tensor_parallel, pipeline_parallel: are for GPUs")
-        self._gpus_suffice()
-        return self
-
-    def _gpus_suffice(self) -> None:
         if (count := self.gpu_count) is None:
-            return
+            return self
         if self.tensor_parallel is None and count % self.pipeline_parallel:
             raise ValueError(
                 f"gpus: {count} cannot be divided into {self.pipeline_parallel} pipeline stages"
@@ -134,6 +125,7 @@ class EngineSettings(Strict):
             )
         if self.replicas > 1 and not isinstance(self.gpus, int):
             raise ValueError("gpus: replicas need a number of GPUs each, not names")
+        return self
 
     @property
     def gpu_count(self) -> int | None:
@@ -164,23 +156,17 @@ class EngineSettings(Strict):
         return -(-self.kv_tokens // BLOCK_TOKENS) * BLOCK_TOKENS
 
     def identity(self, device: Device) -> dict[str, Any]:
-        """What of the settings decides how the engine answers and how fast, for its id.
-
-        Not where it runs, how often, or how long its start may take. What is left out is not in it,
-        so that a setting that tutti learns later does not change the ids of engines without it.
-        """
+        """What of the settings decides how the engine answers and how fast, for its id. Not where
+        it runs, how often, or how long its start may take. What is left out is not in it, so that a
+        setting that tutti learns later does not change the ids of engines without it."""
         given = identity_of(self, defaults=False)
         if self.chat_template is not None:
-            given["chat_template"] = self._template_hash()
+            try:
+                given["chat_template"] = file_hash(self.chat_template)
+            except OSError as error:
+                where = f"engine.chat_template: {self.chat_template}"
+                raise RegistryError(f"{where}: {error.strerror}") from error
         if device == "cpu":
             defaults = {"max_sequences": 32, "max_batched_tokens": 2048}
             return {"kv_blocks": None, **defaults, "lora": self.lora, **given}
         return {"device": device, "lora": self.lora, "tensor_parallel": self.tensor_size, **given}
-
-    def _template_hash(self) -> str:
-        assert self.chat_template is not None, "asked of settings with one"
-        try:
-            return file_hash(self.chat_template)
-        except OSError as error:
-            said = f"engine.chat_template: {self.chat_template}: {error.strerror}"
-            raise RegistryError(said) from error

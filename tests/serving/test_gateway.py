@@ -85,7 +85,6 @@ async def test_program_id_is_taken_out_of_the_body_and_nothing_else(
 
 
 async def test_the_clients_key_reaches_the_engine(bench: Bench) -> None:
-    """The gateway has no secrets of its own."""
     await bench.chat("p", headers={"Authorization": "Bearer secret"})
     assert bench.engine.requests[0][0]["Authorization"] == "Bearer secret"
 
@@ -270,7 +269,6 @@ async def test_other_paths_pass_through_unrecorded(bench: Bench) -> None:
 
 @pytest.mark.parametrize("body", [b"{not json", b"[1, 2]", b"3"])
 async def test_a_body_that_is_no_object_is_refused(bench: Bench, body: bytes) -> None:
-    """400 with a reason; nothing reaches the engine."""
     answer = await bench.client.post("/v1/chat/completions", data=body)
     assert answer.status == 400
     assert "JSON" in (await answer.json())["error"]["message"]
@@ -295,7 +293,6 @@ async def test_an_order_without_sense_is_refused_and_changes_nothing(
 
 
 async def test_an_order_without_a_cell_is_refused_whole(bench: Bench) -> None:
-    """The policy is not replaced by half an order."""
     await bench.begin("cap", 1)
     order = {"policy": "passthrough", "limit": 1}
     assert (await bench.client.put("/cell", json=order, headers=BOSS)).status == 400

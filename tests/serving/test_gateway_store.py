@@ -80,7 +80,6 @@ async def test_a_flush_given_up_halfway_loses_nothing(
 async def test_what_is_recorded_at_the_end_is_committed(
     make_bench: MakeBench, catalog: storage.Catalog
 ) -> None:
-    """Stopping the gateway flushes."""
     bench = await make_bench()
     await bench.chat("last")
     await bench.gateway.stop(grace_s=0.0)

@@ -16,12 +16,10 @@ DONE = "data: [DONE]\n\n"
 
 
 def chunk(**fields: Any) -> str:
-    """One event of a streamed completion."""
     return f"data: {json.dumps({'object': 'chat.completion.chunk'} | fields)}\n\n"
 
 
 def delta(text: str, finish: str | None = None) -> str:
-    """An event that carries a piece of text."""
     return chunk(choices=[{"index": 0, "delta": {"content": text}, "finish_reason": finish}])
 
 
@@ -68,7 +66,6 @@ async def test_a_long_event_passes_whole(bench: Bench) -> None:
 
 
 async def test_a_stream_that_breaks_off_is_an_error_to_the_client_too(bench: Bench) -> None:
-    """A cut answer must not look like a whole one."""
     bench.engine.reply = streaming(delta("h"), cut=True)
     with pytest.raises(aiohttp.ClientError):
         answer = await bench.chat("p", stream=True)
@@ -78,7 +75,6 @@ async def test_a_stream_that_breaks_off_is_an_error_to_the_client_too(bench: Ben
 
 
 async def test_a_client_that_leaves_a_stream_is_recorded_as_cancelled(bench: Bench) -> None:
-    """It is not the engine's fault."""
     bench.engine.reply = streaming(*[delta("x" * 1000)] * 500, pause_s=0.01)
     async with aiohttp.ClientSession() as another:
         url = f"http://127.0.0.1:{bench.gateway.server.port}/v1/chat/completions"

@@ -34,7 +34,6 @@ PRICE = {"prompt": 1.0, "completion": 2.0, "source": "me", "from": date(2026, 1,
 
 @pytest.fixture
 def book(tmp_path: Path) -> Path:
-    """A price file."""
     models = {"m": PRICE, "registry's": PRICE}
     path = tmp_path / "prices.yaml"
     path.write_text(
@@ -51,7 +50,6 @@ class Front:
     client: aiohttp.ClientSession
 
     async def chat(self, program: str, model: str = "m") -> int:
-        """One call; its status."""
         body = {"model": model, "messages": [{"role": "user", "content": "hello"}]}
         headers = {"X-Program-Id": program}
         async with self.client.post("/v1/chat/completions", json=body, headers=headers) as answer:
@@ -59,13 +57,11 @@ class Front:
             return answer.status
 
     async def text(self, path: str) -> str:
-        """A page."""
         async with self.client.get(path) as answer:
             assert answer.status == 200, await answer.text()
             return await answer.text()
 
     async def state(self) -> dict[str, Any]:
-        """What the page polls."""
         async with self.client.get("/state") as answer:
             found: dict[str, Any] = await answer.json()
             return found
@@ -187,7 +183,6 @@ async def test_state_is_bounded_and_shows_the_waiting_first(
 
 
 async def test_an_engine_that_is_away_has_no_use(front: Front) -> None:
-    """Its last figure would look like a living one."""
     endpoint = next(iter(front.gateway.pools.all_endpoints()))
     pools = front.gateway.pools
     found = []
@@ -198,7 +193,6 @@ async def test_an_engine_that_is_away_has_no_use(front: Front) -> None:
 
 
 async def test_health_says_whether_calls_are_taken(front: Front) -> None:
-    """By the engines that accept them."""
     (endpoint,) = front.gateway.pools.all_endpoints()
     assert views.health(front.gateway)["status"] == "ok"
     endpoint.engine.accepting = False
@@ -313,7 +307,6 @@ async def test_prices_are_the_endpoints_own_or_the_books(
 async def test_calls_are_charged_by_the_book(
     make_front: Any, catalog: storage.Catalog, book: Path
 ) -> None:
-    """And count in what the run has spent."""
     front = await make_front(prices=book)
     assert await front.chat("p") == 200 == await front.chat("p", "unknown")
     await front.client.post("/flush", headers=BOSS)
@@ -365,7 +358,6 @@ async def test_gpus_have_rows_while_a_cell_runs(
 
 
 async def test_without_gpus_health_says_why(catalog: storage.Catalog) -> None:
-    """And nothing is asked again."""
     gateway = Gateway(catalog)
     gateway.gpus.make = lambda name: GpuSampler(name, FakeNvml(driver=False))
     await asyncio.wait_for(gateway.gpus.watch(), 60)

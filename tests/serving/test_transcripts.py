@@ -17,7 +17,6 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments":
 
 
 def user(text: str) -> dict[str, Any]:
-    """A user's message."""
     return {"role": "user", "content": text}
 
 
@@ -135,7 +134,6 @@ def engine_of_tokens(asked: list[dict[str, Any]], stream: bool) -> Any:
 
 
 def seen(body: bytes) -> list[Any]:
-    """The JSON of an answer, or of its events."""
     if not body.startswith(b"data:"):
         return [json.loads(body)]
     events = [line[5:].strip() for line in body.split(b"\n") if line.startswith(b"data:")]
@@ -271,7 +269,6 @@ def test_threads_of_two_gateways_are_two(catalog: storage.Catalog) -> None:
 
 
 async def test_a_prompt_that_is_no_chat_is_recorded_as_a_call_only(bench: Bench) -> None:
-    """Completions, and bodies no engine would answer."""
     await bench.chat("p", path="/v1/completions", messages=None, prompt="once")
     await bench.chat("p", messages=["odd", 5])
     rows = await bench.calls()

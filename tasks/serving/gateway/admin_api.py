@@ -1,11 +1,4 @@
-"""The gateway's own HTTP routes: cells, releases, engines, and views of its state.
-
-``PUT /cell``, ``DELETE /cell``, ``POST /flush`` (a sweep's); ``POST /programs/release``,
-``POST /programs/clock``,
-``GET /programs``, ``GET /profiles`` (ThunderAgent's routes); ``GET|POST /engines``,
-``DELETE /engines/<id>``, ``PUT /weights`` (a training's); ``GET /health``,
-``GET /metrics`` (Prometheus), ``GET /ui``.
-"""
+"""The gateway's own HTTP routes: cells, releases, engines, and views of its state."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -21,12 +21,11 @@ from tutti.tasks.serving.gateway.calls.routes import (
     Permission,
     RequestScreen,
 )
-from tutti.tasks.serving.gateway.calls.unscheduled import forward, measure
+from tutti.tasks.serving.gateway.calls.unscheduled import forward
 from tutti.tasks.serving.gateway.core import GatewayCore
-from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig, ProbeFailed
+from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.endpoints.journal import FLUSH_S
-from tutti.tasks.serving.gateway.endpoints.pools import Pool
-from tutti.tasks.serving.scheduling import Call, ReasonCode, reasons
+from tutti.tasks.serving.scheduling import ReasonCode, reasons
 from tutti.tasks.serving.wire.connection import ServerLimits
 from tutti.tasks.serving.wire.exchange import LARGE_BYTES, Exchange
 from tutti.tasks.serving.wire.screen import AccessDenied, answer, refusal, refuse
@@ -34,8 +33,6 @@ from tutti.tasks.serving.wire.server import Server
 
 ROUND_S = 1.0
 CHECKED_AT_ONCE = 256
-MAX_TOKENIZE = 4  # requests for exact prompt sizes at a time
-FEW_WAITING = 64  # prompts of held calls beyond this number are not measured yet
 
 
 class Gateway(GatewayCore):
@@ -103,7 +100,6 @@ class Gateway(GatewayCore):
             refuse(exchange, denied)
 
     async def _parse_large(self, exchange: Exchange) -> None:
-        """Parse a large body in turns of the loop, one body at a time, then handle the request."""
         try:
             async with self._parsing:
                 if not exchange.gone:
@@ -157,31 +153,9 @@ class Gateway(GatewayCore):
         self.pools.share_clock(call.program)
         self.send_admitted(pool, admitted)
         if call.engine is None and proxied.state is CallState.HELD:
-            self._held(pool, proxied)
+            self.set_wake(pool)
         for name in pool.scheduler.crowded_out():
             self.release(pool, name, reasons.CROWDED_OUT)
-
-    def _held(self, pool: Pool, proxied: ProxiedCall) -> None:
-        call = proxied.call
-        assert call is not None
-        few = len(pool.scheduler.ledger.waiting) <= FEW_WAITING
-        if call.first and few and self._tokenizing < MAX_TOKENIZE:
-            self.spawn(self._measured(pool, proxied, call))
-        self.set_wake(pool)
-
-    async def _measured(self, pool: Pool, proxied: ProxiedCall, call: Call) -> None:
-        self._tokenizing += 1
-        try:
-            wanted = self.sizes.question(proxied.request)
-            count = None if wanted is None else await measure(pool, wanted, proxied.request)
-        except ProbeFailed:
-            self.count("sizes_not_measured")  # the estimate remains
-        else:
-            if count is not None and call.engine is None and call.ended is None:
-                admitted = proxied.scheduler.estimate(call, count, time.monotonic())
-                self.send_admitted(pool, admitted)
-        finally:
-            self._tokenizing -= 1
 
     # Time
 
@@ -235,7 +209,6 @@ class Gateway(GatewayCore):
             await asyncio.sleep(0)
 
     def _check_time(self, proxied: ProxiedCall, now: float) -> None:
-        """End a call that was held or unanswered for longer than its limit."""
         settings = self.settings
         if proxied.state is CallState.HELD:
             held = now - proxied.record.sent

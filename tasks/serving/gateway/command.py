@@ -27,10 +27,8 @@ from tutti.tasks.serving.wire.server import stop_on_signals
 
 @contextmanager
 def token_file(folder: Path, port: int, token: str | None) -> Iterator[Path | None]:
-    """Keep `token` in a file for the block's duration; without a token, do nothing.
-
-    Raises OSError if it cannot be written.
-    """
+    """Keep `token` in a file for the block's duration; without a token, do nothing. Raises OSError
+    if it cannot be written."""
     if token is None:
         yield None
         return
@@ -79,10 +77,8 @@ async def serve(
     beside: Coroutine[Any, Any, None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, or until `beside` raises. `ready` is called with the port and
-    the file of the generated admin token, if any.
-
-    Raises OSError if it cannot listen, ValueError for an endpoint, and what `beside` raises.
-    """
+    the file of the generated admin token, if any. Raises OSError if it cannot listen, ValueError
+    for an endpoint, and what `beside` raises."""
     switch_s = sys.getswitchinterval()
     waits: list[asyncio.Task[Any]] = []
     if beside is not None:
@@ -123,11 +119,9 @@ def _engine(text: str, place: int) -> EndpointConfig:
 
 
 class WithoutPandas:
-    """A module finder that reports pandas as missing.
-
-    pyarrow imports pandas with the first row, although the gateway makes no data frame. The import
-    blocks all calls for half a second and takes 50 MB.
-    """
+    """A module finder that reports pandas as missing. pyarrow imports pandas with the first row,
+    although the gateway makes no data frame. The import blocks all calls for half a second and
+    takes 50 MB."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

@@ -102,7 +102,6 @@ class GatewayCore:
         self.record_tokens = settings.record_tokens
         self.targets = Targets(settings.allow_engine, settings.engine_key)
         self.folder = Path(str(catalog.home)) / "gateway"
-        """Folder for files of running gateways: token and journal."""
         self.counts: dict[str, int] = {}
         self.cell_id, self.concurrency = "", None  # type: str, int | None
         self.recorder = recorder = BufferedWriter(catalog)
@@ -137,7 +136,7 @@ class GatewayCore:
         self.in_flight: dict[str, ProxiedCall] = {}
         """Calls that have not ended, by call id."""
         self.call_ids = RecentIds()
-        self._tokenizing, self._parsing = 0, asyncio.Lock()
+        self._parsing = asyncio.Lock()
         self._releasing, self._tasks = set[tuple[str, str]](), set[asyncio.Task[None]]()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -165,7 +164,6 @@ class GatewayCore:
             asyncio.get_running_loop().call_soon(self._go_on, pool)
 
     def _go_on(self, pool: Pool) -> None:
-        """Admit the calls that did not fit into one event."""
         pool.is_going_on = False
         if pool.scheduler.has_more:
             self.send_admitted(pool, pool.scheduler.admit_more(time.monotonic()))

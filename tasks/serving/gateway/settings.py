@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 PORT = 8300
-INTERNAL = {"internal": True}
-"""Metadata of a setting that is no flag."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +82,7 @@ class GatewaySettings:
         },
     )
     allow_host: tuple[str, ...] = _option(
-        (),
-        "another host name that browsers may use, such as a reverse proxy's; may be repeated",
-        "NAME",
+        (), "another host name that browsers may use, as a reverse proxy's; may be repeated", "NAME"
     )
     allow_engine: tuple[str, ...] = _option(
         (),
@@ -95,22 +91,18 @@ class GatewaySettings:
         "HOST|NETWORK",
     )
     engine_key: tuple[str, ...] = _option(
-        (),
-        "an environment variable with a key that POST /engines may name; may be repeated",
-        "VARIABLE",
+        (), "an environment variable that POST /engines may name; may be repeated", "VARIABLE"
     )
     record_tokens: bool = _option(False, "record token ids and log probabilities", kind=bool)
     # also those that `calls` covers: arrive, admit, first_token, finish, tool_start
     all_events: bool = _option(False, "record every event of a call", kind=bool)
-    no_journal: bool = _option(
-        False, "do not keep the list of programs that survives a crash", kind=bool
-    )
-    comment_s: float = field(default=15.0, metadata=INTERNAL)
+    no_journal: bool = _option(False, "keep no list of programs after a crash", kind=bool)
+    comment_s: float = 15.0
     """Interval of comments to a held stream's client; 0 for none."""
-    upstream_s: float = field(default=600.0, metadata=INTERNAL)
+    upstream_s: float = 600.0
     """The longest silence of an engine."""
-    idle_lease_s: float = field(default=1800.0, metadata=INTERNAL)
-    sample_s: float = field(default=1.0, metadata=INTERNAL)
+    idle_lease_s: float = 1800.0
+    sample_s: float = 1.0
     """Interval at which engines' metrics are sampled."""
 
     @property
@@ -156,8 +148,6 @@ def flag_of(name: str) -> str:
 
 
 def _reader(info: OptionInfo) -> Callable[[str], Any]:
-    """A function that reads one value and checks its bounds."""
-
     def read(text: str) -> Any:
         value = info.kind(text)
         if info.least is not None and value < info.least:

@@ -11,11 +11,21 @@ from itertools import chain, islice
 from typing import Any
 
 from tutti.tasks.serving.gateway.core import GatewayCore
-from tutti.tasks.serving.gateway.endpoints.pools import Pool
 from tutti.tasks.serving.scheduling import Program
 from tutti.tasks.serving.wire.messages import Headers
 
 SHOWN = 500  # programs and held calls on the page: more than people read
+ENGINE_FAMILIES = (
+    ("engine_accepting", "gauge", "1 if it accepts calls.", "accepting"),
+    ("engine_capacity_tokens", "gauge", "KV cache.", "capacity_tokens"),
+    ("engine_booked_tokens", "gauge", "KV cache given out.", "booked_tokens"),
+    ("engine_kv_usage_ratio", "gauge", "KV cache in use, as the engine reports it.", "kv_usage"),
+    ("engine_running_calls", "gauge", "Calls in flight.", "running"),
+    ("engine_calls_total", "counter", "Calls sent.", "calls"),
+    ("engine_failed_calls_total", "counter", "Calls it failed.", "failed_calls"),
+    ("engine_restarts_total", "counter", "Restarts noticed.", "restarts"),
+)
+"""Prometheus metrics by engine: name, type, help, and the key of `engines`."""
 
 
 def load(gateway: GatewayCore) -> tuple[int, int]:
@@ -115,9 +125,9 @@ def engines(gateway: GatewayCore) -> list[dict[str, Any]]:
             "lacks": endpoint.lacks,
             "max_calls": endpoint.engine.max_calls,
             "capacity_tokens": endpoint.engine.capacity_tokens,
-            "booked_tokens": _booked(pool, endpoint.name),
+            "booked_tokens": pool.scheduler.policy.booked_tokens(endpoint.engine),
             "kv_usage": endpoint.kv_usage,
-            "prefill_us_per_token": _microseconds(endpoint.engine.prefill_token_s),
+            "prefill_us_per_token": seconds and round(seconds * 1e6, 3),
             "running": len(endpoint.engine.running),
             "calls": endpoint.calls,
             "failed_calls": endpoint.failed_calls,
@@ -125,15 +135,8 @@ def engines(gateway: GatewayCore) -> list[dict[str, Any]]:
         }
         for pool in gateway.pools.by_name.values()
         for endpoint in pool.endpoints.values()
+        for seconds in [endpoint.engine.prefill_token_s]
     ]
-
-
-def _microseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds * 1e6, 3)
-
-
-def _booked(pool: Pool, name: str) -> int:
-    return pool.scheduler.policy.booked_tokens(pool.endpoints[name].engine)
 
 
 def state(gateway: GatewayCore) -> dict[str, Any]:
@@ -175,56 +178,34 @@ def _foremost(gateway: GatewayCore) -> Iterator[Program]:
 
 
 def prometheus(gateway: GatewayCore) -> str:
-    found = health(gateway)
-    lines: list[str] = []
-
-    def family(name: str, kind: str, text: str, series: list[tuple[str, float]]) -> None:
-        lines.append(f"# HELP tutti_gateway_{name} {text}")
-        lines.append(f"# TYPE tutti_gateway_{name} {kind}")
-        lines.extend(f"tutti_gateway_{name}{labels} {_number(value)}" for labels, value in series)
-
-    def one(name: str, kind: str, text: str, value: float) -> None:
-        family(name, kind, text, [("", value)])
-
-    one("programs", "gauge", "Programs known.", found["programs"])
-    one("held_calls", "gauge", "Calls held.", found["held"])
-    one("running_calls", "gauge", "Calls at an engine.", found["running"])
-    one("recorded_rows_total", "counter", "Rows committed.", found["recorded"])
-    one("unrecorded_rows_total", "counter", "Rows that could not be recorded.", found["unrecorded"])
-    one(
-        "decision_p99_seconds",
-        "gauge",
-        "Durations of the last decisions.",
-        found["decision_p99_ms"] / 1e3,
-    )
-    one("loop_stall_max_seconds", "gauge", "Longest stall.", found["loop_stall_max_ms"] / 1e3)
-    cost = gateway.access.budget.cost
-    one("spent_usd_total", "counter", "Money spent, where it is known.", cost.known_usd)
-    one("unknown_costs_total", "counter", "Calls whose cost is unknown.", cost.unknown)
-    counts = [
-        (f'{{what="{_escaped(name)}"}}', float(n)) for name, n in sorted(gateway.counts.items())
+    found, cost = health(gateway), gateway.access.budget.cost
+    p99_s, stall_s = found["decision_p99_ms"] / 1e3, found["loop_stall_max_ms"] / 1e3
+    own: list[tuple[str, str, str, float]] = [
+        ("programs", "gauge", "Programs known.", found["programs"]),
+        ("held_calls", "gauge", "Calls held.", found["held"]),
+        ("running_calls", "gauge", "Calls at an engine.", found["running"]),
+        ("recorded_rows_total", "counter", "Rows committed.", found["recorded"]),
+        ("unrecorded_rows_total", "counter", "Rows not recorded.", found["unrecorded"]),
+        ("decision_p99_seconds", "gauge", "Durations of the last decisions.", p99_s),
+        ("loop_stall_max_seconds", "gauge", "Longest stall.", stall_s),
+        ("spent_usd_total", "counter", "Money spent, where it is known.", cost.known_usd),
+        ("unknown_costs_total", "counter", "Calls whose cost is unknown.", cost.unknown),
     ]
-    family("events_total", "counter", "Calls by status, and events.", counts)
-    all_engines = engines(gateway)
-
-    def by_engine(name: str, kind: str, text: str, key: str) -> None:
-        series = [
-            (f'{{engine="{_escaped(engine["id"])}"}}', float(engine[key]))
-            for engine in all_engines
-            if engine[key] is not None
-        ]
-        family(name, kind, text, series)
-
-    by_engine("engine_accepting", "gauge", "1 if it accepts calls.", "accepting")
-    by_engine("engine_capacity_tokens", "gauge", "KV cache.", "capacity_tokens")
-    by_engine("engine_booked_tokens", "gauge", "KV cache given out.", "booked_tokens")
-    by_engine(
-        "engine_kv_usage_ratio", "gauge", "KV cache in use, as the engine reports it.", "kv_usage"
-    )
-    by_engine("engine_running_calls", "gauge", "Calls in flight.", "running")
-    by_engine("engine_calls_total", "counter", "Calls sent.", "calls")
-    by_engine("engine_failed_calls_total", "counter", "Calls it failed.", "failed_calls")
-    by_engine("engine_restarts_total", "counter", "Restarts noticed.", "restarts")
+    families: list[tuple[str, str, str, dict[str, Any]]] = [
+        (name, kind, text, {"": value}) for name, kind, text, value in own
+    ]
+    counts = {f'{{what="{_escaped(name)}"}}': n for name, n in sorted(gateway.counts.items())}
+    families.append(("events_total", "counter", "Calls by status, and events.", counts))
+    shown = engines(gateway)
+    for name, kind, text, key in ENGINE_FAMILIES:
+        series = {f'{{engine="{_escaped(each["id"])}"}}': each[key] for each in shown}
+        families.append((name, kind, text, series))
+    lines = []
+    for name, kind, text, series in families:
+        name = f"tutti_gateway_{name}"
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+        known = {labels: value for labels, value in series.items() if value is not None}
+        lines += [f"{name}{labels} {_number(value)}" for labels, value in known.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -50,12 +50,10 @@ async def make_raw(
 
 @pytest.fixture
 async def raw(make_raw: MakeRaw) -> Bench:
-    """One engine of bytes, and a gateway."""
     return await make_raw()
 
 
 @pytest.fixture
 async def engines() -> AsyncIterator[tuple[RawEngine, RawEngine]]:
-    """Two engines of the same model."""
     async with raw_engine() as one, raw_engine() as other:
         yield one, other

@@ -30,7 +30,6 @@ class ReceivedRequest:
     body: bytes
 
     def json(self) -> Any:
-        """The body."""
         return json.loads(self.body)
 
 
@@ -43,22 +42,18 @@ class Wire:
     closing: bool = False
 
     async def write(self, data: bytes) -> None:
-        """Send bytes as they are."""
         self.writer.write(data)
         await self.writer.drain()
 
     def close(self) -> None:
-        """End the connection when all is sent."""
         self.closing = True
         self.writer.close()
 
     def reset(self) -> None:
-        """Cut it."""
         self.closing = True
         self.writer.transport.abort()
 
     async def gone(self) -> None:
-        """Wait until the other side has closed."""
         with contextlib.suppress(ConnectionError):  # closed is closed
             assert await self.reader.read(1) == b""
 
@@ -67,14 +62,12 @@ Reply = Callable[[ReceivedRequest, Wire], Awaitable[None]]
 
 
 def whole(body: Any, status: int = 200, headers: str = "") -> bytes:
-    """An answer with its length."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = f"HTTP/1.1 {status} Said\r\nContent-Type: application/json\r\n{headers}"
     return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
 def chunk(data: bytes) -> bytes:
-    """One chunk of a chunked answer."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -85,18 +78,15 @@ STREAM_HEAD = (
 
 
 def event(fields: Any) -> bytes:
-    """A server-sent event."""
     return b"data: " + json.dumps(fields).encode() + b"\n\n"
 
 
 def delta(text: str, finish: str | None = None, **more: Any) -> bytes:
-    """A piece of a chat's answer."""
     choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
     return event({"choices": [choice], **more})
 
 
 def answering(*pieces: bytes, pause_s: float = 0.0) -> Reply:
-    """A reply of these bytes."""
 
     async def reply(_: ReceivedRequest, wire: Wire) -> None:
         for piece in pieces:
@@ -107,7 +97,6 @@ def answering(*pieces: bytes, pause_s: float = 0.0) -> Reply:
 
 
 def streaming(*pieces: bytes, pause_s: float = 0.0) -> Reply:
-    """A reply of these pieces, a chunk each."""
     return answering(STREAM_HEAD, *map(chunk, pieces), LAST_CHUNK, pause_s=pause_s)
 
 
@@ -141,15 +130,12 @@ class RawEngine:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
     def endpoint(self, name: str = "engine:1", **fields: Any) -> EndpointConfig:
-        """Its configuration for a gateway."""
         return EndpointConfig(**({"url": self.url, "id": name, "prices": PRICES} | fields))
 
     async def start(self) -> None:
-        """Listen, again on the same port after `kill`."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -162,12 +148,10 @@ class RawEngine:
             await asyncio.sleep(0.005)
 
     def drop(self) -> None:
-        """Cut every connection, whatever is on it."""
         for wire in list(self._wires):
             wire.reset()
 
     def page(self) -> bytes:
-        """Its /metrics."""
         labels = f'{{block_size="16",kv_cache_size_tokens="{self.capacity}"}}'
         running = 0.0 if self.idle else 1.0
         return (
@@ -205,8 +189,6 @@ class RawEngine:
             listed = {"data": [{"id": name} for name in self.models]}
             found = listed if self.list_status == 200 else {"error": "no"}
             await wire.write(whole(found, self.list_status))
-        elif path == "/get_server_info":
-            await wire.write(whole({}, 404))
         else:
             self.asked.append(asked)
             await self.reply(asked, wire)
@@ -214,7 +196,6 @@ class RawEngine:
 
 @asynccontextmanager
 async def raw_engine(**fields: Any) -> AsyncIterator[RawEngine]:
-    """A running engine of bytes."""
     engine = RawEngine(**fields)
     await engine.start()
     try:

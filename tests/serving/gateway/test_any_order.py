@@ -58,7 +58,6 @@ FAULTS: tuple[Reply, ...] = (
 
 
 def chance(draw: random.Random) -> Reply:
-    """An engine that mostly answers."""
 
     async def reply(asked: ReceivedRequest, wire: Wire) -> None:
         if not asked.path.endswith("/completions"):

@@ -109,7 +109,6 @@ async def test_metrics_that_end_and_come_back(serve: Serve, page: Page | None) -
 
 
 async def test_a_capacity_that_is_known_stays(serve: Serve) -> None:
-    """`adaptive` goes on to book by it."""
     bench, server = await serve(VLLM, policy="adaptive", endpoint={"capacity_tokens": 4096})
     endpoint = bench.gateway.pools.find("engine:1")[1]
     server.page = GONE

@@ -65,7 +65,6 @@ STEPS: list[tuple[Any, str]] = [
     (gateway_app, "read_request"),
     (PromptSizes, "estimate"),
     (PromptSizes, "learn"),
-    (PromptSizes, "question"),
     (Scheduler, "arrive"),
     (CapPolicy, "arrived"),
     (CapPolicy, "admitted"),
@@ -93,7 +92,6 @@ STEPS: list[tuple[Any, str]] = [
 
 @pytest.fixture
 async def faults() -> list[BaseException]:
-    """What was reported to the loop."""
     told: list[BaseException] = []
 
     def note(_: Any, context: dict[str, Any]) -> None:
@@ -104,7 +102,6 @@ async def faults() -> list[BaseException]:
 
 
 async def outcome(bench: Bench, program: str, stream: bool) -> int:
-    """A call's status; 0 where its answer broke off."""
     try:
         answer = await bench.chat(program, stream=stream)
         await answer.read()
@@ -227,7 +224,6 @@ async def test_a_fault_of_a_request_that_is_passed_on_is_answered(
 
 
 def test_the_simulator_hears_of_a_policys_fault() -> None:
-    """Without waiting calls, the exception is raised."""
     scheduler = Scheduler(Policy())
     scheduler.policy.arrived = poisoned(scheduler.policy.arrived, [])  # type: ignore[method-assign]
     with pytest.raises(Poisoned):

@@ -42,7 +42,6 @@ class Engine(EngineDouble):
 
     @property
     def models(self) -> list[str]:
-        """The models that calls named."""
         return [body["model"] for _, body in self.requests]
 
 
@@ -164,6 +163,5 @@ async def test_requests_without_a_cache_are_sent_the_served_name(start: Start) -
     ],
 )
 def test_only_the_bodys_own_model_is_replaced(body: bytes) -> None:
-    """Not one in a tool's schema, nor in a text."""
     found: dict[str, Any] = orjson.loads(with_model(body, "fast", "org/qwen"))
     assert found == orjson.loads(body) | {"model": "org/qwen"}

@@ -39,19 +39,16 @@ async def hang(_: ReceivedRequest, wire: Wire) -> None:
 
 
 async def reset(_: ReceivedRequest, wire: Wire) -> None:
-    """Cut the connection before any answer."""
     wire.reset()
 
 
 async def reset_amid(_: ReceivedRequest, wire: Wire) -> None:
-    """Cut it amid a stream."""
     await wire.write(STREAM_HEAD + chunk(delta("x")))
     await asyncio.sleep(0.01)
     wire.reset()
 
 
 async def outcome(bench: Bench, **fields: Any) -> int:
-    """A call's status; 0 where its answer broke off."""
     try:
         answer = await bench.chat("p", **fields)
         await answer.read()
@@ -285,7 +282,6 @@ async def test_429_waits_as_long_as_it_is_asked_and_goes_again(make_raw: MakeRaw
 
 
 async def test_429_for_ever_comes_to_the_client(make_raw: MakeRaw) -> None:
-    """With what the engine said."""
     bench = await make_raw()
     bench.engine.reply = answering(whole({"error": "no"}, 429, "Retry-After: 0.01\r\n"))
     answer = await bench.chat("p")
@@ -363,7 +359,6 @@ async def test_an_engine_is_added_while_calls_wait(make_raw: MakeRaw) -> None:
 
 
 async def test_an_answer_that_is_too_large_is_refused(raw: Bench, monkeypatch: Any) -> None:
-    """What must be kept whole has a bound."""
     monkeypatch.setattr("tutti.tasks.serving.gateway.calls.proxied_call.MAX_BUFFERED", 100_000)
     raw.engine.reply = answering(whole(b" " * 200_000))
     assert await outcome(raw) == 502

@@ -125,7 +125,6 @@ async def test_what_a_stream_counts_before_its_first_token_is_no_usage(
 
 
 async def breaks(_: ReceivedRequest, wire: Wire) -> None:
-    """A connection that ends instead of an answer."""
     wire.reset()
 
 
@@ -266,7 +265,6 @@ async def test_parallel_calls_of_a_program_are_each_their_own(make_raw: MakeRaw)
     "body", [b"", b"{", b"[]", b"nul", b'{"a": 1} x', b"\xff\xfe", b"[" * 5000]
 )
 async def test_bodies_that_are_no_json_object(raw: Bench, body: bytes) -> None:
-    """400 that says so; the engine never hears of it."""
     answer = await raw.client.post("/v1/chat/completions", data=body)
     assert answer.status == 400 and "JSON" in (await answer.json())["error"]["message"]
     assert raw.engine.asked == []

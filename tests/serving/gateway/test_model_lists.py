@@ -13,7 +13,6 @@ from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, ProbeFailed
 async def test_an_engine_needs_no_list_if_its_models_are_named(
     make_raw: MakeRaw, status: int
 ) -> None:
-    """Its calls used to be held until they timed out."""
     async with raw_engine(list_status=status) as engine:
         bench = await make_raw(engine, endpoint={"models": ("m",)})
         assert await asyncio.wait_for(bench.chat("p"), 60)
@@ -34,7 +33,6 @@ async def test_an_engine_needs_no_list_if_its_models_are_named(
 async def test_otherwise_the_reason_says_why_it_gets_no_calls(
     status: int, models: tuple[str, ...], reason: str
 ) -> None:
-    """It is in the gateway's /engines."""
     async with raw_engine(list_status=status) as engine:
         endpoint = Endpoint.make(engine.endpoint(models=models))
         with pytest.raises(ProbeFailed, match=reason):

@@ -33,7 +33,6 @@ class Gateway:
         self.environment.pop("TUTTI_CATALOG_URL", None)
 
     async def start(self) -> str:
-        """Its address."""
         self.process = await asyncio.create_subprocess_exec(
             *self.command, env=self.environment, stdout=asyncio.subprocess.PIPE
         )
@@ -44,7 +43,6 @@ class Gateway:
         return line.decode().rpartition(" on ")[2].strip()
 
     async def end(self, number: signal.Signals) -> None:
-        """Send a signal and wait for the end."""
         self.process.send_signal(number)
         await asyncio.wait_for(self.process.communicate(), START_S)
 

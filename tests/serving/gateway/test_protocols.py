@@ -240,7 +240,6 @@ class _Unended:
         self.wire = wire
 
     async def write(self, data: bytes) -> None:
-        """Send what is not the end."""
         if data != b"0\r\n\r\n":
             await self.wire.write(data)
 
@@ -269,7 +268,6 @@ async def test_the_query_passes_and_the_program_does_not(raw: Bench) -> None:
     ("path", "there"), [("/v1/tokenize", "/tokenize"), ("/p/a/tokenize", "/tokenize")]
 )
 async def test_tokenize_passes_unscheduled(raw: Bench, path: str, there: str) -> None:
-    """It takes no room; engines have it beside /v1."""
     raw.engine.reply = answering(whole({"count": 3}))
     answer = await raw.chat(path=path, prompt="abc")
     assert (await answer.json()) == {"count": 3}
@@ -279,7 +277,6 @@ async def test_tokenize_passes_unscheduled(raw: Bench, path: str, there: str) ->
 
 @pytest.mark.parametrize("path", ["/p/a/reset_prefix_cache", "/p/a/shutdown", "/sleep", "/p//v1/x"])
 async def test_engines_own_orders_are_not_passed_on(raw: Bench, path: str) -> None:
-    """Who may call a model may not stop its engine."""
     assert (await raw.chat(path=path)).status in (400, 404)
     assert raw.engine.asked == []
 
@@ -330,7 +327,6 @@ async def test_models_of_several_engines_are_listed_once(
 
 
 async def test_a_head_request_is_answered_without_a_body(raw: Bench) -> None:
-    """Load balancers ask so."""
     for path in ("/health", "/v1/models"):
         answer = await raw.client.head(path)
         assert (answer.status, await answer.read()) == (200, b"")
@@ -341,7 +337,6 @@ async def test_a_head_request_is_answered_without_a_body(raw: Bench) -> None:
                      "input_tokens_details", "finish_reason", "object", "status"]), inner
 ) | st.lists(inner, max_size=2), max_leaves=12))  # fmt: skip
 def test_answers_of_odd_shapes_are_no_error(said: Any) -> None:
-    """Whatever an engine says, reading it fails never."""
     reported = ReportedUsage()
     reported.read(json.dumps(said).encode())
     reported.read(b"{broken")

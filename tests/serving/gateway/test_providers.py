@@ -71,7 +71,6 @@ def model_at(url: str, **said: Any) -> tuple[Model, EndpointConfig]:
 
 
 async def ask(bench: Bench, model: Model) -> Reply:
-    """One call of the agent's loop."""
     url = f"http://127.0.0.1:{bench.gateway.server.port}"
     sampling = sampling_of(model, temperature=0.5, max_tokens=64, seed=3)
     async with Client(url) as client:
@@ -80,7 +79,6 @@ async def ask(bench: Bench, model: Model) -> Reply:
 
 
 def test_every_provider_is_shown() -> None:
-    """A new one needs its case here."""
     assert {said["provider"] for said, *_ in CASES} == set(PROVIDERS)
 
 
@@ -160,7 +158,6 @@ def test_without_its_key_a_body_keeps_its_length(body: bytes, key: str) -> None:
 async def test_azures_deployments_have_the_version_in_the_query(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The older route; a client's own query stays."""
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     entry = """
         provider: azure

@@ -57,7 +57,6 @@ def test_a_pause_is_kept_up_to_a_bound(value: bytes, pause_s: float | None) -> N
 
 
 async def test_the_longest_idle_goes_when_there_are_too_many(make_raw: MakeRaw) -> None:
-    """One that runs or waits never does."""
     bench = await make_raw()
     (pool,) = bench.gateway.pools.by_name.values()
     pool.scheduler.limits = SchedulerLimits(programs=3)

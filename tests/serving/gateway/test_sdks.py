@@ -36,14 +36,12 @@ CLAUDE_USAGE = {"input_tokens": 20, "cache_read_input_tokens": 96, "output_token
 
 
 def chat(**message: Any) -> dict[str, Any]:
-    """A whole completion."""
     said = {"role": "assistant", "content": None} | message
     choice = {"index": 0, "message": said, "finish_reason": "stop", "logprobs": None}
     return CHAT | {"choices": [choice]}
 
 
 def piece(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
-    """A piece of a streamed one."""
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     said = {name: CHAT[name] for name in ("id", "created", "model")}
     return event(said | {"object": "chat.completion.chunk", "choices": [choice]})
@@ -77,7 +75,6 @@ async def anthropics(asked: ReceivedRequest, wire: Wire) -> None:
 
 
 def claude_events(message: dict[str, Any]) -> list[bytes]:
-    """A message, streamed."""
     text = {"type": "text", "text": ""}
     said: list[dict[str, Any]] = [
         {"type": "message_start", "message": message | {"content": [], "stop_reason": None}},
@@ -94,7 +91,6 @@ def claude_events(message: dict[str, Any]) -> list[bytes]:
 
 
 def base(bench: Bench, program: str) -> str:
-    """What a client is given."""
     return f"http://127.0.0.1:{bench.gateway.server.port}/p/{program}"
 
 
@@ -110,7 +106,6 @@ def ask_openai(url: str) -> list[Any]:
 
 
 async def ask_openai_async(url: str) -> list[Any]:
-    """The same of the other one."""
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
         ask = client.chat.completions.create
         words = (await ask(model="m", messages=MESSAGES)).choices[0].message.content
@@ -137,7 +132,6 @@ async def test_openais_clients(raw: Bench) -> None:
 
 
 async def test_openais_client_gets_the_providers_errors(raw: Bench) -> None:
-    """With the class that its status has there."""
     refused = {"error": {"message": "no such model", "type": "invalid_request_error"}}
     raw.engine.reply = answering(whole(refused, 404))
     url = f"{base(raw, 'p')}/v1"
@@ -159,7 +153,6 @@ def ask_anthropic(url: str) -> list[Any]:
 
 
 async def ask_anthropic_async(url: str) -> list[Any]:
-    """The same of the other one."""
     tools: Any = [{"name": "search", "input_schema": SEARCH["parameters"]}]
     async with AsyncAnthropic(base_url=url, api_key="none", max_retries=0) as client:
         ask = client.messages.create

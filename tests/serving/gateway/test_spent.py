@@ -97,12 +97,10 @@ async def test_waits_in_two_pools_at_once_count_once(catalog: storage.Catalog) -
 
 
 async def silent(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """An answer that does not say what it took."""
     return web.json_response(completion("hi", usage={}))
 
 
 async def failing(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-    """No answer."""
     return web.json_response({"error": "no"}, status=500)
 
 

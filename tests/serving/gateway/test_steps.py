@@ -70,7 +70,6 @@ async def test_a_programs_calls_are_numbered_over_all_its_models(
 async def test_a_gateway_that_is_started_again_goes_on(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine], tmp_path: Path
 ) -> None:
-    """The journal keeps a program's number."""
     path = tmp_path / "programs.jsonl"
     first = await make_raw(engines[0], journal=path)
     for _ in range(3):

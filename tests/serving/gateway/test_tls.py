@@ -54,7 +54,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @asynccontextmanager
 async def behind_tls(certificate: Path) -> AsyncIterator[tuple[EngineDouble, str]]:
-    """An engine that speaks TLS only, and its URL."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
     double = EngineDouble()

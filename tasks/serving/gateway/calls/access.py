@@ -1,17 +1,11 @@
 """Access control: bearer tokens with scopes, budgets, and the hosts that may be added as engines.
 
 Tokens come from the environment (`TUTTI_GATEWAY_TOKENS`), separated by spaces:
-``name:scopes:token`` or ``name:scopes:token:usd`` with scopes joined by ``+``. Only their hashes
-are kept. Scopes: ``call`` (models), ``read`` (programs, engines, metrics), ``admin`` (cells,
-engines, releases of others).
-
-Without tokens the gateway is open: everybody on this machine may call and read. The admin scope
-always needs a token: if no configured token has it, the gateway generates one.
-
-A client that adds an engine makes the gateway connect to a host and send it a key. So the operator
-lists the allowed ones on the command line (`Targets`). Loopback, private and link-local addresses
-(cloud machines serve credentials there) are refused unless listed. The check is of the address at
-each connection, because a name may resolve differently later.
+``name:scopes:token`` or ``name:scopes:token:usd`` with scopes (call, read, admin) joined by ``+``.
+Only their hashes are kept. Without tokens everybody on this machine may call and read; the admin
+scope always needs a token. A client that adds an engine makes the gateway connect to a host and
+send it a key: `Targets` allows public addresses and what the operator lists. The address is checked
+at each connection, because a name may resolve differently later.
 """
 
 import hashlib
@@ -50,7 +44,6 @@ class UsdBudget:
     """A limit in USD, and what was spent."""
 
     limit_usd: float | None = None
-    """None: no limit."""
     cost: Cost = field(default_factory=Cost)
     estimated_usd: float = 0.0
     """Estimate for the calls of unknown cost; 0 for those without a price."""
@@ -228,10 +221,7 @@ class Targets:
 
     def check(self, config: EndpointConfig) -> Permits | None:
         """A filter of the addresses that an engine may connect to; None if its host is listed by
-        name.
-
-        Raises ValueError for a key or an address that is not listed.
-        """
+        name. Raises ValueError for a key or an address that is not listed."""
         key = config.api_key_env
         if key is not None and key not in self.keys:
             raise ValueError(

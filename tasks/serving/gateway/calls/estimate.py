@@ -1,13 +1,8 @@
 """Estimates the tokens of a prompt before the engine reports them.
 
 A program's next prompt has the tokens of its last call, which are exact, and new text, estimated by
-the model's bytes per token. Only a first prompt is estimated as a whole; while it is held, the
-engine's tokenizer is asked.
+the model's bytes per token. Only a first prompt is estimated as a whole.
 """
-
-from typing import Any
-
-import orjson
 
 from tutti.tasks.serving.gateway.calls.request import CallRequest
 from tutti.tasks.serving.scheduling import Program
@@ -60,16 +55,3 @@ class PromptSizes:
         if old is None and len(self._ratios) >= MAX_MODELS:
             return
         self._ratios[request.model] = sample if old is None else old + (sample - old) / MEMORY
-
-    def question(self, request: CallRequest) -> bytes | None:
-        """The body of a request for the engine's /tokenize; None if the call has no such form."""
-        wanted: dict[str, Any] = {"model": request.model}
-        if request.kind == "chat/completions":
-            for name in ("messages", "tools", "chat_template_kwargs"):
-                if name in request.body:
-                    wanted[name] = request.body[name]
-        elif request.kind == "completions" and isinstance(request.body.get("prompt"), str):
-            wanted["prompt"] = request.body["prompt"]
-        else:
-            return None
-        return orjson.dumps(wanted)

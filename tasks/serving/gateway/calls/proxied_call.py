@@ -8,6 +8,8 @@ import time
 from enum import Enum
 from typing import Any, Protocol
 
+import orjson
+
 from tutti.tasks.serving.gateway.calls.access import Key
 from tutti.tasks.serving.gateway.calls.record import CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest, ask_for_usage
@@ -15,12 +17,12 @@ from tutti.tasks.serving.gateway.calls.stream import (
     StreamedAnswer,
     StreamTooLong,
     ask_for_tokens,
-    whole_without_tokens,
+    without_tokens,
 )
 from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, retry_after_s
 from tutti.tasks.serving.gateway.endpoints.pools import Pool
 from tutti.tasks.serving.scheduling import CLIENT_GONE, Call, Reason, ReasonCode
-from tutti.tasks.serving.wire.client import OutgoingRequest
+from tutti.tasks.serving.wire.client import OutgoingRequest, Receiver
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import Headers, end_to_end, find, unzipped
 from tutti.tasks.serving.wire.screen import answer, refusal
@@ -47,23 +49,18 @@ class CallOwner(Protocol):
 
     record_tokens: bool
 
-    def send_admitted(self, pool: Pool, calls: list[Call]) -> None:
-        """Send calls that the scheduler has admitted."""
+    def send_admitted(self, pool: Pool, calls: list[Call]) -> None: ...
 
-    def note_admitted(self, proxied: "ProxiedCall") -> None:
-        """A held call was admitted."""
+    def note_admitted(self, proxied: "ProxiedCall") -> None: ...
 
-    def ended(self, proxied: "ProxiedCall") -> None:
-        """A call has ended: record it. Raises nothing."""
+    def ended(self, proxied: "ProxiedCall") -> None: ...
 
-    def report(self, error: Exception) -> None:
-        """Report an error that only the operator can act on."""
+    def report(self, error: Exception) -> None: ...
 
-    def endpoint_changed(self, endpoint: Endpoint) -> None:
-        """An endpoint failed, or asked for a pause."""
+    def endpoint_changed(self, endpoint: Endpoint) -> None: ...
 
 
-class ProxiedCall:
+class ProxiedCall(Receiver):
     """A model call from its arrival to its end."""
 
     __slots__ = (
@@ -256,7 +253,7 @@ class ProxiedCall:
                 self.refuse(502, f"the answer is larger than {MAX_BUFFERED} bytes")
             return
         if record.ttft_s is None and b"data:" in data:
-            record.note_first_token()
+            record.ttft_s = self.active_at - record.sent
             call = self.call
             assert call is not None
             self.scheduler.first_token(call, self.active_at)
@@ -323,7 +320,7 @@ class ProxiedCall:
             sound = record.read_whole(unzipped(body, MAX_UNZIPPED), at_once=bool(self._added))
             record.status = "ok" if sound else "infra_error"
             if self._added and sound:
-                body = whole_without_tokens(record.whole, self._added)
+                body = orjson.dumps(without_tokens(record.whole, self._added))
                 headers = [h for h in headers if h[0].lower() != b"content-encoding"]
         elif 400 <= status < 500 and status != TOO_MANY:
             record.status = "model_error"
@@ -377,10 +374,9 @@ class ProxiedCall:
         return headers
 
     def _close(self, reason: Reason) -> None:
-        """End the call in the ledger and in the record."""
         self.state = CallState.OVER
         self.exchange.on_gone = self.exchange.on_writable = None
-        self.record.end()
+        self.record.latency_s = time.monotonic() - self.record.sent
         self.record.was_taken &= self._upstream is None or self._upstream.sent_at > 0
         if (endpoint := self.endpoint) is not None:
             self.record.weights = self.record.weights[0], endpoint.weights

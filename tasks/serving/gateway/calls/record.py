@@ -172,7 +172,6 @@ class CallRecord:
     status: str = "infra_error"
     http_status: int | None = None
     retry: int = 0
-    """Number of attempts, on this or other engines, before this answer."""
     endpoint: str = ""
     was_taken: bool = False
     """Whether it was sent to its endpoint, and that answered with no error; also if the gateway
@@ -182,13 +181,11 @@ class CallRecord:
     prices: Prices | None = None
     reported: ReportedUsage = field(default_factory=ReportedUsage)
     whole: Any = None
-    """The parsed JSON of a complete answer."""
     unparsed: bytes = b""
     """A large complete answer, whose end alone was parsed; the rest is when the rows are made."""
     answered: list[bytes] = field(default_factory=list)
     """The stream as received; parsed when the rows are made."""
     body_bytes: int = 0
-    """Length of the answer."""
     streamed: bool = False
     records_tokens: bool = False
     tally: ProgramTally | None = None
@@ -214,12 +211,6 @@ class CallRecord:
         else:
             self.whole = said = self.reported.read(body)
         return said is not None and not self.reported.failed
-
-    def note_first_token(self) -> None:
-        self.ttft_s = time.monotonic() - self.sent
-
-    def end(self) -> None:
-        self.latency_s = time.monotonic() - self.sent
 
     def cost_usd(self) -> float | None:
         """The call's cost by the usage reported so far; None if the price or the usage is unknown.
@@ -364,7 +355,6 @@ class CallRecord:
                     yield orjson.loads(line[5:])
 
     def _params(self) -> dict[str, Any]:
-        """Parameters of the request; with the served name, if it is recorded by another."""
         params = {name: self.request.body[name] for name in PARAMETERS if name in self.request.body}
         if self.model and self.served_name not in ("", self.model):
             params["model"] = self.served_name

@@ -1,14 +1,9 @@
 """Reads a model call from a request: its program, model, sizes and headers.
 
 A program is named by the path (``/p/<program>/v1/…``), by the header ``X-Program-Id``, or in the
-body by ``program_id`` (removed from it: engines may refuse it) or ``job_id`` (kept: Continuum reads
-it). A request that names none is a program of its own.
-
-JSON bodies are read within limits, so that none blocks the event loop. The parser accepts deeper
-nesting than the writer, and a body of empty objects takes twenty times its size in memory: both are
-checked before the body is used. The parser cannot be interrupted and keeps other threads waiting;
-what bounds it is a large body's values, checked before in slices, and the size that the server
-accepts.
+body by ``program_id`` (removed: engines may refuse it) or ``job_id`` (kept: Continuum reads it).
+JSON bodies are read within limits, so that none blocks the event loop: the parser cannot be
+interrupted, so that the values of a large body are counted in slices before it.
 """
 
 import asyncio
@@ -131,11 +126,9 @@ class CallRequest:
     path: bytes
     """The path for the engine: with the query, without the program."""
     kind: str
-    """The path below /v1."""
     headers: Headers
     body: dict[str, Any]
     raw: bytes
-    """The body for the engine."""
     program: str
     is_anonymous: bool
     call_id: str
@@ -150,7 +143,6 @@ class CallRequest:
     spans: list[dict[str, int]] | None = None
     """Which of the client's recorded messages form the prompt; None if all of them do."""
     has_call_id: bool = False
-    """Whether the client set the call's id."""
     is_auxiliary: bool = False
     """Whether its messages are recorded beside those of its program: an expert's, a judge's."""
     added: dict[str, Any] = field(default_factory=dict)
@@ -311,7 +303,6 @@ class RecentIds:
     def __init__(self) -> None:
         self._newer, self._older = _empty(), _empty()
         self._count = 0
-        """Of the newer ones."""
 
     def take(self, identity: str) -> bool:
         """Add an id; returns whether it is new."""

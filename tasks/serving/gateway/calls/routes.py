@@ -1,10 +1,7 @@
 """The requests that are forwarded to engines, and the authorization of each request by its head.
 
-In: a request's method, target and decisive headers, before its body is read. Out: its route and a
-`Permission` for the handler, or `RequestRefused` with the answer. Only listed methods and paths are
-forwarded. The path is decoded once and matched as decoded, so that an engine, which decodes what it
-gets, sees the same path that was authorised. A provider's other paths (files, batches, stored
-responses) belong to its account and not to the callers.
+Only listed methods and paths are forwarded: a provider's other paths belong to its account. The
+path is decoded once and matched as decoded, so that the engine sees the path that was authorised.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,16 +40,11 @@ class ModelRoute:
     """A request for an engine."""
 
     path: bytes
-    """The path for the engine: with the query, without the program."""
     kind: str
-    """The path below /v1."""
     program: str | None
-    """The program that the path names, if any."""
 
     scope: str
-    """The scope that its token needs."""
     is_call: bool
-    """Whether it is scheduled."""
 
 
 _KNOWN: dict[tuple[bytes, bytes], ModelRoute] = {}
@@ -94,14 +86,12 @@ def _read_route(method: bytes, target: bytes) -> ModelRoute:
 
 
 def _method(kind: str) -> bytes | None:
-    """The method of a path; None if it is not listed."""
     if kind in CALLS or kind in SIZES or kind in ADAPTERS:
         return b"POST"
     return b"GET" if kind == MODELS or kind.startswith(MODELS + "/") else None
 
 
 def _split(target: bytes) -> tuple[bytes, str | None]:
-    """Split the target into the path without its program, and the program."""
     if not target.startswith(b"/p/"):
         return target, None
     name, slash, rest = target[3:].partition(b"/")
@@ -112,9 +102,7 @@ def _split(target: bytes) -> tuple[bytes, str | None]:
 
 
 ScopedHandler = tuple[str | None, Handler]
-"""The scope that a handler needs (None: no token) and the handler."""
 Routes = dict[tuple[str, str], ScopedHandler]
-"""By method and path."""
 
 
 class Permission(NamedTuple):

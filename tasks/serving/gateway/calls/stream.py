@@ -45,22 +45,12 @@ def without_tokens(answer: Mapping[str, Any], added: Iterable[str]) -> dict[str,
     return shown | {"choices": choices}
 
 
-def whole_without_tokens(answer: Mapping[str, Any], added: Iterable[str]) -> bytes:
-    """The body of a complete answer for the client."""
-    return orjson.dumps(without_tokens(answer, added))
-
-
-def event_without_tokens(added: Iterable[str]) -> Callable[[bytes], bytes]:
-    """Makes events of a stream ready for the client; b"" for one that has nothing else."""
-    fields = frozenset(added)
-
-    def change(event: bytes) -> bytes:
-        if not any(mark in event for mark in TOKEN_MARKS):
-            return event
-        lines = [_line(line, fields) for line in event.split(b"\n")]
-        return b"" if None in lines else b"\n".join(line for line in lines if line is not None)
-
-    return change
+def _without_token_lines(event: bytes, added: frozenset[str]) -> bytes:
+    """An event of a stream for the client; b"" for one that has nothing else."""
+    if not any(mark in event for mark in TOKEN_MARKS):
+        return event
+    lines = [_line(line, added) for line in event.split(b"\n")]
+    return b"" if None in lines else b"\n".join(line for line in lines if line is not None)
 
 
 def _line(line: bytes, added: frozenset[str]) -> bytes | None:
@@ -117,7 +107,7 @@ class StreamedAnswer:
         """`pieces` stores the stream as received; `strip`: leave the usage event out; `added`: the
         token fields that the gateway asked for."""
         self._pieces, self._bytes = pieces, 0
-        self._filter = _filter(strip, tuple(added))
+        self._filter = _filter(strip, frozenset(added))
 
     def take(self, data: bytes) -> bytes:
         """Take a piece; returns what can be forwarded now. Raises StreamTooLong."""
@@ -198,18 +188,15 @@ def _read_lines(events: bytes, reported: ReportedUsage) -> None:
             reported.read(line[5:])
 
 
-def _filter(strip: bool, added: Sequence[str]) -> EventFilter | None:
-    if not added:
-        return EventFilter(USAGE_MARK, without_usage) if strip else None
-    tokens = event_without_tokens(added)
-    if not strip:
-        return EventFilter(TOKEN_MARKS, tokens)
-    return EventFilter((*USAGE_MARK, *TOKEN_MARKS), lambda event: tokens(without_usage(event)))
+def _filter(strip: bool, added: frozenset[str]) -> EventFilter | None:
+    marks = (*USAGE_MARK * strip, *(TOKEN_MARKS if added else ()))
 
+    def change(event: bytes) -> bytes:
+        if strip and usage_only(event):
+            return b""
+        return _without_token_lines(event, added) if added else event
 
-def without_usage(event: bytes) -> bytes:
-    """The event; b"" if it holds usage only."""
-    return b"" if usage_only(event) else event
+    return EventFilter(marks, change) if marks else None
 
 
 def start_of(pieces: Iterable[bytes], most_bytes: int) -> bytes:

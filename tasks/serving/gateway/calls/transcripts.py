@@ -35,10 +35,8 @@ class Transcripts:
         answer: Message | None,
         kept: KeptContext | None = None,
     ) -> Rows:
-        """The row of `calls`, which gets the spans of its prompt, and the new messages.
-
-        Calls of one program must come in order, one after the other.
-        """
+        """The row of `calls`, which gets the spans of its prompt, and the new messages. Calls of
+        one program must come in order, one after the other."""
         program, call_id = str(call["attempt_id"]), str(call["call_id"])
         if (conversation := self._known.get(program)) is None:
             first = self._next_position(program) if began_before(prompt, kept) else 0

@@ -8,7 +8,6 @@ import orjson
 
 from tutti.tasks.serving.gateway.calls.request import (
     NOT_PASSED,
-    CallRequest,
     check_ids,
     name_of,
     read_object,
@@ -22,7 +21,7 @@ from tutti.tasks.serving.gateway.calls.routes import (
     ModelRoute,
 )
 from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint, ProbeFailed
-from tutti.tasks.serving.gateway.endpoints.pools import Pool, Pools
+from tutti.tasks.serving.gateway.endpoints.pools import Pools
 from tutti.tasks.serving.wire.client import Answer
 from tutti.tasks.serving.wire.exchange import Exchange
 from tutti.tasks.serving.wire.messages import end_to_end
@@ -99,10 +98,8 @@ async def _ask(
 async def _change_adapters(
     pools: Pools, ask: Callable[[Endpoint], Awaitable[Answer]], target: Endpoint
 ) -> Answer:
-    """Change adapters on every engine of the pool; return the first refusal, if any.
-
-    Raises ProbeFailed.
-    """
+    """Change adapters on every engine of the pool; return the first refusal, if any. Raises
+    ProbeFailed."""
     pool, _ = pools.find(target.name)
     engines = [each for each in pool.endpoints.values() if each.reachable]
     found = [await ask(engine) for engine in engines]
@@ -110,22 +107,6 @@ async def _change_adapters(
         await engine.read_models()
     pools.forget_models()
     return next((each for each in found if each.status != OK), found[0])
-
-
-async def measure(pool: Pool, wanted: bytes, request: CallRequest) -> int | None:
-    """The tokens of a call's prompt, by an engine's tokenizer. Raises ProbeFailed."""
-    reachable = [e for e in pool.endpoints.values() if e.reachable and e.config.metrics]
-    if not reachable:
-        return None
-    if (served := reachable[0].served_name(request.model)) != request.model:
-        wanted = with_model(wanted, request.model, served)
-    found = await reachable[0].ask(b"POST", b"/tokenize", wanted)
-    try:
-        said = orjson.loads(found.body) if found.status == 200 else None
-    except orjson.JSONDecodeError as error:
-        raise ProbeFailed(f"/tokenize did not answer in JSON: {error}") from None
-    count = said.get("count") if isinstance(said, dict) else None
-    return count if isinstance(count, int) else None
 
 
 def _all_models(endpoints: list[Endpoint]) -> bytes:

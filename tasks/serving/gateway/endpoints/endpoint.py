@@ -14,9 +14,9 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 from pydantic import Field, ValidationInfo, field_validator
 
+from tutti.tasks.config import Strict
 from tutti.tasks.serving.metering.metrics import MetricsSampler
-from tutti.tasks.serving.registry.models import Model, Prices
-from tutti.tasks.serving.registry.settings import Strict
+from tutti.tasks.serving.registry.models import ApiPath, Model, Prices
 from tutti.tasks.serving.scheduling import EngineState, Rate
 from tutti.tasks.serving.wire.client import (
     Answer,
@@ -38,7 +38,6 @@ that asks for more, which no held call could wait for, is asked again after a mi
 providers count their limits."""
 V1 = b"/v1"
 KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"api-key"))
-"""Headers in which clients send their own keys."""
 SHORTEST_SECRET = 12
 """Characters. Shorter keys ("none", "EMPTY") are placeholders and occur in answers as words."""
 
@@ -47,7 +46,6 @@ OF_MODEL = (
     *("api_key_env", "api_path", "key_header", "max_calls", "metrics", "prices", "query"),
     *("requests_per_minute", "tokens_per_minute"),
 )
-"""What an endpoint takes from its entry of the registry."""
 
 
 class ServedEntry(Strict):
@@ -60,9 +58,7 @@ class ServedEntry(Strict):
 class EndpointConfig(Strict):
     """The configuration of one engine or external endpoint."""
 
-    api_path: str = Field(
-        "/v1", pattern="^/", description="path prefix of its API, in place of our /v1"
-    )
+    api_path: ApiPath = Field("/v1", description="path prefix of its API, in place of our /v1")
     url: str = Field(description="base URL, with or without `api_path`")
     id: str = Field("", description="recorded with its calls; the URL if empty")
     pool: str = Field("", description="endpoints of one pool serve the same models")
@@ -94,11 +90,6 @@ class EndpointConfig(Strict):
         True,
         description="whether prefill time is measured by a few prompts while it is idle",
     )
-
-    @field_validator("api_path")
-    @classmethod
-    def _no_slash(cls, path: str) -> str:
-        return path.rstrip("/")
 
     @field_validator("url")
     @classmethod
@@ -176,7 +167,6 @@ class Endpoint:
     draining: bool = False
     reachable: bool = False
     failures: int = 0
-    """Consecutive calls and probes that failed."""
     paused_until: float = 0.0
     """Until this time its circuit is open, or it asked for a pause (429)."""
     pause_reason: str = ""
@@ -194,11 +184,9 @@ class Endpoint:
     kv_usage: float | None = None
     """The share of its cache in use at the last sample, 0 to 1; None if not reported."""
     listed: Callable[[str], Prices | None] = lambda model: None
-    """The price file's current prices of a model."""
     _key: bytes | None = field(default=None, repr=False)
     _key_header: tuple[bytes, bytes] | None = field(default=None, repr=False)
     _secrets: frozenset[bytes] = KEY_HEADERS
-    """Headers that may hold a client's key."""
 
     @classmethod
     def make(cls, config: EndpointConfig, permits: Permits | None = None) -> "Endpoint":

@@ -33,14 +33,11 @@ class ProgramState(NamedTuple):
 
 
 LivingPrograms = dict[tuple[str, str], ProgramState]
-"""States by pool and program."""
 
 
 class Journal:
     """An append-only file of programs' states. Write failures are counted and never fail a call.
-
-    Raises OSError only when it is opened.
-    """
+    Raises OSError only when it is opened."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -148,10 +145,8 @@ def _states(lines: Iterable[bytes]) -> dict[tuple[str, str], tuple[ProgramState,
         with contextlib.suppress(orjson.JSONDecodeError, ValueError, TypeError):
             pool, name, *state = orjson.loads(line)
             if state:
-                engine, context, calls, *more = state
-                key = str(more[0]) if more else ""  # older lines have fewer fields
-                steps = int(more[1]) if len(more) > 1 else 0
-                known = ProgramState(engine, int(context), int(calls), key, steps)
+                engine, context, calls, key, steps = state
+                known = ProgramState(engine, int(context), int(calls), str(key), int(steps))
                 living[pool, name] = known, line
             else:
                 living.pop((pool, name), None)

@@ -1,19 +1,14 @@
 """Pools of endpoints that serve the same models, with their scheduler and their periodic sampling.
 
-The load of some engines cannot be seen: they have no `/metrics`, or one in other words than vLLM's
-and SGLang's. Their calls are scheduled by count: `max_calls` of the endpoint, else the gateway's
-`slots`, are in flight at a time; the others wait in order of arrival. Their list of models is the
-health check.
+Calls of an engine without usable metrics are scheduled by count: `max_calls` of the endpoint, else
+the gateway's `slots`, are in flight at a time. Its list of models is the health check.
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
-
-import orjson
 
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.gateway.endpoints import prefill
@@ -26,14 +21,12 @@ from tutti.tasks.serving.gateway.endpoints.endpoint import (
 from tutti.tasks.serving.gateway.endpoints.journal import LivingPrograms, restore
 from tutti.tasks.serving.metering.metrics import (
     MetricsPage,
-    capacity_of_sglang,
     engine_sample,
     read_page,
 )
 from tutti.tasks.serving.registry.models import Prices
 from tutti.tasks.serving.scheduling import (
     Call,
-    EngineMetrics,
     Program,
     Scheduler,
     SchedulerLimits,
@@ -48,13 +41,6 @@ FOREIGN = "its /metrics have no figures of vLLM or SGLang"
 
 class EngineUnwell(ProbeFailed):
     """The engine itself says that it does not serve."""
-
-
-def page_error(status: int) -> ProbeFailed:
-    """What an answer to /metrics with another status than 200 means."""
-    text = f"/metrics answered {status}"
-    absent = status < HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.NOT_IMPLEMENTED
-    return ProbeFailed(text) if absent else EngineUnwell(text)
 
 
 async def lacks_metrics(endpoint: Endpoint, error: Exception) -> bool:
@@ -72,11 +58,6 @@ async def lacks_metrics(endpoint: Endpoint, error: Exception) -> bool:
     endpoint.lacks = endpoint.lacks or str(error)
     endpoint.kv_usage = None
     return True
-
-
-def is_foreign(sample: EngineMetrics, capacity_tokens: int | None) -> bool:
-    """Whether a page of metrics says nothing of the engine's load or cache."""
-    return (sample.running, sample.kv_usage, capacity_tokens) == (None, None, None)
 
 
 def set_slots(endpoint: Endpoint, slots: int) -> None:
@@ -115,7 +96,6 @@ class Pool:
         self.wake: asyncio.TimerHandle | None = None
         self.ticked = 0.0
         self.is_going_on = False
-        """Whether the gateway will continue admitting."""
         self.on_fault: OnFault = fail_fast
 
     def begin(self, policy: str, options: dict[str, Any], log: Log) -> None:
@@ -171,18 +151,15 @@ class Pools:
         self.log, self.admitted = log, admitted
         self.by_name: dict[str, Pool] = {}
         self.living: LivingPrograms = {}
-        """Programs restored from the journal."""
         self._by_model: dict[str, Pool] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.on_rows: Callable[[Rows], None] = lambda rows: None
         self.on_trouble: Callable[[Endpoint, str], None] = lambda endpoint, reason: None
         self.on_lacking: Callable[[Endpoint], None] = lambda endpoint: None
         self.slots = 1
-        """Calls in flight at an engine whose load cannot be seen."""
         self.cell: Callable[[], str] = lambda: ""
         self.on_fault: OnFault = fail_fast
         self.listed: Callable[[str], Prices | None] = lambda model: None
-        """The price book's current prices."""
         self.sample_s = 1.0
 
     def of_model(self, model: str) -> Pool:
@@ -198,10 +175,8 @@ class Pools:
 
     def find_pool(self, model: str) -> Pool | None:
         """The pool that serves `model`: as an entry of the registry, else by the name that its
-        endpoints have for it. The default pool comes before others that serve the same name.
-
-        Raises LookupError if several of those do.
-        """
+        endpoints have for it. The default pool comes before others that serve the same name. Raises
+        LookupError if several of those do."""
         known = self._by_model.get(model)
         if known is not None:
             return known
@@ -355,7 +330,6 @@ class Pools:
         self.refresh(pool, endpoint)
 
     def _count(self, pool: Pool, endpoint: Endpoint) -> None:
-        """Give calls by their count to an endpoint that lacks metrics."""
         is_new = not endpoint.reachable or endpoint.has_metrics
         endpoint.reachable, endpoint.has_metrics = True, False
         endpoint.failures = min(endpoint.failures, 1)
@@ -388,25 +362,22 @@ class Pools:
 
     async def _page(self, endpoint: Endpoint) -> MetricsPage:
         answer = await endpoint.ask(b"GET", b"/metrics")
-        if answer.status != 200:
-            raise page_error(answer.status)
-        return read_page(answer.body)
+        if answer.status == HTTPStatus.OK:
+            return read_page(answer.body)
+        absent = answer.status < 500 or answer.status == HTTPStatus.NOT_IMPLEMENTED
+        raise (ProbeFailed if absent else EngineUnwell)(f"/metrics answered {answer.status}")
 
     async def _discover(self, pool: Pool, endpoint: Endpoint, page: MetricsPage) -> None:
-        """Read what it serves and its capacity, each time it comes back."""
         await endpoint.read_models()
         self._by_model.clear()
         sample = engine_sample(page, time.monotonic())
         capacity = endpoint.config.capacity_tokens or sample.capacity_tokens
-        if capacity is None:
-            with contextlib.suppress(ProbeFailed, orjson.JSONDecodeError):
-                answer = await endpoint.ask(b"GET", b"/get_server_info")
-                capacity = capacity_of_sglang(orjson.loads(answer.body))
         if sample.block_tokens is not None:
             endpoint.engine.block_tokens = sample.block_tokens
         if endpoint.config.measure and sample.running == 0 and sample.waiting == 0:
             endpoint.engine.prefill_token_s = await self._prefill(endpoint, capacity)
-        endpoint.lacks = FOREIGN if is_foreign(sample, capacity) else ""
+        says_nothing = (sample.running, sample.kv_usage, capacity) == (None, None, None)
+        endpoint.lacks = FOREIGN if says_nothing else ""
         endpoint.has_metrics = True
         set_slots(endpoint, self.slots)
         if endpoint.lacks:

@@ -1,14 +1,12 @@
 """Measures an idle engine's prefill time per prompt token.
 
-The calls of a run show it too, but late and with the noise of other calls. A policy that knows it
-from the start does not hold programs for prefixes that are worth nothing. The measurement sends a
-few pairs of new prompts, one twice as long as the other, each with one token of answer; it takes a
-few seconds at most. The longer prompt is near the size of a whole batch, as on a busy engine.
+A policy that knows it from the start holds no programs for prefixes that are worth nothing. A few
+pairs of new prompts are sent, one twice as long as the other, each with one token of answer.
 """
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from statistics import median
 
 import orjson
@@ -22,7 +20,6 @@ ENOUGH_S = 2.0
 CALL_TIMEOUT_S = 20.0
 IDS = range(100, 220)
 """Token ids that every vocabulary has."""
-MAD_TO_SIGMA, OF_MEDIAN = 1.4826, 1.2533
 
 Seconds = Callable[[int], Awaitable[float | None]]
 """Sends a new prompt of that many tokens and returns its time; None if something else ran
@@ -42,12 +39,10 @@ def lengths(context_tokens: int | None, capacity_tokens: int | None) -> tuple[in
 
 async def seconds_a_token(
     pair: tuple[int, int], ask: Seconds, clock: Callable[[], float] = time.monotonic
-) -> tuple[float, float] | None:
-    """Seconds per prompt token and their standard error, by the median of pairs' differences.
-
-    The first prompt of each length is not counted: engines compile at the first use of a size. None
-    if too few pairs ran undisturbed. Raises ProbeFailed.
-    """
+) -> float | None:
+    """Seconds per prompt token, by the median of pairs' differences. The first prompt of each
+    length is not counted: engines compile at the first use of a size. None if too few pairs ran
+    undisturbed. Raises ProbeFailed."""
     shorter, longer = pair
     for length in pair:
         await ask(length)
@@ -62,13 +57,7 @@ async def seconds_a_token(
         slopes.append((more - less) / (longer - shorter))
         if len(slopes) >= PAIRS_LEAST and clock() - began > ENOUGH_S:
             break
-    return _estimate(slopes) if len(slopes) >= PAIRS_LEAST else None
-
-
-def _estimate(slopes: Sequence[float]) -> tuple[float, float]:
-    middle = median(slopes)
-    spread = MAD_TO_SIGMA * median(abs(slope - middle) for slope in slopes)
-    return max(middle, 0.0), OF_MEDIAN * spread / len(slopes) ** 0.5
+    return max(median(slopes), 0.0) if len(slopes) >= PAIRS_LEAST else None
 
 
 async def measure(endpoint: Endpoint, capacity_tokens: int | None) -> float | None:
@@ -92,5 +81,4 @@ async def measure(endpoint: Endpoint, capacity_tokens: int | None) -> float | No
             raise ProbeFailed(f"/v1/completions answered {answer.status}")
         return None if endpoint.engine.running else time.monotonic() - sent
 
-    found = await seconds_a_token(pair, ask)
-    return None if found is None else found[0]
+    return await seconds_a_token(pair, ask)

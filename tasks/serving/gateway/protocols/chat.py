@@ -99,7 +99,6 @@ class AnswerMessage(Answer):
         return {"role": "assistant", **texts} | ({"tool_calls": calls} if calls else {})
 
     def _take_tokens(self, choice: Mapping[str, Any]) -> None:
-        """Collect token ids and log probabilities, if the engine sends them."""
         if (ids := _token_ids(choice.get("token_ids"))) is not None:
             self.token_ids = [*(self.token_ids or []), *ids]
         logprobs = choice.get("logprobs")
@@ -120,7 +119,6 @@ class AnswerMessage(Answer):
 
 
 def _token_ids(value: Any) -> list[int] | None:
-    """A list of token ids; None if it is anything else."""
     if not isinstance(value, list):
         return None
     return value if all(type(x) is int and 0 <= x < MAX_TOKEN_ID for x in value) else None

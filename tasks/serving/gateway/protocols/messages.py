@@ -41,9 +41,7 @@ def read_anthropic(body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 def kept_thread(body: Mapping[str, Any], message_id: str | None) -> KeptContext | None:
     """What a request continues, and the name of the thread that it makes; None without a thread.
-
-    The system prompt is kept: only the request that creates a thread states it.
-    """
+    The system prompt is kept: only the request that creates a thread states it."""
     thread = body.get("thread")
     if not isinstance(thread, dict):
         return None
@@ -122,7 +120,6 @@ class MessagesAnswer(Answer):
         return _assistant(self._whole(index) for index in sorted(self._blocks))
 
     def _whole(self, index: int) -> dict[str, Any]:
-        """A block with what was streamed of it."""
         block, text = self._blocks[index], self._pieces.text(index)
         kind = str(block.get("type"))
         if not text:

@@ -37,10 +37,8 @@ def read_input(body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def kept_context(body: Mapping[str, Any], response_id: str | None) -> KeptContext:
-    """What a request continues, and the names of the context that it makes.
-
-    Instructions are not kept: each request states its own.
-    """
+    """What a request continues, and the names of the context that it makes. Instructions are not
+    kept: each request states its own."""
     conversation = body.get("conversation")
     if isinstance(conversation, dict):
         conversation = conversation.get("id")
@@ -171,7 +169,6 @@ class ResponsesAnswer(Answer):
         return turn.message
 
     def _so_far(self, index: int) -> dict[str, Any]:
-        """An item that was cut off, with what was streamed of it."""
         item = self._items[index]
         places = [place for place in self._pieces.places() if place[0] == index]
         parts = [{"type": "text", "text": self._pieces.text(*place)} for place in places]

@@ -1,11 +1,9 @@
 """Attempts of programs that come by base URL: an agent that is no sweep's is kept as a whole, too.
 
 A program is every id that a call names outside a cell, unless its client stores its messages
-itself (a sweep's attempts). It is entered as running with its first call; its attempt is written
-when it is released, when its lease ends, when it is crowded out, or when the gateway stops. A
-program that comes again after that is another attempt: `PROGRAM#2`. The attempts have the id of the
-gateway's run: a row of `runs` with flow ``gateway``; the run of a killed gateway is ended by the
-next one of that name.
+itself. Its attempt is written when it is released, when its lease ends, when it is crowded out, or
+when the gateway stops. A program that comes again is another attempt: `PROGRAM#2`. The attempts
+have the id of the gateway's run, a row of `runs` with flow ``gateway``.
 """
 
 import json
@@ -51,13 +49,16 @@ class GatewayRun:
     policy: str
     run_id: str = field(default_factory=lambda: f"run:{uuid.uuid4().hex[:16]}")
     _row: dict[str, Any] = field(default_factory=dict)
-    """Empty until it is entered."""
 
     def enter(self) -> None:
         """Enter it as running; end what a killed gateway of that name left. Raises StoreError."""
         from tutti.tasks.runs import code_version, describe_machine  # only with a name
 
-        for lost in self._left():
+        runs = cat.runs.c
+        running = sa.select(cat.runs).where(runs.flow == FLOW, runs.status == "running")
+        rows = [dict(row) for row in self.catalog.rows(running)]
+        # Only one process has the name, so that these have ended.
+        for lost in [row for row in rows if json.loads(row["params"]).get("name") == self.name]:
             ended = {"status": "failed", "error": KILLED, "ended_at": cat.now()}
             self.catalog.upsert(cat.runs, lost | ended)
         params = json.dumps({"name": self.name, "policy": self.policy}, sort_keys=True)
@@ -71,13 +72,6 @@ class GatewayRun:
         if self._row:
             ended = {"status": "completed", "ended_at": cat.now()}
             self.catalog.upsert(cat.runs, self._row | ended)
-
-    def _left(self) -> list[dict[str, Any]]:
-        """Rows of that name that still are running, although nobody else has the name."""
-        runs = cat.runs.c
-        wanted = sa.select(cat.runs).where(runs.flow == FLOW, runs.status == "running")
-        rows = [dict(row) for row in self.catalog.rows(wanted)]
-        return [row for row in rows if json.loads(row["params"]).get("name") == self.name]
 
 
 AGAIN = "#"
@@ -103,7 +97,6 @@ class ProgramAttempts:
     """The name of the sweep that they are in; empty: none are kept."""
     policy: str
     _open: dict[str, ProgramTally] = field(default_factory=dict)
-    """By program."""
     _refused: dict[str, Callable[[], Group]] = field(default_factory=dict)
     """By program, the entry of its attempt that the queue had no room for: made again with its next
     call."""
@@ -117,11 +110,9 @@ class ProgramAttempts:
         self.run = GatewayRun(self.catalog, self.name, self.policy)
 
     def open(self, living: Iterable[tuple[str, str]]) -> None:
-        """Take the name, go on with the `living` programs of the journal (pool, id), and record
-        the others that a killed gateway left.
-
-        Raises StoreBusy if a gateway of that name runs, StoreError.
-        """
+        """Take the name, go on with the `living` programs of the journal (pool, id), and record the
+        others that a killed gateway left. Raises StoreBusy if a gateway of that name runs,
+        StoreError."""
         if not self.name:
             return
         self._held.enter_context(held(self.catalog, sweep_of_gateway(self.name)))

@@ -30,7 +30,6 @@ CALL_USD = (24 * 2 + 96 * 1 + 30 * 10) / 1e6  # of the double's answer, by PRICE
 
 
 def bearer(token: str) -> dict[str, str]:
-    """The header."""
     return {"Authorization": f"Bearer {token}"}
 
 
@@ -95,7 +94,6 @@ def test_a_program_is_of_the_key_that_began_it() -> None:
 
 
 async def test_a_token_may_come_as_anthropics_clients_send_it(make_raw: MakeRaw) -> None:
-    """`x-api-key`; it is not passed on either."""
     bench = await make_raw(access=Access(TOKENS))
     answer = await bench.chat(path="/v1/messages", headers={"x-api-key": "c-secret"})
     assert answer.status == 200
@@ -129,7 +127,6 @@ async def test_the_runs_money_has_an_end(make_raw: MakeRaw) -> None:
 
 
 async def test_a_tokens_money_is_its_own(make_raw: MakeRaw) -> None:
-    """The others go on."""
     tokens = f"poor:call:one:{0.5 * CALL_USD:.9f} rich:call:two"
     bench = await make_raw(access=Access(tokens))
     found = [(await bench.chat(headers=bearer(token))).status for token in ("one", "one", "two")]
@@ -163,7 +160,6 @@ def test_tokens_without_sense_are_refused_without_showing_them(tokens: str) -> N
 
 
 def test_a_token_is_found_whatever_stands_beside_it() -> None:
-    """Only hashes are kept."""
     access = Access(TOKENS)
     for scheme in (b"Bearer", b"bearer", b"BEARER"):
         assert access.admit({b"authorization": scheme + b" v-secret"}, "read").name == "viewer"
@@ -193,7 +189,6 @@ async def test_whose_key_the_engine_sees(
 async def test_an_engines_key_goes_where_the_protocol_has_it(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anthropic's messages take it as x-api-key."""
     monkeypatch.setenv("ENGINE_KEY", "engine-secret")
     bench = await make_raw(endpoint={"api_key_env": "ENGINE_KEY"})
     await bench.client.post("/v1/messages", json={"model": "m", "messages": []})
@@ -202,7 +197,6 @@ async def test_an_engines_key_goes_where_the_protocol_has_it(
 
 
 async def test_a_key_that_is_not_there_is_said_at_the_start(make_raw: MakeRaw) -> None:
-    """With the variable's name."""
     with pytest.raises(ValueError, match="NO_SUCH_KEY"):
         await make_raw(endpoint={"api_key_env": "NO_SUCH_KEY"})
 
@@ -254,7 +248,6 @@ async def test_secrets_are_seen_nowhere(
 
 
 async def test_budgets_count_what_streams_cost(make_raw: MakeRaw) -> None:
-    """And calls that failed cost nothing."""
     from tests.serving.gateway.raw_engine import DONE, USAGE, delta, event, streaming
 
     bench: Bench = await make_raw(access=Access("", budget_usd=1.0))

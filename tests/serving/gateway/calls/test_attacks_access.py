@@ -53,7 +53,6 @@ async def test_a_key_of_the_environment_cannot_be_sent_anywhere(
 async def test_a_listed_key_goes_to_an_engine_that_the_admin_adds(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the operator means to allow works."""
     monkeypatch.setenv("A_KEY", "k1")
     bench = await make_raw(engine_key=("A_KEY",))
     order = bench.engine.endpoint("late", api_key_env="A_KEY", pool="late", models=("late",))

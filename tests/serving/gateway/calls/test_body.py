@@ -39,7 +39,6 @@ def steps_of(data: bytes) -> tuple[list[float], Any]:
 
 
 def keys(count: int) -> bytes:
-    """An object of so many different keys."""
     return b'{"a":{%b}}' % b",".join([b'"k%d":1' % number for number in range(count)])
 
 
@@ -64,7 +63,6 @@ def test_a_large_body_is_read_in_turns() -> None:
     ],
 )
 def test_a_body_of_too_much_is_refused(data: bytes, reason: str) -> None:
-    """900,000 keys took .29 s, 240,000 messages .11 s."""
     steps, refused = steps_of(data + b" " * (MIB + 1 - len(data)))
     assert isinstance(refused, BadRequest) and reason in str(refused)
     assert len(steps) <= len(data) // MIB + 5
@@ -95,19 +93,16 @@ def test_no_turn_is_long(data: bytes) -> None:
 
 
 def chat(text: str, program: str = "") -> bytes:
-    """A body."""
     messages = [{"role": "user", "content": text}]
     return orjson.dumps({"model": "m", "messages": messages, "program_id": program})
 
 
 async def post(raw: Bench, path: str, body: bytes) -> aiohttp.ClientResponse:
-    """Send a large body."""
     headers = {"Content-Type": "application/json"}
     return await raw.client.post(f"/v1/{path}", data=io.BytesIO(body), headers=headers)
 
 
 async def test_large_calls_are_answered_or_refused(raw: Bench) -> None:
-    """As small ones are; beside them nothing is lost."""
     text = "a" * (2 * MIB)
     assert (await post(raw, "chat/completions", chat(text, "p"))).status == 200
     assert raw.engine.asked[-1].json()["messages"][0]["content"] == text
@@ -123,7 +118,6 @@ async def test_large_calls_are_answered_or_refused(raw: Bench) -> None:
 async def test_a_client_that_leaves_while_its_body_is_read_leaves_nothing(
     raw: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its call is not sent."""
     gateway, lock = raw.gateway, asyncio.Lock()
 
     async def read(data: bytes) -> Any:
@@ -143,7 +137,6 @@ async def test_a_client_that_leaves_while_its_body_is_read_leaves_nothing(
 
 @pytest.mark.parametrize("name", ["model", "program_id", "job_id"])
 async def test_a_name_is_text(raw: Bench, name: str) -> None:
-    """A list would be written out on the loop."""
     fields: dict[str, Any] = {name: [1] * 1000}
     answer = await raw.chat(**fields)
     assert answer.status == 400 and "must be text" in await answer.text()
@@ -164,7 +157,6 @@ LARGE = b'{"choices":[{"text":"%b"}]' % (b"x" * MIB)
     ],
 )
 def test_the_usage_of_a_large_answer_is_found(answer: bytes, usage: Any) -> None:
-    """Without parsing it; a small one is parsed."""
     assert usage_of_large(answer).get("usage") == usage
 
 

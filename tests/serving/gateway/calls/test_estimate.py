@@ -13,7 +13,6 @@ from tutti.tasks.serving.scheduling import Program
 
 
 def asking(size: int) -> CallRequest:
-    """A call whose body has so many bytes."""
     return CallRequest(
         path=b"/v1/chat/completions",
         kind="chat/completions",

@@ -28,14 +28,12 @@ def encoded(draw: st.DrawFn, path: str) -> bytes:
 
 @given(st.data(), st.sampled_from(sorted(ADAPTERS)))
 def test_an_admins_path_stays_one_in_any_spelling(data: st.DataObject, kind: str) -> None:
-    """And the engine gets what was decided on."""
     route = model_route(b"POST", b"/v1/" + data.draw(encoded(kind)))
     assert (route.scope, route.path) == ("admin", b"/v1/" + kind.encode())
 
 
 @given(st.binary(max_size=40), st.sampled_from([b"GET", b"POST", b"DELETE", b"PUT", b"PATCH"]))
 def test_whatever_is_asked_for_only_listed_paths_go_through(rest: bytes, method: bytes) -> None:
-    """For any bytes of a target."""
     try:
         route = model_route(method, b"/v1/" + rest)
     except (AccessDenied, BadRequest):
@@ -68,7 +66,6 @@ def test_whatever_is_asked_for_only_listed_paths_go_through(rest: bytes, method:
 async def test_what_is_not_listed_reaches_no_engine(
     raw: Bench, method: str, path: str, status: int
 ) -> None:
-    """With a reason, and nothing sent."""
     from yarl import URL
 
     address = URL(f"http://127.0.0.1:{raw.gateway.server.port}{path}", encoded=True)
@@ -77,7 +74,6 @@ async def test_what_is_not_listed_reaches_no_engine(
 
 
 async def test_the_scope_call_loads_no_adapter(make_raw: MakeRaw) -> None:
-    """The attack itself."""
     from yarl import URL
 
     bench = await make_raw(access=Access("caller:call:c"))

@@ -22,7 +22,6 @@ from tutti.tasks.serving.gateway.calls.stream import (
 
 
 def endless(piece: bytes) -> Any:
-    """An engine that never ends its event."""
 
     async def reply(_: ReceivedRequest, wire: Wire) -> None:
         await wire.write(STREAM_HEAD + chunk(b"data: "))
@@ -70,7 +69,6 @@ def test_a_long_stream_keeps_the_usage_of_its_first_event(piece_bytes: int) -> N
 
 
 def test_a_stream_has_a_bound_whatever_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Single bytes cost what it takes to keep them."""
     monkeypatch.setattr(gateway_stream, "MAX_STREAM_BYTES", 100_000)
     for piece in (b"x", b"data: x\n\n" * 100):
         stream = StreamedAnswer([], strip=False)
@@ -92,6 +90,5 @@ def test_the_work_for_a_piece_does_not_grow() -> None:
 
 
 def test_what_a_stream_ends_with_is_found_in_its_last_pieces() -> None:
-    """Of a long one only the end is read for usage."""
     assert end_of([b"ab", b"cd", b"ef"], 3) == b"cdef"
     assert end_of([], 3) == b"" == end_of([b"ab"], 0)

@@ -103,7 +103,6 @@ def in_turn(engine: RawEngine, *replies: bytes | Reply) -> None:
 
 
 async def attempt(bench: Any, act: Callable[[], Awaitable[None]] = nothing) -> Trajectory:
-    """An attempt of at most `LIMIT_S` working seconds."""
     async with Client(str(bench.client._base_url).rstrip("/")) as client:
         model = GatewayModel(client, "m", CallOrigin("p", "cell:1"), Sampling())
         limits = AttemptLimits(working_s=LIMIT_S)
@@ -211,7 +210,6 @@ async def test_an_endpoint_that_stays_away_ends_the_attempt_as_infrastructure(
 async def test_a_call_that_is_held_again_is_recorded_as_held_until_its_last_send(
     make_raw: MakeRaw, clock: SkippingClock
 ) -> None:
-    """By its row and by its answer."""
     bench = await make_raw()
     in_turn(bench.engine, whole({}, 429, ASKED_TO_WAIT), ANSWER)
     answer = await bench.chat("p")

@@ -7,7 +7,6 @@ from tutti.storage import Conversation
 
 
 def rows_of(messages: Iterable[dict[str, Any] | None] | None) -> list[dict[str, Any]]:
-    """The rows of a prompt."""
     given = [message for message in messages or () if message is not None]
     rows, _ = Conversation("p").observe("c", given, None)
     return rows

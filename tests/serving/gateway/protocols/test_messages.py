@@ -14,7 +14,6 @@ from tutti.tasks.serving.gateway.protocols import (
 
 
 def text(said: str) -> dict[str, Any]:
-    """A block of text."""
     return {"type": "text", "text": said}
 
 
@@ -89,7 +88,6 @@ def test_results_of_the_servers_own_tools_stay_in_the_answer() -> None:
     ],
 )
 def test_how_calls_name_threads(thread: Any, kept: KeptContext | None) -> None:
-    """By the id of the last answer, whole or streamed."""
     whole = {"type": "message", "id": "m2", "content": []}
     for said in (whole, {"type": "message_start", "message": whole}):
         answer = read_answer("messages", [said, {"type": "ping", "id": 7}])

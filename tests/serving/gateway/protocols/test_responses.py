@@ -20,12 +20,10 @@ RESPONSES = "/v1/responses"
 
 
 def part(said: str, kind: str = "output_text") -> dict[str, Any]:
-    """A part of a message."""
     return {"type": kind, "text": said}
 
 
 def called(call_id: str, arguments: str = "{}") -> dict[str, Any]:
-    """A call of a function."""
     return {"type": "function_call", "call_id": call_id, "name": "add", "arguments": arguments}
 
 
@@ -113,7 +111,6 @@ async def test_a_stream_that_is_cut_off(raw: Bench) -> None:
 
 
 async def test_a_context_of_a_program_that_is_not_known_here(raw: Bench) -> None:
-    """Only what the call itself says can be recorded."""
     output = [{"type": "message", "role": "assistant", "content": [part("hi")]}]
     raw.engine.reply = answering(whole({"object": "response", "id": "r2", "output": output}))
     await (await raw.chat("p", path=RESPONSES, input="go on", previous_response_id="r1")).read()

@@ -55,7 +55,6 @@ SUM = (Turn(WORDS, (ToolCall(CALL_ID, "add", {"a": 1, "b": 2.0}),), THOUGHT), Tu
 
 
 def pieces(text: str) -> list[str]:
-    """A text as it is streamed."""
     return [text[start : start + 5] for start in range(0, len(text), 5)]
 
 
@@ -66,7 +65,6 @@ class ScriptedEngine:
         self.turns, self.count = turns, 0
 
     async def __call__(self, asked: ReceivedRequest, wire: Wire) -> None:
-        """Answer."""
         turn = self.turns[self.count % len(self.turns)]
         self.count += 1
         if asked.json().get("stream"):
@@ -75,11 +73,9 @@ class ScriptedEngine:
             await answering(whole(self.answer(turn)))(asked, wire)
 
     def answer(self, turn: Turn) -> Fields:
-        """The turn as a whole answer."""
         raise NotImplementedError
 
     def events(self, turn: Turn) -> Iterator[bytes]:
-        """The turn as a stream."""
         raise NotImplementedError
 
 
@@ -87,7 +83,6 @@ class Chat(ScriptedEngine):
     """OpenAI's chat."""
 
     def answer(self, turn: Turn) -> Fields:
-        """A completion."""
         message: Fields = {"role": "assistant", "content": turn.text or None}
         message |= {"reasoning_content": turn.thought} if turn.thought else {}
         calls = [self._call(call, call.text) for call in turn.calls]
@@ -97,7 +92,6 @@ class Chat(ScriptedEngine):
         return said | {"choices": [choice | {"logprobs": None}], "usage": USAGE | TOTAL}
 
     def events(self, turn: Turn) -> Iterator[bytes]:
-        """Chunks; usage comes in the last."""
         head = {"id": f"c{self.count}", "created": 1, "model": "m"}
         head |= {"object": "chat.completion.chunk"}
         for delta in self._deltas(turn):
@@ -132,13 +126,11 @@ class Messages(ScriptedEngine):
     """Anthropic's messages."""
 
     def answer(self, turn: Turn) -> Fields:
-        """A message."""
         end = {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None}
         said = {"id": f"m{self.count}", "type": "message", "role": "assistant", "model": "m"}
         return said | end | {"content": self._blocks(turn), "usage": TOKENS}
 
     def events(self, turn: Turn) -> Iterator[bytes]:
-        """The message, streamed."""
         said = self.answer(turn)
         end = {name: said[name] for name in ("stop_reason", "stop_sequence")}
         start = said | {"content": [], "stop_reason": None}
@@ -183,7 +175,6 @@ class Responses(ScriptedEngine):
     """The Responses API; each response and each item has an id of its own."""
 
     def answer(self, turn: Turn) -> Fields:
-        """A response."""
         return {
             "id": f"resp_{self.count}", "object": "response", "created_at": 1, "model": "m",
             "status": "completed", "parallel_tool_calls": True, "tool_choice": "auto",
@@ -217,7 +208,6 @@ class Responses(ScriptedEngine):
 
 
 def _events(index: int, item: Fields) -> Iterator[Fields]:
-    """The events of an item of the output."""
     name = "arguments" if item["type"] == "function_call" else "content"
     empty: Any = "" if name == "arguments" else []
     where = {"output_index": index, "item_id": item["id"]}

@@ -58,7 +58,6 @@ CODE = tuple(
 
 
 def bash(call_id: str, command: str) -> ToolCall:
-    """A command of mini-swe-agent's."""
     return ToolCall(call_id, "bash", {"command": command})
 
 
@@ -123,7 +122,6 @@ def python() -> Path:
 
 
 def run_agent(python: Path, case: LibraryCase, url: str, home: Path) -> dict[str, Any]:
-    """What the agent saw, by program."""
     module = f"tests.serving.gateway.recording.agents.with_{case.agent}"
     done = subprocess.run(
         [python, "-m", module, url, *case.programs],
@@ -152,7 +150,6 @@ def as_seen(row: dict[str, Any], of: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_same(rows: list[dict[str, Any]], seen: list[dict[str, Any]]) -> None:
-    """The messages are the ones that the agent saw."""
     blank: dict[str, Any] = {}
     wanted = [*seen, *[blank] * (len(rows) - len(seen))]
     assert [as_seen(row, of) for row, of in zip(rows, wanted, strict=False)] == seen
@@ -175,7 +172,6 @@ async def test_the_transcript_is_what_the_agent_saw(
 async def assert_recorded(
     raw: Bench, program: str, seen: list[dict[str, Any]], turns: tuple[Turn, ...]
 ) -> None:
-    """A program's calls and messages."""
     rows = await raw.rows(f"select * from transcript('{program}')")
     assert_same(rows, seen)
     calls = [row for row in await raw.calls() if row["attempt_id"] == program]

@@ -25,7 +25,6 @@ Seen = list[tuple[Any, ...]]
 
 
 def again(arguments: Any) -> str:
-    """Arguments as another library would write them."""
     return json.dumps(dict(reversed(arguments.items())), indent=1)
 
 

@@ -36,7 +36,6 @@ from tutti.tasks.serving.scheduling import EngineState, Ledger, Program
 
 
 def program(name: str, context: int = 150, calls: int = 1, key: str = "") -> Program:
-    """As the ledger has it."""
     return Program(name, 0.0, EngineState("e"), context, calls, key=key)
 
 
@@ -133,7 +132,6 @@ async def test_tens_of_thousands_of_programs_do_not_hold_the_loop(path: Path) ->
 
 
 def test_a_disk_that_is_full_fails_no_call(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is counted."""
     journal = Journal(path)
 
     def full(*_: Any) -> int:
@@ -242,12 +240,10 @@ def test_lines_taken_before_the_close_come_before_its_own_and_once(tmp_path: Pat
 
 
 async def health(client: aiohttp.ClientSession) -> Any:
-    """What it says of itself."""
     return await (await client.get("/health")).json()
 
 
 async def eventually(client: aiohttp.ClientSession, **expected: Any) -> None:
-    """Wait until its health says so."""
     found: Any = {}
     try:
         async with asyncio.timeout(HANG_S):

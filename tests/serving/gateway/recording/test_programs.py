@@ -69,7 +69,6 @@ async def test_a_released_program_is_an_attempt(make_bench: MakeBench) -> None:
 async def test_the_status_is_its_last_calls(
     make_bench: MakeBench, status: int, finish: str, expected: tuple[str, str | None]
 ) -> None:
-    """Whatever went before it."""
     bench = await make_bench(name="mine")
     await bench.chat("p")
 
@@ -407,7 +406,6 @@ async def test_the_run_of_a_killed_gateway_is_ended_by_the_next_of_its_name(
 
 
 async def test_a_gateway_without_a_name_is_no_run(make_bench: MakeBench) -> None:
-    """A sweep's gateway: the sweep is the run."""
     bench = await make_bench()
     await bench.gateway.stop()
     assert bench.catalog.rows(sa.select(cat.runs)) == []

@@ -105,12 +105,10 @@ def unanswered(patch: pytest.MonkeyPatch, catalog: Any) -> None:
 
 
 def of_call(owner: Any, name: str, is_due: Fault, error: BaseException = ODD) -> Install:
-    """A fault whatever the catalog."""
     return lambda patch, _: breaks(patch, owner, name, is_due, error)
 
 
 def bad_record(each: CallRecord, *_: Any) -> bool:
-    """Of a method of a record."""
     return each.request.call_id in BAD_CALLS
 
 
@@ -192,7 +190,6 @@ class Recording:
             self.recorder.writer.flush()
 
     def stored(self, sql: str) -> list[str]:
-        """A column of what readers see."""
         return [str(next(iter(row.values()))) for row in storage.query(sql, self.catalog.home)]
 
     def check_calls(self, lost: set[str], has_prompts: bool = True) -> None:

@@ -35,14 +35,12 @@ print("pandas" in sys.modules)
 
 
 def said(role: str, content: str) -> dict[str, Any]:
-    """A message."""
     return {"role": role, "content": content}
 
 
 def recorder_of(
     writer: storage.BufferedWriter, transcripts: Transcripts, catalog: storage.Catalog
 ) -> CallRecorder:
-    """Of a gateway whose programs are no attempts."""
     return CallRecorder(writer, transcripts, ProgramAttempts(catalog, writer, transcripts, "", ""))
 
 
@@ -85,7 +83,6 @@ class Held(BufferedWriter):
 
 @pytest.fixture
 def writer(catalog: storage.Catalog) -> Iterator[Held]:
-    """A writer that waits."""
     made = Held(catalog)
     with made:
         yield made
@@ -149,7 +146,6 @@ def test_calls_after_one_that_takes_long_keep_its_programs_order(
 def test_a_program_that_began_before_asks_the_store_on_the_writers_thread(
     catalog: storage.Catalog, writer: Held
 ) -> None:
-    """An event loop cannot wait for a query."""
     request: list[str] = []
 
     class Noted(Transcripts):
@@ -265,7 +261,6 @@ def test_the_gateway_does_without_pandas() -> None:
 def test_a_log_probability_that_is_null_costs_no_row(
     catalog: storage.Catalog, writer: Held
 ) -> None:
-    """It is unknown; the call's other columns are not."""
     recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     record = ended(1, [said("user", "a")], "b")
     record.records_tokens = True
@@ -282,7 +277,6 @@ def test_a_log_probability_that_is_null_costs_no_row(
 async def test_a_call_that_breaks_the_recorder_stops_nothing(
     catalog: storage.Catalog, writer: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The timer goes on, and what broke is counted."""
     recording = recorder_of(writer, Transcripts(catalog.home), catalog)
     real = recording.programs.take
 

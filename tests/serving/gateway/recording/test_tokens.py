@@ -46,7 +46,6 @@ def dialogue(turns: int) -> list[dict[str, Any]]:
 
 
 async def ask(bench: Bench, turns: int, **headers: str) -> None:
-    """One call of the program, which may break."""
     answer = await bench.chat("agent", stream=True, messages=dialogue(turns), headers=headers)
     try:
         await answer.read()

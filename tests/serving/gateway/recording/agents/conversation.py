@@ -46,7 +46,6 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 
 
 def said(role: str, text: Any, **more: Any) -> Message:
-    """A message with its text; empty text is none."""
     return {"role": role, "text": text or "", **more}
 
 
@@ -60,7 +59,6 @@ def answered(text: Any, calls: Iterable[tuple[Any, Any, Any]], thought: Any = No
 
 
 def result(call_id: Any, text: Any) -> Message:
-    """The result of a tool."""
     return said("tool", text, result_of=call_id)
 
 

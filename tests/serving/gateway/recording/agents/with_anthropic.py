@@ -20,7 +20,6 @@ from tests.serving.gateway.recording.agents.conversation import (
 
 
 def run(url: str, protocol: str, stream: bool) -> list[Message]:
-    """The agent."""
     seen = [said("system", SYSTEM), said("user", QUESTION)]
     tools: Any = [beta_tool(each) for each in TOOLS.values()]
     fields: Any = {"model": "m", "max_tokens": 99, "system": SYSTEM, "stream": stream}
@@ -40,7 +39,6 @@ def run(url: str, protocol: str, stream: bool) -> list[Message]:
 
 
 def read_answer(answer: Any) -> Message:
-    """What a message says."""
     blocks = answer.content
     calls = [(each.id, each.name, each.input) for each in blocks if each.type == "tool_use"]
     thoughts = [each.thinking for each in blocks if each.type == "thinking"]

@@ -20,7 +20,6 @@ from tests.serving.gateway.recording.agents.conversation import (
 
 
 def model_of(url: str, protocol: str) -> Any:
-    """The model for a protocol."""
     options = {"api_key": "none", "num_retries": 0}
     if protocol == "messages":
         name, options = "anthropic/m", options | {"api_base": url}
@@ -31,7 +30,6 @@ def model_of(url: str, protocol: str) -> Any:
 
 
 def run(url: str, protocol: str, stream: bool) -> list[Message]:
-    """The agent."""
     os.environ["MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT"] = "1"
     agent = DefaultAgent(
         model_of(url, protocol),
@@ -44,7 +42,6 @@ def run(url: str, protocol: str, stream: bool) -> list[Message]:
 
 
 def read_message(message: dict[str, Any]) -> Message:
-    """What a message of its history says."""
     if message.get("object") == "response":
         return read_response(message["output"])
     if message.get("type") == "function_call_output":
@@ -59,7 +56,6 @@ def read_message(message: dict[str, Any]) -> Message:
 
 
 def read_response(items: list[dict[str, Any]]) -> Message:
-    """What the items of a response say."""
     texts = [
         part["text"] for item in items if item["type"] == "message" for part in item["content"]
     ]

@@ -75,7 +75,6 @@ def responses(client: OpenAI, stream: bool) -> list[Message]:
 
 
 def run(url: str, protocol: str, stream: bool) -> list[Message]:
-    """The agent."""
     with OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
         return (responses if protocol == "responses" else chat)(client, stream)
 

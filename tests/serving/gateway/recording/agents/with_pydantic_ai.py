@@ -23,7 +23,6 @@ from tests.serving.gateway.recording.agents.conversation import (
 
 
 def model_of(url: str, protocol: str) -> Any:
-    """The library's model for a protocol."""
     if protocol == "messages":
         return AnthropicModel("m", provider=AnthropicProvider(base_url=url, api_key="none"))
     provider = OpenAIProvider(base_url=f"{url}/v1", api_key="none")
@@ -39,14 +38,12 @@ async def read(_: Any, events: AsyncIterable[Any]) -> None:
 
 
 def run(url: str, protocol: str, stream: bool) -> list[Message]:
-    """The agent."""
     agent = Agent(model_of(url, protocol), system_prompt=SYSTEM, tools=list(TOOLS.values()))
     done: Any = asyncio.run(agent.run(QUESTION, event_stream_handler=read if stream else None))
     return [each for message in done.all_messages() for each in read_message(message)]
 
 
 def read_message(message: Any) -> list[Message]:
-    """What a message of its history says."""
     if message.kind == "response":
         parts = {kind: [p for p in message.parts if p.part_kind == kind] for kind in
                  ("text", "thinking", "tool-call")}  # fmt: skip

@@ -15,7 +15,6 @@ from tests.serving.gateway.recording.agents.conversation import (
 
 
 def run(url: str, protocol: str, stream: bool) -> list[Message]:
-    """The agent."""
     model = OpenAIModel("m", api_base=f"{url}/v1", api_key="none", client_kwargs={"max_retries": 0})
     agent = (CodeAgent if protocol == "code" else ToolCallingAgent)(
         tools=[tool(each) for each in TOOLS.values()],

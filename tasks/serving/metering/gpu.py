@@ -1,12 +1,12 @@
 """GPU utilisation, memory and power from NVML, as rows of `server_metrics`.
 
-Out: `nvml:gpu_utilization{gpu="0"}` in percent, `nvml:memory_used_bytes{gpu="0"}` and
-`nvml:power_watts{gpu="0"}`. Needs the package nvidia-ml-py (``pip install 'tutti[gpu]'``) and
-NVIDIA's driver; without them there are no rows, and `absent` gives the reason. Reading a GPU takes
-milliseconds in the driver: `Gpus` reads each second of a cell, in a thread.
+Needs the package nvidia-ml-py (``pip install 'tutti[gpu]'``) and NVIDIA's driver; without them
+there are no rows, and `absent` gives the reason. Reading a GPU takes milliseconds in the driver, so
+it is read in a thread.
 """
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 from datetime import datetime
@@ -33,8 +33,6 @@ class GpuSampler:
 
     def __init__(self, engine_id: str, nvml: Any = None) -> None:
         self.engine_id = engine_id
-        self.left_out: dict[str, str] = {}
-        """Names that NVML could not read, with its error."""
         self._gpus: list[Any] = []
         self._open = False
         try:
@@ -53,17 +51,15 @@ class GpuSampler:
             self.absent = "" if self._gpus else "NVML lists no GPU"
 
     def rows(self, at: datetime, cell_id: str) -> list[Row]:
-        """Current figures of each GPU. Figures that NVML cannot read have no row and are listed in
-        `left_out`."""
+        """Current figures of each GPU. Figures that NVML cannot read have no row."""
         row = {"cell_id": cell_id, "engine_id": self.engine_id, "at": at}
         rows: list[Row] = []
         for index, gpu in enumerate(self._gpus):
             for field, read in FIELDS.items():
                 name = f'nvml:{field}{{gpu="{index}"}}'
-                try:
+                # an error: a field that this GPU lacks, or a GPU that is lost
+                with contextlib.suppress(self._nvml.NVMLError):
                     rows.append(row | {"name": name, "value": read(self._nvml, gpu)})
-                except self._nvml.NVMLError as error:  # a field this GPU lacks, or a GPU lost
-                    self.left_out[name] = str(error)
         return rows
 
     def close(self) -> None:

@@ -1,15 +1,10 @@
 """Read the Prometheus text of vLLM and SGLang: rows of `server_metrics`, samples of engines.
 
-In: a /metrics page. Out: a `MetricsPage` with the series listed in `KINDS`. If one URL serves
-several ranks, counts are summed over the ranks; shares (KV usage, hit rate) are averaged. A value
-that is not a number raises ValueError. A series with a NaN or infinite value is left out with a
-reason, for all ranks: the sum of the other ranks would look like a counter reset.
-
-The gateway reads a page of about 100 kB each second. The text before a value is the same on every
-page, so what it means is parsed once and remembered.
-
-Counters and gauges are stored as they are. For a histogram, each bucket's new observations are
-stored, so that percentiles of any window are sums over its rows (the macro `server_quantile`).
+In: a /metrics page of about 100 kB each second. Out: a `MetricsPage` with the series in `KINDS`.
+Counts are summed over the ranks behind one URL; shares are averaged. A series with a NaN or
+infinite value is left out for all ranks: the sum of the others would look like a counter reset. For
+a histogram, each bucket's new observations are stored, so that percentiles of any window are sums
+over its rows (the macro `server_quantile`).
 """
 
 import math
@@ -24,18 +19,11 @@ from typing import Any
 from tutti.tasks.serving.scheduling.ledger import EngineMetrics
 
 SERIES_REMEMBERED = 1 << 15
-"""An engine has some thousand series; there are more only if lines carry a time stamp."""
+"""An engine has some thousand series."""
 STARTED = "process_start_time_seconds"
 PREFIXES = ("vllm:", "sglang:", STARTED)
-NAME = re.compile(r"[a-zA-Z_:][\w:]*", re.ASCII)
 LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"', re.ASCII)
-LABELS = r'\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}'
-HEAD = re.compile(rf"{NAME.pattern}(?:{LABELS})?", re.ASCII)
-LINE = re.compile(
-    # A time stamp may follow the value, and an exemplar after "#".
-    rf"({NAME.pattern})(?:[ \t]*({LABELS})[ \t]*|[ \t]+)(\S+)(?:[ \t]+-?[\d.]+)?\s*(?:#.*)?",
-    re.ASCII,
-)
+HEAD = re.compile(r'[a-zA-Z_:][\w:]*\s*(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?', re.ASCII)
 
 
 class SeriesKind(Enum):
@@ -94,14 +82,11 @@ KINDS: dict[str, SeriesKind] = {
         SeriesKind.SHARE,
     ),
     **dict.fromkeys((f"{histogram}_bucket" for histogram in HISTOGRAMS), SeriesKind.BUCKET),
-    **dict.fromkeys(("vllm:cache_config_info", "sglang:cache_config_info"), SeriesKind.CONFIG),
+    "vllm:cache_config_info": SeriesKind.CONFIG,
 }
 """All series that are kept, under the engine's own names."""
-KEPT = frozenset(
-    n
-    for n, kind in KINDS.items()
-    if kind in (SeriesKind.COUNTER, SeriesKind.GAUGE, SeriesKind.SHARE)
-)
+SUMS = (SeriesKind.COUNTER, SeriesKind.GAUGE, SeriesKind.SHARE)
+KEPT = frozenset(name for name, kind in KINDS.items() if kind in SUMS)
 """The names of `MetricsPage.values`."""
 
 
@@ -119,10 +104,6 @@ class Series:
     le: float = math.inf
     bucket: str = ""
     """A bucket's name in our rows: the engine's name with only the label `le`."""
-
-
-NOT_KEPT = Series("", SeriesKind.GAUGE, {}, "", ("", frozenset()))
-"""Marks lines of series that are not kept."""
 
 
 @dataclass(frozen=True)
@@ -150,18 +131,18 @@ def read_page(text: str | bytes) -> MetricsPage:
     for line in text.split("\n"):
         if not line.startswith(PREFIXES):
             continue
-        head, _, number = line.rpartition(" ")
-        series = series_of(head)
-        if series is None:  # more text follows the value, or other white space separates it
-            head, number = _split(line)
-            series = series_of(head)
-        if series is None or series is NOT_KEPT:
+        head, _, number = line.rstrip().rpartition(" ")
+        series = series_of((head or number).rstrip())
+        if series is None:
             continue
-        value = _number(line, number)
+        try:
+            value = float(number)
+        except ValueError:
+            raise ValueError(f"{number!r} is not a number: {line[:200]!r}") from None
         if math.isfinite(value):
             lines[head] = series, value
         else:
-            left_out.setdefault(series.family, f"{series.name} is {number.strip()}")
+            left_out.setdefault(series.family, f"{series.name} is {number}")
     if left_out:
         lines = {head: line for head, line in lines.items() if line[0].family not in left_out}
     return _page(lines, tuple(left_out.values()))
@@ -191,54 +172,27 @@ def _page(lines: Mapping[str, tuple[Series, float]], left_out: tuple[str, ...]) 
 
 @lru_cache(SERIES_REMEMBERED)
 def series_of(head: str) -> Series | None:
-    """The series that the text before a value belongs to.
-
-    `NOT_KEPT` for a series that is not kept; None if the text is not a name with labels.
-    """
-    begin = NAME.match(head)
-    if begin is None:
-        return None
-    name = begin.group()
+    """The series that the text before a value belongs to; None for one that is not kept. Raises
+    ValueError if the text of a series that is kept is not a name with labels."""
+    name = head.partition("{")[0].rstrip()
     kind = KINDS.get(name)
     if kind is None:
-        return NOT_KEPT
-    if HEAD.fullmatch(head) is None:
         return None
+    if HEAD.fullmatch(head) is None:
+        raise ValueError(f"not a line of Prometheus text: {head[:200]!r}")
     labels = dict(LABEL.findall(head))
     if kind is SeriesKind.GAUGE and labels.get("priority"):
-        return NOT_KEPT  # SGLang reports the requests of each priority besides the total
+        return None  # SGLang reports the requests of each priority besides the total
     family = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
-    le = labels.pop("le", "") if kind is SeriesKind.BUCKET else ""
-    rank = (family, frozenset(labels.items()))
     if kind is not SeriesKind.BUCKET:
-        return Series(name, kind, labels, family, rank)
-    return Series(name, kind, labels, family, rank, _edge(head, le), f'{name}{{le="{le}"}}')
-
-
-def _edge(head: str, le: str) -> float:
+        return Series(name, kind, labels, family, (family, frozenset(labels.items())))
+    le = labels.pop("le", "")
     try:
         edge = float(le)
     except ValueError:
-        edge = math.nan
-    if math.isnan(edge):
-        raise ValueError(f"{head[:200]}: a bucket whose `le` is {le!r}")
-    return edge
-
-
-def _split(line: str) -> tuple[str, str]:
-    """Split a line that does not end with its value."""
-    found = LINE.fullmatch(line)
-    name = NAME.match(line)
-    if found is None and name is not None and name.group() in KINDS:
-        raise ValueError(f"not a line of Prometheus text: {line[:200]!r}")
-    return (found[1] + (found[2] or ""), found[3]) if found else ("", "")
-
-
-def _number(line: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number: {line[:200]!r}") from None
+        raise ValueError(f"{head[:200]}: a bucket whose `le` is {le!r}") from None
+    rank = (family, frozenset(labels.items()))
+    return Series(name, kind, labels, family, rank, edge, f'{name}{{le="{le}"}}')
 
 
 Row = dict[str, Any]
@@ -276,8 +230,11 @@ class MetricsSampler:
         return [row | {"name": name, "value": value} for name, value in values.items()]
 
     def _observed(self, page: MetricsPage, baseline: bool) -> dict[str, float]:
-        """New observations of each bucket alone, by its name."""
-        lines = [(head, _known(head), value) for head, value in page.cumulative.items()]
+        lines = [
+            (head, series, value)
+            for head, value in page.cumulative.items()
+            if (series := series_of(head)) is not None
+        ]
         renewed = {s.rank for head, s, value in lines if value < self._last.get(head, value)}
         process = None not in (self._started_at, page.started_at) and (
             self._started_at != page.started_at
@@ -298,7 +255,6 @@ class MetricsSampler:
 
 
 def _own(edges: Mapping[float, tuple[str, float]]) -> dict[str, float]:
-    """Convert counts up to each edge into counts between edges."""
     own: dict[str, float] = {}
     below = 0.0
     for _, (name, upto) in sorted(edges.items()):
@@ -307,12 +263,6 @@ def _own(edges: Mapping[float, tuple[str, float]]) -> dict[str, float]:
         )  # counts may be inconsistent if requests end while the page is made
         below = max(below, upto)
     return own
-
-
-def _known(head: str) -> Series:
-    series = series_of(head)
-    assert series is not None, f"{head!r} came from a page, so it was parsed before"
-    return series
 
 
 def engine_sample(page: MetricsPage, at: float) -> EngineMetrics:
@@ -336,39 +286,9 @@ def engine_sample(page: MetricsPage, at: float) -> EngineMetrics:
     )
 
 
-def capacity_of_sglang(server_info: Any) -> int | None:
-    """Tokens that fit SGLang's KV cache, from the JSON of its /get_server_info; None if not
-    reported.
-
-    Each data-parallel rank reports a state with its own capacity. Versions without these states
-    report one rank's `max_total_num_tokens`, at the top level or under `server_info`.
-    """
-    if not isinstance(server_info, Mapping):
-        return None
-    inner = server_info.get("server_info")
-    places = [place for place in (server_info, inner) if isinstance(place, Mapping)]
-    for place in places:
-        states = place.get("internal_states")
-        found = [_state_capacity(s) for s in states] if isinstance(states, list) else []
-        ranks = [n for n in found if n is not None]
-        if ranks and len(ranks) == len(found):
-            return sum(ranks)
-    for place in places:
-        if (one := _count(place.get("max_total_num_tokens"))) is not None:
-            return one * (_count(place.get("dp_size")) or 1)
-    return None
-
-
-def _state_capacity(state: Any) -> int | None:
-    memory = state.get("memory_usage") if isinstance(state, Mapping) else None
-    return _count(memory.get("token_capacity")) if isinstance(memory, Mapping) else None
-
-
 def _capacity_tokens(page: MetricsPage) -> int | None:
-    """vLLM's capacity: `kv_cache_size_tokens` is per rank, `num_gpu_blocks` is for all ranks.
-
-    The former accounts for layers that share blocks unevenly and is preferred.
-    """
+    """vLLM's capacity: `kv_cache_size_tokens` is per rank, `num_gpu_blocks` is for all ranks. The
+    former accounts for layers that share blocks unevenly and is preferred."""
     sizes = [_count(labels.get("kv_cache_size_tokens")) for labels in page.configs]
     own = [size for size in sizes if size is not None]
     if own and len(own) == len(sizes):
@@ -382,11 +302,9 @@ def _capacity_tokens(page: MetricsPage) -> int | None:
 
 
 def _block_tokens(page: MetricsPage) -> int | None:
-    if (size := _count(page.values.get("sglang:page_size"))) is not None:
-        return size
-    names = ("block_size", "page_size")
-    sizes = (_count(labels.get(name)) for labels in page.configs for name in names)
-    return next((size for size in sizes if size is not None), None)
+    sizes = [page.values.get("sglang:page_size")]
+    sizes += [_count(labels.get("block_size")) for labels in page.configs]
+    return next((size for size in map(_count, sizes) if size is not None), None)
 
 
 def _count(value: Any) -> int | None:

@@ -17,11 +17,10 @@ from pydantic import (
     model_validator,
 )
 
-from tutti.tasks.config import read_document
+from tutti.tasks.config import Strict, read_document
 from tutti.tasks.project import DEPLOYMENTS
 from tutti.tasks.serving.errors import PriceError
 from tutti.tasks.serving.registry.models import Prices
-from tutti.tasks.serving.registry.settings import Strict
 
 PRICE_BOOK = DEPLOYMENTS / "prices.yaml"
 DAY_S = 86_400
@@ -118,25 +117,18 @@ def find_price(book: PriceBook, model: str, at: datetime) -> Prices | None:
 
 class PriceList:
     """The book's current prices, for lookups at every call; the book is searched once a day.
-
-    `clock` returns Unix time, like `time.time`.
-    """
+    `clock` returns Unix time, like `time.time`."""
 
     def __init__(self, book: PriceBook | None, clock: Callable[[], float] = time.time) -> None:
         self._book, self._clock = book, clock
-        self._today: dict[str, Prices] = {}
-        self._until = 0.0
+        self._today: dict[str, Prices | None] = {}
+        self._day = -1.0
 
     def of(self, model: str) -> Prices | None:
         """The current prices of `model`; None if the book has none."""
-        now = self._clock()
-        if not self._until - DAY_S <= now < self._until:
-            self._turn_to(now)
+        day = self._clock() // DAY_S  # the days of the book begin at midnight UTC
+        if day != self._day and self._book is not None:
+            at = datetime.fromtimestamp(day * DAY_S, UTC)
+            self._today = {name: find_price(self._book, name, at) for name in self._book.models}
+            self._day = day
         return self._today.get(model)
-
-    def _turn_to(self, now: float) -> None:
-        at = datetime.fromtimestamp(now, UTC)
-        self._until = (now // DAY_S + 1) * DAY_S  # midnight UTC, when the days of the book begin
-        if self._book is not None:
-            found = {model: find_price(self._book, model, at) for model in self._book.models}
-            self._today = {model: price for model, price in found.items() if price is not None}

@@ -20,7 +20,6 @@ from tutti.tasks.serving.metering.metrics import (
     KEPT,
     SERIES_REMEMBERED,
     MetricsSampler,
-    capacity_of_sglang,
     engine_sample,
     read_page,
     series_of,
@@ -34,13 +33,11 @@ REAL = (Path(__file__).parent / "vllm-0.32.prom").read_text()
 
 
 def values_of(text: str | bytes) -> dict[str, float]:
-    """Counters and gauges of a page by name."""
     return dict(read_page(text).values)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_value_comes_back_as_it_was_written(value: float) -> None:
-    """In all the forms that Python writes a number in."""
     assert values_of(f'{HITS}{{engine="0"}} {value!r}\n') == {HITS: value}
     assert values_of(f"{HITS} {value!r}\n".encode()) == {HITS: value}
 
@@ -76,15 +73,11 @@ def test_every_rank_counts() -> None:
         'path="/weights/v1 (final)",',
     ],
 )
-@pytest.mark.parametrize(
-    "value",
-    ["7.0", "7.0 ", "7 1767225600000", " 7.0\r", "\t7.0", '7 # {id="a"} 1', "7 1.5 # {} 1 2"],
-)
+@pytest.mark.parametrize("value", ["7.0", "7.0 ", " 7.0\r"])
 def test_nothing_around_the_value_is_taken_for_it(labels: str, value: str) -> None:
-    """Labels hold anything; blanks, a time stamp and an exemplar may stand around the value."""
+    """Labels hold anything; blanks may stand around the value."""
     assert values_of(f"{HITS}{{{labels}}} {value}") == {HITS: 7.0}
     assert values_of(f"{HITS} {value}") == {HITS: 7.0}
-    assert values_of(f"{HITS}{{{labels}}}{value}") == {HITS: 7.0}
 
 
 def test_only_known_series_are_kept() -> None:
@@ -119,7 +112,6 @@ vllm:anything but a line
     ],
 )
 def test_a_kept_series_without_a_number_is_an_error(line: str) -> None:
-    """Nothing is guessed; the message shows the line."""
     with pytest.raises(ValueError, match="vllm:"):
         read_page(f"{KV} 0.5\n{line}\n")
 
@@ -136,7 +128,6 @@ def test_a_number_that_means_nothing_is_left_out_with_a_reason(value: str) -> No
 
 
 def test_the_requests_of_a_priority_are_not_added_to_those_of_all() -> None:
-    """SGLang gives both, all under an empty label."""
     text = 'sglang:num_queue_reqs{priority=""} 5\nsglang:num_queue_reqs{priority="1"} 3\n'
     assert values_of(text) == {"sglang:num_queue_reqs": 5.0}
 
@@ -194,13 +185,11 @@ def page(*ranks: Sequence[float], started: float | None = None, tokens: float = 
 
 
 def buckets(sampler: MetricsSampler, text: str, cell: str = "c") -> dict[str, float]:
-    """The buckets' rows of a page, by edge."""
     rows = sampler.rows(read_page(text), AT, cell)
     return {r["name"].split('"')[1]: r["value"] for r in rows if "_bucket{" in r["name"]}
 
 
 def test_rows_are_of_the_table(catalog: storage.Catalog) -> None:
-    """The store takes them as they are."""
     rows = MetricsSampler("engine:1").rows(read_page(page([0.2], tokens=7)), AT, "cell:1")
     assert rows[0] == {
         "cell_id": "cell:1",
@@ -224,7 +213,6 @@ def test_each_bucket_has_what_was_new_in_it() -> None:
 
 
 def test_counters_stay_cumulative() -> None:
-    """window_summary takes their differences itself."""
     sampler = MetricsSampler("e")
     for tokens in (7.0, 9.0):
         rows = {
@@ -278,7 +266,6 @@ def test_a_restart_that_no_counter_shows_is_known_by_the_process() -> None:
 
 
 def test_one_rank_that_started_anew_leaves_the_others_alone() -> None:
-    """And one that is gone takes nothing away."""
     sampler = MetricsSampler("e")
     buckets(sampler, page([0.2] * 9, [0.3] * 9))
     assert buckets(sampler, page([0.2] * 10, [0.3] * 2)) == {"0.5": 3.0}
@@ -288,7 +275,6 @@ def test_one_rank_that_started_anew_leaves_the_others_alone() -> None:
 
 
 def test_a_counter_that_went_back_is_a_restart_too() -> None:
-    """There may be no histograms yet."""
     sampler = MetricsSampler("e")
     sampler.rows(read_page(page(tokens=9)), AT, "c")
     sampler.rows(read_page(page(tokens=2)), AT, "c")
@@ -328,7 +314,6 @@ def test_percentiles_of_any_window_are_right(catalog: storage.Catalog) -> None:
 
 
 def test_a_real_page_says_all_that_scheduling_wants() -> None:
-    """vLLM 0.32 with 32 blocks of 32 tokens."""
     sample = engine_sample(read_page(REAL), 12.5)
     assert sample.at == 12.5
     assert (sample.kv_usage, sample.running, sample.waiting) == (0.0, 0.0, 0.0)
@@ -367,7 +352,6 @@ sglang:time_to_first_token_seconds_bucket{le="+Inf",model_name="m"} 5.0
 
 
 def test_sglang_says_the_same_under_its_own_names() -> None:
-    """Two data-parallel ranks."""
     sample = engine_sample(read_page(SGLANG), 1.0)
     assert sample.kv_usage == pytest.approx(0.250005)
     assert (sample.running, sample.waiting, sample.preemptions_total) == (4.0, 2.0, 4.0)
@@ -416,38 +400,6 @@ TOKENS = 'block_size="16",kv_cache_size_tokens="700"'
 def test_the_capacity_is_in_the_labels(
     configs: list[str], capacity: int | None, block: int | None
 ) -> None:
-    """Of vLLM before and since it says tokens itself."""
     text = "\n".join(f"vllm:cache_config_info{{{labels}}} 1.0" for labels in configs)
     sample = engine_sample(read_page(text), 0.0)
     assert (sample.capacity_tokens, sample.block_tokens) == (capacity, block)
-
-
-def test_sglang_said_its_page_size_in_labels_once() -> None:
-    """Before it was a gauge."""
-    text = 'sglang:cache_config_info{page_size="64",num_pages="9"} 1.0'
-    assert engine_sample(read_page(text), 0.0).block_tokens == 64
-
-
-STATES = [{"memory_usage": {"token_capacity": 4096}}] * 2
-
-
-@pytest.mark.parametrize(
-    ("info", "capacity"),
-    [
-        ({"max_total_num_tokens": 8192}, 8192),
-        ({"max_total_num_tokens": 8192, "dp_size": 2}, 16384),
-        ({"server_info": {"max_total_num_tokens": 8192}}, 8192),
-        ({"internal_states": STATES}, 8192),
-        ({"internal_states": STATES, "max_total_num_tokens": 4096}, 8192),
-        ({"internal_states": [*STATES, {}], "max_total_num_tokens": 9}, 9),
-        ({"internal_states": [None], "version": "0.5"}, None),
-        ({"max_total_num_tokens": None}, None),
-        ({"max_total_num_tokens": 0}, None),
-        ({}, None),
-        ([], None),
-        (None, None),
-    ],
-)
-def test_sglangs_server_info_says_its_capacity(info: Any, capacity: int | None) -> None:
-    """Wherever the version puts it; what it does not say is None."""
-    assert capacity_of_sglang(info) == capacity

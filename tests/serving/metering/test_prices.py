@@ -29,7 +29,6 @@ models:
 
 
 def book_at(folder: Path, text: str) -> Path:
-    """A price book in a file."""
     path = folder / "prices.yaml"
     path.write_text(text)
     return path
@@ -47,7 +46,6 @@ def test_the_price_is_the_one_valid_that_day(tmp_path: Path) -> None:
 
 
 def test_without_a_discount_cached_tokens_cost_what_others_do(tmp_path: Path) -> None:
-    """They are not free."""
     book = read_price_book(book_at(tmp_path, GOOD))
     prices = find_price(book, "once", datetime(2026, 2, 1, tzinfo=UTC))
     assert prices == Prices(prompt=1.0, cached=1.0, completion=4.0)
@@ -88,7 +86,6 @@ def test_what_the_book_does_not_list_has_no_price(tmp_path: Path) -> None:
 def test_an_error_names_file_field_and_value(
     tmp_path: Path, old: str, new: str, field: str, told: str
 ) -> None:
-    """All of the book is checked when it is read."""
     assert old in GOOD
     path = book_at(tmp_path, GOOD.replace(old, new, 1))
     with pytest.raises(PriceError) as raised:
@@ -99,7 +96,6 @@ def test_an_error_names_file_field_and_value(
 
 
 def test_a_book_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """And nothing is taken to be free."""
     with pytest.raises(PriceError, match=r"nowhere\.yaml: no such file"):
         read_price_book(tmp_path / "nowhere.yaml")
 

@@ -30,7 +30,6 @@ from tutti.tasks.serving.scheduling.reasons import ReasonCode as ReasonCode
 from tutti.tasks.serving.scheduling.scheduler import Scheduler as Scheduler
 from tutti.tasks.serving.scheduling.scheduler import SchedulerLimits as SchedulerLimits
 from tutti.tasks.serving.scheduling.thunderagent import ThunderAgent as ThunderAgent
-from tutti.tasks.serving.scheduling.thunderagent import ThunderAgentOptions
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     "passthrough": Policy,
@@ -43,16 +42,11 @@ POLICIES: dict[str, Callable[..., Policy]] = {
 """Each takes its own options as keyword arguments."""
 
 
-OPTIONS: dict[str, Callable[..., Any]] = {"thunderagent": ThunderAgentOptions}
-"""What has a policy's options as parameters, if not the policy itself."""
-
-
 def make_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
-    """Create the policy called `name`.
-
-    Raises ValueError for an unknown name and for unknown or invalid options.
-    """
-    return POLICIES[_known(name)](**policy_options(name, options or {}))
+    """Create the policy called `name`. Raises ValueError as `policy_options` does, and for a value
+    that the policy refuses."""
+    given = policy_options(name, options or {})
+    return POLICIES[name](**given)
 
 
 def policy_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,8 +54,10 @@ def policy_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ValueError for an unknown name, and for an unknown option, a missing one or a wrong type.
     """
+    if name not in POLICIES:
+        raise ValueError(f"no policy {name!r}; known: {', '.join(sorted(POLICIES))}")
     try:
-        options = _options_model(_known(name)).model_validate(dict(given))
+        options = _options_model(name).model_validate(dict(given))
     except ValidationError as error:
         said = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in error.errors())
         raise ValueError(f"policy {name}: {said}") from error
@@ -69,15 +65,9 @@ def policy_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return resolved
 
 
-def _known(name: str) -> str:
-    if name not in POLICIES:
-        raise ValueError(f"no policy {name!r}; known: {', '.join(sorted(POLICIES))}")
-    return name
-
-
 @cache
 def _options_model(name: str) -> type[BaseModel]:
-    parameters = signature(OPTIONS.get(name, POLICIES[name])).parameters
+    parameters = signature(POLICIES[name]).parameters
     fields: dict[str, Any] = {
         each.name: (each.annotation, ... if each.default is Parameter.empty else each.default)
         for each in parameters.values()

@@ -147,17 +147,14 @@ class Adaptive(Policy):
         place.kept = call.usage is not None
         place.account.hold(place, self._tokens(call.program, None))
         self._rest(call.program)
-        if self._overdue(now) and call.program.program_id in place.account.idle:
+        first = next(iter(self._queue.values()), None)
+        is_overdue = first is not None and now - first.arrived > self.max_wait_s
+        if is_overdue and call.program.program_id in place.account.idle:
             self.log("pause", call.program, None, reasons.OTHERS_WAITED)
             self._leave(place, now)
         self._shed(place.account, now)
 
-    def _overdue(self, now: float) -> bool:
-        first = next(iter(self._queue.values()), None)
-        return first is not None and now - first.arrived > self.max_wait_s
-
     def _shed(self, account: Account, now: float) -> None:
-        """Take back the newest places after programs outgrew their forecast."""
         capacity = account.engine.capacity_tokens
         while capacity and account.over() and account.idle:
             newest = max(account.idle.values(), key=lambda place: place.since)
@@ -179,10 +176,6 @@ class Adaptive(Policy):
         self._blocked = False
         if sample.preemptions_total is not None:
             engine.note.preempted(sample.preemptions_total)
-
-    def estimated(self, call: Call, now: float) -> None:
-        """Reconsider the call: its new estimate may fit."""
-        self._blocked = False
 
     def ticked(self, now: float) -> None:
         """Reconsider idle places: one may no longer be worth its space."""
@@ -268,7 +261,6 @@ class Adaptive(Policy):
         return None
 
     def _make_room(self, account: Account, profile: list[float], now: float) -> bool:
-        """Take back places that were idle for longer than they are worth."""
         while account.idle:
             place = next(iter(account.idle.values()))
             since = place.program.idle_since
@@ -316,7 +308,6 @@ class Adaptive(Policy):
         self._stay_s += (now - place.since - self._stay_s) / 16
 
     def _settle(self, account: Account) -> None:
-        """Recompute the forecasts of programs whose state changed."""
         for place in account.stale.values():
             calls = place.program.calls_done + len(place.program.running)
             account.book(place, self._profile(place.tokens, calls))
@@ -387,7 +378,6 @@ class Adaptive(Policy):
             self._lost += 1
 
     def _renew(self) -> None:
-        """Update how long to keep an idle place from the current measurements."""
         token_s, most_s = self.price.at_most(1.0), self.price.at_most(SURE)
         capacity = max((e.capacity_tokens or 0 for e in self.ledger.engines.values()), default=0)
         if token_s is None or most_s is None or not capacity:

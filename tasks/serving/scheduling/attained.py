@@ -105,7 +105,6 @@ class LeastAttainedService(Policy):
         return min(int(sunk), self.levels - 1)
 
     def _since_renewal(self, program: Program) -> tuple[float, float]:
-        """Seconds waited and served since the program last counted as new."""
         held_s, attained_s = program.note or (0.0, 0.0)  # when it was last counted as new
         return program.held_s - held_s, program.attained_s - attained_s
 

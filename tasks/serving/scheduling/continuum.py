@@ -210,7 +210,6 @@ class Continuum(Policy):
         return Reason(ReasonCode.QUEUED, text)
 
     def _engines(self, call: Call) -> list[EngineState]:
-        """The engines that the call may go to."""
         pin = self.pins.get(call.program.program_id)
         engines = self.ledger.open_engines() if pin is None else [pin.engine]
         return [engine for engine in engines if engine.open]
@@ -223,7 +222,6 @@ class Continuum(Policy):
         return engine.capacity_tokens - self.booked_tokens(engine) + own
 
     def _make_room(self, call: Call, engine: EngineState, now: float) -> bool:
-        """On an engine that runs nothing, remove pins until the call fits, latest program first."""
         need, kept = engine.blocks(call.need_tokens), 0
         for pin in reversed(self._pins_on(engine)):
             if self._free(call, engine) >= need:
@@ -237,7 +235,6 @@ class Continuum(Policy):
         return not kept or self._free(call, engine) >= need
 
     def _relieve(self, engine: EngineState | None) -> None:
-        """Remove pins when running calls outgrow the cache."""
         if engine is None or engine.capacity_tokens is None:
             return
         for pin in reversed(self._pins_on(engine)):

@@ -113,15 +113,12 @@ class Forecast:
         if len(lengths) >= ENOUGH and alive >= 2:
             at_least = (len(lengths) - bisect_left(lengths, calls + h) for h in HORIZON)
             return tuple(count / alive for count in at_least)
-        stays = 1 - 1 / max(self._mean_calls(), 1.5)
+        # The mean counts calls of running programs too.
+        stays = 1 - 1 / max((self._calls + PRIOR_CALLS) / (self._ended + 1), 1.5)
         # Before any has ended, none is assumed to end soon: programs that begin together grow
         # together, and an overcommitted cache is evicted and refilled again and again.
         sure = 0.0 if self._ended else max(PRIOR_CALLS - calls, 0.0)
         return tuple(stays ** max(h - sure, 0.0) for h in HORIZON)
-
-    def _mean_calls(self) -> float:
-        # counts calls of running programs too
-        return (self._calls + PRIOR_CALLS) / (self._ended + 1)
 
     def profile(self, tokens: int, growth: float, calls: int) -> list[float]:
         """Expected tokens at each horizon of a program that holds `tokens` now."""
@@ -207,10 +204,8 @@ class MissPrice:
 
 
 def seconds_to_keep(gaps: Quantiles, lost: int, refill_s: float) -> float:
-    """How long to keep an idle program's prefix, given the gaps seen between calls.
-
-    `lost` programs never came back; `refill_s` is b * C, the time to refill the cache.
-    """
+    """How long to keep an idle program's prefix, given the gaps seen between calls. `lost` programs
+    never came back; `refill_s` is b * C, the time to refill the cache."""
     values = gaps.sorted
     if len(values) < ENOUGH_GAPS:
         return refill_s

@@ -19,10 +19,7 @@ WEIGHT_OF_ONE = 0.1
 @dataclass(slots=True)
 class TokenBucket:
     """A token bucket: one second's allowance may be used at once, so calls are spread over the
-    minute.
-
-    It is filled so that no minute, whenever it begins, exceeds the limit.
-    """
+    minute. It is filled so that no minute, whenever it begins, exceeds the limit."""
 
     per_minute: float
     level: float = field(init=False)
@@ -56,11 +53,9 @@ class TokenBucket:
 
 @dataclass(slots=True)
 class Rate:
-    """An endpoint's limits of calls and tokens per minute.
-
-    A call is charged when it is sent, with its expected tokens, and corrected when it has ended. A
-    call of more tokens than the bucket holds is sent like any other and leaves the level negative.
-    """
+    """An endpoint's limits of calls and tokens per minute. A call is charged when it is sent, with
+    its expected tokens, and corrected when it has ended. A call of more tokens than the bucket
+    holds is sent like any other and leaves the level negative."""
 
     requests: TokenBucket | None = None
     tokens: TokenBucket | None = None

@@ -50,9 +50,6 @@ class Policy:
     def progressed(self, call: Call, now: float) -> None:
         """`call.produced` grew."""
 
-    def estimated(self, call: Call, now: float) -> None:
-        """A waiting call got a better estimate of its prompt tokens."""
-
     def returned(self, call: Call, now: float) -> None:
         """An engine refused a running call; `arrived` follows. By default the call is treated as
         failed."""
@@ -106,11 +103,8 @@ def least_loaded(ledger: Ledger, program: Program) -> EngineState | None:
 
 
 def running_tokens(engine: EngineState) -> int:
-    """KV tokens, in whole blocks, that the running calls will hold at their end.
-
-    Summed from the ledger each time: there are a few hundred calls at most, and no counter can
-    drift.
-    """
+    """KV tokens, in whole blocks, that the running calls will hold at their end. Summed from the
+    ledger each time: there are a few hundred calls at most, and no counter can drift."""
     return sum(engine.blocks(call.need_tokens) for call in engine.running.values())
 
 

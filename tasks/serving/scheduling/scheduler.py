@@ -58,11 +58,8 @@ def fail_fast(error: Exception, calls: list[Call]) -> None:
 
 class Scheduler:
     """One ledger under one policy. Methods that can free room return the calls admitted as a
-    result.
-
-    An exception of a policy goes to `on_fault`. If that returns, the event has still taken effect:
-    the ledger is consistent, and the owner of `on_fault` must end the waiting calls.
-    """
+    result. An exception of a policy goes to `on_fault`. If that returns, the event has still taken
+    effect: the ledger is consistent, and the owner of `on_fault` must end the waiting calls."""
 
     def __init__(
         self, policy: Policy, limits: SchedulerLimits = SchedulerLimits(), log: Log = no_log
@@ -214,14 +211,6 @@ class Scheduler:
         self._tell(self.policy.changed, left, now)
         return self._admit(now)
 
-    def estimate(self, call: Call, prompt_tokens: int, now: float) -> list[Call]:
-        """Update the estimated prompt tokens of a held call."""
-        if call.call_id not in self.ledger.waiting:
-            return []
-        call.prompt_tokens = prompt_tokens
-        self._tell(self.policy.estimated, call, now)
-        return self._admit(now)
-
     def requeue(self, call: Call, now: float) -> list[Call]:
         """Put a running call that an engine refused (429) back in the queue, at its old
         position."""
@@ -297,7 +286,6 @@ class Scheduler:
         return [engine.rate for engine in self.ledger.engines.values() if engine.rate is not None]
 
     def _over_rate(self) -> Reason | None:
-        """Why a call waits if only the rate limits of the endpoints hold it."""
         engines = [engine for engine in self.ledger.engines.values() if engine.accepting]
         if any(engine.rate is None or engine.rate.open for engine in engines):
             return None

@@ -6,11 +6,6 @@ from typing import Any
 
 from tutti.tasks.serving.scheduling import POLICIES, Policy
 
-BUGS = (
-    *("over_marking", "decay_mismatch", "margin_at_full", "queue_blocks_arrivals"),
-    *("shared_status", "stale_keys", "lost_usage"),
-)
-
 
 @dataclass(frozen=True)
 class Case:
@@ -24,13 +19,10 @@ class Case:
     """But for calls of a program whose own engine has all the calls that it takes."""
     books: bool = False
     """What it books never exceeds what there is, but for a program that is larger alone."""
-    sheds: bool = False
-    """After a tick, what is booked without those marked fits."""
     kept: tuple[str, ...] = ()
     """Its own structures, which are empty when all programs are gone."""
 
     def make(self) -> Policy:
-        """A new one."""
         return POLICIES[self.policy](**self.options)
 
 
@@ -41,7 +33,6 @@ CASES = {
     "adaptive": Case("adaptive", work_conserving=True, sticky=True, kept=("_ready", "_queue")),
     "thunderagent": Case("thunderagent", {"wait_timeout_s": 60.0}, kept=TA),
     "thunderagent, decay": Case("thunderagent", {"wait_timeout_s": 60.0, "decay": True}, kept=TA),
-    "thunderagent, no bugs": Case("thunderagent", dict.fromkeys(BUGS, False), sheds=True, kept=TA),
     "continuum": Case("continuum", books=True, kept=("pins", "_queue")),
     "continuum, ttl": Case("continuum", {"rule": "ttl"}, books=True, kept=("pins", "_queue")),
     "least_attained_service": Case(

@@ -45,7 +45,6 @@ def test_tokens_of_ended_programs_lie_in_the_cache_until_idle_ones_are_used(
 
 
 def test_programs_that_are_away_for_long_are_not_waited_for(account: Account) -> None:
-    """Only what ended within `idle_s` counts."""
     assert looked_back(account, 30.0, 11.0) == pytest.approx(300)
     assert looked_back(account, 30.0, 9.0) == pytest.approx(0)
 
@@ -65,7 +64,6 @@ def test_places_and_what_ended_programs_left_may_hold_more_than_there_is(account
 
 
 def test_a_place_that_is_left_takes_its_demand_along() -> None:
-    """That of the others stays."""
     account = Account(EngineState("e", CAPACITY, block_tokens=1))
     for name in ("stays", "leaves"):
         place = Place(Program(name, 0.0), account, 0.0)
@@ -90,7 +88,6 @@ def test_demand_is_none_without_places() -> None:
 
 
 def test_only_new_preemptions_lower_the_level(account: Account) -> None:
-    """The engine tells their total at every sample."""
     account._turn = 0
     account.preempted(5.0)
     account.preempted(5.0)

@@ -37,7 +37,6 @@ def test_a_smaller_call_goes_ahead_for_a_while() -> None:
 
 
 def test_a_place_is_taken_from_an_idle_program_once_another_has_waited_too_long() -> None:
-    """And not before: its prefix is kept."""
     for waited_s, taken in ((MAX_WAIT_S, False), (MAX_WAIT_S + 0.1, True)):
         place = world(1000)
         place.arrive("other", 100)
@@ -46,15 +45,6 @@ def test_a_place_is_taken_from_an_idle_program_once_another_has_waited_too_long(
         place.finish(runs)
         assert running(first) == [taken]
         assert (("pause", "a", "others have waited for too long") in place.log) is taken
-
-
-def test_a_better_estimate_lets_a_call_in() -> None:
-    """Its prompt turns out to fit."""
-    place = world(1000)
-    place.arrive("a", 600)
-    held = place.arrive("b", 800)
-    assert place.scheduler.estimate(held, 700, 0.0) == []
-    assert place.scheduler.estimate(held, 200, 0.0) == [held]
 
 
 @pytest.mark.parametrize(("context_tokens", "keep_s"), [(100, 0.0), (10_000, 0.1)])
@@ -95,7 +85,6 @@ def test_what_of_a_prompt_could_be_found_is_a_mean_over_calls() -> None:
 
 
 def test_the_share_of_a_context_that_prompts_begin_with_is_a_mean_over_64_calls() -> None:
-    """All of it, before any has come."""
     policy = Adaptive()
     place = World(policy, 10_000)
     place.scheduler.finish(place.arrive("a", 100), Usage(100, 0, 0), 0.0)
@@ -117,7 +106,6 @@ def test_a_program_without_a_place_goes_to_its_own_engine_first() -> None:
 
 
 def test_a_context_of_less_than_a_block_is_not_expected_in_the_cache() -> None:
-    """It says nothing of what the engine finds."""
     policy = Adaptive()
     place = World(policy)
     place.engine(1000, block=16)
@@ -153,7 +141,6 @@ def test_programs_that_never_came_back_fade_like_the_gaps() -> None:
 
 
 def test_before_any_gap_and_any_hit_a_place_is_kept_as_long_as_the_cache_takes_to_fill() -> None:
-    """1,000 tokens of a millisecond."""
     policy = Adaptive()
     World(policy, 1000)
     policy.price.measured = 1e-3
@@ -162,7 +149,6 @@ def test_before_any_gap_and_any_hit_a_place_is_kept_as_long_as_the_cache_takes_t
 
 
 def test_an_ended_call_leaves_what_its_context_holds_booked() -> None:
-    """Not what its answer might have held."""
     place = world(1000)
     call = place.arrive("a", 100, output=500)
     assert place.engines[0].note.held_tokens >= 100
@@ -184,7 +170,6 @@ def test_released_programs_are_counted_as_ended_and_others_only_if_they_lost_the
 
 
 def test_a_program_that_outgrows_its_forecast_costs_the_newest_idle_one_its_place() -> None:
-    """Until what is held fits again."""
     place = world(1000)
     grows = place.arrive("grows", 100)
     place.now = 1.0

@@ -14,7 +14,6 @@ def world(*capacities: int | None, starvation_ratio: float = 5.0) -> World:
 
 
 def serve(place: World, program: str, seconds: float) -> None:
-    """A call that runs for so long."""
     call = place.arrive(program, 100)
     assert running(call) == [True]
     place.now += seconds
@@ -29,7 +28,6 @@ def hold(place: World, *names: str, tokens: int = 600) -> tuple[Call, list[Call]
 
 
 def test_levels_grow_by_a_factor() -> None:
-    """Up to 2 s, 6 s, 14 s, ..."""
     place = world(1000)
     assert isinstance(place.policy, LeastAttainedService)
     levels = []
@@ -52,7 +50,6 @@ def test_the_least_served_program_goes_first() -> None:
 
 
 def test_the_first_is_not_overtaken_for_being_large() -> None:
-    """It would wait forever."""
     place = world(1000)
     running_call = place.arrive("a", 500)
     large, small = place.arrive("b", 900), place.arrive("c", 100)
@@ -75,7 +72,6 @@ def test_who_waits_long_for_its_service_counts_as_new() -> None:
 
 
 def test_without_enough_wait_new_programs_overtake_for_ever() -> None:
-    """The same with a ratio that is not reached."""
     place = world(1000, starvation_ratio=100.0)
     serve(place, "long", 10.0)
     blocker, (long, *_) = hold(place, "long")
@@ -86,7 +82,6 @@ def test_without_enough_wait_new_programs_overtake_for_ever() -> None:
 
 
 def test_waits_of_earlier_calls_count_too() -> None:
-    """Starvation is a program's, not a call's."""
     place = world(1000, starvation_ratio=1.0)
     serve(place, "long", 10.0)
     for _ in range(2):
@@ -101,7 +96,6 @@ def test_waits_of_earlier_calls_count_too() -> None:
 
 
 def test_a_parallel_call_that_ends_demotes_those_that_wait() -> None:
-    """They are of the same program."""
     place = world(1000)
     one = place.arrive("a", 900)
     two = place.arrive("a", 900)
@@ -112,7 +106,6 @@ def test_a_parallel_call_that_ends_demotes_those_that_wait() -> None:
 
 
 def test_own_engine_then_most_room_then_one_that_is_idle() -> None:
-    """Where the prefix is, if it can be."""
     place = world(1000, 2000)
     assert place.arrive("x", 700).engine is place.engines[1]
     assert place.arrive("x", 400).engine is place.engines[1]
@@ -129,7 +122,6 @@ def test_own_engine_then_most_room_then_one_that_is_idle() -> None:
 
 
 def test_capacity_is_booked_in_blocks() -> None:
-    """A cache of 100 tokens in blocks of 16 has six."""
     place = world()
     engine = place.engine(96, block=16)
     assert all(running(*[place.arrive(f"p{number}", 17) for number in range(3)]))
@@ -138,6 +130,5 @@ def test_capacity_is_booked_in_blocks() -> None:
 
 
 def test_options_without_sense() -> None:
-    """Errors at once."""
     with pytest.raises(ValueError, match=r"growth .* above 1"):
         make_policy("least_attained_service", {"growth": 1.0})

@@ -13,7 +13,6 @@ EVENTS = st.lists(st.tuples(st.sampled_from(["arrive", "release"]), PROGRAMS), m
 
 
 def end(place: World, name: str) -> None:
-    """All calls of a program end, then it is released."""
     program = place.ledger.programs.get(name)
     if program is None:
         return
@@ -92,7 +91,6 @@ def test_giving_up_a_wait_gives_up_the_turn() -> None:
 
 
 def test_all_calls_of_a_program_that_gets_a_place_go() -> None:
-    """Parallel calls are one program."""
     place = World(CapPolicy(1), None)
     first, one, two = place.arrive("a"), place.arrive("b"), place.arrive("b")
     place.finish(first)

@@ -10,18 +10,15 @@ from tutti.tasks.serving.scheduling.continuum import ToolGaps
 
 
 def world(*capacities: int | None, rule: str = "fixed") -> World:
-    """A world under Continuum."""
     return World(Continuum(rule=rule), *capacities)
 
 
 def pinned(place: World) -> dict[str, float]:
-    """Programs with a pin, and until when."""
     assert isinstance(place.policy, Continuum)
     return {name: pin.until for name, pin in place.policy.pins.items()}
 
 
 def test_a_tool_never_seen_is_pinned_for_two_seconds() -> None:
-    """Then its context is anybody's."""
     place = world(1000)
     place.step("a", 600)
     assert pinned(place) == {"a": 2.0}
@@ -48,7 +45,6 @@ def test_pins_are_by_the_mean_time_of_the_tool() -> None:
 
 
 def test_the_call_of_a_pinned_program_needs_only_what_is_new() -> None:
-    """And goes ahead of programs that came before it."""
     place = world(1000)
     place.arrive("old", 10)
     place.step("a", 600)
@@ -75,7 +71,6 @@ def test_programs_wait_in_the_order_of_their_own_arrival() -> None:
 
 
 def test_an_expired_pin_holds_while_its_call_waits() -> None:
-    """Its program goes first when there is room."""
     place = world(1000)
     other = place.arrive("other", 300)
     place.step("a", 600)
@@ -108,7 +103,6 @@ def test_pins_that_wait_for_each_other_do_not_block(rule: str) -> None:
 
 
 def test_a_program_larger_than_the_engine_runs_alone() -> None:
-    """The engine says whether it is too large."""
     place = world(1000)
     place.step("a", 400)
     huge = place.arrive("huge", 5000)
@@ -117,7 +111,6 @@ def test_a_program_larger_than_the_engine_runs_alone() -> None:
 
 
 def test_running_calls_that_outgrow_their_booking_take_pins() -> None:
-    """Pins give way to what is in the engine already."""
     place = world(1000)
     place.step("a", 300)
     place.now = 0.1
@@ -143,7 +136,6 @@ def test_no_pin_after_failures_for_parallel_calls_or_without_room() -> None:
 
 
 def test_release_draining_and_leaving_unpin() -> None:
-    """Whatever ends a program or an engine."""
     place = world(1000, 1000)
     for name in "abc":
         place.step(name, 400)
@@ -159,7 +151,6 @@ def test_release_draining_and_leaving_unpin() -> None:
 
 
 def test_a_pinned_program_waits_for_its_engine_only() -> None:
-    """Others pass it on other engines, not on its own."""
     place = world(1000, 500)
     place.step("a", 600)
     blocker = place.arrive("x", 350)
@@ -220,7 +211,6 @@ def _evict_and_return(place: World) -> Call:
 
 
 def test_unknown_rules() -> None:
-    """Errors at once."""
     with pytest.raises(ValueError, match="fixed, ttl"):
         make_policy("continuum", {"rule": "best"})
 
@@ -235,7 +225,6 @@ def test_prefilling_is_measured_by_the_tokens_that_were_not_cached() -> None:
 
 
 def test_a_change_of_an_engine_ends_the_pins_that_no_longer_fit() -> None:
-    """And all of them where it leaves."""
     place = world(1000)
     (engine,) = place.engines
     place.step("a", 600)

@@ -102,7 +102,6 @@ def test_nothing_is_known_before_enough_calls() -> None:
 
 
 def test_quiet_calls_show_the_price() -> None:
-    """Beside tokens produced, which take time too."""
     known = seen(MissPrice(), 2000, 0.0002).slope()
     assert known is not None
     assert abs(known[0] - TOKEN_S) < 3 * known[1] < TOKEN_S

@@ -21,7 +21,6 @@ from tutti.tasks.serving.scheduling import (
     EngineState,
     Usage,
 )
-from tutti.tasks.serving.scheduling.thunderagent import EngineBook
 
 CAPACITIES = (1000, 2500, None)
 TICK_S = 5.0
@@ -32,7 +31,7 @@ EVENTS = (
     *("arrive",) * 6,
     *("finish",) * 4,
     *("tick",) * 2,
-    *("fail", "withdraw", "release", "first_token", "progress", "expire", "requeue", "estimate"),
+    *("fail", "withdraw", "release", "first_token", "progress", "expire", "requeue"),
     *("add", "remove", "drain", "accept", "restart", "observe", "move", "wake"),
 )
 STEPS = st.lists(
@@ -41,7 +40,6 @@ STEPS = st.lists(
 
 
 def full(engine: EngineState | None) -> bool:
-    """Whether an engine has as many calls as it takes."""
     return engine is not None and engine.accepting and not engine.open
 
 
@@ -59,7 +57,6 @@ class Run:
     # Events
 
     def do(self, event: str, which: int, size: int) -> None:
-        """One event, on whichever there is, then look."""
         self.place.now += size / 4
         admitted = getattr(self, event)(which, size) or []
         for call in admitted:
@@ -67,7 +64,6 @@ class Run:
         self.look()
 
     def admitted(self, call: Call) -> None:
-        """Checks on a call that was just let in."""
         assert call.engine is not None
         assert call.engine.accepting
         assert call.engine.engine_id in self.place.ledger.engines
@@ -77,17 +73,14 @@ class Run:
         assert limit is None or call.engine in self.moved or len(call.engine.running) <= limit
 
     def running(self, which: int) -> Call | None:
-        """One of the running calls."""
         calls = [c for c in self.calls if c.engine is not None and c.ended is None]
         return calls[which % len(calls)] if calls else None
 
     def held(self, which: int) -> Call | None:
-        """One of the waiting calls."""
         calls = list(self.place.ledger.waiting.values())
         return calls[which % len(calls)] if calls else None
 
     def some_engine(self, which: int) -> EngineState | None:
-        """One of the engines."""
         engines = list(self.place.ledger.engines.values())
         return engines[which % len(engines)] if engines else None
 
@@ -101,7 +94,6 @@ class Run:
         return admitted
 
     def end(self, call: Call, usage: Usage | None) -> list[Call]:
-        """A call ends, and does not end again."""
         assert call.call_id not in self.ended
         self.ended.add(call.call_id)
         admitted = self.place.scheduler.finish(call, usage, self.place.now)
@@ -112,7 +104,6 @@ class Run:
         return admitted
 
     def ends_no_more(self, call: Call) -> None:
-        """A second end is no event."""
         scheduler, now = self.place.scheduler, self.place.now
         done, ended = call.program.calls_done, call.ended
         assert scheduler.finish(call, Usage(1, 1), now + 1) == []
@@ -120,7 +111,6 @@ class Run:
         assert (call.program.calls_done, call.ended) == (done, ended)
 
     def finish(self, which: int, size: int) -> list[Call]:
-        """An answer, at most as long as predicted."""
         call = self.running(which)
         if call is None:
             return []
@@ -131,12 +121,10 @@ class Run:
         return self.end(call, Usage(call.prompt_tokens, completion, cached))
 
     def fail(self, which: int, size: int) -> list[Call]:
-        """An error, or a client that went away."""
         call = self.running(which)
         return [] if call is None else self.end(call, None)
 
     def withdraw(self, which: int, size: int) -> list[Call]:
-        """A client that went away while it was held."""
         call = self.held(which)
         if call is None:
             return []
@@ -146,57 +134,40 @@ class Run:
         return admitted
 
     def release(self, which: int, size: int) -> list[Call]:
-        """A program is over, if it has no calls."""
         program = self.place.ledger.programs.get("abcdefgh"[which])
         if program is not None and (program.running or program.waiting):
             return []
         return self.place.scheduler.release("abcdefgh"[which], self.place.now)
 
     def tick(self, which: int, size: int) -> list[Call]:
-        """The clock's own."""
         self.place.now += TICK_S
         admitted = self.place.tick()
-        if self.case.sheds:
-            self.look_shed()
         return admitted
 
     def wake(self, which: int, size: int) -> list[Call]:
-        """When the policy asked for it."""
         at = self.place.policy.wake_at(self.place.now)
         self.place.now = max(self.place.now, at or 0.0)
         return self.place.tick()
 
     def first_token(self, which: int, size: int) -> None:
-        """An answer begins."""
         if (call := self.running(which)) is not None:
             self.place.scheduler.first_token(call, self.place.now)
 
     def progress(self, which: int, size: int) -> None:
-        """An answer goes on, at most as far as predicted."""
         if (call := self.running(which)) is not None:
             produced = max(call.produced, min(call.output_tokens, size * 5))
             self.place.scheduler.progress(call, produced, self.place.now)
 
     def expire(self, which: int, size: int) -> list[Call]:
-        """A look at leases, none of which is over."""
         return self.place.scheduler.expire_idle(self.place.now)
 
     def requeue(self, which: int, size: int) -> list[Call]:
-        """429: it waits again, maybe at another engine."""
         call = self.running(which)
         if call is None or call.first_token is not None or call.engine is None:
             return []
         if call.engine.running.keys() == {call.call_id}:
             self.moved.discard(call.engine)
         return self.place.scheduler.requeue(call, self.place.now)
-
-    def estimate(self, which: int, size: int) -> list[Call]:
-        """A prompt is known better, and shorter."""
-        call = self.held(which)
-        if call is None:
-            return []
-        tokens = max(call.prompt_tokens - size, 1)
-        return self.place.scheduler.estimate(call, tokens, self.place.now)
 
     def add(self, which: int, size: int) -> list[Call]:
         """One more engine, in blocks of 16, some with a limit of calls."""
@@ -209,7 +180,6 @@ class Run:
         return self.place.scheduler.add_engine(engine, self.place.now)
 
     def remove(self, which: int, size: int) -> list[Call]:
-        """An engine leaves, its calls are ended."""
         engine = self.some_engine(which)
         if engine is None:
             return []
@@ -219,29 +189,24 @@ class Run:
         return admitted
 
     def drain(self, which: int, size: int) -> list[Call]:
-        """An engine takes nothing new."""
         return self.change(which, accepting=False)
 
     def accept(self, which: int, size: int) -> list[Call]:
-        """An engine is back."""
         return self.change(which, accepting=True)
 
     def restart(self, which: int, size: int) -> list[Call]:
-        """An engine comes back empty, and larger."""
         engine = self.some_engine(which)
         tokens = None if engine is None else engine.capacity_tokens
         larger = None if tokens is None else tokens + size * 16
         return self.change(which, accepting=True, restarted=True, capacity_tokens=larger)
 
     def change(self, which: int, **changes: Any) -> list[Call]:
-        """Something about an engine."""
         engine = self.some_engine(which)
         if engine is None:
             return []
         return self.place.scheduler.change_engine(engine, self.place.now, **changes)
 
     def observe(self, which: int, size: int) -> list[Call]:
-        """An engine's figures."""
         engine = self.some_engine(which)
         if engine is None:
             return []
@@ -249,7 +214,6 @@ class Run:
         return self.place.scheduler.observe(engine, sample, self.place.now)
 
     def move(self, which: int, size: int) -> list[Call]:
-        """A failover."""
         call, engine = self.running(which), self.some_engine(size)
         if call is None or engine is None or call.first_token is not None or not engine.open:
             return []
@@ -288,16 +252,6 @@ class Run:
             booked = self.place.policy.booked_tokens(engine)
             assert booked <= engine.capacity_tokens or len(engine.running) <= 1
 
-    def look_shed(self) -> None:
-        """ThunderAgent books what active programs grow to; a tick later it fits, or will."""
-        for engine in self.place.ledger.engines.values():
-            book = engine.note
-            if not isinstance(book, EngineBook) or engine.capacity_tokens is None:
-                continue
-            stays = [state for state in book.states.values() if not state.marked]
-            tokens = sum(state.tokens + 100 for state in stays)
-            assert tokens <= engine.capacity_tokens or len(stays) <= 1
-
     def drain_all(self) -> None:
         """Engines accept, everybody ends what runs and releases: every wait ends."""
         self.do("add", 0, 1)
@@ -315,7 +269,6 @@ class Run:
         self.look_empty()
 
     def look_empty(self) -> None:
-        """Nothing is left anywhere."""
         policy = self.place.policy
         assert not self.place.ledger.waiting
         assert all(call.ended is not None for call in self.calls)
@@ -327,7 +280,6 @@ class Run:
 
 
 def test_every_policy_has_a_case() -> None:
-    """A new policy must state its invariants."""
     assert {case.policy for case in CASES.values()} == set(POLICIES)
 
 
@@ -344,7 +296,6 @@ def test_every_policy_has_a_case() -> None:
     + [("move", 0, 1)] * 2
 )
 def test_whatever_happens(name: str, steps: list[tuple[str, int, int]]) -> None:
-    """Any order of events, then everybody goes."""
     run = Run(CASES[name])
     for event, which, size in steps:
         run.do(event, which, size)

@@ -13,7 +13,6 @@ GAPS = st.lists(st.floats(0.0, 20.0), min_size=1, max_size=120)
 
 
 def limited(policy: Policy, requests: int | None, tokens: int | None = None) -> World:
-    """One endpoint that takes so much a minute."""
     world = World(policy)
     world.now = 1000.0
     engine = world.engine(None)
@@ -81,7 +80,6 @@ def test_calls_are_spread_over_the_minute() -> None:
 
 
 def test_the_reason_of_a_hold_is_the_rate() -> None:
-    """And not the policy's, which has room."""
     world = limited(Policy(), 30, 90_000)
     assert running(world.arrive("a"), world.arrive("b")) == [True, False]
     said = ("hold", "b", "e0 takes 30 requests and 90000 tokens a minute")
@@ -115,7 +113,6 @@ def test_a_call_is_charged_what_it_took() -> None:
 
 
 def test_a_clock_set_back_brings_nothing() -> None:
-    """Nor does it take anything."""
     rate = Rate.of(60, None)
     assert rate is not None
     rate.fill(100.0)
@@ -127,5 +124,4 @@ def test_a_clock_set_back_brings_nothing() -> None:
 
 
 def test_nothing_is_limited_by_default() -> None:
-    """No object, no cost."""
     assert Rate.of(None, None) is None

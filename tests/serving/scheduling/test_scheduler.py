@@ -22,12 +22,10 @@ from tutti.tasks.serving.scheduling.policy import Admission
 
 
 def booked(place: World) -> list[int]:
-    """By engine."""
     return [place.policy.booked_tokens(engine) for engine in place.engines]
 
 
 def empty(place: World) -> bool:
-    """Nothing runs, waits or is booked."""
     ledger = place.ledger
     calls = [*ledger.waiting, *(call for e in place.engines for call in e.running)]
     programs = [p for p in ledger.programs.values() if p.running or p.waiting]
@@ -129,7 +127,6 @@ def test_release_ends_the_program_and_an_unknown_one_changes_nothing() -> None:
 
 
 def test_releasing_a_program_with_calls_is_the_callers_mistake() -> None:
-    """They would be served without a client."""
     place = World(Policy(), 1000)
     place.arrive("a")
     with pytest.raises(AssertionError, match="a still has calls"):
@@ -137,7 +134,6 @@ def test_releasing_a_program_with_calls_is_the_callers_mistake() -> None:
 
 
 def test_idle_programs_are_over_after_the_lease() -> None:
-    """Only those without a call, and not before."""
     place = World(CapPolicy(1), 1000, lease_s=10.0)
     place.step("idle", 100)
     place.now = 5.0
@@ -167,7 +163,6 @@ def test_an_engine_that_left_takes_nothing_along() -> None:
 
 
 def test_calls_wait_while_no_engine_accepts() -> None:
-    """And go as soon as one does, in their order."""
     place = World(Policy(), 1000)
     place.scheduler.change_engine(place.engines[0], 0.0, accepting=False)
     calls = [place.arrive("a"), place.arrive("b")]
@@ -177,7 +172,6 @@ def test_calls_wait_while_no_engine_accepts() -> None:
 
 
 def test_the_most_calls_of_an_engine() -> None:
-    """An endpoint that allows two."""
     place = World(Policy())
     engine = place.engine(None, max_calls=2)
     calls = [place.arrive(name) for name in "abc"]
@@ -187,7 +181,6 @@ def test_the_most_calls_of_an_engine() -> None:
 
 
 def test_a_restart_ages_every_prefix() -> None:
-    """By as much as the cache holds."""
     place = World(Policy(), 1000)
     place.step("a", 300)
     place.scheduler.change_engine(place.engines[0], 1.0, restarted=True, capacity_tokens=800)
@@ -218,7 +211,6 @@ def test_a_prefix_may_be_cached_until_the_whole_cache_was_written_since() -> Non
 
 
 def test_failover_moves_a_call() -> None:
-    """It runs in one place, and counts once."""
     place = World(Policy(), 1000, 1000)
     call = place.arrive("a", 100)
     first, second = place.engines
@@ -270,7 +262,6 @@ def test_policies_are_made_by_name() -> None:
 
 
 def test_service_at_time_zero_counts() -> None:
-    """A simulator's clock starts there."""
     place = World(Policy(), 1000)
     call = place.arrive("a")
     place.now = 4.0
@@ -298,7 +289,6 @@ def test_an_ended_call_is_not_moved() -> None:
 
 
 def test_a_requeued_call_has_its_old_turn() -> None:
-    """It came before those that came after it."""
     place = World(Policy())
     engine = place.engine(1000)
     first = place.arrive("a")
@@ -309,7 +299,6 @@ def test_a_requeued_call_has_its_old_turn() -> None:
 
 
 def test_a_requeued_call_was_held_only_while_it_was() -> None:
-    """Not while it ran."""
     place = World(Policy())
     engine = place.engine(1000)
     call = place.arrive("a")
@@ -320,7 +309,6 @@ def test_a_requeued_call_was_held_only_while_it_was() -> None:
 
 
 def test_what_comes_after_the_end_changes_nothing() -> None:
-    """A stream's last chunk may be counted late."""
     place = World(Policy(), 1000)
     call = place.arrive("a", 100, 10)
     place.finish(call)
@@ -330,7 +318,6 @@ def test_what_comes_after_the_end_changes_nothing() -> None:
 
 
 def test_a_failover_lets_those_in_who_waited_for_its_engine() -> None:
-    """It leaves room behind."""
     place = World(LeastAttainedService(), 1000, 1000)
     first = place.arrive("a", 900)
     place.arrive("b", 900)

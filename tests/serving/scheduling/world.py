@@ -43,7 +43,6 @@ class World:
         return engine
 
     def arrive(self, program: str, prompt: int = 100, output: int = 0) -> Call:
-        """A call comes now."""
         name = f"{program}/{next(self._numbers)}"
         return self.scheduler.arrive(program, name, prompt, output, self.now)[0]
 
@@ -53,7 +52,6 @@ class World:
         return self.scheduler.finish(call, Usage(total - completion, completion), self.now)
 
     def fail(self, call: Call) -> list[Call]:
-        """A call ends without usage."""
         return self.scheduler.finish(call, None, self.now)
 
     def step(self, program: str, tokens: int, output: int = 0) -> Call:
@@ -64,15 +62,12 @@ class World:
         return call
 
     def tick(self, after: float = 0.0) -> list[Call]:
-        """Time passes, then the clock ticks."""
         self.now += after
         return self.scheduler.tick(self.now)
 
     def program(self, name: str) -> Program:
-        """By its id."""
         return self.ledger.programs[name]
 
 
 def running(*calls: Call) -> list[bool]:
-    """Which of them were admitted and have not ended."""
     return [call.engine is not None and call.ended is None for call in calls]

@@ -12,7 +12,7 @@ from tests.sweeps.plan.test_identity import BASE, NEEDS, config, planned
 from tests.sweeps.spec.test_groups import nested
 from tutti.tasks.serving.registry.models import Model
 from tutti.tasks.serving.registry.settings import EngineSettings
-from tutti.tasks.serving.scheduling import OPTIONS, POLICIES, make_policy, policy_options
+from tutti.tasks.serving.scheduling import POLICIES, make_policy, policy_options
 from tutti.tasks.sweeps.plan.plan import Plan, grid_id_of, plan_of
 from tutti.tasks.sweeps.spec.groups import ParallelThinking
 from tutti.tasks.sweeps.spec.load import Load
@@ -24,11 +24,7 @@ DEFAULTS = json.loads(Path(__file__).with_name("stored_defaults.json").read_text
 """Of each setting that ids leave out where it is at its default, that default."""
 OTHER: dict[str, Any] = {"rule": "ttl", "growth": 3}
 """Another value of options for which half the default is none."""
-OPTIONS_OF = [
-    (name, each)
-    for name in POLICIES
-    for each in signature(OPTIONS.get(name, POLICIES[name])).parameters
-]
+OPTIONS_OF = [(name, each) for name in POLICIES for each in signature(POLICIES[name]).parameters]
 
 
 def cells_of(plan: Plan) -> list[str]:
@@ -46,7 +42,7 @@ def of_policy(name: str, **options: Any) -> list[str]:
 
 def default_of(policy: str, option: str) -> Any:
     """The default of a policy's option."""
-    default = signature(OPTIONS.get(policy, POLICIES[policy])).parameters[option].default
+    default = signature(POLICIES[policy]).parameters[option].default
     return 8 if default is Parameter.empty else default  # `cap` has the suite's
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from tutti.tasks.serving.scheduling import POLICIES
 from tutti.tasks.serving.simulation.calibrate import Calibration, calibrate, simulate_recording
 from tutti.tasks.serving.simulation.engine import EngineModel
-from tutti.tasks.serving.simulation.plan import PRESETS
 from tutti.tasks.serving.simulation.recording import RecordedCall, Recording
 from tutti.tasks.serving.simulation.workload import HOP_S, SimulationError
 
@@ -29,6 +28,37 @@ SLOWEST, HALVINGS = 4.0, 8
 OK = 200
 CAP = re.compile(r"cap-(\d+)")
 PEER = re.compile(r"ThunderAgent-([0-9.]+)s")
+ENGINES = {
+    "small": EngineModel(
+        "small",
+        kv_tokens=32_768,
+        max_num_seqs=64,
+        iteration_s=3.12e-3,
+        prefill_token_s=1.83e-5,
+        decode_s=3.27e-5,
+        context_token_s=7.55e-8,
+        request_s=8.35e-4,
+    ),
+    "mid": EngineModel(
+        "mid",
+        kv_tokens=10_240,
+        max_num_seqs=32,
+        iteration_s=0.0193,
+        prefill_token_s=7.59e-4,
+        decode_s=2.01e-3,
+        request_s=0.0164,
+    ),
+    "pocket": EngineModel(
+        "pocket",
+        kv_tokens=1_024,
+        max_num_seqs=32,
+        iteration_s=3.37e-3,
+        prefill_token_s=6.3e-6,
+        decode_s=1.36e-3,
+        request_s=3.67e-3,
+    ),
+}
+"""The set-ups' engines, fitted to real runs of vLLM on two CPU cores."""
 Cell = Mapping[str, Any]
 
 
@@ -47,7 +77,7 @@ def recording_of(record: Any) -> Recording:
     """A cell of the bench as a recording. Raises SimulationError if no step was answered."""
     cell = _plain(record)
     spec = cell["spec"]
-    engine = PRESETS[spec["setup"]][0]
+    engine = ENGINES[spec["setup"]]
     steps = [dict(zip(cell["columns"], row, strict=True)) for row in cell["steps"]]
     calls = tuple(
         RecordedCall(

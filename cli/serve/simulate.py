@@ -1,19 +1,16 @@
 """`tutti simulate`: predicts other policies, engine counts and KV sizes, without a GPU.
 
-In: a recorded cell, or a plan file of a synthetic load. Out: a table (or JSON) with a row per
-policy. For a cell, the simulator's error against the recorded run is printed first.
+In: a recorded cell. Out: a table (or JSON) with a row per policy. The simulator's error against
+the recorded run is printed first.
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from tutti.cli.failures import UsageError
-from tutti.cli.flow import progress_bar
 from tutti.cli.verbs import AsJson, verb
 from tutti.terminal import table
 
@@ -25,7 +22,6 @@ COLUMNS = (
     ("hit", "{hit_share:.0%}"),
     ("call p50, p95 s", "{latency_p50_s:.2f}, {latency_p95_s:.2f}"),
     ("held p50, p95 s", "{held_p50_s:.2f}, {held_p95_s:.2f}"),
-    ("fair", "{jain:.2f}"),
     ("engine-h", "{engine_hours:.3f}"),
 )
 """The columns of the table; JSON has every figure."""
@@ -33,10 +29,7 @@ COLUMNS = (
 
 @verb
 def simulate(
-    cell: Annotated[str, typer.Argument(help="a recorded cell to replay")] = "",
-    plan: Annotated[
-        Path | None, typer.Option(help="a YAML file of a synthetic load, instead of CELL")
-    ] = None,
+    cell: Annotated[str, typer.Argument(help="a recorded cell to replay")],
     policy: Annotated[
         list[str] | None,
         typer.Option(help="adaptive or cap:8, for example; repeatable (the cell's)"),
@@ -59,93 +52,37 @@ def simulate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a recorded cell or a plan under other policies, engine counts or KV sizes."""
-    if bool(cell) == (plan is not None):
-        raise UsageError("give either CELL or --plan FILE")
-    if plan is not None and (calibration or save_calibration):
-        raise UsageError(
-            "--calibration is for CELL; a plan names its calibration by `engine: FILE`"
-        )
-    sizes = {"engines": engines, "kv_tokens": kv_tokens, "sessions": sessions}
-    if plan is not None:
-        _run_plan(plan, policy or [], sizes, as_json)
-    else:
-        _run_cell(cell, policy or [], sizes, calibration, save_calibration, as_json)
-
-
-def _run_cell(
-    cell: str,
-    policies: Sequence[str],
-    sizes: dict[str, int | None],
-    calibration: Path | None,
-    save: Path | None,
-    as_json: bool,
-) -> None:
+    """Simulate a recorded cell under other policies, engine counts or KV sizes."""
     from tutti.tasks.serving import simulation
 
     known = None if calibration is None else simulation.read_calibration(calibration)
+    recording = simulation.load_recording(cell)
     found = simulation.replay(
-        simulation.load_recording(cell), policies, simulation.ReplaySizes(**sizes), known
+        recording, policy or (), known, engines=engines, kv_tokens=kv_tokens, sessions=sessions
     )
-    if save is not None:
-        found.calibration.write(save)
+    if save_calibration is not None:
+        found.calibration.write(save_calibration)
     if as_json:
         typer.echo(json.dumps(found.as_json()))
     else:
         _show_replay(found)
 
 
-def _run_plan(
-    path: Path, policies: Sequence[str], sizes: dict[str, int | None], as_json: bool
-) -> None:
-    from tutti.tasks.serving import simulation
-
-    given = {name: value for name, value in sizes.items() if value is not None}
-    if policies:
-        given["policies"] = tuple(policies)  # type: ignore[assignment]
-    plan = simulation.SimulationPlan.model_validate({**dict(simulation.read_plan(path)), **given})
-    rows = []
-    for policy in plan.policies:
-        with progress_bar(f"simulating {policy}", plan.load().programs) as show:
-            outcome = plan.run(policy, show)
-        hours = plan.engines * outcome.makespan_s / 3600.0
-        rows.append(outcome.figures() | {"policy": policy, "engine_hours": hours})
-    if as_json:
-        typer.echo(json.dumps({"plan": str(path), "engines": plan.engines, "runs": rows}))
-    else:
-        _show_rows(rows, _title(plan))
-
-
-def _title(plan: "simulation.SimulationPlan") -> str:
-    work = plan.load()
-    offered = f"{plan.sessions} sessions"
-    if plan.sessions is None:
-        offered = f"{work.arrivals_per_s:g} arrivals/s"
-    return f"{work.programs:,} programs, {offered}, {plan.engines} engines"
-
-
 def _show_replay(found: "simulation.Replay") -> None:
     kv = found.calibration.engine.kv_tokens
-    typer.echo(_validation(found.validation, found.calibration))
-    was = found.measured
+    error, was = found.validation, found.measured
+    typer.echo(
+        f"validation ({error.policy}, {error.calls} calls; simulated over measured): "
+        f"steps/min {error.steps_per_min:+.1%}, call p50 {error.latency_p50:+.1%}, "
+        f"p95 {error.latency_p95:+.1%}, hit {error.hit_share * 100:+.1f} points; "
+        f"constants from {found.calibration.calls} calls"
+    )
     typer.echo(
         f"measured: {was.steps_per_min_all:,.0f} steps/min, call p50 {was.latency_p50_s:.2f} s, "
         f"p95 {was.latency_p95_s:.2f} s, hit {was.hit_share:.0%} ({kv:,} KV tokens fitted)"
     )
     title = f"{found.programs:,} programs, {found.sessions} sessions, {found.engines} engines"
-    _show_rows([run.figures() for run in found.runs], title)
-
-
-def _validation(residual: "simulation.FitErrors", calibration: "simulation.Calibration") -> str:
-    return (
-        f"validation ({residual.policy}, {residual.calls} calls; simulated over measured): "
-        f"steps/min {residual.steps_per_min:+.1%}, call p50 {residual.latency_p50:+.1%}, "
-        f"p95 {residual.latency_p95:+.1%}, hit {residual.hit_share * 100:+.1f} points; "
-        f"constants from {calibration.calls} calls"
-    )
-
-
-def _show_rows(rows: Sequence[dict[str, Any]], title: str) -> None:
+    rows = [run.figures() for run in found.runs]
     columns = {"policy": "left"} | dict.fromkeys((name for name, _ in COLUMNS), "right")
     cells = ((row["policy"], *(form.format(**row) for _, form in COLUMNS)) for row in rows)
     Console().print(table(columns, cells, title))

@@ -1,25 +1,97 @@
 """A simulated engine: vLLM v1's scheduling loop over counted blocks. It has no clock of its own.
 
-In: requests with their arrival times. Out: at each boundary between iterations, which requests got
-their first token, which ended, and when the next boundary is. An iteration takes
-``a + b * prefill tokens + c * decoding requests + d * context tokens + e * requests admitted``
-seconds. A run of decode iterations without events is simulated in one step, with its time in closed
-form; an arrival cuts the run at the next boundary.
-
-Modelled of vLLM: running requests first, then waiting ones, first come, first served; a token
-budget per iteration and chunked prefill; admission when the blocks of the whole prompt are free;
-prefix match at admission, in whole blocks and never of the last token; preemption of the request
-admitted last when a decoding request finds no free block. A preempted request is recomputed before
-all waiting ones.
+An iteration takes ``a + b * prefill tokens + c * decoding requests + d * context tokens + e *
+requests admitted`` seconds. A run of decode iterations without events is one step in closed form;
+an arrival cuts it at the next boundary. Modelled of vLLM: running requests first, then waiting
+ones, first come, first served; a token budget per iteration and chunked prefill; admission when the
+blocks of the whole prompt are free; prefix match at admission, in whole blocks and never of the
+last token; preemption of the request admitted last when a decoding request finds no free block.
 """
 
 import heapq
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import inf, sqrt
 
-from tutti.tasks.serving.simulation.blocks import BlockCache
+
+@dataclass(slots=True, eq=False)
+class FreedBlocks:
+    """Unreferenced blocks that were freed together."""
+
+    key: Hashable
+    turn: int
+    full: int
+    """Blocks that a prompt can match, index 0 up."""
+    empty: int
+
+
+class BlockCache:
+    """The prefix cache of one engine, as counts of blocks in LRU order.
+
+    The blocks of one owner (a program, or the system prompt of a group) are a run, index 0 first.
+    vLLM frees a request's blocks tail first and reuses the block freed longest ago, so a run
+    shrinks from its tail and the rest is always a prefix: a count suffices.
+    """
+
+    __slots__ = ("free", "queue", "runs", "total")
+
+    def __init__(self, total: int) -> None:
+        self.total = self.free = total
+        self.queue: OrderedDict[FreedBlocks, None] = OrderedDict()
+        """Runs in order of the time they were freed, oldest first."""
+        self.runs: dict[Hashable, FreedBlocks] = {}
+        """The run of each owner that has one that can be matched."""
+        self.queue[FreedBlocks(None, 0, 0, total)] = None
+
+    def cached(self, key: Hashable) -> int:
+        """How many of its blocks the owner could match now."""
+        run = self.runs.get(key)
+        return 0 if run is None else run.full
+
+    def match(self, key: Hashable, most: int) -> int:
+        """Reference the owner's first blocks, at most `most`: they leave the queue. The rest of the
+        run can never be matched again and stays until it is reused."""
+        run = self.runs.pop(key, None)
+        if run is None:
+            return 0
+        hit = min(run.full, most)
+        run.full -= hit
+        self.free -= hit
+        if run.full + run.empty == 0:
+            del self.queue[run]
+        return hit
+
+    def allocate(self, count: int) -> None:
+        """Take `count` blocks, those freed longest ago first. There must be as many free."""
+        assert count <= self.free, f"{count} blocks asked for, {self.free} free"
+        self.free -= count
+        queue = self.queue
+        while count:
+            run = next(iter(queue))
+            size = run.full + run.empty
+            if size <= count:
+                count -= size
+                del queue[run]
+                if self.runs.get(run.key) is run:
+                    del self.runs[run.key]
+            else:
+                empty = min(count, run.empty)
+                run.empty -= empty
+                run.full -= count - empty
+                count = 0
+
+    def give(self, key: Hashable, turn: int, full: int, empty: int) -> None:
+        """Return a request's blocks: `full` can be matched from now on, `empty` cannot."""
+        if full + empty == 0:
+            return
+        run = FreedBlocks(key, turn, full, empty)
+        self.queue[run] = None
+        self.free += full + empty
+        if full:
+            self.runs[key] = run
+        else:
+            self.runs.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +140,6 @@ class SimRequest:
     """Leading tokens common to the prompts of its group."""
     group: Hashable = None
     call: object = None
-    """The caller's own data."""
     cached: int = -1
     """Prompt tokens matched when first admitted."""
     computed: int = 0
@@ -81,7 +152,6 @@ class SimRequest:
     end_it: int = 0
     decoding: bool = False
     ran: bool = False
-    aborted: bool = False
 
 
 class SimEngine:
@@ -99,7 +169,6 @@ class SimEngine:
         self._groups: dict[Hashable, int] = {}
         self._chunks: list[tuple[SimRequest, int]] = []
         self._prefilling: dict[SimRequest, None] = {}
-        self._aborting: list[SimRequest] = []
         self._ends: list[tuple[int, int, SimRequest]] = []
         self._phases = [0] * model.block_tokens
         """How many decoding requests need a block in iterations of each residue class."""
@@ -110,7 +179,6 @@ class SimEngine:
         self._planned = 0
         self._start = 0.0
         self._first_s = self._slope_s = 0.0
-        self._preempted = False
 
     # For callers
 
@@ -127,15 +195,6 @@ class SimEngine:
         elif len(self.waiting) == 1 and len(self.running) < self.model.max_num_seqs:
             self._cut(now)
 
-    def abort(self, request: SimRequest, now: float) -> None:
-        """Remove a request whose client disconnected; its blocks are free at the next boundary."""
-        request.aborted = True
-        if request in self.running:
-            self._aborting.append(request)
-        else:
-            self.waiting.remove(request)
-        self._cut(now)  # requests queued behind it may fit
-
     def boundary(self) -> tuple[list[SimRequest], list[SimRequest]]:
         """Advance to `next_at`. Returns the requests that got a first token, and those that
         ended."""
@@ -145,10 +204,6 @@ class SimEngine:
         self._commit_decode(self._planned, ended)
         if self._chunks:
             self._commit_prefill(started, ended)
-        for request in self._aborting:
-            if request in self.running:
-                self._leave(request)
-        self._aborting.clear()
         self._start = now
         self._plan()
         return started, ended
@@ -163,9 +218,7 @@ class SimEngine:
     # Iterations
 
     def _plan(self) -> None:
-        """Plan the next iteration, or the next run of equal ones."""
-        need = self._phases[self._it % self.model.block_tokens]
-        preempted = need > self.cache.free and self._preempt()
+        preempted = self._preempt()
         model, budget = self.model, self.model.max_batched_tokens - self._decoding
         chunks = self._chunks = []
         for request in self._prefilling:
@@ -193,7 +246,6 @@ class SimEngine:
         self.next_at = self._time_of(self._planned)
 
     def _admit(self, budget: int) -> int:
-        """Admit queued requests that fit; returns how many."""
         count, waiting = 0, self.waiting
         reserved = self._phases[self._it % self.model.block_tokens] if waiting else 0
         while waiting and budget > 0 and len(self.running) < self.model.max_num_seqs:
@@ -254,18 +306,16 @@ class SimEngine:
 
     def _preempt(self) -> bool:
         """Free blocks for this iteration: preempt the latest admitted requests to the front of the
-        queue."""
-        block = self.model.block_tokens
+        queue; returns whether any was."""
+        before, block = self.preemptions, self.model.block_tokens
         while self._phases[self._it % block] > self.cache.free:
             request = next(reversed(self.running))
             self._leave(request)
-            if not request.aborted:
-                self.waiting.appendleft(request)
-                self.preemptions += 1
-        return True
+            self.waiting.appendleft(request)
+            self.preemptions += 1
+        return self.preemptions > before
 
     def _leave(self, request: SimRequest) -> None:
-        """Free a request's blocks, tail first."""
         block, shared = self.model.block_tokens, request.shared // self.model.block_tokens
         del self.running[request]
         computed, held = request.computed, request.blocks
@@ -298,8 +348,7 @@ class SimEngine:
             end_it, _, request = heapq.heappop(ends)
             if request.decoding and request.end_it == end_it:
                 self._leave(request)
-                if not request.aborted:
-                    ended.append(request)
+                ended.append(request)
 
     def _commit_prefill(self, started: list[SimRequest], ended: list[SimRequest]) -> None:
         for request, chunk in self._chunks:
@@ -308,12 +357,11 @@ class SimEngine:
                 continue
             del self._prefilling[request]
             request.produced += 1
-            if request.produced == 1 and not request.aborted:
+            if request.produced == 1:
                 started.append(request)
             if request.produced >= request.output:
                 self._leave(request)
-                if not request.aborted:
-                    ended.append(request)
+                ended.append(request)
             else:
                 self._decode(request)
         self._chunks = []
@@ -331,7 +379,6 @@ class SimEngine:
     # Runs of equal iterations
 
     def _longest_run(self) -> int:
-        """Iterations until a request ends or blocks run out."""
         while not (self._ends[0][2].decoding and self._ends[0][2].end_it == self._ends[0][0]):
             heapq.heappop(self._ends)
         most = self._ends[0][0] - self._it
@@ -380,7 +427,6 @@ class SimEngine:
         return guess
 
     def _cut(self, now: float) -> None:
-        """End the run at the first boundary after `now`."""
         if self._planned > 1:
             self._planned = min(self._planned, self._iterations_by(now))
             self.next_at = self._time_of(self._planned)

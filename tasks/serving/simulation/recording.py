@@ -7,20 +7,17 @@ the previous answer as in the run; overlapping calls of a program are run one af
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tutti.tasks.serving.scheduling import DEFAULT_CAP
-from tutti.tasks.serving.simulation.outcome import window_rate
+from tutti.tasks.serving.simulation.outcome import Figures, common_figures
 from tutti.tasks.serving.simulation.workload import (
-    ClientBehaviour,
+    HOP_S,
     ProgramPlan,
     SimulationError,
+    SimulationSettings,
     Turn,
 )
 
@@ -28,9 +25,6 @@ if TYPE_CHECKING:
     from tutti.storage import Home
 
 BLOCK_TOKENS = 32
-REBUILT_BELOW = 0.6
-"""A cell whose calls never find this share of the previous context is assumed to have rebuilt
-prompts."""
 SQL = """
 select attempt_id as program, sent_at, ended_at, held_s, ttft_s, latency_s, prompt_tokens,
        cached_tokens, completion_tokens, endpoint
@@ -54,7 +48,7 @@ class RecordedCall:
     output: int
     endpoint: str = ""
     kept: int | None = None
-    """Leading prompt tokens shared with the previous context; None if unknown."""
+    """Leading prompt tokens shared with the previous context; None: all of it."""
     pause_s: float | None = None
     """Duration of the tool run after it; None: until the program's next call."""
 
@@ -65,28 +59,11 @@ class RecordedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredFigures:
-    """Measured figures of the run, named as in `Outcome`."""
-
-    steps_per_min: float
-    steps_per_min_all: float
-    latency_p50_s: float
-    latency_p95_s: float
-    held_p50_s: float
-    held_p95_s: float
-    hit_share: float
-    makespan_s: float
-    step_ends: tuple[float, ...] = field(repr=False, default=())
-    latencies: tuple[float, ...] = field(repr=False, default=())
-
-
-@dataclass(frozen=True, slots=True)
 class Recording:
     """The calls of one cell."""
 
     cell_id: str
     policy: str
-    """With options, as `parse_policy` reads it."""
     sessions: int
     calls: tuple[RecordedCall, ...] = field(repr=False)
     engines: int = 1
@@ -120,34 +97,27 @@ class Recording:
         shortest = min(call.prompt for call in firsts)
         return min(middle, (shortest - 1) // self.block_tokens * self.block_tokens)
 
-    @property
-    def clients(self) -> ClientBehaviour:
-        return ClientBehaviour(self.shared_tokens, self.streams, self.released)
+    def settings(self, hop_s: float = HOP_S) -> SimulationSettings:
+        """Simulation settings that match the run; without a gateway there is no hop."""
+        hop_s = hop_s if self.gateway else 0.0
+        return SimulationSettings(hop_s, self.shared_tokens, self.streams, self.released)
 
-    def measured(self) -> MeasuredFigures:
+    def measured(self) -> Figures:
         """The run's own figures, by the simulator's definitions."""
-        steps = np.sort([end for calls in self.programs().values() for end in _step_ends(calls)])
-        latency = [call.latency_s for call in self.calls]
-        held = [call.held_s for call in self.calls]
-        makespan = max(max(call.ended_s for call in self.calls), 1e-9)
-        return MeasuredFigures(
-            steps_per_min=window_rate(steps, 0.2, 0.8),
-            steps_per_min_all=60.0 * len(steps) / makespan,
-            latency_p50_s=float(np.quantile(latency, 0.5)),
-            latency_p95_s=float(np.quantile(latency, 0.95)),
-            held_p50_s=float(np.quantile(held, 0.5)),
-            held_p95_s=float(np.quantile(held, 0.95)),
-            hit_share=sum(c.cached for c in self.calls) / sum(c.prompt for c in self.calls),
-            makespan_s=makespan,
-            step_ends=tuple(steps.tolist()),
-            latencies=tuple(sorted(latency)),
+        steps = [end for calls in self.programs().values() for end in _step_ends(calls)]
+        figures = common_figures(
+            steps,
+            [call.latency_s for call in self.calls],
+            [call.held_s for call in self.calls],
+            max(*(call.ended_s for call in self.calls), 1e-9),
         )
+        hits = sum(c.cached for c in self.calls) / sum(c.prompt for c in self.calls)
+        return Figures(hit_share=hits, **figures)
 
     def plans(self) -> list[ProgramPlan]:
         """The programs to be simulated; each begins as long after a session was free as in the
         run."""
         programs = self.programs()
-        rebuilt_kept = self._rebuilt_kept(programs)
         free = sorted(calls[-1].ended_s for calls in programs.values())
         plans = []
         for place, (name, calls) in enumerate(programs.items()):
@@ -155,36 +125,14 @@ class Recording:
             if place >= self.sessions:
                 before = 0.0 if self.back_to_back else before - free[place - self.sessions]
             before = max(before, 0.0)
-            plans.append(ProgramPlan(name, tuple(_turns(calls, rebuilt_kept)), before))
+            plans.append(ProgramPlan(name, tuple(_turns(calls)), before))
         return plans
 
-    def _rebuilt_kept(self, programs: Mapping[str, Sequence[RecordedCall]]) -> int | None:
-        """Tokens that rebuilt prompts share; None if prompts continue the previous context.
 
-        This is not recorded. A cell where even the best calls found little of the previous context
-        is assumed to have rebuilt prompts, and what those calls found to be the shared part.
-        """
-        found, shares = [], []
-        for calls in programs.values():
-            for before, call in pairwise(calls):
-                context = min(before.prompt + before.output, call.prompt - 1)
-                whole = context // self.block_tokens * self.block_tokens
-                if call.kept is None and whole:
-                    found.append(call.cached)
-                    shares.append(call.cached / whole)
-        if not shares or float(np.quantile(shares, 0.95)) > REBUILT_BELOW:
-            return None
-        return int(np.quantile(found, 0.95))
-
-
-def _turns(calls: Sequence[RecordedCall], rebuilt_kept: int | None) -> list[Turn]:
+def _turns(calls: Sequence[RecordedCall]) -> list[Turn]:
     turns, context = [], 0
     for place, call in enumerate(calls):
-        kept = min(context, call.prompt)
-        if call.kept is not None:
-            kept = min(call.kept, call.prompt)
-        elif rebuilt_kept is not None:
-            kept = min(kept, rebuilt_kept)
+        kept = min(context if call.kept is None else call.kept, call.prompt)
         last = place + 1 == len(calls)
         pause = 0.0 if last else max(calls[place + 1].sent_s - call.ended_s, 0.0)
         pause = pause if call.pause_s is None else call.pause_s
@@ -233,19 +181,15 @@ def load_recording(cell: str, home: "Home | None" = None) -> Recording:
     return replace(recording, **known)
 
 
-def calls_of(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedCall, ...]:
+def calls_of(rows: Sequence[Mapping[str, Any]]) -> tuple[RecordedCall, ...]:
     """The calls in rows of `calls`, in order of sending."""
-    rows = list(rows)
-    if not rows:
-        return ()
-    start: datetime = min(row["sent_at"] for row in rows)
-
-    def call_of(row: Mapping[str, Any]) -> RecordedCall:
-        sent = (row["sent_at"] - start).total_seconds()
+    calls = []
+    for row in rows:
+        sent = (row["sent_at"] - rows[0]["sent_at"]).total_seconds()
         latency = row["latency_s"]
         if latency is None:
             latency = (row["ended_at"] - row["sent_at"]).total_seconds()
-        return RecordedCall(
+        call = RecordedCall(
             program=row["program"],
             sent_s=sent,
             ended_s=sent + latency,
@@ -255,8 +199,8 @@ def calls_of(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedCall, ...]:
             output=row["completion_tokens"],
             endpoint=row["endpoint"] or "",
         )
-
-    return tuple(call_of(row) for row in rows)
+        calls.append(call)
+    return tuple(calls)
 
 
 def stored_policy(name: str | None, spec: Mapping[str, Any]) -> str:

@@ -8,29 +8,25 @@ ended once, and nothing is booked or held anywhere.
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 from tutti.tasks.serving.scheduling import (
-    CLIENT_GONE,
     Call,
     EngineMetrics,
     EngineState,
     Policy,
-    Program,
-    Reason,
     Scheduler,
     Usage,
 )
 from tutti.tasks.serving.simulation.engine import EngineModel, SimEngine, SimRequest
-from tutti.tasks.serving.simulation.outcome import Event, Outcome, RunLog, summarise
+from tutti.tasks.serving.simulation.outcome import Outcome, RunLog, summarise
 from tutti.tasks.serving.simulation.workload import (
     DEFAULTS,
     ProgramPlan,
     SimulationError,
     SimulationSettings,
-    Workload,
 )
 
 SAMPLE_S = 1.0
@@ -40,7 +36,7 @@ WAKE_LEAST_S = 0.001
 """Timer resolution: least delay after which a policy that asks to be woken at once is woken."""
 STUCK_S = 7200.0
 """Simulated time without any answer after which the policy is considered stuck."""
-BOUNDARY, SEND, GIVE_UP, SAMPLE, TICK, WAKE, EXPIRE = range(7)
+BOUNDARY, SEND, SAMPLE, TICK, WAKE, EXPIRE = range(6)
 
 
 @dataclass(slots=True, eq=False)
@@ -49,36 +45,22 @@ class Session:
 
     plan: ProgramPlan
     turn: int = 0
-    tries: int = 0
-    epoch: int = 0
-    """Counts sendings; a timer set for an earlier sending is void."""
     sent: float = 0.0
-    began: float = 0.0
-    call: Call | None = None
-    request: SimRequest | None = None
 
 
 def simulate(
-    workload: Workload | Sequence[ProgramPlan],
+    plans: Sequence[ProgramPlan],
     sessions: int | None,
     engines: Sequence[EngineModel],
     policy: Policy,
-    seed: int = 0,
     settings: SimulationSettings = DEFAULTS,
 ) -> Outcome:
-    """Run all programs of `workload` and summarise the run.
-
-    `sessions` is the number of concurrent programs (None, for open loops: each begins when it
-    arrives). Given plans are run in order. No tool runs after a program's last call.
-    """
-    if isinstance(workload, Workload):
-        plans = workload.plans(seed)
-        settings = replace(settings, clients=workload.clients)
-    else:
-        plans = list(workload)
-    run = Simulation(plans, engines, policy, settings)
+    """Run all programs, in order, and summarise the run. `sessions` is the number of concurrent
+    programs (None, for open loops: each begins when it arrives). No tool runs after a program's
+    last call."""
+    run = Simulation(list(plans), engines, policy, settings)
     run.go(sessions)
-    return run.outcome(settings.window)
+    return run.outcome()
 
 
 class Simulation:
@@ -93,17 +75,12 @@ class Simulation:
     ) -> None:
         if not models:
             raise SimulationError("engines: at least one is needed")
-        self.plans, self.policy = plans, policy
-        self.hop_s, self.limits = settings.hop_s, settings.limits
-        self.clients, self.progress = settings.clients, settings.progress
-        self.now = 0.0
-        self.book = RunLog()
+        self.plans, self.policy, self.settings = plans, policy, settings
+        self.hop_s, self.now = settings.hop_s, 0.0
+        self.log = RunLog()
         self.heap: list[tuple[float, int, int, Any]] = []
-        self.serial = self.events = 0
-        log = self._log if settings.record_events else None
-        self.scheduler = (
-            Scheduler(policy, self.limits, log) if log else Scheduler(policy, self.limits)
-        )
+        self.serial = 0
+        self.scheduler = Scheduler(policy)
         self.sims = [SimEngine(model) for model in models]
         self.engines = [
             EngineState(
@@ -124,13 +101,12 @@ class Simulation:
         self.last_answer = 0.0
         self.wake = inf
         self.wakes = type(policy).wake_at is not Policy.wake_at
-        shared_tokens = self.clients.shared_tokens
-        self.shared = shared_tokens, "shared" if shared_tokens else None
-        self._check_sizes(plans, models)
+        self.shared = settings.shared_tokens, "shared" if settings.shared_tokens else None
+        self._check_sizes(models)
 
-    def _check_sizes(self, plans: list[ProgramPlan], models: Sequence[EngineModel]) -> None:
+    def _check_sizes(self, models: Sequence[EngineModel]) -> None:
         smallest = min(models, key=lambda model: model.longest_call)
-        for plan in plans:
+        for plan in self.plans:
             for number, turn in enumerate(plan.turns):
                 if turn.prompt + turn.output > smallest.longest_call:
                     raise SimulationError(
@@ -145,37 +121,31 @@ class Simulation:
         """Run until every program has ended, then check that nothing is left booked."""
         self._begin(sessions)
         heap, total, pop = self.heap, len(self.plans), heapq.heappop
-        sims, book, waiting = self.sims, self.book, self.scheduler.ledger.waiting
+        sims, waiting = self.sims, self.scheduler.ledger.waiting
         while self.over < total:
             at, _, kind, what = pop(heap)
             if kind == BOUNDARY and sims[what].next_at != at:
                 continue  # the run of iterations was cut, or the engine became idle
             if waiting and self.idle:
-                book.idle_with_queue_s += self.idle * (at - self.now)
+                self.log.idle_with_queue_s += self.idle * (at - self.now)
             self.now = at
-            self.events += 1
             if kind == BOUNDARY:
                 self._boundary(what, sims[what])
             elif kind == SEND:
                 self._send(what)
-            elif kind == GIVE_UP:
-                self._give_up(*what)
             else:
                 self._periodic(kind)
             if self.wakes:
                 self._set_wake()
-        self._close()
+        self._check_empty()
 
     def _begin(self, sessions: int | None) -> None:
-        if sessions is None:
-            for plan in self.plans:
-                self._push(plan.arrives_s, SEND, Session(plan))
-        else:
-            if sessions < 1:
-                raise SimulationError(f"sessions: must be at least 1, not {sessions}")
-            self.queue.extend(self.plans[sessions:])
-            for plan in self.plans[:sessions]:
-                self._push(plan.arrives_s, SEND, Session(plan))
+        if sessions is not None and sessions < 1:
+            raise SimulationError(f"sessions: must be at least 1, not {sessions}")
+        first = len(self.plans) if sessions is None else sessions
+        self.queue.extend(self.plans[first:])
+        for plan in self.plans[:first]:
+            self._push(plan.arrives_s, SEND, Session(plan))
         if type(self.policy).observed is not Policy.observed:
             self._push(SAMPLE_S, SAMPLE, None)
         if self.policy.tick_s is not None:
@@ -201,7 +171,7 @@ class Simulation:
         else:
             self._start(scheduler.expire_idle(now))
             self._push(now + EXPIRE_S, EXPIRE, None)
-            if now - self.last_answer > STUCK_S + self.limits.idle_lease_s:
+            if now - self.last_answer > STUCK_S + scheduler.limits.idle_lease_s:
                 held = len(scheduler.ledger.waiting)
                 raise SimulationError(
                     f"policy {self.policy.name}: no answer since {self.last_answer:.0f} s, "
@@ -228,27 +198,17 @@ class Simulation:
     # Calls
 
     def _send(self, session: Session) -> None:
-        """Send a session's next call to the gateway."""
         turn, now = session.plan.turns[session.turn], self.now
-        if session.turn == 0 and session.tries == 0:
-            session.began = now
-        session.sent = now
-        session.epoch += 1
-        self.book.calls += 1
-        call_id = f"{session.plan.name}/{session.turn}/{session.tries}"
-        self.by_call[call_id] = session
-        common = 1.0
+        session.sent, common = now, 1.0
         if session.turn:
             last = session.plan.turns[session.turn - 1]
             common = min(turn.kept / (last.prompt + last.output), 1.0)
-        session.call, admitted = self.scheduler.arrive(
+        call_id = f"{session.plan.name}/{session.turn}"
+        self.by_call[call_id] = session
+        _, admitted = self.scheduler.arrive(
             session.plan.name, call_id, turn.prompt, turn.max_tokens, now, common=common
         )
         self._start(admitted)
-        if turn.leaves_after_s is not None:
-            self._push(now + turn.leaves_after_s, GIVE_UP, (session, session.epoch, True))
-        if self.clients.timeout_s is not None:
-            self._push(now + self.clients.timeout_s, GIVE_UP, (session, session.epoch, False))
 
     def _start(self, admitted: list[Call]) -> None:
         for call in admitted:
@@ -257,8 +217,7 @@ class Simulation:
             session = self.by_call[call.call_id]
             turn = session.plan.turns[session.turn]
             sizes = turn.prompt, turn.output, turn.kept
-            request = SimRequest(session.plan.name, session.turn, *sizes, *self.shared)
-            request.call, session.request, session.call = call, request, call
+            request = SimRequest(session.plan.name, session.turn, *sizes, *self.shared, call=call)
             sim = self.sims[index]
             before = sim.next_at
             sim.submit(request, self.now)
@@ -277,88 +236,47 @@ class Simulation:
             self._push(sim.next_at, BOUNDARY, index)
         for request in started:
             assert isinstance(request.call, Call)
-            if self.clients.streams:
+            if self.settings.streams:
                 self.scheduler.first_token(request.call, self.now)
-            self.book.ttft.append(self.now - request.call.arrived)
+            self.log.ttft.append(self.now - request.call.arrived)
         for request in ended:
             self._end(request)
 
     def _end(self, request: SimRequest) -> None:
-        call, now = request.call, self.now
+        call, now, log = request.call, self.now, self.log
         assert isinstance(call, Call)
         session = self.by_call.pop(call.call_id)  # fails if a call ends twice
-        usage = Usage(request.prompt, request.output, request.cached)
         self.last_answer = now
-        book = self.book
-        book.latency.append(now - session.sent + self.hop_s)
-        book.held.append((call.admitted or session.sent) - session.sent)
+        log.latency.append(now - session.sent + self.hop_s)
+        log.held.append((call.admitted or session.sent) - session.sent)
         turn = session.plan.turns[session.turn]
-        last = session.turn + 1 == len(session.plan.turns)
-        book.step_ends.append(now + self.hop_s + (0.0 if last else turn.tool_s))
-        session.call = session.request = None
-        session.epoch += 1
-        session.tries = 0
         session.turn += 1
+        is_last = session.turn == len(session.plan.turns)
+        next_at = now + self.hop_s + (0.0 if is_last else turn.tool_s)
+        log.step_ends.append(next_at)
+        usage = Usage(request.prompt, request.output, request.cached)
         admitted = self.scheduler.finish(call, usage, now)
-        if not last:
-            self._push(now + self.hop_s + turn.tool_s, SEND, session)
+        if not is_last:
+            self._push(next_at, SEND, session)
             self._start(admitted)
-        else:
-            self._start(admitted)
-            self._program_over(session, self.clients.released)
-
-    def _give_up(self, session: Session, epoch: int, for_good: bool) -> None:
-        """Give up a session's call at its timeout, unless that call has ended."""
-        call, request, now = session.call, session.request, self.now
-        if epoch != session.epoch or call is None:
             return
-        del self.by_call[call.call_id]
-        if request is None:
-            admitted = self.scheduler.withdraw(call, now, CLIENT_GONE)
-        else:
-            assert call.engine is not None, f"{call.call_id} runs nowhere"
-            index = self.index_of[call.engine.engine_id]
-            sim = self.sims[index]
-            before = sim.next_at
-            sim.abort(request, now)
-            if sim.next_at != before:
-                self._push(sim.next_at, BOUNDARY, index)
-            admitted = self.scheduler.finish(call, None, now)
-        session.call = session.request = None
-        session.epoch += 1
-        session.tries += 1
         self._start(admitted)
-        if not for_good and session.tries <= self.clients.retries:
-            self._push(now + self.clients.retry_wait_s, SEND, session)
-            return
-        self.book.failed += 1
-        self._program_over(session, not for_good and self.clients.released)
-
-    def _program_over(self, session: Session, released: bool) -> None:
-        now, book = self.now, self.book
-        if released:
+        if self.settings.released:
             self._start(self.scheduler.release(session.plan.name, now))
-        book.program_ends.append(now)
-        book.durations.append(now - session.began)
+        log.program_ends.append(now)
         self.over += 1
         if self.queue:
             plan = self.queue.popleft()
             self._push(now + self.hop_s + plan.arrives_s, SEND, Session(plan))
-        if self.progress is not None and self.over % 64 == 0:
-            self.progress(self.over, len(self.plans))
 
     # The end
 
-    def _close(self) -> None:
-        """Check that every engine and every booking is empty."""
+    def _check_empty(self) -> None:
         for sim in self.sims:
-            while sim.next_at != inf:  # what was aborted last
-                sim.boundary()
             left = sim.cache.total - sim.cache.free
             assert not sim.running and not sim.waiting and not left, f"{left} blocks are held"
         assert not self.by_call, f"calls never ended: {list(self.by_call)[:3]}"
-        later = self.now + self.limits.idle_lease_s + 1.0
-        self.scheduler.expire_idle(later)
+        self.scheduler.expire_idle(self.now + self.scheduler.limits.idle_lease_s + 1.0)
         ledger = self.scheduler.ledger
         assert not ledger.waiting and not ledger.programs, f"left: {list(ledger.programs)[:3]}"
         for engine in self.engines:
@@ -366,12 +284,7 @@ class Simulation:
             booked = self.policy.booked_tokens(engine)
             assert booked == 0, f"{engine.engine_id}: {booked} tokens stay booked"
 
-    def outcome(self, window: tuple[float, float]) -> Outcome:
+    def outcome(self) -> Outcome:
         names = ("queries", "hits", "recomputed", "prefilled", "preemptions")
         totals = {name: sum(getattr(sim, name) for sim in self.sims) for name in names}
-        return summarise(self.book, self.policy.name, len(self.sims), totals, window, self.events)
-
-    def _log(self, event: str, program: Program, call: Call | None, reason: Reason) -> None:
-        name = call.call_id if call is not None else ""
-        row: Event = (self.now, event, program.program_id, name, reason.code, reason.text)
-        self.book.events.append(row)
+        return summarise(self.log, self.policy.name, len(self.sims), totals)

@@ -7,9 +7,8 @@ import pytest
 
 from bench.scheduling.simulated import Predictor, policy_of, recording_of, slower
 from tests.serving.simulation.driving import recorded
+from tests.serving.simulation.workloads import SMALL, SMALL_WORK, constant
 from tutti.tasks.serving.simulation import SimulationError
-from tutti.tasks.serving.simulation.plan import SMALL, SMALL_WORK
-from tutti.tasks.serving.simulation.workload import constant
 
 COLUMNS = (
     "program", "step", "intended_s", "sent_s", "ended_s", "tool_end_s", "status", "tries",

@@ -12,8 +12,6 @@ from tests.serving.simulation.test_replay import ENGINE, WORK, commit
 from tutti import storage
 from tutti.cli.serve import simulate
 
-PLAN = "{preset: small, engines: 2, sessions: 8, policies: ['cap:4'], workload: {programs: 10}}"
-
 
 @pytest.fixture(autouse=True)
 def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,26 +49,11 @@ def test_a_cell_is_run_again_and_the_validation_comes_first(tmp_path: Path) -> N
     assert found["runs"][0]["engine_hours"] > 0
 
 
-def test_a_plan_is_run(tmp_path: Path) -> None:
-    """With what the command line says otherwise."""
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(PLAN)
-    code, text = tutti("--plan", str(plan))
-    assert code == 0 and "10 programs, 8 sessions, 2 engines" in text
-    code, text = tutti("--plan", str(plan), "--policy", "passthrough", "--sessions", "4", "--json")
-    (row,) = json.loads(text)["runs"]
-    assert (code, row["policy"], row["steps"]) == (0, "passthrough", 100)
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["cell:none"], "no cell 'cell:none'"),
-        ([], "give either CELL or --plan FILE"),
-        (["cell:1", "--plan", "p.yaml"], "give either CELL or --plan FILE"),
         (["cell:1", "--policy", "cap:none"], "policy 'cap:none'"),
-        (["--plan", "no.yaml"], "no.yaml: no such file"),
-        (["--plan", "no.yaml", "--calibration", "c.json"], "a plan names its calibration by"),
         (["cell:1", "--kv-tokens", "64"], "do not fit engine"),
     ],
 )

@@ -4,15 +4,11 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
+from tests.serving.simulation.workloads import Workload
 from tutti.tasks.serving.simulation.engine import EngineModel, SimEngine, SimRequest
 from tutti.tasks.serving.simulation.recording import RecordedCall, Recording
 from tutti.tasks.serving.simulation.simulate import Simulation
-from tutti.tasks.serving.simulation.workload import (
-    HOP_S,
-    SimulationSettings,
-    Workload,
-    parse_policy,
-)
+from tutti.tasks.serving.simulation.workload import HOP_S, parse_policy
 
 TINY = EngineModel(
     "tiny",
@@ -70,8 +66,7 @@ def recorded(
     count: int = 1,
     hop_s: float = HOP_S,
 ) -> Recording:
-    """A run of the simulator, as a recording."""
-    settings = SimulationSettings(hop_s, clients=workload.clients)
+    settings = workload.settings(hop_s=hop_s)
     run = Recorder(workload.plans(0), [engine] * count, parse_policy(policy), settings)
     run.calls = []
     run.go(sessions)

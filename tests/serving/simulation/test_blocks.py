@@ -5,11 +5,10 @@ from collections import OrderedDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.serving.simulation.blocks import BlockCache
+from tutti.tasks.serving.simulation.engine import BlockCache
 
 
 def test_the_run_freed_first_loses_its_tail() -> None:
-    """And then the next one."""
     cache = BlockCache(6)
     cache.allocate(6)
     cache.give("a", 0, full=3, empty=0)
@@ -48,7 +47,6 @@ uses = st.tuples(st.sampled_from("abc"), st.integers(1, 6), st.booleans())
 def test_counted_blocks_are_what_a_queue_of_single_blocks_gives(
     history: list[tuple[str, int, bool]],
 ) -> None:
-    """For any history."""
     cache, queue = BlockCache(12), Queue(12)
     for key, blocks, keeps in history:
         hit = cache.match(key, blocks if keeps else 0)

@@ -114,19 +114,6 @@ def test_an_arrival_joins_at_the_next_boundary_of_a_long_run() -> None:
     assert ended[long] == pytest.approx(1.4 + 99 * 1.01 + 1.41)
 
 
-def test_an_abort_frees_blocks_at_the_next_boundary() -> None:
-    """Running or waiting; the others end as ever."""
-    engine = SimEngine(TINY)
-    first, second, third = (SimRequest(name, 0, 16, 12) for name in "abc")
-    for request in (first, second, third):
-        engine.submit(request, 0.0)
-    engine.abort(third, 0.5)  # waits
-    engine.abort(first, 0.6)  # runs
-    _, ended = drive(engine, [])
-    assert ended.keys() == {second}
-    assert engine.cache.free == engine.cache.total
-
-
 def requests() -> st.SearchStrategy[list[tuple[float, SimRequest]]]:
     """Loads of up to a dozen requests of a few programs, that fit one by one."""
     one = st.builds(

@@ -11,25 +11,30 @@ from typing import Any
 import pytest
 
 from tests.serving.simulation.driving import recorded
+from tests.serving.simulation.workloads import (
+    SMALL,
+    SMALL_WORK,
+    Workload,
+    constant,
+    simulate_work,
+    uniform,
+)
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.tasks.serving.simulation import EngineModel, SimulationError, Workload
+from tutti.tasks.serving.simulation import EngineModel, SimulationError
 from tutti.tasks.serving.simulation.calibrate import (
-    ReplaySizes,
     calibrate,
     read_calibration,
     replay,
     simulate_recording,
 )
-from tutti.tasks.serving.simulation.plan import SMALL, SMALL_WORK
 from tutti.tasks.serving.simulation.recording import (
     RecordedCall,
     Recording,
     load_recording,
     stored_policy,
 )
-from tutti.tasks.serving.simulation.simulate import simulate
-from tutti.tasks.serving.simulation.workload import constant, parse_policy, uniform
+from tutti.tasks.serving.simulation.workload import parse_policy
 
 WORK = replace(SMALL_WORK, programs=24, turns=constant(6), tool_s=uniform(0.02, 0.1))
 ENGINE = EngineModel("e", kv_tokens=8_192, iteration_s=4e-3, prefill_token_s=6e-5, request_s=1e-3)
@@ -43,7 +48,6 @@ def recording() -> Recording:
 
 
 def commit(catalog: storage.Catalog, recording: Recording, policy: str = "cap") -> None:
-    """The recording as a cell of a store."""
     spec = json.dumps({"policies": [{"name": "cap", "limit": 3}]})
     sweep = {"sweep_id": "sweep:1", "name": "s", "spec": spec, "created_at": cat.now()}
     catalog.upsert(cat.sweeps, sweep)
@@ -70,7 +74,6 @@ def commit(catalog: storage.Catalog, recording: Recording, policy: str = "cap") 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[storage.Catalog]:
-    """A store of its own."""
     with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
         yield catalog
 
@@ -117,8 +120,8 @@ def test_constants_fitted_to_one_run_predict_another_policy(recording: Recording
     """Never seen: the cap, and four times the sessions a cap lets in."""
     fitted = calibrate([recording], simulations=60)
     assert abs(fitted.residuals[0].steps_per_min) < 0.05
-    said = replay(recording, ["cap:4"], calibration=fitted).runs[0].outcome
-    truth = simulate(WORK, 12, [ENGINE], parse_policy("cap:4"))
+    said = replay(recording, ["cap:4"], fitted).runs[0]
+    truth = simulate_work(WORK, 12, [ENGINE], parse_policy("cap:4"))
     assert said.steps_per_min_all == pytest.approx(truth.steps_per_min_all, rel=0.12)
 
 
@@ -140,13 +143,14 @@ def test_a_calibration_is_kept_as_json(recording: Recording, tmp_path: Path) -> 
 def test_a_replay_says_how_well_it_tells_the_run_and_what_would_be(recording: Recording) -> None:
     """More engines and more cache; nothing is fitted where constants are given."""
     fitted = calibrate([recording], simulations=20)
-    found = replay(recording, ["passthrough", "cap:6"], ReplaySizes(2, 65_536, 24), fitted)
+    sizes = {"engines": 2, "kv_tokens": 65_536, "sessions": 24}
+    found = replay(recording, ["passthrough", "cap:6"], fitted, **sizes)
     assert abs(found.validation.steps_per_min) < 0.1
     assert [run.policy for run in found.runs] == ["passthrough", "cap:6"]
-    ample = found.runs[0].outcome
+    ample = found.runs[0]
     assert ample.steps == 144
     assert ample.hit_share > found.measured.hit_share
-    assert found.runs[0].engine_hours == pytest.approx(2 * ample.makespan_s / 3600)
+    assert ample.engine_hours == pytest.approx(2 * ample.makespan_s / 3600)
     assert json.loads(json.dumps(found.as_json()))["runs"][1]["policy"] == "cap:6"
 
 
@@ -173,24 +177,21 @@ def test_sessions_wait_between_programs_as_they_did() -> None:
 
 
 def test_calls_that_overlapped_follow_each_other() -> None:
-    """No pause is negative."""
     calls = (RecordedCall("a", 0, 2, 0, 64, 0, 8), RecordedCall("a", 1, 3, 0, 80, 64, 8))
     (plan,) = Recording("c", "passthrough", 1, calls).plans()
     assert [turn.tool_s for turn in plan.turns] == [0.0, 0.0]
 
 
-def test_rebuilt_prompts_are_found_by_what_even_the_best_calls_found() -> None:
-    """At most half of the context before is shared. A given share is not estimated."""
-    calls = tuple(RecordedCall("a", float(n), n + 0.5, 0, 320, 128 * (n > 0), 16) for n in range(5))
+def test_a_share_that_is_recorded_is_kept() -> None:
+    calls = tuple(RecordedCall("a", float(n), n + 0.5, 0, 320, 128 * (n > 0), 16) for n in range(3))
     (plan,) = Recording("c", "passthrough", 1, calls).plans()
-    assert [turn.kept for turn in plan.turns] == [0, 128, 128, 128, 128]
+    assert [turn.kept for turn in plan.turns] == [0, 320, 320]
     told = tuple(replace(call, kept=64) for call in calls)
     (plan,) = Recording("c", "passthrough", 1, told).plans()
     assert {turn.kept for turn in plan.turns} == {64}
 
 
 def test_a_beginning_common_to_all_programs_is_seen_in_their_first_calls() -> None:
-    """What most of them found cached."""
     work = Workload(
         20, constant(2), constant(50), constant(30), constant(8), constant(0.01), shared_tokens=64
     )

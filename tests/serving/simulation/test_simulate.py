@@ -4,50 +4,40 @@ from dataclasses import replace
 
 import pytest
 
-from tutti.tasks.serving.scheduling import Call, EngineMetrics, Policy, make_policy
-from tutti.tasks.serving.simulation import (
-    EngineModel,
-    SimulationError,
-    Workload,
-)
-from tutti.tasks.serving.simulation.outcome import Outcome
-from tutti.tasks.serving.simulation.plan import (
+from tests.serving.simulation.workloads import (
     MID,
     MID_WORK,
     POCKET,
     POCKET_WORK,
     SMALL,
     SMALL_WORK,
-)
-from tutti.tasks.serving.simulation.simulate import simulate
-from tutti.tasks.serving.simulation.workload import (
-    SimulationSettings,
+    Dist,
+    Workload,
     constant,
-    exponential,
-    pareto,
-    parse_policy,
+    simulate_work,
     uniform,
 )
+from tutti.tasks.serving.scheduling import Call, EngineMetrics, Policy, make_policy
+from tutti.tasks.serving.simulation import EngineModel, SimulationError
+from tutti.tasks.serving.simulation.outcome import Outcome
+from tutti.tasks.serving.simulation.workload import parse_policy
 
-RECORDED = SimulationSettings(record_events=True)
 FEW = replace(SMALL_WORK, programs=24, turns=constant(4))
 
 
 def run(
     work: Workload, sessions: int | None, policy: str, seed: int = 0, engines: int = 1
 ) -> Outcome:
-    """On engines of the preset SMALL."""
-    return simulate(work, sessions, [SMALL] * engines, parse_policy(policy), seed)
+    return simulate_work(work, sessions, [SMALL] * engines, parse_policy(policy), seed)
 
 
 @pytest.mark.parametrize("policy", ["passthrough", "cap:6", "adaptive"])
 def test_every_call_ends_once_and_a_seed_is_a_run(policy: str) -> None:
-    """The checks at the end of a run are part of it."""
     one, again, other = (run(FEW, 12, policy, seed) for seed in (0, 0, 1))
     assert one == again
-    assert one.durations != other.durations
-    assert (one.programs, one.steps, one.failed) == (24, 96, 0)
-    assert one.steps_per_min > 0 and 0 < one.jain <= 1
+    assert one.step_ends != other.step_ends
+    assert (one.programs, one.steps) == (24, 96)
+    assert one.steps_per_min > 0
 
 
 def test_the_same_seed_is_the_same_work_under_another_policy() -> None:
@@ -57,11 +47,8 @@ def test_the_same_seed_is_the_same_work_under_another_policy() -> None:
 
 
 def test_a_cap_holds_programs_and_its_wait_is_in_the_latency() -> None:
-    """Two at a time of twelve sessions."""
     held = run(FEW, 12, "cap:2")
-    assert held.held_share > 0
-    assert held.max_wait_s > held.held_mean_s > 0
-    assert held.latency_max_s >= held.max_wait_s
+    assert held.latency_max_s >= held.held_max_s > 0
     assert held.hit_share > run(FEW, 24, "passthrough").hit_share - 0.02
 
 
@@ -72,22 +59,10 @@ def test_a_gate_that_keeps_the_engine_idle_is_seen() -> None:
 
 
 def test_programs_arrive_by_themselves_in_an_open_loop() -> None:
-    """Twenty a second, whatever the engine does."""
     work = replace(FEW, arrivals_per_s=20.0)
     outcome = run(work, None, "passthrough", engines=2)
     assert outcome.programs == 24
     assert outcome.makespan_s > work.plans(0)[-1].arrives_s
-
-
-def test_clients_that_give_up_leave_nothing_behind() -> None:
-    """Held or running, with retries and without; programs that vanish end by their lease."""
-    work = replace(FEW, timeout_s=0.6, retries=1, retry_wait_s=0.1, disconnect_p=0.2)
-    work = replace(work, disconnect_after_s=exponential(0.3))
-    for policy in ("passthrough", "cap:2"):
-        outcome = run(work, 24, policy)
-        assert outcome.programs == 24
-        assert outcome.failed > 0
-        assert outcome.steps < 24 * 4
 
 
 def test_programs_that_never_say_they_are_over_block_a_cap_until_their_lease() -> None:
@@ -97,14 +72,12 @@ def test_programs_that_never_say_they_are_over_block_a_cap_until_their_lease() -
 
 
 def test_a_call_that_fits_no_engine_is_told_before_the_run() -> None:
-    """With the program, the call and the sizes."""
     work = replace(FEW, first_tokens=constant(40_000))
     with pytest.raises(SimulationError, match="program p0, call 0: 40000 \\+ 24 tokens"):
         run(work, 2, "passthrough")
 
 
 def test_a_policy_that_admits_nobody_is_told() -> None:
-    """Instead of a simulation that never ends."""
 
     class Never(Policy):
         name = "never"
@@ -113,7 +86,7 @@ def test_a_policy_that_admits_nobody_is_told() -> None:
             return []
 
     with pytest.raises(SimulationError, match="policy never: no answer since 0 s, 2 calls held"):
-        simulate(replace(FEW, programs=2), 2, [SMALL], Never())
+        simulate_work(replace(FEW, programs=2), 2, [SMALL], Never())
 
 
 def test_a_policy_is_ticked_woken_and_shown_the_engines_as_in_the_gateway() -> None:
@@ -136,26 +109,20 @@ def test_a_policy_is_ticked_woken_and_shown_the_engines_as_in_the_gateway() -> N
         def first_token(self, call: Call, now: float) -> None:
             seen["first"].append(now)
 
-    simulate(replace(FEW, streams=True), 8, [SMALL], Watching())
+    simulate_work(replace(FEW, streams=True), 8, [SMALL], Watching())
     assert seen["tick"][:3] == [0.5, 0.7, 1.0]
     assert seen["sample"][:2] == [1.0, 2.0]
     assert len(seen["first"]) == 96
     seen["first"].clear()
-    simulate(replace(FEW, streams=False), 8, [SMALL], Watching())
+    simulate_work(replace(FEW, streams=False), 8, [SMALL], Watching())
     assert not seen["first"]
-
-
-def test_events_can_be_kept() -> None:
-    """Named as in gateway_events."""
-    outcome = simulate(FEW, 12, [SMALL], parse_policy("cap:2"), settings=RECORDED)
-    assert {event for _, event, *_ in outcome.events} >= {"hold", "release"}
 
 
 def test_ten_thousand_programs_on_sixty_four_engines() -> None:
     """In a second or two; heavy-tailed tools, mixed sizes."""
     work = replace(
         SMALL_WORK, programs=10_000, turns=constant(2), first_tokens=uniform(200, 800),
-        output_tokens=constant(8), tool_s=pareto(0.02, 1.5),
+        output_tokens=constant(8), tool_s=Dist("pareto", 0.02, 1.5),
     )  # fmt: skip
     outcome = run(work, 64 * 32, "cap:1024", engines=64)
     assert (outcome.programs, outcome.steps) == (10_000, 20_000)
@@ -177,7 +144,7 @@ def test_the_small_preset_is_as_measured(
 ) -> None:
     """As measured (presets), within 10 % and 8 points of hits."""
     work = replace(SMALL_WORK, programs=programs)
-    outcome = simulate(work, sessions, [SMALL], parse_policy(policy))
+    outcome = simulate_work(work, sessions, [SMALL], parse_policy(policy))
     assert outcome.steps_per_min == pytest.approx(rate, rel=0.1)
     assert outcome.hit_share == pytest.approx(hit, abs=0.08)
 
@@ -188,21 +155,19 @@ def test_the_small_preset_is_as_measured(
 )
 def test_the_mid_preset_is_as_measured(policy: str, rate: float, hit: float) -> None:
     """thunderagent 5.4: single noisy runs, so within 15 %."""
-    outcome = simulate(MID_WORK, 20, [MID], parse_policy(policy))
+    outcome = simulate_work(MID_WORK, 20, [MID], parse_policy(policy))
     assert outcome.steps_per_min_all == pytest.approx(rate, rel=0.15)
     assert outcome.hit_share == pytest.approx(hit, abs=0.08)
 
 
 def test_the_pocket_preset_keeps_the_shape() -> None:
-    """More sessions, more steps and fewer hits."""
-    runs = [simulate(POCKET_WORK, n, [POCKET], make_policy("passthrough")) for n in (2, 8, 16)]
+    runs = [simulate_work(POCKET_WORK, n, [POCKET], make_policy("passthrough")) for n in (2, 8, 16)]
     rates, hits = [r.steps_per_min_all for r in runs], [r.hit_share for r in runs]
     assert rates == sorted(rates)
     assert hits == sorted(hits, reverse=True)
 
 
 def test_engines_of_two_sizes_are_both_used() -> None:
-    """The smaller one limits what may be asked."""
     tiny = EngineModel("tiny", kv_tokens=4_096)
-    outcome = simulate(FEW, 8, [SMALL, tiny], Policy())
+    outcome = simulate_work(FEW, 8, [SMALL, tiny], Policy())
     assert outcome.steps == 96

@@ -37,7 +37,6 @@ def _no_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 @pytest.fixture
 def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[storage.Catalog]:
-    """The test's store, open."""
     with new_catalog(storage.Home(tmp_path / "store")) as catalog:
         yield catalog
 
@@ -122,40 +121,33 @@ class Bench:
     async def begin(
         self, policy: str = "passthrough", limit: int = 1, cell: str = "cell:1", **more: Any
     ) -> None:
-        """Begin a cell."""
         order = {"cell_id": cell, "policy": policy, "limit": limit} | more
         answer = await self.client.put("/cell", json=order, headers=BOSS)
         assert answer.status == 200, await answer.text()
 
     async def release(self, program: str) -> bool:
-        """Release a program; true if the gateway knew it."""
         answer = await self.client.post("/programs/release", json={"program_id": program})
         return bool((await answer.json())["released"])
 
     async def rows(self, sql: str) -> list[dict[str, Any]]:
-        """Flush, then ask the store."""
         answer = await self.client.post("/flush", headers=BOSS)
         assert answer.status == 200, await answer.text()
         return storage.query(sql, self.catalog.home)
 
     async def calls(self) -> list[dict[str, Any]]:
-        """Every recorded call, in order of sending."""
         return await self.rows("select * from calls order by sent_at")
 
     @property
     def programs(self) -> dict[str, Any]:
-        """The programs that the gateway knows."""
         (pool,) = self.gateway.pools.by_name.values()
         return pool.scheduler.ledger.programs
 
     @property
     def held(self) -> list[str]:
-        """Programs of held calls, in order of arrival."""
         (pool,) = self.gateway.pools.by_name.values()
         return [call.program.program_id for call in pool.scheduler.ledger.waiting.values()]
 
     async def until_held(self, *names: str) -> None:
-        """Wait until exactly these programs are held."""
         await until(lambda: self.held == list(names), f"{names} are held, not {self.held}")
 
 

@@ -53,7 +53,6 @@ class EngineDouble:
         self.gate.set()
 
     def application(self) -> web.Application:
-        """The aiohttp application."""
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
@@ -61,7 +60,6 @@ class EngineDouble:
         return app
 
     async def answer(self, _: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        """A fixed answer with fixed usage."""
         return web.json_response(completion("hi"))
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:

@@ -29,7 +29,6 @@ def model(**engine: object) -> Model:
 def test_an_engine_holds_its_cards_while_it_runs(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And is the same engine on other cards."""
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\necho "on $CUDA_VISIBLE_DEVICES"\nexec {shlex.join(DOUBLE)} "$@"')
     python.chmod(0o755)

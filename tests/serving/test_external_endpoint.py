@@ -19,7 +19,6 @@ class Server(BaseHTTPRequestHandler):
     statuses: ClassVar[dict[str, int]] = {}
 
     def do_GET(self) -> None:
-        """A probe."""
         self.send_response(self.statuses.get(self.path, 404))
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -30,7 +29,6 @@ class Server(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """A server."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

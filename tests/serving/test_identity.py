@@ -65,7 +65,6 @@ ON_GPU: Device = "cuda"
 
 
 def model(**fields: Any) -> Model:
-    """An entry of an endpoint."""
     given = {"provider": "openai", "endpoint": "http://a:1/v1", "context_tokens": 64} | fields
     return Model.model_validate(given)
 

@@ -60,7 +60,6 @@ async def test_calls_are_kept_and_none_is_answered_from_the_old_cache(tmp_path: 
 async def test_a_cache_that_was_not_emptied_is_an_error_although_it_answers_200(
     tmp_path: Path,
 ) -> None:
-    """And the engine is resumed all the same."""
     engine = ControlledEngine()
     engine.answers["/reset_prefix_cache"] = web.json_response({"success": False})
     with pytest.raises(EngineFailed, match="not emptied"):
@@ -79,7 +78,6 @@ async def test_weights_that_do_not_load_are_an_error_with_the_engines_words(
 
 
 async def test_an_adapter_takes_the_place_of_any_other(tmp_path: Path) -> None:
-    """The engine answers to it in plain text."""
     engine = ControlledEngine()
     models = [{"id": "base", "parent": None}, {"id": "old", "parent": "base"}]
     engine.answers["/v1/models"] = web.json_response({"data": models})

@@ -50,7 +50,6 @@ async def served(engine: SleepingEngine) -> AsyncIterator[str]:
 
 
 async def test_it_sleeps_in_the_block_and_wakes_with_an_empty_cache() -> None:
-    """Calls are kept: vLLM's default aborts them."""
     engine = SleepingEngine()
     async with served(engine) as url:
         async with asleep(url):
@@ -124,7 +123,6 @@ async def test_without_a_block_it_sleeps_until_it_is_woken() -> None:
 
 
 async def test_one_that_does_not_sleep_is_left_awake() -> None:
-    """It goes on as it was."""
     engine = SleepingEngine(sleep={"status": "sleeping"})
     async with served(engine) as url:
         with pytest.raises(EngineFailed, match="was told to sleep and does not"):

@@ -17,7 +17,6 @@ GPUS = "TUTTI_SEARCH_GPUS"
 
 @pytest.fixture(autouse=True)
 def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with two."""
     (tmp_path / "gpus.yaml").write_text("gpus: [{index: 0, uuid: GPU-a}, {index: 1, uuid: GPU-b}]")
     monkeypatch.setenv("TUTTI_GPUS", str(tmp_path / "gpus.yaml"))
     monkeypatch.setenv("TUTTI_GPU_LOCKS", str(tmp_path / "locks"))

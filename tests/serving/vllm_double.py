@@ -27,7 +27,6 @@ class Handler(BaseHTTPRequestHandler):
     awake, works = threading.Event(), threading.Event()
 
     def do_GET(self) -> None:
-        """Health, metrics, models, whether it sleeps."""
         if self.path == "/metrics":
             self._answer(METRICS.encode(), "text/plain")
         elif self.path == "/v1/models":
@@ -68,7 +67,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """Serve until killed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--served-model-name", default="double")

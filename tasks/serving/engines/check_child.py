@@ -1,13 +1,9 @@
 """Check commands with the server's own parser and configuration, in the models environment.
 
 In: the server's name as argument, on stdin a JSON list of ``{"name", "arguments", "dropped"}``.
-Out: on stdout one JSON line of ``{"name", "stage", "error"}`` each, as they are done; `error` is
-null where all stages passed. Nothing is loaded and no device is touched. It imports nothing of
-tutti, so that any environment with the server runs it.
-
-vLLM: `dropped` are flags that this build refuses whatever their values; they pass the parser and
-are left out of the configuration. SGLang checks flags and choices only; it says at its start
-whether sizes contradict each other.
+Out: on stdout a JSON line of ``{"name", "stage", "error"}`` each; `error` is null where all stages
+passed. Nothing is loaded and no device is touched. vLLM: `dropped` are flags that this build
+refuses whatever their values; they are left out of the configuration. SGLang checks flags only.
 """
 
 import argparse

@@ -7,7 +7,7 @@ passed is known by its hash in the store's home, and is not checked again.
 
 import json
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,12 @@ from typing import Any
 from tutti.storage import Home, content_hash
 from tutti.storage import catalog as cat
 from tutti.tasks.serving.engines.commands import Build, command_of
-from tutti.tasks.serving.engines.flags import CPU_BATCHED_TOKENS, CPU_SEQUENCES
-from tutti.tasks.serving.engines.launch import Launch, ServerCommand
+from tutti.tasks.serving.engines.flags import (
+    CPU_BATCHED_TOKENS,
+    CPU_SEQUENCES,
+    Launch,
+    ServerCommand,
+)
 from tutti.tasks.serving.errors import RegistryError, ServingError
 
 TIMEOUT_S = 300.0
@@ -54,16 +58,31 @@ def needs_check(launch: Launch) -> bool:
 
 
 def check_launches(launches: Iterable[Launch], build: Build, home: Home) -> list[Verdict]:
-    """The verdict on each launch, in their order.
-
-    Raises RegistryError for flags that contradict each other, ModelsEnvironmentMissing, and
-    ServingError where a check itself fails.
-    """
-    found: dict[str, Verdict] = {}
-    for server in ("vllm", "sglang", "llama.cpp"):
-        of_server = [each for each in launches if each.settings.server == server]
-        found |= {v.name: v for v in _checked(server, of_server, build, home)}
-    return [found[each.name] for each in launches]
+    """The verdict on each launch, in their order. Raises RegistryError for flags that contradict
+    each other, ModelsEnvironmentMissing, and ServingError where a check itself fails."""
+    commands = [(each, command_of(each, build)) for each in launches]
+    folder, errors = home.root / "engine-checks", dict[str, str | None]()
+    for server in ("vllm", "sglang"):
+        keys: dict[str, Path] = {}
+        orders = []
+        for launch, command in commands:
+            key = folder / _key(launch, command, build)
+            if launch.settings.server == server and not key.is_file():
+                keys[launch.name] = key
+                dropped = build.device == "cpu" and launch.device != "cpu"
+                order = {"name": launch.name, "arguments": command.arguments}
+                orders.append(order | {"dropped": REFUSED_BY_CPU_BUILD if dropped else ()})
+        errors |= _ask(server, orders, build) if orders else {}
+        with cat.store_boundary(home):
+            folder.mkdir(parents=True, exist_ok=True)
+            for passed in [key for name, key in keys.items() if errors[name] is None]:
+                passed.touch()
+    return [
+        _by_help(launch, command)
+        if launch.settings.server == "llama.cpp"
+        else Verdict(launch.name, errors.get(launch.name), _unchecked(launch, build))
+        for launch, command in commands
+    ]
 
 
 def refuse_wrong_commands(launches: Sequence[Launch], build: Build, home: Home) -> list[Verdict]:
@@ -75,62 +94,20 @@ def refuse_wrong_commands(launches: Sequence[Launch], build: Build, home: Home) 
     return verdicts
 
 
-def _checked(
-    server: str, launches: Sequence[Launch], build: Build, home: Home
-) -> Iterable[Verdict]:
-    if not launches:
-        return []
-    commands = {each.name: command_of(each, build) for each in launches}
-    if server == "llama.cpp":
-        return [_by_help(each, commands[each.name]) for each in launches]
-    unchecked = {each.name: _unchecked(each, build) for each in launches}
-    keys = {each.name: _key(each, commands[each.name], build) for each in launches}
-    known = {name for name, key in keys.items() if (_folder(home) / key).is_file()}
-    orders = [
-        {
-            "name": each.name,
-            "arguments": commands[each.name].arguments,
-            "dropped": REFUSED_BY_CPU_BUILD if _elsewhere(each, build) else (),
-        }
-        for each in launches
-        if each.name not in known
-    ]
-    errors = _ask(server, orders, build) if orders else {}
-    _keep([keys[name] for name, error in errors.items() if error is None], home)
-    return [Verdict(each.name, errors.get(each.name), unchecked[each.name]) for each in launches]
-
-
 def _unchecked(launch: Launch, build: Build) -> tuple[str, ...]:
     if launch.settings.server == "sglang":
         return ("sizes that contradict each other", OF_OTHER_DEVICE)
     return (OF_OTHER_DEVICE,) if launch.device != build.device else ()
 
 
-def _elsewhere(launch: Launch, build: Build) -> bool:
-    """Whether a GPU's command is checked by a build for the CPU."""
-    return build.device == "cpu" and launch.device != "cpu"
-
-
-def _keep(passed: Sequence[str], home: Home) -> None:
-    with cat.store_boundary(home):
-        _folder(home).mkdir(parents=True, exist_ok=True)
-        for key in passed:
-            (_folder(home) / key).touch()
-
-
-def _folder(home: Home) -> Path:
-    return home.root / "engine-checks"
-
-
 def _key(launch: Launch, command: ServerCommand, build: Build) -> str:
-    """What decides the verdict: the server, its arguments, and the model's configuration."""
+    """Hash of what decides the verdict: the server, its arguments, the model's configuration."""
     config = launch.weights / "config.json"
     read = config.read_text() if config.is_file() else ""
     return content_hash([build.text, str(build.python), list(command.arguments), read])
 
 
-def _ask(server: str, orders: list[dict[str, Any]], build: Build) -> Mapping[str, str | None]:
-    """What the server's code says of each command. Raises ServingError where it did not say."""
+def _ask(server: str, orders: list[dict[str, Any]], build: Build) -> dict[str, str | None]:
     try:
         done = subprocess.run(
             [str(build.python), "-I", str(SCRIPT), server],
@@ -143,11 +120,11 @@ def _ask(server: str, orders: list[dict[str, Any]], build: Build) -> Mapping[str
         raise ServingError(
             f"{server} did not check {len(orders)} commands in {TIMEOUT_S:.0f} s; run it again"
         ) from None
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    if len(told) != len(orders):
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(answers) != len(orders):
         end = "\n".join(done.stderr.splitlines()[-5:])
         raise ServingError(f"{server} could not check its commands:\n{end}")
-    return {each["name"]: each["error"] and _short(each["error"]) for each in told}
+    return {each["name"]: each["error"] and _short(each["error"]) for each in answers}
 
 
 def _short(error: str) -> str:
@@ -157,11 +134,9 @@ def _short(error: str) -> str:
 
 
 def _by_help(launch: Launch, command: ServerCommand) -> Verdict:
-    """llama.cpp's flags, by what its --help lists; it has no other check without a start.
-
-    It starts with a context above the model's, and answers nonsense beyond it; flags that stretch
-    the positions make it the user's affair.
-    """
+    """llama.cpp's flags, by what its --help lists; it has no other check without a start. It starts
+    with a context above the model's, and answers nonsense beyond it; flags that stretch the
+    positions make it the user's affair."""
     try:
         told = subprocess.run(
             [*command.program, "--help"], capture_output=True, text=True, timeout=TIMEOUT_S

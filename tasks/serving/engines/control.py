@@ -1,15 +1,9 @@
 """Requests to the control routes of a running engine on loopback: sleep, weights, caches.
 
-In: a vLLM that runs with ``VLLM_SERVER_DEV_MODE`` (to empty the prefix cache also an SGLang, or a
-llama.cpp with a path for slots). Calls that run or arrive meanwhile are kept: they wait, go on with
-the new weights, and recompute what they had in the cache.
-
-Sleep: an engine on a GPU frees memory only with ``--enable-sleep-mode``, and does not say that it
-does not. vLLM's CPU build answers as if it slept and frees nothing.
-
-Weights: vLLM's prefix cache is keyed by an adapter's name and path, so that new weights under a
-known name would answer from keys of the old ones. On the CPU the adapter in the last slot also
-answers calls of the base that are in one batch with it, so there is one slot more than adapters.
+In: a vLLM that runs with ``VLLM_SERVER_DEV_MODE``. Calls that run or arrive meanwhile wait, and
+recompute what they had in the cache. vLLM's prefix cache is keyed by an adapter's name and path, so
+it is emptied when new weights come under a known name. An engine without ``--enable-sleep-mode``,
+and vLLM's CPU build, answer as if they slept and free nothing.
 """
 
 import json
@@ -73,7 +67,6 @@ async def empty_prefix_cache(session: aiohttp.ClientSession, engine_url: str) ->
 SWAP_TIMEOUT_S = 120.0
 LOAD_TIMEOUT_S = 60.0
 ADAPTER_RANK = 16
-"""Most rank of an adapter."""
 MOST_ADAPTERS = 1
 """Adapters beside the base in one engine."""
 
@@ -88,35 +81,24 @@ async def swap_weights(engine_url: str, folder: Path) -> None:
 
 
 async def load_adapter(engine_url: str, name: str, folder: Path) -> None:
-    """Serve the adapter in `folder` as model `name`, in place of any other adapter.
-
-    Running calls of the same name go on with the new weights. Raises EngineFailed with the engine's
-    answer.
-    """
+    """Serve the adapter in `folder` as model `name`, in place of any other adapter. Running calls
+    of the same name go on with the new weights. Raises EngineFailed with the engine's answer."""
     async with control_session(LOAD_TIMEOUT_S) as session:
-        for other in await _loaded(session, engine_url):
-            if other != name:
+        listed = await ask_json(session, f"{engine_url}/v1/models", method="GET")
+        if "data" not in listed:
+            raise EngineFailed(f"{engine_url}/v1/models: no data in {listed}")
+        for model in listed["data"]:  # adapters are models with a parent
+            if model.get("parent") is not None and (other := model["id"]) != name:
                 await ask(session, f"{engine_url}/v1/unload_lora_adapter", {"lora_name": other})
         body = {"lora_name": name, "lora_path": str(folder.resolve()), "load_inplace": True}
         async with _cache_emptied(session, engine_url):
             await ask(session, f"{engine_url}/v1/load_lora_adapter", body)
 
 
-async def _loaded(session: aiohttp.ClientSession, engine_url: str) -> list[str]:
-    """Names of the adapters that are loaded: models with a parent."""
-    listed = await ask_json(session, f"{engine_url}/v1/models", method="GET")
-    try:
-        return [model["id"] for model in listed["data"] if model.get("parent") is not None]
-    except KeyError as error:
-        raise EngineFailed(f"{engine_url}/v1/models: KeyError: {error}") from error
-
-
 @asynccontextmanager
 async def _cache_emptied(session: aiohttp.ClientSession, engine_url: str) -> AsyncIterator[None]:
-    """Pause the engine with its calls kept, and empty its prefix cache before it goes on.
-
-    Raises EngineFailed with its answer, also where the cache was not emptied.
-    """
+    """Pause the engine with its calls kept, and empty its prefix cache before it goes on. Raises
+    EngineFailed with its answer, also where the cache was not emptied."""
     await ask(session, f"{engine_url}/pause?mode=keep")
     try:
         yield
@@ -213,10 +195,8 @@ BUSY = {
 
 
 def reset_prefix_cache(url: str, server: ServerKind = "vllm") -> None:
-    """Wait until the engine at `url` (without /v1) is idle, then empty its cache.
-
-    Raises EngineFailed if it does not answer, or is busy for more than a minute.
-    """
+    """Wait until the engine at `url` (without /v1) is idle, then empty its cache. Raises
+    EngineFailed if it does not answer, or is busy for more than a minute."""
     deadline = time.monotonic() + IDLE_TIMEOUT_S
     while any(float(count) for count in BUSY[server].findall(fetch(f"{url}/metrics"))):
         if time.monotonic() > deadline:

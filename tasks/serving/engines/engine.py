@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,16 @@ from tutti.tasks.serving.engines.fitting import (
     refuse_what_does_not_fit,
     reported_cache,
 )
-from tutti.tasks.serving.engines.launch import Launch
+from tutti.tasks.serving.engines.flags import Launch
 from tutti.tasks.serving.engines.start_failures import explain, is_port_taken
-from tutti.tasks.serving.engines.warm import WarmEngine, announce, is_ready, used, warm_engines
+from tutti.tasks.serving.engines.warm import (
+    EngineAddress,
+    WarmEngine,
+    announce,
+    is_ready,
+    used,
+    warm_engines,
+)
 from tutti.tasks.serving.errors import (
     EngineFailed,
     EngineLost,
@@ -79,10 +86,8 @@ def models_python() -> Path:
 
 
 def require_engines(models: Iterable[Model]) -> None:
-    """Check that engines can be started, before minutes of other work.
-
-    Raises RegistryError if weights are missing, ModelsEnvironmentMissing.
-    """
+    """Check that engines can be started, before minutes of other work. Raises RegistryError if
+    weights are missing, ModelsEnvironmentMissing."""
     for model in models:
         if model.checkpoint is not None:
             read_weights(weights_folder(model))
@@ -91,11 +96,9 @@ def require_engines(models: Iterable[Model]) -> None:
 
 
 def check_engines(engines: Iterable["Engine"]) -> list[Verdict]:
-    """Check engines that tutti is to start: whether they fit, and their commands.
-
-    Returns what was looked at, with what this environment cannot judge. Raises RegistryError with
-    every refusal, ModelsEnvironmentMissing, ServingError.
-    """
+    """Check engines that tutti is to start: whether they fit, and their commands. Returns what was
+    looked at, with what this environment cannot judge. Raises RegistryError with every refusal,
+    ModelsEnvironmentMissing, ServingError."""
     every = list(engines)
     if not every:
         return []
@@ -120,9 +123,7 @@ def engine_line(name: str, model: Model, catalog: Catalog) -> str:
 
 def engine_lines(engines: Iterable["Engine"]) -> dict[str, str]:
     """`engine_line` of each of some engines that run at the same time, by name, with its GPUs.
-
-    Nothing is started. Raises RegistryError also where they do not fit together.
-    """
+    Nothing is started. Raises RegistryError also where they do not fit together."""
     every = list(engines)
     lines: dict[str, str] = {}
     for engine, each in zip(every, place_engines(every), strict=True):
@@ -181,15 +182,6 @@ def identify(
     return artifact_id("engine", content, [checkpoint]), content, checkpoint
 
 
-@dataclass(frozen=True)
-class EngineAddress:
-    """The URL of an engine and its id."""
-
-    engine_id: str
-    url: str
-    served_name: str
-
-
 class Engine:
     """One server. `start` blocks until it is ready; `stop` ends it and all its processes."""
 
@@ -233,8 +225,8 @@ class Engine:
 
     @property
     def address(self) -> EngineAddress:
-        url = f"http://127.0.0.1:{self.port}" if self.warm is None else self.warm.url
-        return EngineAddress(self.engine_id, url, self.name)
+        own = EngineAddress(self.engine_id, f"http://127.0.0.1:{self.port}", self.name)
+        return self.warm or own
 
     @property
     def wanted_gpus(self) -> int | tuple[int | str, ...] | None:
@@ -245,11 +237,8 @@ class Engine:
 
     def start(self) -> EngineAddress:
         """Take a kept engine of its id that nobody uses and that computes, or start the server and
-        wait until it is healthy. Not for use in an event loop.
-
-        Raises EngineFailed with the end of its log, GpuError, and ModelsEnvironmentMissing before
-        anything is held.
-        """
+        wait until it is healthy. Not for use in an event loop. Raises EngineFailed with the end of
+        its log, GpuError, and ModelsEnvironmentMissing before anything is held."""
         self._stopped.clear()
         if self._takes_warm():
             return self.address
@@ -263,23 +252,18 @@ class Engine:
         raise AssertionError("the last try returns or raises")
 
     def _takes_warm(self) -> bool:
-        """Whether an engine of this id is kept, answers, and is free; it is then this run's."""
+        """Whether a kept engine of this id and name is free and computes; it is this run's then."""
         for warm in [] if self.kept else warm_engines(self.catalog, self.engine_id):
             with ExitStack() as stack:
-                if stack.enter_context(used(self.catalog, warm)) and self._can_use(warm):
-                    self.warm = warm
-                    self._leased = stack.pop_all()
+                is_free = stack.enter_context(used(self.catalog, warm))
+                is_mine = is_free and warm.served_name == self.name
+                healthy = is_mine and answers(f"{warm.url}/health")
+                if healthy and is_ready(warm, self.settings.server):
+                    self.warm, self._leased = warm, stack.pop_all()
                     return True
         return False
 
-    def _can_use(self, warm: WarmEngine) -> bool:
-        """Whether it serves the model by this entry's name, and computes; it is awake then."""
-        if warm.served_name != self.name or not answers(f"{warm.url}/health"):
-            return False
-        return is_ready(warm, self.settings.server)
-
     def _start(self) -> EngineAddress:
-        """One start. Raises PortTaken where another process has taken the port meanwhile."""
         require_device(self.launch, self.build)
         command = command_of(self.launch, self.build)
         python = [str(models_python())] if command.by_python else []
@@ -295,21 +279,16 @@ class Engine:
             if self._stopped.is_set():  # by another thread, when there was no child to end yet
                 raise EngineFailed(f"models.{self.name}: stopped before it was started")
             self._wait_ready(child)
-            self._keep_cache()
+            if (reported := reported_cache(self.address.url)) is not None:
+                estimated = estimated_cache(self.launch, read_inventory(self.catalog.home))
+                keep_cache(self.catalog, self.engine_id, CacheRecord(estimated, reported))
             if self.kept:
-                at = self.address
-                kept = WarmEngine(at.engine_id, at.url, child.pid, at.served_name)
+                kept = WarmEngine(**asdict(self.address), pid=child.pid)
                 announce(self.catalog, child.key, kept)
         except BaseException:
             self._release()
             raise
         return self.address
-
-    def _keep_cache(self) -> None:
-        """Keep what the engine reports of its cache beside the estimate. Raises StoreError."""
-        if (reported := reported_cache(self.address.url)) is not None:
-            estimated = estimated_cache(self.launch, read_inventory(self.catalog.home))
-            keep_cache(self.catalog, self.engine_id, CacheRecord(estimated, reported))
 
     @property
     def cache(self) -> CacheRecord:
@@ -317,7 +296,6 @@ class Engine:
         return known_cache(self.catalog, self.engine_id)
 
     def _wait_ready(self, child: Child) -> None:
-        """Wait until the server answers. Raises EngineFailed, PortTaken."""
         timeout_s = self.settings.timeout_s(self.launch.device)
         try:
             child.wait_ready(lambda: answers(f"{self.address.url}/health"), timeout_s)
@@ -392,9 +370,7 @@ class ExternalEndpoint:
     def __init__(self, name: str, model: Model, catalog: Catalog) -> None:
         if model.endpoint is None:
             raise EngineFailed(f"model {name!r} has no endpoint")
-        self.name, self.model = name, model
-        self.entries = {name: model}
-        """Entries of the registry that it serves; those besides its own ask it otherwise."""
+        self.name, self.model, self.entries = name, model, {name: model}
         # Its identity is its address and name: its weights cannot be read.
         self.engine_id = checkpoint_id(model)
         detail = {"endpoint": model.endpoint, "served_name": self.served_name}
@@ -412,11 +388,7 @@ class ExternalEndpoint:
 
     def start(self) -> EngineAddress:
         """Check that its key is set, and that /health answers if it is an engine with /metrics.
-
-        Without /metrics the gateway schedules its calls by their count, which is warned of.
-
-        Raises EngineFailed.
-        """
+        Raises EngineFailed."""
         model, entry = self.model, f"models.{self.name}"
         if model.api_key_env is not None and not os.environ.get(model.api_key_env, "").strip():
             raise EngineFailed(f"{entry}.api_key_env: {model.api_key_env} is not set")
@@ -437,8 +409,7 @@ class ExternalEndpoint:
         """Do nothing: tutti did not start it."""
 
     def reset(self) -> None:
-        """Do nothing: its cache cannot be reset, so a cell may find prefixes of the previous
-        cell."""
+        """Do nothing: a cell may find prefixes of the previous cell in its cache."""
 
     async def watch(self) -> None:
         """Wait forever: the gateway checks whether it answers."""
@@ -450,8 +421,6 @@ def engine_of(
 ) -> Engine | ExternalEndpoint:
     """The server of a registry's model; `trained_by` is as `Engine` has it. Raises RegistryError,
     EngineFailed."""
-    return (
-        Engine(name, model, catalog, trained_by=trained_by)
-        if model.endpoint is None
-        else ExternalEndpoint(name, model, catalog)
-    )
+    if model.endpoint is not None:
+        return ExternalEndpoint(name, model, catalog)
+    return Engine(name, model, catalog, trained_by=trained_by)

@@ -54,10 +54,8 @@ def is_port_taken(log: str) -> bool:
 
 
 def explain(role: str, code: int | None, log: str) -> str:
-    """One line: how the start of a server ended, its cause, and what to do.
-
-    `code`: its exit code; None where it was still running when its time was over.
-    """
+    """One line: how the start of a server ended, its cause, and what to do. `code`: its exit code;
+    None where it was still running when its time was over."""
     ended = f"{role} exited with code {code}" if code is not None else f"{role} was not ready"
     for pattern, happened, fix in KNOWN:
         if pattern.search(log):

@@ -1,10 +1,8 @@
 """Engines that are kept running for the next run: announced, found by id, used by one at a time.
 
-In: a catalog. An engine of `tutti serve --keep` is announced in the row of its process, with its
-id, address and name. Who needs an engine of that id uses it under a lease, so that no two sweeps
-share a cache and a load; without one it starts its own. An engine that nobody uses may sleep
-(`IdleSleep`), and one is woken and called once before it is handed out: a server whose engine hangs
-still answers /health.
+In: a catalog. An engine of `tutti serve --keep` is announced in the row of its process. A run uses
+it under a lease. An engine that is not used may sleep (`IdleSleep`); it is woken and called once
+before a run gets it, because a server whose engine hangs still answers /health.
 """
 
 import asyncio
@@ -31,18 +29,22 @@ model takes half a minute."""
 CALL_TIMEOUT_S = 30.0
 """Of one token by an engine that nobody else uses."""
 KEPT = "kept"
-"""In the detail of a process: the engine that it keeps."""
 
 
 @dataclass(frozen=True)
-class WarmEngine:
-    """An engine that another process keeps running on this machine."""
+class EngineAddress:
+    """The URL of an engine, its id, and the name of its model for calls to it."""
 
     engine_id: str
     url: str
-    pid: int
     served_name: str
-    """Of the model, for calls to it."""
+
+
+@dataclass(frozen=True)
+class WarmEngine(EngineAddress):
+    """An engine that another process keeps running on this machine."""
+
+    pid: int
 
 
 def announce(catalog: Catalog, key: dict[str, int], engine: WarmEngine) -> None:
@@ -84,9 +86,7 @@ def used(catalog: Catalog, engine: WarmEngine) -> Iterator[bool]:
 
 def is_ready(engine: WarmEngine, server: ServerKind) -> bool:
     """Whether a kept engine computes; one that sleeps is woken first. Not for use in an event loop.
-
-    Why it does not is told on stderr: the run that wanted it starts its own.
-    """
+    Why it does not is told on stderr: the run that wanted it starts its own."""
     try:
         if server == "vllm":  # others do not sleep
             asyncio.run(wake(engine.url))
@@ -120,10 +120,8 @@ class IdleSleep:
         self._used_at, self._asleep = clock(), False
 
     def follow(self, used: bool) -> None:
-        """Wake them once they are used, and put them to sleep after a minute without use.
-
-        Raises EngineFailed where one does not do so; it is of no more use then.
-        """
+        """Wake them once they are used, and put them to sleep after a minute without use. Raises
+        EngineFailed where one does not do so; it is of no more use then."""
         if used:
             self._used_at = self._clock()
         if used and self._asleep:

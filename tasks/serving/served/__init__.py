@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.serving.served.serve import EngineUse as EngineUse
-    from tutti.tasks.serving.served.serve import FirstAnswer as FirstAnswer
-    from tutti.tasks.serving.served.serve import announce_served as announce_served
-    from tutti.tasks.serving.served.serve import call_once as call_once
-    from tutti.tasks.serving.served.serve import serve_for as serve_for
-    from tutti.tasks.serving.served.serve import served_page as served_page
-    from tutti.tasks.serving.served.serve import show_engines as show_engines
+    from tutti.tasks.serving.served.services import EngineUse as EngineUse
+    from tutti.tasks.serving.served.services import FirstAnswer as FirstAnswer
     from tutti.tasks.serving.served.services import GatewayClient as GatewayClient
+    from tutti.tasks.serving.served.services import announce_served as announce_served
+    from tutti.tasks.serving.served.services import call_once as call_once
     from tutti.tasks.serving.served.services import open_gateway as open_gateway
     from tutti.tasks.serving.served.services import retrieval_service as retrieval_service
+    from tutti.tasks.serving.served.services import serve_for as serve_for
+    from tutti.tasks.serving.served.services import served_page as served_page
+    from tutti.tasks.serving.served.services import show_engines as show_engines
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name of this package
     __getattr__ = lazy(__name__, __file__)

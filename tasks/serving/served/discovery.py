@@ -54,10 +54,8 @@ class DiscoveredEntry:
 
 
 async def discover(request: EndpointRequest) -> DiscoveredEntry:
-    """The entry of the endpoint's model.
-
-    Raises EndpointFailed if it does not answer, UsageError if its list leaves the model open.
-    """
+    """The entry of the endpoint's model. Raises EndpointFailed if it does not answer, UsageError if
+    its list leaves the model open."""
     entry = _address(request)
     listed = await _listed(entry, request)
     served = _served_name(request, list(listed))
@@ -72,7 +70,6 @@ async def discover(request: EndpointRequest) -> DiscoveredEntry:
 
 
 def _address(request: EndpointRequest) -> dict[str, Any]:
-    """The fields of the entry that say where the endpoint is."""
     parts = urlsplit(request.url)
     key = {} if request.api_key_env is None else {"api_key_env": request.api_key_env}
     for name, provider in PROVIDERS.items():
@@ -85,10 +82,8 @@ def _address(request: EndpointRequest) -> dict[str, Any]:
 
 
 async def not_listed(model: Model) -> str | None:
-    """In words, if the model's endpoint lists models and not this one; None for no usable list.
-
-    It may be served all the same: providers do not list aliases and deployments.
-    """
+    """In words, if the model's endpoint lists models and not this one; None for no usable list. It
+    may be served all the same: providers do not list aliases and deployments."""
     try:
         names = list(_models_in(await ask_for_models(_endpoint(model), model.provider)))
     except (ProbeFailed, ValueError):
@@ -99,10 +94,8 @@ async def not_listed(model: Model) -> str | None:
 
 
 def _models_in(answer: Answer) -> dict[str, dict[str, Any]]:
-    """What an answer to `ask_for_models` says of each model, by name.
-
-    Raises ValueError where it is no list of models.
-    """
+    """What an answer to `ask_for_models` says of each model, by name. Raises ValueError where it is
+    no list of models."""
     if answer.status != 200:
         raise ValueError(f"HTTP {answer.status}")
     try:
@@ -130,10 +123,8 @@ def _endpoint(model: Model) -> Endpoint:
 
 
 async def _listed(entry: dict[str, Any], request: EndpointRequest) -> dict[str, dict[str, Any]]:
-    """What the endpoint says of each model that it lists, by name.
-
-    An endpoint without a usable list is an error unless the user names the model.
-    """
+    """What the endpoint says of each model that it lists, by name. An endpoint without a usable
+    list is an error unless the user names the model."""
     try:
         answer = await ask_for_models(_endpoint(_model(entry)), entry["provider"])
     except ProbeFailed as error:
@@ -155,9 +146,7 @@ async def _listed(entry: dict[str, Any], request: EndpointRequest) -> dict[str, 
 
 async def ask_for_models(endpoint: Endpoint, provider: str) -> Answer:
     """The answer to a request for the endpoint's list of models; closes the endpoint's connections.
-
-    Raises ProbeFailed if it does not answer.
-    """
+    Raises ProbeFailed if it does not answer."""
     # As for messages: the path decides, and this is one of Anthropic's own routes.
     headers = endpoint.authorize([(b"Accept", b"*/*")], own_tokens=False, path=b"/v1/messages")
     if provider == "anthropic":
@@ -181,7 +170,6 @@ def _served_name(request: EndpointRequest, listed: list[str]) -> str:
 
 
 async def _has_metrics(entry: dict[str, Any]) -> bool:
-    """Whether the engine's /metrics and /health are reachable; a proxy may hide them."""
     endpoint = _endpoint(_model(entry))
     try:
         answers = [await endpoint.ask(b"GET", path) for path in (b"/metrics", b"/health")]

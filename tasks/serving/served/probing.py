@@ -1,8 +1,6 @@
 """Whether a model can be measured here: small calls, each with a verdict and what mends it.
 
-In: a gateway and an entry of the registry. Out: a `Probe` for each property: it answers, usage,
-cached tokens and whether a prompt that is sent again is found in the cache, tool calls there and
-back, a stream, the context's limit, and where tokens are recorded their ids and log probabilities.
+In: a gateway and an entry of the registry. Out: a `Probe` for each property.
 """
 
 import json
@@ -57,43 +55,30 @@ class Asker:
         self._url = f"{gateway_url}/v1/chat/completions"
 
     async def ask(self, messages: list[dict[str, Any]], **fields: Any) -> ProbeResponse:
-        """One call. No exception: a failure is an answer, too."""
-        text, failed = await self._post({"messages": messages, "max_tokens": 64, **fields})
-        if failed is not None:
-            return failed
+        """One call; a failure is an answer, too. A stream is one body with its usage and the number
+        of its `pieces`."""
+        order = {"model": self._model, "messages": messages, "max_tokens": 64, **fields}
         try:
-            decoded = json.loads(text)
-        except ValueError:
-            return ProbeResponse(200, failure=f"no JSON: {text[:MOST_SAID]}")
-        if not isinstance(decoded, dict):
-            return ProbeResponse(200, failure=f"HTTP 200: {_reason(text)}")
-        return ProbeResponse(200, decoded)
-
-    async def stream(self, messages: list[dict[str, Any]]) -> tuple[int, ProbeResponse]:
-        """One streamed call: how many pieces came, and its last usage."""
-        streamed = {"stream": True, "stream_options": {"include_usage": True}}
-        text, failed = await self._post({"messages": messages, "max_tokens": 16, **streamed})
-        if failed is not None:
-            return 0, failed
-        try:
-            events = [json.loads(line[5:]) for line in text.splitlines() if EVENT.match(line)]
-        except ValueError as error:
-            return 0, ProbeResponse(200, failure=f"an event that is no JSON: {error}")
-        usage: Any = next((each["usage"] for each in reversed(events) if each.get("usage")), {})
-        pieces = sum(bool(each.get("choices")) for each in events)
-        return pieces, ProbeResponse(200, {"usage": usage})
-
-    async def _post(self, body: dict[str, Any]) -> tuple[str, ProbeResponse | None]:
-        """The text of an answer; with the response of a call that failed."""
-        try:
-            async with self._session.post(self._url, json={"model": self._model, **body}) as answer:
+            async with self._session.post(self._url, json=order) as answer:
                 text = await answer.text()
         except (aiohttp.ClientError, TimeoutError) as error:
-            return "", ProbeResponse(0, failure=f"{type(error).__name__}: {error}")
+            return ProbeResponse(0, failure=f"{type(error).__name__}: {error}")
         if answer.status != 200:
             failure = f"HTTP {answer.status}: {_reason(text)}"
-            return text, ProbeResponse(answer.status, failure=failure)
-        return text, None
+            return ProbeResponse(answer.status, failure=failure)
+        try:
+            body: Any = _of_stream(text) if "stream" in fields else json.loads(text)
+        except ValueError:
+            return ProbeResponse(200, failure=f"no JSON: {text[:MOST_SAID]}")
+        if not isinstance(body, dict):
+            return ProbeResponse(200, failure=f"HTTP 200: {_reason(text)}")
+        return ProbeResponse(200, body)
+
+
+def _of_stream(text: str) -> dict[str, Any]:
+    events = [json.loads(line[5:]) for line in text.splitlines() if EVENT.match(line)]
+    usage = next((each["usage"] for each in reversed(events) if each.get("usage")), {})
+    return {"usage": usage, "pieces": sum(bool(each.get("choices")) for each in events)}
 
 
 def _reason(text: str) -> str:
@@ -142,7 +127,6 @@ class Probe:
     """"warning": it can be measured, with a remark; "failed": not, or not as its entry says."""
     found: str
     mend: str = ""
-    """What to do about it; empty where nothing is to be done."""
 
 
 async def probe_model(gateway_url: str, name: str, model: Model) -> list[Probe]:
@@ -164,7 +148,8 @@ async def _probes(asker: Asker, model: Model) -> AsyncIterator[Probe]:
     yield await _cache(asker, model, said)
     if model.tools and model.dialect == "openai":
         yield await _tools(asker)
-    yield _stream(*await asker.stream(QUESTION))
+    streamed = {"stream": True, "stream_options": {"include_usage": True}}
+    yield _stream(await asker.ask(QUESTION, max_tokens=16, **streamed))
     yield await _limit(asker, model)
     if model.record_tokens:
         yield await _tokens(asker)
@@ -243,9 +228,10 @@ async def _tools(asker: Asker) -> Probe:
     return Probe("tools", "ok", found)
 
 
-def _stream(pieces: int, said: ProbeResponse) -> Probe:
+def _stream(said: ProbeResponse) -> Probe:
     if said.failure:
         return Probe("stream", "failed", said.failure)
+    pieces = said.body["pieces"]
     if pieces < 2:
         return Probe("stream", "warning", f"{pieces} pieces", "times to the first token are wrong")
     if not said.usage:

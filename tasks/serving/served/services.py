@@ -1,32 +1,44 @@
-"""Start the gateway and the retrieval service as supervised children, and talk to the gateway."""
+"""Serve models: the gateway and the retrieval service as child processes, and how long they run.
 
+Models are served for a number of minutes, until a signal, or until an engine dies. With kept
+engines the minutes count from their last use, by calls or by another run.
+"""
+
+import asyncio
+import contextlib
 import json
 import os
 import secrets
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
+
 from tutti.storage import Catalog, StoreFull
 from tutti.tasks.gpus import GpuClaim, GpuLease, lease_gpus
 from tutti.tasks.project import IMPORTS
-from tutti.tasks.serving.engines.engine import Engine, ExternalEndpoint
+from tutti.tasks.serving.engines.engine import Engine, ExternalEndpoint, engine_lines
+from tutti.tasks.serving.engines.warm import IdleSleep, is_used
 from tutti.tasks.serving.errors import GatewayFailed, ServingError
 from tutti.tasks.serving.processes.process import Child, answers, claim_port
+from tutti.tasks.serving.served.probing import QUESTION, TIMEOUT_S, Asker
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 
 START_TIMEOUT_S = 180.0
 ORDER_TIMEOUT_S = 60.0
 SEARCH_GPUS = "TUTTI_SEARCH_GPUS"
-"""GPUs that a search service takes; none where it is not set."""
 
 
 class GatewayClient:
@@ -86,14 +98,12 @@ def open_gateway(
     replicas: Sequence[str] = (),
 ) -> Iterator[GatewayClient]:
     """Run a gateway in front of `engine`, of `replicas` (URLs) that serve the same model, and of
-    `others` that serve other models, for the block's duration. Raises GatewayFailed, PortTaken.
-
-    The others are not sampled: a cell's engine metrics are those of the measured model.
-    """
+    `others` that serve other models, for the block's duration. Raises GatewayFailed, PortTaken. The
+    others are not sampled: a cell's engine metrics are those of the measured model."""
     # imported here because they import this package
     from tutti.tasks.serving.gateway.calls.access import ADMIN_VARIABLE, TOKENS_VARIABLE
 
-    port, model = claim_port(port), engine.model
+    model = engine.model
     endpoint = _endpoint_of(engine)
     if model.endpoint is None:  # an engine that tutti started can load adapters
         endpoint = endpoint.model_copy(update={"models": ()})
@@ -117,9 +127,7 @@ def open_gateway(
     token = secrets.token_urlsafe()
     # Tokens in our environment are for a public gateway; this one is private.
     tokens = {ADMIN_VARIABLE: token, TOKENS_VARIABLE: ""}
-    arguments += ["--port", str(port)]
-    child = ServiceChild("gateway", "tutti.tasks.serving.gateway", arguments, tokens)
-    with _service(child, port, catalog) as url:
+    with _service("tutti.tasks.serving.gateway", arguments, tokens, catalog, port) as url:
         yield GatewayClient(url, token)
 
 
@@ -141,48 +149,181 @@ def _endpoint_of(engine: Engine | ExternalEndpoint) -> "EndpointConfig":
 
 @contextmanager
 def retrieval_service(folder: Path, catalog: Catalog, port: int | None = None) -> Iterator[str]:
-    """Run the retrieval service over the index in `folder`; yields its base URL.
-
-    It leases as many GPUs as TUTTI_SEARCH_GPUS says, and sees no other. Raises GatewayFailed with
-    its last words, NoSuchGpu, GpusBusy, GpuError.
-    """
+    """Run the retrieval service over the index in `folder`; yields its base URL. It leases as many
+    GPUs as TUTTI_SEARCH_GPUS says, and sees no other. Raises GatewayFailed with its last words,
+    NoSuchGpu, GpusBusy, GpuError."""
     asked = os.environ.get(SEARCH_GPUS, "").strip() or "0"
     if not asked.isdecimal():
         raise ServingError(f"{SEARCH_GPUS}: {asked!r} is not a number of GPUs")
-    role, module = "retrieval", "tutti.tasks.retrieval.service"
-    arguments = ["--index", str(folder), "--port", str(port := claim_port(port))]
+    module, arguments = "tutti.tasks.retrieval.service", ["--index", str(folder)]
     with ExitStack() as stack:
         gpus = None
         if int(asked):
             claim = GpuClaim(int(asked), work="search")
             gpus = stack.enter_context(lease_gpus(catalog, claim, _say))
-        child = ServiceChild(role, module, arguments, {SEARCH_GPUS: asked}, gpus)
-        yield stack.enter_context(_service(child, port, catalog))
+        environment = {SEARCH_GPUS: asked}
+        service = _service(module, arguments, environment, catalog, port, gpus)
+        yield stack.enter_context(service)
 
 
 def _say(text: str) -> None:
     print(f"tutti: search: {text}", file=sys.stderr)
 
 
-@dataclass(frozen=True)
-class ServiceChild:
-    """A service that runs as a process of its own."""
-
-    role: str
-    module: str
-    arguments: list[str]
-    environment: Mapping[str, str]
-    gpus: GpuLease | None = None
-
-
 @contextmanager
-def _service(service: ServiceChild, port: int, catalog: Catalog) -> Iterator[str]:
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", service.module, *service.arguments]
-    environment = {"TUTTI_HOME": str(catalog.home), **IMPORTS, **service.environment}
-    with Child(service.role, command, environment, catalog, service.gpus) as child:
+def _service(
+    module: str,
+    arguments: list[str],
+    environment: Mapping[str, str],
+    catalog: Catalog,
+    port: int | None,
+    gpus: GpuLease | None = None,
+) -> Iterator[str]:
+    """Run a service as a supervised process for the block's duration; yields its base URL."""
+    port = claim_port(port)
+    url, role = f"http://127.0.0.1:{port}", module.removesuffix(".service").rpartition(".")[2]
+    command = [sys.executable, "-m", module, *arguments, "--port", str(port)]
+    environment = {"TUTTI_HOME": str(catalog.home), **IMPORTS, **environment}
+    with Child(role, command, environment, catalog, gpus) as child:
         try:
             child.wait_ready(lambda: answers(f"{url}/health"), START_TIMEOUT_S)
         except ServingError as error:
             raise GatewayFailed(str(error)) from None
         yield url
+
+
+@dataclass(frozen=True)
+class FirstAnswer:
+    """A model's answer to one call."""
+
+    model: str
+    text: str
+    seconds: float
+
+
+async def call_once(gateway_url: str, model: str) -> FirstAnswer:
+    """Ask `model` for a few tokens through the gateway. Raises ServingError if it refuses, does not
+    answer, or answers without a choice."""
+    started = time.monotonic()
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
+        response = await Asker(session, gateway_url, model).ask(QUESTION, max_tokens=16)
+    if response.failure or not response.body.get("choices"):
+        why = response.failure or "an answer without a choice"
+        raise ServingError(f"{model} answers no call: {why}")
+    text = response.message.get("content") or ""
+    return FirstAnswer(model, text, time.monotonic() - started)
+
+
+def served_page(
+    url: str, names: Mapping[str, str], answers: Sequence[FirstAnswer], search: str | None
+) -> str:
+    """Markdown on how to call the models by their names in the registry; `names`: these to the
+    served ones. `url` is the gateway's, with ``/v1``."""
+    checked = {answer.model: f"{answer.seconds:.1f} s" for answer in answers}
+    rows = [
+        f"| {name} | `{served}` | {checked.get(name, 'not called')} |"
+        for name, served in names.items()
+    ]
+    called = next(iter(names))
+    body = json.dumps({"model": called, "messages": QUESTION})
+    lines = [
+        f"Base URL of OpenAI-compatible clients: `{url}`, on the machine that runs this flow.",
+        "",
+        "| model | served as | first call |",
+        "|---|---|---|",
+        *rows,
+        "",
+        f"    curl -s {url}/chat/completions -H 'Content-Type: application/json' -d '{body}'",
+    ]
+    if search is not None:
+        question = json.dumps({"queries": ["largest elements of a heap"], "topk": 3})
+        command = f"curl -s {search}/retrieve -H 'Content-Type: application/json' -d '{question}'"
+        lines += ["", "Search over the standard library's documentation:", "", f"    {command}"]
+    return "\n".join(lines)
+
+
+def announce_served(names: str, address: Mapping[str, str | None], how: str) -> None:
+    also = f"; search at {address['search']}" if address["search"] else ""
+    words = f"{names} answers at {address['url']}{also}"
+    print(json.dumps({"model": names, **address}) if how == "json" else words, flush=True)
+
+
+def show_engines(console: "Console", engines: Iterable[Engine]) -> None:
+    """Print what is about to be started, a line an engine: server, device, fit and GPUs. Raises
+    RegistryError where they do not fit, or a command is refused."""
+    for name, line in engine_lines(engines).items():
+        console.print(f"engine {name}: {line}", markup=False, highlight=False)
+
+
+SHOW_S = 1.0
+
+
+async def serve_for(
+    engines: Sequence[Engine | ExternalEndpoint],
+    minutes: float,
+    stopped: asyncio.Event,
+    show: Callable[[float, float], None],
+    is_busy: Callable[[], bool] | None = None,
+) -> None:
+    """Wait until `minutes` have passed (0: no limit) or `stopped` is set. With `is_busy`, asked
+    each second on a thread, until `minutes` have passed since it last was true. `show` is called
+    with the minutes and the limit. Raises EngineFailed when an engine dies."""
+    waiting = [asyncio.create_task(engine.watch()) for engine in engines]
+    waiting.append(asyncio.create_task(_wait(minutes, stopped, show, is_busy)))
+    try:
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+    for each in done:
+        each.result()
+
+
+async def _wait(
+    minutes: float,
+    stopped: asyncio.Event,
+    show: Callable[[float, float], None],
+    is_busy: Callable[[], bool] | None,
+) -> None:
+    started = time.monotonic()
+    while not stopped.is_set():
+        if is_busy is not None and await asyncio.to_thread(is_busy):
+            started = time.monotonic()
+        served = (time.monotonic() - started) / 60
+        left_s = (minutes - served) * 60
+        if minutes:
+            show(min(served, minutes), minutes)
+            if left_s <= 0:
+                return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopped.wait(), min(SHOW_S, left_s) if minutes else SHOW_S)
+
+
+class EngineUse:
+    """The use of a keeper's engines."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        gateway: GatewayClient,
+        engines: Sequence[Engine | ExternalEndpoint],
+    ) -> None:
+        self._catalog, self._gateway = catalog, gateway
+        started = [each for each in engines if isinstance(each, Engine)]
+        self._urls = [each.address.url for each in started]
+        # vLLM alone has the calls for it
+        can_sleep = [each for each in started if each.settings.sleep]
+        self._sleep = IdleSleep(
+            [each.address.url for each in can_sleep if each.settings.server == "vllm"]
+        )
+        self._calls = -1
+
+    def is_busy(self) -> bool:
+        """Whether a run uses one now, or a call ran since the last question; by that they sleep and
+        wake. Not for use in an event loop. Raises GatewayFailed, StoreError, EngineFailed."""
+        state = self._gateway.health()
+        calls, self._calls = self._calls, state["recorded"] + state["unrecorded"]
+        busy = bool(state["held"] or state["running"]) or calls != self._calls
+        busy = busy or any(is_used(self._catalog, url) for url in self._urls)
+        self._sleep.follow(busy)
+        return busy

@@ -1,64 +1,140 @@
-"""Asks the Hub for a model's files, and downloads them: a program for the models environment.
+"""Downloads a model from the Hub with its own library: a program for an environment that has it.
 
-In: a JSON object, the first line of stdin (`do`: list or fetch, name, revision, cache, files). Out:
-one JSON line on stdout: the commit and the files with their sizes, or the folder, or `error` and
-`kind`. It ends with its parent, when stdin closes. The token is read from HF_TOKEN only. Run with
-`python -I`: this folder's modules must not hide installed ones.
+In: a JSON object, the first line of stdin: name, revision, cache (a folder), and `stall_s`, the
+longest time without a new byte. Out: JSON lines on stdout: `message` for people, then `folder`, or
+`error` and `kind` (empty where the repository has no model to serve). It ends with its parent, when
+stdin closes. The token is read from HF_TOKEN only. Run with `python -I`: this folder's modules must
+not hide installed ones. Standard library only.
 """
 
 import importlib
 import json
 import os
+import re
+import select
+import shutil
 import sys
 import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-LIST_TIMEOUT_S = 30.0
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+SMALL = (".json", ".txt", ".model", ".jinja", ".tiktoken", ".py", ".v3")
+"""Endings of files beside the weights; a program among them runs only where a server is told to."""
+MAX_SMALL_BYTES = 100_000_000
+SPARE_BYTES = 1 << 30
+"""Room left on the disk for everything else."""
+POLL_S, TELL_EVERY_S = 0.2, 10.0
+answers = sys.stdout
 
 
-def run(order: dict[str, Any]) -> dict[str, Any]:
-    hub = importlib.import_module("huggingface_hub")
-    token = os.environ.get("HF_TOKEN") or False
-    name, revision = order["name"], order["revision"]
-    if order["do"] == "list":
-        info = hub.HfApi(token=token).model_info(
-            name, revision=revision, files_metadata=True, timeout=LIST_TIMEOUT_S
+class NoModel(Exception):
+    """The repository has no weights that can be served, or the disk has no room for them."""
+
+
+def choose_files(sizes: dict[str, int]) -> list[str]:
+    """The files to fetch: weights in one form, and the small files beside them. Raises NoModel."""
+    ggufs = [name for name in sizes if name.endswith(".gguf")]
+    if INDEX in sizes:
+        weights = [n for n in sizes if n.endswith(".safetensors") and "/" not in n]
+        weights = [name for name in weights if not name.startswith("consolidated")]
+    else:
+        weights = [SINGLE] if SINGLE in sizes else ggufs
+    if not weights:
+        kinds = sorted({PurePosixPath(name).suffix for name in sizes} - {""})
+        raise NoModel(
+            f"neither {SINGLE}, {INDEX} nor a .gguf file in its repository (it has "
+            f"{', '.join(kinds) or 'nothing'}); name a repository with safetensors"
         )
-        files = [_described(each) for each in info.siblings or ()]
-        return {"commit": info.sha, "files": files}
-    folder = hub.snapshot_download(
-        name,
-        revision=revision,
-        cache_dir=order["cache"],
-        allow_patterns=order["files"],
-        token=token,
-    )
-    return {"folder": folder}
+    models = {re.sub(r"-\d{5}-of-\d{5}\.gguf$", "", name) for name in ggufs}
+    if weights == ggufs and len(models) > 1:
+        raise NoModel(
+            f"{len(models)} models in GGUF form ({', '.join(sorted(models)[:4])}, …); fetch one by "
+            "hand with `hf download NAME FILE --local-dir FOLDER`, and name FOLDER/FILE"
+        )
+    small = [n for n, size in sizes.items() if n.endswith(SMALL) and size <= MAX_SMALL_BYTES]
+    return [*weights, *small]
 
 
-def _described(file: Any) -> dict[str, Any]:
-    """A file's name, its bytes, and the name of its blob in the cache."""
-    lfs = getattr(file, "lfs", None)
-    digest = getattr(lfs, "sha256", None) or file.blob_id
-    return {"name": file.rfilename, "bytes": file.size, "blob": digest}
+def fetch(order: dict[str, Any]) -> str:
+    """The folder of the snapshot. Raises NoModel, and the library's errors."""
+    hub, cache = importlib.import_module("huggingface_hub"), Path(order["cache"])
+    where = {"revision": order["revision"], "cache_dir": order["cache"]}
+    where["token"] = os.environ.get("HF_TOKEN") or False
+    listed = {
+        each.filename: each for each in hub.snapshot_download(order["name"], dry_run=True, **where)
+    }
+    names = choose_files({name: each.file_size or 0 for name, each in listed.items()})
+    lacking = [listed[name] for name in names if listed[name].will_download]
+    size, there = sum(each.file_size or 0 for each in lacking), cache
+    while not there.is_dir():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    commit = next(iter(listed.values())).commit_hash
+    said = f"fetching {order['name']}@{commit}: {_gb(size)} in {len(lacking)} files to {cache}"
+    answer(message=f"{said}; free disk {_gb(free)}")
+    if size + SPARE_BYTES > free:
+        raise NoModel(
+            f"{_gb(size)} to fetch, and {there} has {_gb(free)} free ({_gb(SPARE_BYTES)} must stay "
+            "free); make room, or set HF_HUB_CACHE to a folder on another disk"
+        )
+    return str(hub.snapshot_download(order["name"], allow_patterns=names, **where))
 
 
-def _end_with_parent() -> None:
-    """End this process once nobody holds the other end of stdin."""
-    sys.stdin.read()
+def watch(order: dict[str, Any]) -> None:
+    """Report the progress; end this process when none is made, or nobody holds stdin any more."""
+    blobs = Path(order["cache"]) / f"models--{order['name'].replace('/', '--')}" / "blobs"
+    before = size = bytes_under(blobs.glob("*"))
+    grown = told = time.monotonic()
+    while not select.select([sys.stdin], [], [], POLL_S)[0]:
+        now, new = time.monotonic(), bytes_under(blobs.glob("*"))
+        if new != size:
+            size, grown = new, now
+        if now - told > TELL_EVERY_S:
+            told = now
+            answer(message=f"fetched {_gb(size - before)} of {order['name']}")
+        if now - grown > order["stall_s"]:
+            answer(kind="TimeoutError", error=f"no byte arrived for {order['stall_s']:.0f} s")
+            break
     os._exit(1)
 
 
+def bytes_under(paths: Iterable[Path]) -> int:
+    """Bytes on disk of some files, of which some may vanish meanwhile. A file may be given its
+    length at once and filled later."""
+    total = 0
+    for path in paths:
+        try:
+            state = path.stat()
+        except FileNotFoundError:
+            continue
+        total += min(state.st_size, state.st_blocks * 512)
+    return total
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 50_000_000 else f"{size / 1e6:.1f} MB"
+
+
+def answer(**fields: str) -> None:
+    print(json.dumps(fields), file=answers, flush=True)
+
+
 def main() -> None:
+    global answers
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the library prints is no answer
     order = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=watch, args=(order,), daemon=True).start()
     try:
-        answer = run(order)
-    except Exception as error:  # whatever the library raises is told to the platform
-        answer = {"kind": type(error).__name__, "error": " ".join(str(error).split())}
-    print(json.dumps(answer), flush=True)
-    # The thread above may be reading stdin, which the interpreter would wait for at its end.
-    os._exit(int("error" in answer))
+        answer(folder=fetch(order))
+    except Exception as error:  # whatever the library raises is an answer
+        kind = "" if isinstance(error, NoModel) else type(error).__name__
+        answer(kind=kind, error=" ".join(str(error).split()))
+    # The thread may be reading stdin, which the interpreter would wait for at its end.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,17 @@
 """The content id of a checkpoint.
 
 In: weights whose files are all there. Out: `checkpoint:` and 16 hex digits over the names and the
-SHA-256 of the files that determine its answers. A file's hash is the same however it is found: by
-reading it, from the hash book, or from its name in a Hub cache, where the blob of a large file is
-named by its SHA-256. So a folder and a cache with the same files have the same id. A cache's name
-is believed: whoever damages a blob without changing its length is not noticed here.
+SHA-256 of the files that determine its answers. A hash comes from reading the file, from the hashes
+that are kept, or from the file's name in a Hub cache, so that a folder and a cache have one id.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.storage import content_hash, current_home
@@ -31,89 +28,53 @@ from tutti.tasks.serving.weights.tensor_files import opened
 
 ID_HEX_DIGITS = len(content_hash(b""))
 WORTH_KEEPING_BYTES = 16 << 20
-"""Smaller files are read at each start: a hash book would save a hundredth of a second."""
+"""Smaller files are read at each start, which takes a hundredth of a second."""
 SHA256 = re.compile(r"^[0-9a-f]{64}$")
 MAIN_FILES = (CONFIG, "tokenizer.json", "chat_template.jinja")
 FOLDER = "weights"
-"""Of the hash books, in a store's home."""
 SETTLED_S = 2.0
 """Coarser than the times of any file system in use (FAT: 2 s)."""
-Key = tuple[int, int, int, int]
-"""Size, inode, and the times of the last change of content and of attributes, in ns."""
 
 
-@dataclass(frozen=True)
-class KnownHash:
-    """The hash of a file when its key was this."""
-
-    key: Key
-    sha256: str
-
-
-class HashBook:
-    """Hashes of large files, kept under `root` (a store's `home.root`) from one start to the next.
-
-    A file is the same if its path, size, inode and times are; a hash is only kept for a file whose
-    last change was a while ago, since two changes within one tick of the clock leave the same
-    times. One JSON file a checkpoint, replaced whole.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self.folder = root / FOLDER
-
-    def read(self, checkpoint: Path) -> dict[str, KnownHash]:
-        """The hashes of a checkpoint's files by path. A file that is not one of ours is none: the
-        checkpoint is then hashed again."""
-        try:
-            rows = json.loads(self._file(checkpoint).read_bytes())
-            return {
-                path: KnownHash(_key(row["key"]), str(row["sha256"])) for path, row in rows.items()
-            }
-        except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
-            return {}
-
-    def write(self, checkpoint: Path, hashes: Mapping[str, KnownHash]) -> None:
-        """Keep the hashes of a checkpoint's files, in place of those kept before."""
-        file = self._file(checkpoint)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        rows = {path: {"key": each.key, "sha256": each.sha256} for path, each in hashes.items()}
-        temporary = file.with_suffix(f".{uuid.uuid4().hex[:8]}.tmp")  # two starts may write at once
-        try:
-            temporary.write_text(json.dumps(rows, indent=1, sort_keys=True))
-            os.replace(temporary, file)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-    def _file(self, checkpoint: Path) -> Path:
-        name = hashlib.sha256(os.fsencode(checkpoint.resolve())).hexdigest()[:16]
-        return self.folder / f"hashes-{name}.json"
+Book = dict[str, dict[str, object]]
+"""By path, a large file's `sha256`, and its `key` then: size, inode, and the times of the last
+change of content and of attributes, in ns."""
 
 
 def weights_id(folder: Path) -> str:
     """The content id of a checkpoint's folder; hashes of large files are kept in the store's home.
-
-    Raises WeightsError where the weights are missing or not whole.
-    """
-    return id_of(read_weights(folder), HashBook(current_home().root))
+    Raises WeightsError where the weights are missing or not whole."""
+    return id_of(read_weights(folder), current_home().root)
 
 
-def id_of(weights: Weights, book: HashBook | None = None) -> str:
+def id_of(weights: Weights, root: Path | None = None) -> str:
     """The content id of a checkpoint.
 
     Over `model.safetensors`, config.json, tokenizer.json and chat_template.jinja; with several
     files of weights over all of these and their index, and without tokenizer.json over the other
     files of the vocabulary; for GGUF, which holds everything, over its files alone. Times, owners
-    and the folder's place are not in it. `book` keeps the hashes of large files. Raises
-    WeightsError where a file changes while it is read.
+    and the folder's place are not in it. Hashes of large files are kept under `root`, a store's
+    home, in one JSON file a checkpoint. Raises WeightsError where a file changes while it is read.
     """
-    known = book.read(weights.folder) if book else {}
-    used: dict[str, KnownHash] = {}
+    checkpoint = hashlib.sha256(os.fsencode(weights.folder.resolve())).hexdigest()[:16]
+    book = None if root is None else root / FOLDER / f"hashes-{checkpoint}.json"
+    known, used = Book(), Book()
+    if book is not None:
+        # A file that is not one of ours is none: the checkpoint is then hashed again.
+        with contextlib.suppress(FileNotFoundError, ValueError, TypeError):
+            known = dict(json.loads(book.read_bytes()))
     named = [
         [file.name, _sha256_of(file, known, used)[:ID_HEX_DIGITS]]
         for file in _identifying_files(weights)
     ]
     if book is not None and used != known:  # `used` has no files that are gone
-        book.write(weights.folder, used)
+        book.parent.mkdir(parents=True, exist_ok=True)
+        temporary = book.with_suffix(f".{uuid.uuid4().hex[:8]}.tmp")  # two starts may write at once
+        try:
+            temporary.write_text(json.dumps(used, indent=1, sort_keys=True))
+            os.replace(temporary, book)
+        finally:
+            temporary.unlink(missing_ok=True)
     return f"checkpoint:{content_hash(named)}"
 
 
@@ -130,33 +91,28 @@ def _identifying_files(weights: Weights) -> list[Path]:
     return files + [path for name in names if (path := weights.folder / name).is_file()]
 
 
-def _sha256_of(file: Path, known: Mapping[str, KnownHash], used: dict[str, KnownHash]) -> str:
-    """64 hex digits: by a Hub cache's name, from `known`, or by reading. What is worth keeping
-    enters `used`."""
+def _sha256_of(file: Path, known: Book, used: Book) -> str:
+    """64 hex digits: by a Hub cache's name, from `known`, or by reading. An entry enters `used` if
+    the file is the same as long as its key is: two changes within one tick of the clock leave the
+    same times, so its last change must be a while ago."""
     real = file.resolve()
     is_blob = real.parent.name == "blobs" and real.parent.parent.name.startswith("models--")
     if file.is_symlink() and is_blob and SHA256.match(real.name):
         return real.name
     before, entry = _key_of(real), known.get(str(real))
-    if entry is None or entry.key != before:
+    if not isinstance(entry, dict) or entry.get("key") != before or "sha256" not in entry:
         with opened(real) as data:
             digest = hashlib.file_digest(data, "sha256")
         if _key_of(real) != before:
             raise WeightsError(f"{file}: changed while it was read; wait until it is written")
-        entry = KnownHash(before, digest.hexdigest())
+        entry = {"key": before, "sha256": digest.hexdigest()}
         is_settled = time.time() - max(before[2:]) / 1e9 > SETTLED_S
         if before[0] < WORTH_KEEPING_BYTES or not is_settled:
-            return entry.sha256
+            return digest.hexdigest()
     used[str(real)] = entry
-    return entry.sha256
+    return str(entry["sha256"])
 
 
-def _key_of(path: Path) -> Key:
-    """What tells whether a file has changed."""
-    found = path.stat()
-    return (found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
-
-
-def _key(row: list[int]) -> Key:
-    size, inode, content_ns, attributes_ns = map(int, row)
-    return (size, inode, content_ns, attributes_ns)
+def _key_of(path: Path) -> list[int]:
+    state = path.stat()
+    return [state.st_size, state.st_ino, state.st_mtime_ns, state.st_ctime_ns]

@@ -6,16 +6,22 @@ configuration, no tokenizer or another model's.
 """
 
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from tutti.tasks.serving.errors import WeightsError
 from tutti.tasks.serving.weights.fit import text_config
-from tutti.tasks.serving.weights.gguf_files import PART, config_of, parts_of, read_gguf
-from tutti.tasks.serving.weights.tensor_files import Tensor, read_json, read_tensors, require_file
+from tutti.tasks.serving.weights.tensor_files import (
+    Tensor,
+    opened,
+    read_json,
+    read_tensors,
+    require_file,
+)
 
 SINGLE, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 TOKENIZERS = (
@@ -25,7 +31,27 @@ TOKENIZERS = (
 """One of these holds the vocabulary; families with their own code have `*.tiktoken`."""
 LAYER = re.compile(r"^model\.layers\.(\d+)\.")
 MAX_NAMED = 4
-"""Files or tensors that a message names."""
+OTHER_FORMS = {
+    "adapter_model.safetensors": "a LoRA adapter's weights; name its base model's folder",
+    "pytorch_model.bin": "weights in pickles; convert them with save_pretrained",
+    "pytorch_model.bin.index.json": "weights in pickles; convert them with save_pretrained",
+    "consolidated.safetensors": "Mistral's own form; take the repository's model-*.safetensors",
+}
+SCALARS = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
+"""By a type's number, its letter for `struct`."""
+STRING, ARRAY = 8, 9
+MAX_KEPT_ITEMS = 4096
+"""Longer arrays are those of the vocabulary; the others hold one value a layer."""
+PART = re.compile(r"^(?P<name>.+)-(?P<part>\d{5})-of-(?P<parts>\d{5})\.gguf$")
+CONFIG_FIELDS = {
+    "num_hidden_layers": "block_count",
+    "hidden_size": "embedding_length",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "max_position_embeddings": "context_length",
+}
+"""Fields of a config.json, by the names that transformers uses, and their names in metadata."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +60,34 @@ class Weights:
 
     folder: Path
     files: tuple[Path, ...]
-    """The files with tensors, by name."""
     form: Literal["safetensors", "gguf"]
     config: Mapping[str, Any]
     """config.json; for GGUF the fields of one that its metadata imply."""
     loaded_bytes: int
     """The tensors' data that a server keeps: without a last layer beside embeddings that stand for
-    it, and without layers that only speculation uses."""
+    it, and without layers that only speculation uses. For GGUF the files' bytes."""
 
 
 def read_weights(folder: Path) -> Weights:
-    """The checkpoint in `folder`, or the GGUF file (or part of one) that it names.
-
-    Raises WeightsError that names the file and what to do.
-    """
+    """The checkpoint in `folder`, or the GGUF file (or part of one) that it names. Raises
+    WeightsError that names the file and what to do."""
     try:
-        return _read(folder)
+        if folder.suffix == ".gguf" and not folder.is_dir():
+            return _gguf(folder)
+        if not folder.is_dir():
+            raise WeightsError(f"{folder}: no such folder; name the folder of a checkpoint")
+        if _exists(folder / SINGLE) or _exists(folder / INDEX):
+            return _safetensors(folder)
+        ggufs = sorted(folder.glob("*.gguf"))
+        models = {part["name"] if (part := PART.match(f.name)) else f.name for f in ggufs}
+        if len(models) > 1:
+            raise WeightsError(
+                f"{folder}: {len(models)} models in GGUF form ({_some(f.name for f in ggufs)}); "
+                "name the file instead of the folder"
+            )
+        if not ggufs:
+            raise _no_weights(folder)
+        return _gguf(ggufs[0])
     except OSError as error:
         raise WeightsError(
             f"{error.filename or folder}: cannot be read: {error.strerror}"
@@ -57,10 +95,8 @@ def read_weights(folder: Path) -> Weights:
 
 
 def require_trainable(folder: Path) -> None:
-    """See that a folder has whole weights in safetensors, one file or shards.
-
-    Raises WeightsError with what to do.
-    """
+    """See that a folder has whole weights in safetensors, one file or shards. Raises WeightsError
+    with what to do."""
     if read_weights(folder).form == "gguf":
         raise WeightsError(
             f"{folder}: weights in GGUF form can be served, not trained; name the model that they "
@@ -68,47 +104,29 @@ def require_trainable(folder: Path) -> None:
         )
 
 
-def _read(folder: Path) -> Weights:
-    if folder.suffix == ".gguf" and not folder.is_dir():
-        return _gguf(folder.parent, parts_of(folder))
-    if not folder.is_dir():
-        raise WeightsError(f"{folder}: no such folder; name the folder of a checkpoint")
-    if _is_there(folder / SINGLE) or _is_there(folder / INDEX):
-        return _safetensors(folder)
-    ggufs = sorted(each for each in folder.glob("*.gguf"))
-    if not ggufs:
-        raise _no_weights(folder)
-    models = {(found["name"] if (found := PART.match(each.name)) else each.name) for each in ggufs}
-    if len(models) > 1:
-        raise WeightsError(
-            f"{folder}: {len(models)} models in GGUF form ({_some(each.name for each in ggufs)}); "
-            "name the file instead of the folder"
-        )
-    return _gguf(folder, parts_of(ggufs[0]))
-
-
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     """Whether it is there, be it as a link whose file is gone."""
     return path.exists() or path.is_symlink()
 
 
 def _safetensors(folder: Path) -> Weights:
-    config = read_json(_required(folder, CONFIG, "copy it from where the weights are from"))
+    if not _exists(folder / CONFIG):
+        raise WeightsError(f"{folder}: no {CONFIG}; copy it from where the weights are from")
+    config = read_json(folder / CONFIG)
     _require_tokenizer(folder, config)
     mapping = _index(folder)
     names = sorted(set(mapping.values())) or [SINGLE]
-    if _is_there(folder / SINGLE) and names != [SINGLE]:
+    if _exists(folder / SINGLE) and names != [SINGLE]:
         raise WeightsError(
             f"{folder}: both {SINGLE} and {INDEX}, which names {_some(names)}; remove the one that "
             "is not this model's"
         )
-    files = tuple(folder / name for name in names)
-    missing = [each.name for each in files if not _is_there(each)]
-    if missing:
+    if missing := [name for name in names if not _exists(folder / name)]:
         raise WeightsError(
             f"{folder}: {_some(missing)} missing, which {INDEX} names ({len(missing)} of "
-            f"{len(files)} files); fetch or copy them again"
+            f"{len(names)} files); fetch or copy them again"
         )
+    files = tuple(folder / name for name in names)
     tensors: dict[str, Tensor] = {}
     for file in files:
         tensors.update(read_tensors(file))
@@ -117,13 +135,14 @@ def _safetensors(folder: Path) -> Weights:
             f"{folder / INDEX}: {_some(absent)} in none of the files ({len(absent)} of "
             f"{len(mapping)} tensors); index and weights are not of one model: fetch both again"
         )
-    return _weights(folder, files, "safetensors", config, tensors)
+    loaded = sum(each.bytes for name, each in tensors.items() if not _is_idle(name, config))
+    return Weights(folder, files, "safetensors", config, loaded)
 
 
 def _index(folder: Path) -> Mapping[str, str]:
     """The file of each tensor by the index; empty without one."""
     path = folder / INDEX
-    if not _is_there(path):
+    if not _exists(path):
         return {}
     mapping = read_json(path).get("weight_map")
     if not isinstance(mapping, dict) or not mapping:
@@ -137,35 +156,17 @@ def _index(folder: Path) -> Mapping[str, str]:
     return mapping
 
 
-def _gguf(folder: Path, files: list[Path]) -> Weights:
-    missing = [each.name for each in files if not _is_there(each)]
-    if missing and len(files) > 1:
+def _gguf(file: Path) -> Weights:
+    parts = parts_of(file)
+    missing = [each.name for each in parts if not _exists(each)]
+    if missing and len(parts) > 1:
         raise WeightsError(
-            f"{folder}: {_some(missing)} missing ({len(missing)} of {len(files)} parts); fetch or "
-            "copy them again"
+            f"{file.parent}: {_some(missing)} missing ({len(missing)} of {len(parts)} parts); "
+            "fetch or copy them again"
         )
-    headers = [read_gguf(each) for each in files]
-    tensors = {name: each for header in headers for name, each in header.tensors.items()}
-    wanted = headers[0].metadata.get("split.tensors.count")
-    if len(files) > 1 and isinstance(wanted, int) and wanted != len(tensors):
-        raise WeightsError(
-            f"{files[0]}: {wanted} tensors in all parts by its header, {len(tensors)} found; the "
-            "parts are not of one model: fetch them again"
-        )
-    if not tensors:
-        raise WeightsError(f"{files[0]}: no tensors (a vocabulary only); name a model's file")
-    return _weights(folder, tuple(files), "gguf", config_of(headers[0].metadata), tensors)
-
-
-def _weights(
-    folder: Path,
-    files: tuple[Path, ...],
-    form: Literal["safetensors", "gguf"],
-    config: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
-) -> Weights:
-    loaded = sum(each.bytes for name, each in tensors.items() if not _is_idle(name, config))
-    return Weights(folder, files, form, config, loaded)
+    metadata = [read_gguf(each) for each in parts]
+    size = sum(each.stat().st_size for each in parts)
+    return Weights(file.parent, tuple(parts), "gguf", config_of(metadata[0]), size)
 
 
 def _is_idle(name: str, config: Mapping[str, Any]) -> bool:
@@ -178,14 +179,6 @@ def _is_idle(name: str, config: Mapping[str, Any]) -> bool:
     return int(layer[1]) >= layers
 
 
-def _required(folder: Path, name: str, fix: str) -> Path:
-    path = folder / name
-    if not _is_there(path):
-        raise WeightsError(f"{folder}: no {name}; {fix}")
-    require_file(path)
-    return path
-
-
 def _require_tokenizer(folder: Path, config: Mapping[str, Any]) -> None:
     """Raises WeightsError where there is no vocabulary, or one with an id that the model has no
     embedding for: a server would start, and fail or answer nonsense at the first such token.
@@ -193,21 +186,21 @@ def _require_tokenizer(folder: Path, config: Mapping[str, Any]) -> None:
     A smaller vocabulary is right, for embeddings are padded. Added tokens are left out: families
     have some above the embeddings that no prompt uses.
     """
-    found = [folder / name for name in TOKENIZERS if _is_there(folder / name)]
-    found += sorted(folder.glob("*.tiktoken"))
-    if not found:
+    present = [folder / name for name in TOKENIZERS if _exists(folder / name)]
+    present += sorted(folder.glob("*.tiktoken"))
+    if not present:
         raise WeightsError(
             f"{folder}: no tokenizer (tokenizer.json, tokenizer.model or a vocabulary); copy it "
             "from where the weights are from"
         )
-    for each in found:
+    for each in present:
         require_file(each)
     path, embeddings = folder / TOKENIZERS[0], text_config(config).get("vocab_size")
-    if path not in found or not isinstance(embeddings, int):
+    if path not in present or not isinstance(embeddings, int):
         return
     state = path.stat()
     largest = _largest_id(path, state.st_size, state.st_mtime_ns)
-    if largest is not None and largest >= embeddings:
+    if largest >= embeddings:
         raise WeightsError(
             f"{path}: token ids up to {largest:,}, and {folder / CONFIG} has {embeddings:,} "
             "embeddings (vocab_size): not of one model; copy the tokenizer from where the weights "
@@ -216,32 +209,22 @@ def _require_tokenizer(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 @lru_cache(maxsize=64)
-def _largest_id(path: Path, size: int, changed_ns: int) -> int | None:
-    """The largest id of a tokenizer.json; None in a form that is not known. Read once a state of
+def _largest_id(path: Path, size: int, changed_ns: int) -> int:
+    """The largest id of a tokenizer.json; -1 in a form that is not known. Read once a state of
     the file, for it may have 30 MB."""
     model = read_json(path).get("model")
     vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
     if isinstance(vocabulary, Mapping):
-        ids = [each for each in vocabulary.values() if isinstance(each, int)]
-        return max(ids, default=None)
-    return len(vocabulary) - 1 if isinstance(vocabulary, list) else None
+        return max((each for each in vocabulary.values() if isinstance(each, int)), default=-1)
+    return len(vocabulary) - 1 if isinstance(vocabulary, list) else -1
 
 
 def _no_weights(folder: Path) -> WeightsError:
     looked = f"neither {SINGLE}, {INDEX} nor a .gguf file"
-    present = {each.name for each in folder.iterdir()}
-    for name, what in (
-        ("adapter_model.safetensors", "a LoRA adapter's weights; name its base model's folder"),
-        ("pytorch_model.bin", "weights in pickles; convert them with save_pretrained"),
-        ("pytorch_model.bin.index.json", "weights in pickles; convert them with save_pretrained"),
-        (
-            "consolidated.safetensors",
-            "Mistral's own form; take the repository's model-*.safetensors",
-        ),
-    ):
-        if name in present:
+    for name, what in OTHER_FORMS.items():
+        if (folder / name).exists():
             return WeightsError(f"{folder}: {looked}; {name} holds {what}")
-    others = sorted(name for name in present if name.endswith(".safetensors"))
+    others = sorted(each.name for each in folder.glob("*.safetensors"))
     if others:
         return WeightsError(
             f"{folder}: {looked}, only {_some(others)}; rename a single file to {SINGLE}, or copy "
@@ -251,7 +234,79 @@ def _no_weights(folder: Path) -> WeightsError:
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first of some names, and how many more."""
     every = list(names)
     more = f" and {len(every) - MAX_NAMED} more" if len(every) > MAX_NAMED else ""
     return ", ".join(every[:MAX_NAMED]) + more
+
+
+def read_gguf(path: Path) -> dict[str, Any]:
+    """The metadata of a GGUF file, without long arrays; whether the tensors' data are whole is seen
+    by the server, at once when it starts (ggml's docs/gguf.md, versions 2 and 3). Raises
+    WeightsError where it is none, or its header ends too soon."""
+    with opened(path) as file:
+        reader = _Reader(file, path.stat().st_size)
+        try:
+            return reader.metadata()
+        except ValueError as error:
+            raise WeightsError(
+                f"{path}: no GGUF file: {error}; fetch it again or name another"
+            ) from None
+
+
+def parts_of(path: Path) -> list[Path]:
+    """All parts of a model in several files, of which `path` is one; else `path` alone."""
+    part = PART.match(path.name)
+    if part is None:
+        return [path]
+    name, parts = part["name"], int(part["parts"])
+    return [path.with_name(f"{name}-{k:05}-of-{parts:05}.gguf") for k in range(1, parts + 1)]
+
+
+def config_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a config.json that GGUF metadata imply."""
+    family = metadata.get("general.architecture")
+    fields = {ours: metadata.get(f"{family}.{name}") for ours, name in CONFIG_FIELDS.items()}
+    fields = {"model_type": family} | fields
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class _Reader:
+    """Reads one header. Its methods raise ValueError where it is invalid or ends too soon."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self.file, self.size = file, size
+
+    def metadata(self) -> dict[str, Any]:
+        magic, version, tensors, keys = self.numbers("4sIQQ")
+        if magic != b"GGUF" or version not in (2, 3):
+            raise ValueError("it does not begin with GGUF and version 2 or 3")
+        metadata = {}
+        for _ in range(keys):
+            key = self.value(STRING)
+            metadata[key] = self.value(*self.numbers("I"))
+        if not tensors:
+            raise ValueError("no tensors (a vocabulary only)")
+        return metadata
+
+    def value(self, kind: int) -> Any:
+        """One value; None for an array that is too long to be kept."""
+        if kind in SCALARS:
+            return self.numbers(SCALARS[kind])[0]
+        if kind == STRING:
+            return self.take(*self.numbers("Q")).decode(errors="replace")
+        items, count = self.numbers("IQ") if kind == ARRAY else (kind, 0)
+        if items not in (*SCALARS, STRING):
+            raise ValueError(f"a value has the unknown type {items}")
+        if items in SCALARS and count > MAX_KEPT_ITEMS:
+            self.take(count * struct.calcsize(f"<{SCALARS[items]}"))
+            return None
+        values = [self.value(items) for _ in range(count)]
+        return values if count <= MAX_KEPT_ITEMS else None
+
+    def numbers(self, form: str) -> tuple[Any, ...]:
+        return struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))
+
+    def take(self, count: int) -> bytes:
+        if self.file.tell() + count > self.size:
+            raise ValueError(f"it has {self.size:,} bytes and ends within its header")
+        return self.file.read(count)

@@ -14,8 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any
 
+from pydantic import Field, TypeAdapter, ValidationError
+
+from tutti.tasks.config import explain
 from tutti.tasks.serving.errors import WeightsError
 
 SMALL_BYTES = 50_000_000
@@ -49,12 +52,12 @@ def read_json(path: Path) -> dict[str, Any]:
     with opened(path) as file:
         data = file.read()
     try:
-        found = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise WeightsError(f"{path}: invalid JSON ({error}); fetch the file again") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise WeightsError(f"{path}: a JSON object is expected; fetch the file again")
-    return found
+    return content
 
 
 def in_gb(size: int) -> str:
@@ -65,7 +68,6 @@ def in_gb(size: int) -> str:
 LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
-MAX_DIMENSIONS = 64
 LFS_POINTER = b"version https://git-lfs"
 BITS = {
     **dict.fromkeys(("F64", "I64", "U64", "C64"), 64),
@@ -77,6 +79,19 @@ BITS = {
     "F4": 4,
 }
 """Width of a number; the length of a tensor with another dtype is not checked against its shape."""
+Natural = Annotated[int, Field(strict=True, ge=0, lt=1 << 63)]
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """A tensor in a header."""
+
+    dtype: str
+    shape: Annotated[list[Natural], Field(max_length=64)]
+    data_offsets: Annotated[list[Natural], Field(min_length=2, max_length=2)]
+
+
+HEADER = TypeAdapter(dict[str, TensorEntry])
 
 
 @dataclass(frozen=True)
@@ -85,33 +100,50 @@ class Tensor:
 
     bytes: int
     count: int
-    """Of its numbers."""
 
 
 def read_tensors(path: Path) -> Mapping[str, Tensor]:
-    """The tensors of a safetensors file by name.
-
-    Raises WeightsError where the file is missing, is none, or is shorter or longer than its header
-    says.
-    """
+    """The tensors of a safetensors file by name. Raises WeightsError where the file is missing, is
+    none, or is shorter or longer than its header says."""
     with opened(path) as file:
-        size = path.stat().st_size
-        header, start = _header(path, file, size)
+        size, first = path.stat().st_size, file.read(LENGTH_BYTES)
+        if first and LFS_POINTER.startswith(first):
+            raise WeightsError(
+                f"{path}: a Git LFS pointer instead of the weights; run `git lfs pull` in that "
+                "folder"
+            )
+        length = int.from_bytes(first, "little")
+        if len(first) < LENGTH_BYTES or not 2 <= length <= MAX_HEADER_BYTES:
+            raise _invalid(path, f"{size:,} bytes, of which its header has {length:,}")
+        if size < LENGTH_BYTES + length:
+            _check_length(path, size, LENGTH_BYTES + length)
+        entries = _entries(path, file.read(length))
     tensors: dict[str, Tensor] = {}
-    places: list[tuple[int, int, str]] = []
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        begin, end, count = _place(path, name, entry)
-        tensors[name] = Tensor(end - begin, count)
-        places.append((begin, end, name))
-    filled = 0
-    for begin, end, name in sorted(places):
-        if begin != filled:
-            raise _invalid(path, f"tensor {name!r} begins at byte {begin}, expected at {filled}")
-        filled = end
-    _check_length(path, size, start + filled)
+    end = 0
+    for name, entry in sorted(entries.items(), key=lambda each: each[1].data_offsets):
+        begin, count, bits = entry.data_offsets[0], math.prod(entry.shape), BITS.get(entry.dtype)
+        width = entry.data_offsets[1] - begin
+        if begin != end or width < 0 or (bits is not None and width * 8 != count * bits):
+            raise _invalid(
+                path,
+                f"tensor {name!r:.80} of {entry.dtype:.20}{entry.shape!s:.80} cannot lie at bytes "
+                f"{begin} to {entry.data_offsets[1]}, after {end}",
+            )
+        tensors[name], end = Tensor(width, count), begin + width
+    _check_length(path, size, LENGTH_BYTES + length + end)
     return tensors
+
+
+def _entries(path: Path, data: bytes) -> dict[str, TensorEntry]:
+    try:
+        header = json.loads(data)
+        if isinstance(header, dict):
+            header.pop("__metadata__", None)
+        return HEADER.validate_python(header)
+    except ValidationError as error:
+        raise _invalid(path, f"its header: {explain(error):.300}") from None
+    except (ValueError, RecursionError) as error:
+        raise _invalid(path, f"its header is no JSON ({error})") from None
 
 
 def parameters_in(folder: Path) -> int | None:
@@ -125,60 +157,13 @@ def parameters_in(folder: Path) -> int | None:
     return sum(counts) if counts else None
 
 
-def _header(path: Path, file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
-    """The JSON object, and where the tensors' data begin."""
-    first = file.read(LENGTH_BYTES)
-    if LFS_POINTER.startswith(first) and first:
-        raise WeightsError(
-            f"{path}: a Git LFS pointer instead of the weights; run `git lfs pull` in that folder"
-        )
-    if len(first) < LENGTH_BYTES:
-        raise _invalid(path, f"it has only {size} bytes")
-    length = int.from_bytes(first, "little")
-    if not 2 <= length <= MAX_HEADER_BYTES:
-        raise _invalid(path, f"it says its header has {length:,} bytes")
-    if size < LENGTH_BYTES + length:
-        _check_length(path, size, LENGTH_BYTES + length)
-    try:
-        header = json.loads(file.read(length))
-    except (ValueError, RecursionError) as error:
-        raise _invalid(path, f"its header is no JSON ({error})") from None
-    if not isinstance(header, dict):
-        raise _invalid(path, "its header is no JSON object")
-    return header, LENGTH_BYTES + length
-
-
-def _place(path: Path, name: str, entry: Any) -> tuple[int, int, int]:
-    """Where a tensor's data begin and end, and how many numbers they are, checked against its
-    shape."""
-    try:
-        begin, end = entry["data_offsets"]
-        dtype, shape = entry["dtype"], entry["shape"]
-        known = type(dtype) is str and all(type(each) is int for each in (begin, end, *shape))
-    except (TypeError, KeyError, ValueError):
-        known = False
-    if not known:
-        raise _invalid(path, f"tensor {name!r:.80} has no dtype, shape and data_offsets")
-    bits = BITS.get(dtype)
-    # A shape of larger numbers is none, and their product would take minutes.
-    whole = 0 <= begin <= end and len(shape) <= MAX_DIMENSIONS
-    count = math.prod(shape) if whole and all(0 <= each < 1 << 63 for each in shape) else -1
-    if count < 0 or (bits is not None and (end - begin) * 8 != count * bits):
-        what = f"{dtype:.20}{shape!s:.80} cannot lie at bytes {begin!s:.20} to {end!s:.20}"
-        raise _invalid(path, f"tensor {name!r:.80}: {what}")
-    return begin, end, count
-
-
 def _check_length(path: Path, size: int, expected: int) -> None:
-    if size < expected:
+    if size != expected:
+        what = "not downloaded or copied to its end" if size < expected else "damaged"
+        least = "at least " if size < expected else ""
         raise WeightsError(
-            f"{path}: {size:,} bytes, at least {expected:,} expected: the file was not downloaded "
-            "or copied to its end; fetch it again"
-        )
-    if size > expected:
-        raise WeightsError(
-            f"{path}: {size:,} bytes, {expected:,} expected by its header: the file is damaged; "
-            "fetch it again"
+            f"{path}: {size:,} bytes, {least}{expected:,} expected by its header: the file is "
+            f"{what}; fetch it again"
         )
 
 

@@ -20,8 +20,7 @@ from tutti.tasks.serving.engines.checking import (
     refuse_wrong_commands,
 )
 from tutti.tasks.serving.engines.commands import Build, Source, build_of, launch_of
-from tutti.tasks.serving.engines.flags import VARIABLE
-from tutti.tasks.serving.engines.launch import Launch
+from tutti.tasks.serving.engines.flags import VARIABLE, Launch
 
 JUDGE = """
 import json, sys
@@ -36,7 +35,6 @@ for order in orders:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """A home of a machine whose list of GPUs is empty."""
     (tmp_path / "gpus.yaml").write_text("gpus: []\n")
     return Home(tmp_path)
 
@@ -48,11 +46,10 @@ def a_build(tmp_path: Path, judge: str) -> Build:
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\nexec {shlex.join([sys.executable, str(script)])}\n")
     python.chmod(0o755)
-    return Build(python, {"vllm": "0.32.0"}, "2.13.0+cu130", "cuda")
+    return Build(python, {"vllm": "0.32.0"}, "cuda")
 
 
 def launched(name: str, given: Model, build: Build, home: Home) -> Launch:
-    """The launch of an entry."""
     source = Source(Path("/w/Qwen3-8B"), "Qwen3-8B", {"max_position_embeddings": 40960})
     return launch_of(name, given, source, build, home)
 
@@ -115,7 +112,7 @@ def test_sizes_on_the_cpu_are_compared_without_vllm(
 ) -> None:
     """So that the first run of the small model waits for nothing; a context above the model's is
     vLLM's to refuse."""
-    build = Build(Path("/x/python"), {}, None, None)
+    build = Build(Path("/x/python"), {}, None)
     assert needs_check(launched("m", model(**given), build, home)) is needed
     assert needs_check(launched("m", model(context=50000), build, home))
 
@@ -123,14 +120,13 @@ def test_sizes_on_the_cpu_are_compared_without_vllm(
 def test_llama_cpps_flags_are_those_of_its_help(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has no other check without a start."""
     server = tmp_path / "llama-server"
     flags = "model alias host metrics jinja kv-unified slot-save-path ctx-size parallel threads"
     told = " ".join(f"--{flag}" for flag in (*flags.split(), "n-gpu-layers", "no-webui"))
     server.write_text(f"#!/bin/sh\necho '{told}, x'\n")
     server.chmod(0o755)
     monkeypatch.setenv(VARIABLE, str(server))
-    build = Build(tmp_path / "python", {}, None, "cpu")
+    build = Build(tmp_path / "python", {}, "cpu")
     good = launched("m", model(server="llama.cpp", device="cpu"), build, home)
     assert check_launches([good], build, home)[0].error is None
     given = model(server="llama.cpp", device="cpu", args={"draft-max": 3})

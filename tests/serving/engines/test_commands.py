@@ -20,12 +20,11 @@ from tutti.tasks.serving.engines.commands import (
     launch_of,
     require_device,
 )
-from tutti.tasks.serving.engines.flags import VARIABLE
-from tutti.tasks.serving.engines.launch import parsers_of
+from tutti.tasks.serving.engines.flags import VARIABLE, parsers_of
 from tutti.tasks.serving.registry.settings import EngineSettings
 
-CPU = Build(Path("/env/bin/python"), {"vllm": "0.32.0"}, "2.13.0+cpu", "cpu")
-CUDA = Build(Path("/env/bin/python"), {"vllm": "0.32.0"}, "2.13.0+cu130", "cuda")
+CPU = Build(Path("/env/bin/python"), {"vllm": "0.32.0"}, "cpu")
+CUDA = Build(Path("/env/bin/python"), {"vllm": "0.32.0"}, "cuda")
 CONFIG = {
     "model_type": "qwen3",
     "num_hidden_layers": 36,
@@ -36,18 +35,16 @@ CONFIG = {
     "torch_dtype": "bfloat16",
 }
 """Of Qwen3-8B: on two of four GPUs 18 layers, with 4 of its 8 KV heads, in 8 bits."""
-BOTH = Build(Path("/env/bin/python"), {"vllm": "0.32.0", "sglang": "0.5.23"}, "2.13.0", "cuda")
+BOTH = Build(Path("/env/bin/python"), {"vllm": "0.32.0", "sglang": "0.5.23"}, "cuda")
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """A home of a machine whose list of GPUs is empty."""
     (tmp_path / "gpus.yaml").write_text("gpus: []\n")
     return Home(tmp_path)
 
 
 def model(context: int = 8192, **engine: Any) -> Model:
-    """A registry's entry."""
     entry = {"provider": "vllm", "checkpoint": "/w/Qwen3-8B", "context_tokens": context}
     return Model.model_validate(entry | {"engine": engine})
 
@@ -55,13 +52,11 @@ def model(context: int = 8192, **engine: Any) -> Model:
 def words(
     given: Model, build: Build, home: Home, config: Mapping[str, Any] = {"model_type": "qwen3"}
 ) -> list[str]:
-    """The arguments that the entry is started with."""
     found = Source(Path("/w/Qwen3-8B"), "Qwen3-8B", config)
     return list(command_of(launch_of("big", given, found, build, home), build).arguments)
 
 
 def options(arguments: list[str]) -> dict[str, str]:
-    """Flags with a value."""
     pairs = itertools.pairwise(arguments)
     return {flag: value for flag, value in pairs if flag.startswith("--") and value[0] != "-"}
 
@@ -109,7 +104,6 @@ def test_on_a_gpu_what_an_entry_leaves_out_is_left_to_vllm(home: Home) -> None:
 
 
 def test_each_setting_becomes_its_flag(home: Home) -> None:
-    """Of vLLM, on a GPU."""
     given = model(
         gpus=4,
         pipeline_parallel=2,
@@ -166,7 +160,6 @@ def test_a_flag_is_given_once(args: dict[str, Any], told: str, home: Home) -> No
 
 
 def test_sglang_has_its_own_names(home: Home) -> None:
-    """Of flags and of parsers."""
     given = model(server="sglang", gpus=2, kv_tokens=65536, sleep=True, kv_offload_gb=8)
     arguments = words(given, BOTH, home)
     wanted = {
@@ -205,7 +198,6 @@ def test_llama_cpp_gives_each_call_the_whole_context(
 
 
 def test_a_server_that_the_environment_lacks_is_said_before_the_start(home: Home) -> None:
-    """So is a device that it is not built for."""
     with pytest.raises(ModelsEnvironmentMissing, match=r"has vllm 0.32.0 for cpu, not sglang"):
         words(model(server="sglang"), CPU, home)
     source = Source(Path("/w/Qwen3-8B"), "Qwen3-8B", {})
@@ -239,7 +231,6 @@ def test_no_parser_for_a_model_with_tools_is_an_error_with_three_ways_out(home: 
 def test_the_build_is_read_from_the_names_of_packages(
     tmp_path: Path, packages: list[str], device: str | None, servers: dict[str, str]
 ) -> None:
-    """Nothing is imported, no process is started."""
     for package in packages:
         folder = tmp_path / "lib" / "python3.11" / "site-packages" / f"{package}.dist-info"
         folder.mkdir(parents=True)
@@ -248,8 +239,7 @@ def test_the_build_is_read_from_the_names_of_packages(
 
 
 def test_where_the_build_cannot_be_told_the_gpus_decide(home: Home) -> None:
-    """A wrapper script around Python."""
-    unknown = Build(Path("/x/python"), {}, None, None)
+    unknown = Build(Path("/x/python"), {}, None)
     source = Source(Path("/w/Qwen3-8B"), "Qwen3-8B", {})
     assert launch_of("m", model(), source, unknown, home).device == "cpu"
     assert launch_of("m", model(gpus=1), source, unknown, home).device == "cuda"
@@ -273,7 +263,6 @@ MISSING_IN_RECIPES = {"openai/gpt-oss-120b", "openai/gpt-oss-20b"}
 
 
 def test_each_model_of_the_recipes_gets_its_recipes_parsers() -> None:
-    """132 models. Skips where the facts are absent."""
     facts = DATA / "vllm_parsers.json"
     if not facts.is_file():
         pytest.skip("needs vllm_parsers.json of the shared data")
@@ -313,7 +302,6 @@ def test_a_name_decides_before_the_kind(
 
 
 def test_an_entry_overrides_the_table_and_can_say_none() -> None:
-    """Each of the two by itself."""
     settings = EngineSettings(tool_parser="pythonic", reasoning_parser="none")
     found = parsers_of(settings, "Qwen/Qwen3-8B", {})
-    assert (found.tools, found.reasoning, found.why) == ("pythonic", None, "the entry")
+    assert (found.tools, found.reasoning) == ("pythonic", None)

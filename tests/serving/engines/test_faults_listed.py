@@ -23,7 +23,6 @@ ASKED = (
 
 
 def rows() -> list[list[str]]:
-    """The cells of each row, without the head."""
     found = TABLE.search((PROJECT / "docs" / "engines.md").read_text())
     assert found is not None, "docs/engines.md has its section"
     lines = [line for line in found[0].splitlines() if line.startswith("|")]

@@ -29,7 +29,7 @@ from tutti.tasks.serving.engines.fitting import (
     place,
     reported_cache,
 )
-from tutti.tasks.serving.engines.launch import Launch, Parsers
+from tutti.tasks.serving.engines.flags import Launch, Parsers
 from tutti.tasks.serving.registry.settings import EngineSettings
 from tutti.tasks.serving.weights import kv_need
 
@@ -43,7 +43,7 @@ def launch(context_tokens: int = 512, **settings: Any) -> Launch:
     """The pocket's, on the CPU unless the settings say otherwise."""
     made = EngineSettings.model_validate(settings)
     device = "cpu" if made.device == "auto" else made.device
-    parsers = Parsers(None, None, "")
+    parsers = Parsers(None, None)
     size = (POCKET / "model.safetensors").stat().st_size
     return Launch(
         "m", POCKET, context_tokens, made, device, parsers, weights_bytes=size, config=CONFIG
@@ -51,7 +51,6 @@ def launch(context_tokens: int = 512, **settings: Any) -> Launch:
 
 
 def estimate(**settings: Any) -> CacheSize:
-    """Of a launch on the CPU."""
     found = estimated_cache(launch(**settings), NO_CARDS)
     assert found is not None
     return found
@@ -59,7 +58,7 @@ def estimate(**settings: Any) -> CacheSize:
 
 def test_blocks_and_tokens_that_an_entry_gives_are_what_it_holds() -> None:
     """With the real one's numbers: 32 blocks of 32 tokens are two sequences of 512."""
-    wanted = CacheSize(1024, 512, 32, 32, 1, 2.0)
+    wanted = CacheSize(1024, 512, 32, 32)
     assert estimate(kv_blocks=32) == estimate(kv_tokens=1024) == wanted
     assert estimate(context_tokens=500, kv_blocks=32).tokens == 1000, "blocks are whole"
 
@@ -100,11 +99,10 @@ def test_an_upper_bound_of_the_need_is_no_estimate_of_the_cache() -> None:
 
 
 def test_on_a_gpu_it_is_what_remains_of_the_card() -> None:
-    """By blocks of 16 tokens, as the fit counts."""
     card = Gpu(index=0, memory_mb=8192)
     found = estimated_cache(launch(device="cuda"), Inventory((card,), "a list", ""))
     assert found is not None and found.blocks
-    assert (found.block_tokens, found.groups, found.tokens) == (16, 1, found.blocks * 16)
+    assert (found.block_tokens, found.tokens) == (16, found.blocks * 16)
 
 
 class Metrics(BaseHTTPRequestHandler):
@@ -113,7 +111,6 @@ class Metrics(BaseHTTPRequestHandler):
     pages: ClassVar[dict[str, str]] = {}
 
     def do_GET(self) -> None:
-        """As the test says; 404 for the rest."""
         body = self.pages.get(self.path, "").encode()
         self.send_response(200 if body else 404)
         self.send_header("Content-Length", str(len(body)))
@@ -126,7 +123,6 @@ class Metrics(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """Its URL."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Metrics) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -142,7 +138,7 @@ SGLANG = "sglang:max_total_num_tokens 4096.0\nsglang:page_size 64.0\n"
     [
         (
             {"/metrics": REAL_PAGE.read_text(), "/v1/models": LISTED},
-            CacheSize(1024, 512, 32, 32, None, 2.0),
+            CacheSize(1024, 512, 32, 32),
         ),
         ({"/metrics": SGLANG, "/v1/models": LISTED}, CacheSize(4096, 512, 64, 64)),
         ({"/metrics": SGLANG, "/v1/models": '{"data": []}'}, CacheSize(4096, None, 64, 64)),
@@ -185,7 +181,6 @@ def test_a_server_that_is_gone_reports_nothing() -> None:
 def test_both_are_said_and_a_large_difference_is_remarked_upon(
     estimated: int | None, reported: int | None, text: str
 ) -> None:
-    """From a tenth on."""
     sizes = [tokens and CacheSize(tokens, 512) for tokens in (estimated, reported)]
     record = CacheRecord(*sizes)  # type: ignore[arg-type]
     assert record.text == text
@@ -207,7 +202,7 @@ def test_an_engine_that_runs_keeps_both_in_its_artifact(
     engine = Engine("pocket", Model.model_validate(entry), catalog)
     assert known_cache(catalog, engine.engine_id) == CacheRecord(), "it has not run"
     with engine:
-        wanted = CacheRecord(CacheSize(1024, 512, 32, 32, 1, 2.0), CacheSize(1600, 512, 100, 16))
+        wanted = CacheRecord(CacheSize(1024, 512, 32, 32), CacheSize(1600, 512, 100, 16))
         assert engine.cache == known_cache(catalog, engine.engine_id) == wanted
     artifact = catalog.artifact(engine.engine_id)
     assert artifact is not None and artifact["detail"]["server"] == "vllm"
@@ -219,7 +214,6 @@ def test_an_engine_that_runs_keeps_both_in_its_artifact(
 
 
 def machine(count: int) -> Inventory:
-    """One with so many cards."""
     host = socket.gethostname()
     gpus = tuple(Gpu(host=host, index=n, uuid=f"GPU-{n:02d}") for n in range(count))
     return Inventory(gpus, "gpus.yaml", "" if count else "gpus.yaml lists none")
@@ -238,9 +232,13 @@ def test_named_cards_are_kept_free_for_those_that_name_them() -> None:
     [
         ([1, 4], 4, "5 GPUs are needed at the same time (m0 1 + m1 4) and this machine has 4"),
         ([1], 0, "this machine has none (gpus.yaml lists none)"),
-        ([(0,), ("GPU-00",)], 2, "m0, m1 are to run at the same time, each on GPU 0"),
-        ([("GPU-9",)], 2, "models.m0.engine.gpus: 'GPU-9' names 0 of this machine's GPUs"),
-        ([("GPU-",)], 2, "'GPU-' names 2 of this machine's GPUs; it has 0 (GPU-00), 1 (GPU-01)"),
+        (
+            [(0,), ("GPU-00",)],
+            2,
+            "models.m1.engine.gpus: another engine that runs at the same time is on GPU 0",
+        ),
+        ([("GPU-9",)], 2, "models.m0.engine.gpus: no gpu 'GPU-9'; this machine has 2"),
+        ([("GPU-",)], 2, "models.m0.engine.gpus: 'GPU-' begins the uuid of 2 GPUs"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_arithmetic(
@@ -255,7 +253,6 @@ def test_what_does_not_fit_is_refused_with_the_arithmetic(
 
 @given(st.lists(st.integers(1, 4), max_size=6), st.integers(0, 12))
 def test_each_gets_its_number_and_no_card_is_given_twice(asked: list[int], cards: int) -> None:
-    """Or all are refused."""
     engines = [(f"m{n}", count) for n, count in enumerate(asked)]
     if sum(asked) > cards:
         with pytest.raises(RegistryError):

@@ -19,13 +19,13 @@ from tutti.tasks.serving import Model, RegistryError
 from tutti.tasks.serving.engines.checking import OF_OTHER_DEVICE, check_launches
 from tutti.tasks.serving.engines.commands import Build, Source, build_of, launch_of
 from tutti.tasks.serving.engines.fitting import fit_of, refuse_what_does_not_fit
-from tutti.tasks.serving.engines.launch import Launch
+from tutti.tasks.serving.engines.flags import Launch
 
 CONFIGS = Path(__file__).parents[1] / "weights" / "configs"
 FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemm", "zero_point": True}
 SPECULATIVE = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
-UNKNOWN = Build(Path("/env/bin/python"), {}, None, None)
+UNKNOWN = Build(Path("/env/bin/python"), {}, None)
 CARD_MB = 81559
 """An H100 of 80 GB, as nvidia-smi says."""
 
@@ -71,7 +71,6 @@ def launch(name: str, folder: Path, build: Build, home: Home) -> Launch:
 
 
 def machine(cards: int) -> Inventory:
-    """One with so many cards of 80 GB."""
     host = socket.gethostname()
     gpus = [Gpu(host=host, index=n, uuid=f"GPU-{n}", memory_mb=CARD_MB) for n in range(cards)]
     return Inventory(tuple(gpus), "a list")

@@ -24,7 +24,6 @@ from tutti.tasks.serving.registry.settings import EngineSettings
     ],
 )
 def test_what_contradicts_itself_is_refused(given: dict[str, object], told: str) -> None:
-    """With what to do, before anything is started."""
     with pytest.raises(ValidationError) as refusal:
         EngineSettings.model_validate(given)
     assert told in str(refusal.value)
@@ -39,7 +38,6 @@ def test_all_gpus_of_a_stage_share_its_layers() -> None:
 
 
 def test_the_identity_on_the_cpu_is_what_it_was_before_there_were_other_settings() -> None:
-    """Cells of an existing store are found again."""
     before = {"kv_blocks": 32, "max_sequences": 32, "max_batched_tokens": 2048, "lora": True}
     assert EngineSettings(kv_blocks=32, lora=True).identity("cpu") == before
 
@@ -56,7 +54,6 @@ def test_where_it_runs_is_no_part_of_the_identity_and_how_it_computes_is() -> No
 
 
 def test_the_cache_is_whole_blocks() -> None:
-    """vLLM's CPU backend has blocks of 32 tokens."""
     assert EngineSettings(kv_tokens=1000).cache_tokens == 1024
     assert EngineSettings(kv_blocks=10).cache_tokens == 320
     assert EngineSettings().cache_tokens is None

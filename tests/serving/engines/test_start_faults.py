@@ -57,19 +57,16 @@ class Server:
         self.script.write_text(script)
 
     def prints(self, text: str, code: int = 1) -> None:
-        """Print a log and exit."""
         log = self.script.with_suffix(".log")
         log.write_text(text)
         self.fails(f"cat {log}; exit {code}\n")
 
     def works(self) -> None:
-        """From now on."""
         self.script.unlink(missing_ok=True)
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """On a machine with three GPUs."""
     cards = "gpus: [{index: 0, uuid: GPU-a}, {index: 1}, {index: 2}]\n"
     (tmp_path / "gpus.yaml").write_text(cards)
     made = Server(tmp_path)
@@ -82,7 +79,6 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def engine(catalog: Catalog, port: int | None = None, **settings: Any) -> Engine:
-    """The pocket's, on one GPU."""
     entry: dict[str, Any] = {"provider": "vllm", "checkpoint": PROJECT / "assets" / "pocket"}
     entry |= {"context_tokens": 512, "engine": {"kv_blocks": 8, "gpus": 1, **settings}}
     return Engine("pocket", Model.model_validate(entry), catalog, port)
@@ -112,7 +108,6 @@ def assert_nothing_is_left(catalog: Catalog) -> None:
 
 
 def assert_next_start_works(catalog: Catalog, server: Server) -> None:
-    """Without any repair."""
     server.works()
     with engine(catalog) as address:
         assert address.url.startswith("http://127.0.0.1:")
@@ -191,7 +186,6 @@ def test_a_server_that_hangs_in_its_warm_up(catalog: Catalog, server: Server) ->
 
 
 def test_a_server_that_is_killed(catalog: Catalog, server: Server) -> None:
-    """The kernel says nothing in its log."""
     server.fails("kill -9 $$\n")
     first = failure(catalog)[0]
     assert first.startswith("models.pocket: vllm exited with code 137: it was killed, by a user or")
@@ -250,7 +244,6 @@ def test_a_stolen_port_is_never_taken_for_the_engine(
 def test_a_port_that_is_always_stolen_is_given_up(
     catalog: Catalog, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After three starts, each at another port."""
     server.prints("OSError: [Errno 98] Address already in use\n")
     assert "was taken by another process while the engine started" in failure(catalog)[0]
     assert len(list(catalog.home.logs.glob("vllm-*.log"))) == module.PORT_TRIES
@@ -258,7 +251,6 @@ def test_a_port_that_is_always_stolen_is_given_up(
 
 
 def test_a_listener_is_known_by_its_process() -> None:
-    """Own sockets are no stranger's."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

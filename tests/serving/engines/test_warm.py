@@ -25,7 +25,6 @@ DOUBLE = [sys.executable, "-m", "tests.serving.vllm_double"]
 
 @pytest.fixture(autouse=True)
 def double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A models environment whose vLLM has no model."""
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {shlex.join(DOUBLE)} "$@"\n')
     python.chmod(0o755)
@@ -34,20 +33,17 @@ def double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def engine(catalog: Catalog, name: str = "pocket", **settings: Any) -> Engine:
-    """The pocket's, with such settings."""
     entry: dict[str, Any] = {"provider": "vllm", "checkpoint": PROJECT / "assets" / "pocket"}
     entry |= {"context_tokens": 512, "engine": {"kv_blocks": 8, "device": "cpu", **settings}}
     return Engine(name, Model.model_validate(entry), catalog)
 
 
 def post(url: str) -> None:
-    """An order to the double."""
     urllib.request.urlopen(url, b"", timeout=60).close()
 
 
 @contextmanager
 def kept(catalog: Catalog) -> Iterator[Engine]:
-    """A kept engine that runs."""
     keeper = engine(catalog)
     keeper.kept = True
     with keeper:
@@ -76,13 +72,11 @@ def test_two_runs_do_not_share_one(catalog: Catalog) -> None:
 
 
 def test_another_engine_is_not_it(catalog: Catalog) -> None:
-    """A changed setting is another id."""
     with kept(catalog) as keeper, engine(catalog, max_sequences=4) as other:
         assert other.url != keeper.address.url
 
 
 async def test_its_users_are_told_when_it_ends(catalog: Catalog) -> None:
-    """As of an engine of their own that dies."""
     guest = engine(catalog)
     with kept(catalog):
         await asyncio.to_thread(guest.start)
@@ -94,7 +88,6 @@ async def test_its_users_are_told_when_it_ends(catalog: Catalog) -> None:
 def test_one_that_does_not_answer_is_not_used(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that hangs; the run starts its own."""
     with kept(catalog) as keeper:
         hung = f"{keeper.address.url}/health"
         patched = "tutti.tasks.serving.engines.engine.answers"
@@ -125,7 +118,6 @@ def test_one_of_another_name_is_not_used(catalog: Catalog) -> None:
 
 
 def test_one_that_sleeps_is_woken_for_its_user(catalog: Catalog) -> None:
-    """Before it is handed out, so that no call waits."""
     with kept(catalog) as keeper:
         url = keeper.address.url
         post(f"{url}/sleep?level=1")
@@ -164,7 +156,6 @@ class IdleGateway:
     """No calls ran through it."""
 
     def health(self) -> dict[str, Any]:
-        """As the gateway says it."""
         return {"recorded": 0, "unrecorded": 0, "held": 0, "running": 0}
 
 
@@ -172,7 +163,6 @@ class IdleGateway:
 def test_a_keeper_lets_those_sleep_whose_entries_say_so(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, sleeps: bool
 ) -> None:
-    """And a run that uses one wakes it."""
     monkeypatch.setattr(warm, "SLEEP_AFTER_S", 0.0)
     with kept(catalog) as keeper:
         keeper.settings = keeper.settings.model_copy(update={"sleep": sleeps})

@@ -24,7 +24,6 @@ class Server(EngineDouble):
         self.wrong = wrong
 
     async def answer(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        """As a good server, but for `wrong`."""
         if body["max_tokens"] > 512 and not self.wrong.get("unlimited"):
             return web.json_response({"error": {"message": "too long"}}, status=400)
         if body.get("stream"):
@@ -56,7 +55,6 @@ MODEL = Model.model_validate(
 
 @pytest.fixture
 async def servers() -> AsyncIterator[Any]:
-    """Start servers; they end with the test."""
     started: list[TestServer] = []
 
     async def start(server: EngineDouble) -> dict[str, Probe]:
@@ -71,7 +69,6 @@ async def servers() -> AsyncIterator[Any]:
 
 
 async def test_a_model_that_does_all_of_it(servers: Any) -> None:
-    """Seven properties, each seen."""
     found = await servers(Server())
     names = ["answers", "usage", "prefix cache", "tools", "stream", "context", "token ids"]
     assert list(found) == names
@@ -112,7 +109,6 @@ async def test_a_model_that_does_all_of_it(servers: Any) -> None:
 async def test_what_is_wrong_is_said_with_what_mends_it(
     servers: Any, wrong: dict[str, Any], name: str, status: str, mend: str
 ) -> None:
-    """And only that."""
     found = await servers(Server(**wrong))
     assert (found[name].status, mend in found[name].mend) == (status, True), found[name]
     assert all(probe.status == "ok" for each, probe in found.items() if each != name)
@@ -143,7 +139,6 @@ async def test_the_prompt_that_is_sent_again_fits_any_vocabulary(servers: Any) -
 
 
 async def test_a_refusal_is_told_in_its_own_words(servers: Any) -> None:
-    """Without the JSON around them."""
     server = Server()
 
     async def refuse(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
@@ -157,7 +152,6 @@ async def test_a_refusal_is_told_in_its_own_words(servers: Any) -> None:
 
 
 async def test_a_model_that_does_not_answer_is_asked_no_more(servers: Any) -> None:
-    """Its refusal is what is said."""
     server = Server()
 
     async def refuse(_: web.Request, body: dict[str, Any]) -> web.StreamResponse:

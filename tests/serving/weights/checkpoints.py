@@ -31,7 +31,6 @@ TENSORS_BYTES = 64 + 12 + 5 + 4
 
 
 def write_safetensors(path: Path, tensors: Tensors) -> None:
-    """One safetensors file."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     at = 0
     for name, (dtype, shape, data) in tensors.items():
@@ -112,7 +111,6 @@ def _write_part(path: Path, part: list[tuple[str, Any]], metadata: Any, source: 
 
 
 def gguf_text(text: str) -> bytes:
-    """A string as GGUF writes it."""
     data = text.encode()
     return struct.pack("<Q", len(data)) + data
 

@@ -1,69 +1,74 @@
 #!/usr/bin/env python3
-"""Stands in for the Python of the models environment: answers the orders of `hub_fetch.py`.
+"""Stands in for the Python of the models environment: runs `hub_child.py` with its own library.
 
 In: TUTTI_HUB_DOUBLE, a JSON object: `files` (name to text), `commit`, and what goes wrong: `error`,
-`crash`, `hang`, `lose` (a file that is not written). Out: what `hub_child.py` prints, and the files
-in the cache. Notes the orders in `log`. Standard library only.
+`crash`, `hang` (list or fetch), `lose` (a file that is not written). Notes the library's calls in
+`log`. Standard library only.
 """
 
 import hashlib
 import json
 import os
+import runpy
 import sys
 import time
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-Answers = dict[str, Any]
+WANTED: dict[str, Any] = json.loads(os.environ["TUTTI_HUB_DOUBLE"])
 
 
-def main() -> None:
-    """Answer one order."""
-    order, wanted = json.loads(sys.stdin.readline()), json.loads(os.environ["TUTTI_HUB_DOUBLE"])
-    with Path(wanted["log"]).open("a") as log:
-        log.write(json.dumps({**order, "pid": os.getpid(), "argv": sys.argv}) + "\n")
-    if "crash" in wanted:
-        print(wanted["crash"], file=sys.stderr)
+def snapshot_download(
+    name: str,
+    revision: str,
+    cache_dir: str,
+    token: object,
+    dry_run: bool = False,
+    allow_patterns: list[str] | None = None,
+) -> Any:
+    do = "list" if dry_run else "fetch"
+    with Path(WANTED["log"]).open("a") as log:
+        log.write(json.dumps({"do": do, "pid": os.getpid(), "argv": sys.argv}) + "\n")
+    if "crash" in WANTED:
+        print(WANTED["crash"], file=sys.stderr)
         sys.exit(3)
-    if wanted.get("hang") == order["do"]:
+    if WANTED.get("hang") == do:
         time.sleep(60)
-    if "error" in wanted:
-        print(json.dumps(wanted["error"]))
-        sys.exit(1)
-    answer = _listed(wanted) if order["do"] == "list" else _fetched(order, wanted)
-    print(json.dumps(answer), flush=True)
-
-
-def _blob(text: str) -> str:
-    return hashlib.sha256(text.encode("latin-1")).hexdigest()
-
-
-def _listed(wanted: Answers) -> Answers:
-    sizes = wanted.get("bytes", {})
-    files = [
-        {"name": name, "bytes": sizes.get(name, len(text)), "blob": _blob(text)}
-        for name, text in wanted["files"].items()
-    ]
-    return {"commit": wanted["commit"], "files": files}
-
-
-def _fetched(order: Answers, wanted: Answers) -> Answers:
-    repository = Path(order["cache"]) / f"models--{order['name'].replace('/', '--')}"
-    snapshot = repository / "snapshots" / wanted["commit"]
+    if "error" in WANTED:
+        raise type(WANTED["error"]["kind"], (Exception,), {})(WANTED["error"]["error"])
+    repository = Path(cache_dir) / f"models--{name.replace('/', '--')}"
+    snapshot = repository / "snapshots" / WANTED["commit"]
+    if dry_run:
+        sizes = WANTED.get("bytes", {})
+        return [
+            SimpleNamespace(
+                filename=file,
+                file_size=sizes.get(file, len(text)),
+                commit_hash=WANTED["commit"],
+                will_download=not (snapshot / file).exists(),
+            )
+            for file, text in WANTED["files"].items()
+        ]
     snapshot.mkdir(parents=True, exist_ok=True)
-    if order["revision"] != wanted["commit"]:
+    if revision != WANTED["commit"]:
         (repository / "refs").mkdir(exist_ok=True)
-        (repository / "refs" / order["revision"]).write_text(wanted["commit"])
+        (repository / "refs" / revision).write_text(WANTED["commit"])
     (repository / "blobs").mkdir(exist_ok=True)
-    for name in order["files"]:
-        text = wanted["files"][name]
-        if name != wanted.get("lose"):
-            (repository / "blobs" / _blob(text)).write_bytes(text.encode("latin-1"))
-        link = snapshot / name
+    for file in allow_patterns or ():
+        data = WANTED["files"][file].encode("latin-1")
+        link = snapshot / file
         if not link.is_symlink():
-            link.symlink_to(f"../../blobs/{_blob(text)}")
-    return {"folder": str(snapshot)}
+            link.symlink_to(f"../../blobs/{hashlib.sha256(data).hexdigest()}")
+        if file != WANTED.get("lose"):
+            link.resolve().write_bytes(data)
+    return str(snapshot)
 
 
 if __name__ == "__main__":
-    main()
+    library = ModuleType("huggingface_hub")
+    library.snapshot_download = snapshot_download  # type: ignore[attr-defined]
+    if WANTED.get("error", {}).get("kind") == "ModuleNotFoundError":
+        library = None  # type: ignore[assignment]
+    sys.modules["huggingface_hub"] = library
+    runpy.run_path(sys.argv[-1], run_name="__main__")

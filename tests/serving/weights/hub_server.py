@@ -26,7 +26,6 @@ class Hub:
         self.closing = threading.Event()
 
     def listing(self) -> dict[str, Any]:
-        """What `/api/models/…?blobs=true` answers."""
         return {
             "_id": "1",
             "id": self.name,
@@ -42,7 +41,6 @@ class Hub:
         return {**found, "lfs": {"sha256": sha, "size": len(data), "pointerSize": 130}}
 
     def tree(self) -> list[dict[str, Any]]:
-        """What `/api/models/…/tree/…` answers."""
         return [self._entry(name, data) for name, data in self.files.items()]
 
     def _entry(self, name: str, data: bytes) -> dict[str, Any]:
@@ -54,13 +52,11 @@ class Hub:
 
 
 def git_hash(data: bytes) -> str:
-    """Git's hash of a file."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 @contextmanager
 def serving(hub: Hub) -> Iterator[Hub]:
-    """The repository, served until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         """One request."""
@@ -68,18 +64,15 @@ def serving(hub: Hub) -> Iterator[Hub]:
         protocol_version = "HTTP/1.1"
 
         def do_HEAD(self) -> None:
-            """A file's hash and length."""
             self.reply(with_body=False)
 
         def do_GET(self) -> None:
-            """The listing, or a file."""
             self.reply(with_body=True)
 
         def log_message(self, format: str, *args: object) -> None:
             """Keep quiet."""
 
         def reply(self, with_body: bool) -> None:
-            """Answer by the path."""
             path = unquote(self.path.partition("?")[0])
             hub.requests.append(f"{self.command} {path}")
             hub.closing.wait(hub.delay_s)
@@ -97,14 +90,12 @@ def serving(hub: Hub) -> Iterator[Hub]:
                 self.send(404, b"{}", code, with_body)
 
         def revision(self, revision: str, with_body: bool) -> None:
-            """The listing of a branch or commit."""
             if revision in ("main", COMMIT):
                 self.send(200, json.dumps(hub.listing()).encode(), {}, with_body)
             else:
                 self.send(404, b"{}", {"X-Error-Code": "RevisionNotFound"}, with_body)
 
         def file(self, name: str, with_body: bool) -> None:
-            """A file; large ones have their SHA-256 as hash."""
             data = hub.files[name]
             large = name.endswith(".safetensors")
             tag = hashlib.sha256(data).hexdigest() if large else git_hash(data)
@@ -114,7 +105,6 @@ def serving(hub: Hub) -> Iterator[Hub]:
             self.send(200, data, headers, with_body)
 
         def send(self, code: int, body: bytes, headers: Mapping[str, str], whole: bool) -> None:
-            """Send it."""
             self.send_response(code)
             for name, value in headers.items():
                 self.send_header(name, value)

@@ -24,7 +24,6 @@ TENSORS = {"blk.0.w": (Q4_K, (256, 8), 8 * 144), "norm": (F16, (64,), 128)}
 
 
 def refusal(path: Path) -> str:
-    """The line that reading `path` is refused with."""
     with pytest.raises(WeightsError) as failure:
         read_weights(path)
     return str(failure.value)
@@ -32,23 +31,20 @@ def refusal(path: Path) -> str:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """One model in one file."""
     path = tmp_path / "model-Q4_K_M.gguf"
     path.write_bytes(gguf_bytes(METADATA, TENSORS))
     return path
 
 
 def test_a_file_and_its_folder_are_the_same(file: Path) -> None:
-    """256 numbers of Q4_K take 144 bytes; the vocabulary is not kept."""
     weights = read_weights(file)
     assert weights == read_weights(file.parent)
     assert weights.form == "gguf"
-    assert weights.loaded_bytes == 8 * 144 + 128
+    assert weights.loaded_bytes == file.stat().st_size
     assert id_of(weights) == id_of(read_weights(file.parent))
 
 
 def test_the_configuration_is_in_the_metadata(file: Path) -> None:
-    """By the names that config.json has; a rotary width is no latent one."""
     assert read_weights(file).config == {
         "model_type": "qwen3",
         "num_hidden_layers": 28,
@@ -70,7 +66,6 @@ def test_several_models_in_a_folder_must_be_told_apart(file: Path) -> None:
 
 @pytest.fixture
 def parts(tmp_path: Path) -> list[Path]:
-    """A model in two parts."""
     found = []
     for number, (name, tensor) in enumerate(TENSORS.items(), start=1):
         metadata = METADATA if number == 1 else {}
@@ -81,11 +76,10 @@ def parts(tmp_path: Path) -> list[Path]:
 
 
 def test_parts_are_one_model(parts: list[Path]) -> None:
-    """By the folder, and by any of them."""
     weights = read_weights(parts[0].parent)
     assert weights.files == tuple(parts)
     assert weights == read_weights(parts[1])
-    assert weights.loaded_bytes == 8 * 144 + 128
+    assert weights.loaded_bytes == sum(each.stat().st_size for each in parts)
 
 
 def test_a_missing_part_is_named(parts: list[Path]) -> None:
@@ -93,34 +87,27 @@ def test_a_missing_part_is_named(parts: list[Path]) -> None:
     assert "big-00002-of-00002.gguf missing (1 of 2 parts)" in refusal(parts[0])
 
 
-def test_parts_of_other_models_are_refused(parts: list[Path]) -> None:
-    parts[1].write_bytes(gguf_bytes({}, {"blk.0.w": TENSORS["blk.0.w"]}))
-    assert "2 tensors in all parts by its header, 1 found" in refusal(parts[0])
-
-
-def test_a_file_cut_anywhere_is_refused(file: Path) -> None:
-    """Within the header, the vocabulary, or the data; padding after the last tensor is nobody's."""
+def test_a_file_cut_in_its_header_is_refused(file: Path) -> None:
+    """Within the metadata; the server says at its start whether the data are whole."""
     data = file.read_bytes()
-    for kept in (0, 3, 4, 10, 24, 100, 3000, len(data) // 2, len(data) - 1200, len(data) - 1):
+    for kept in (0, 3, 4, 10, 24, 100, 3000, len(data) // 2):
         file.write_bytes(data[:kept])
-        assert "bytes" in refusal(file) and "fetch it again" in refusal(file)
+        assert f"it has {kept:,} bytes" in refusal(file) and "fetch it again" in refusal(file)
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"PK\3\4" + bytes(60), "it does not begin with GGUF"),
-        (b"GGUF\1\0\0\0" + bytes(60), "its version is 1, known are 2 and 3"),
+        (b"PK\3\4" + bytes(60), "it does not begin with GGUF and version 2 or 3"),
+        (b"GGUF\1\0\0\0" + bytes(60), "it does not begin with GGUF and version 2 or 3"),
         (gguf_bytes(METADATA, {}), "no tensors (a vocabulary only)"),
-        (gguf_bytes({}, {"t": (99, (4,), 4)}), "tensor 't' has the unknown type 99"),
-        (gguf_bytes({"general.alignment": 0}, TENSORS), "general.alignment is 0"),
         (
             b"GGUF\3\0\0\0" + bytes(8) + b"\1" + bytes(7) + gguf_text("k") + b"\x63\0\0\0",
             "a value has the unknown type 99",
         ),
         (
             b"GGUF\3\0\0\0" + bytes(8) + b"\1" + bytes(7) + b"\xff" * 8 + bytes(50),
-            "a text in its header has 18,446,744,073,709,551,615 bytes",
+            "ends within its header",
         ),
     ],
 )

@@ -13,7 +13,8 @@ import pytest
 from tests.serving.weights.checkpoints import make_cache, make_checkpoint, split_checkpoint
 from tutti.tasks.serving import ModelsEnvironmentMissing, WeightsError
 from tutti.tasks.serving.weights import HubId, hub, read_weights, resolve_hub
-from tutti.tasks.serving.weights.hub import HubFile, cache_folder, choose_files
+from tutti.tasks.serving.weights.hub import cache_folder
+from tutti.tasks.serving.weights.hub_child import NoModel, choose_files
 from tutti.tasks.serving.weights.identity import id_of
 
 DOUBLE = Path(__file__).with_name("hub_child_double.py")
@@ -31,13 +32,11 @@ def _nothing_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The model's files."""
     return split_checkpoint(make_checkpoint(tmp_path / "one"), tmp_path / "files", 2)
 
 
 @pytest.fixture
 def cache(tmp_path: Path, folder: Path) -> Path:
-    """A cache that has the model whole, as `main`."""
     make_cache(tmp_path / "hub", NAME, COMMIT, folder)
     return tmp_path / "hub"
 
@@ -57,7 +56,6 @@ def resolve(
 
 
 def refusal(*given: Any, **options: Any) -> str:
-    """The one line that a model is refused with."""
     with pytest.raises(WeightsError) as failure:
         resolve(*given, **options)
     assert "\n" not in str(failure.value)
@@ -76,7 +74,7 @@ def refusal(*given: Any, **options: Any) -> str:
 )
 def test_names(text: str, name: str, revision: str | None) -> None:
     found = HubId.parse(text)
-    assert (found.name, found.revision) == (name, revision)
+    assert (found.name, found.revision) == (name, revision or "main")
     assert str(found) == f"{name}@{revision or 'main'}"
     assert found.is_commit == (revision == COMMIT)
 
@@ -133,14 +131,12 @@ def test_without_a_listener_it_is_told_on_stderr(
     ("variables", "folder"),
     [
         ({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}, "/a"),
-        ({"HUGGINGFACE_HUB_CACHE": "/c"}, "/c"),
         ({"HF_HOME": "/b"}, "/b/hub"),
         ({"XDG_CACHE_HOME": "/x"}, "/x/huggingface/hub"),
         ({}, "~/.cache/huggingface/hub"),
     ],
 )
 def test_where_the_cache_is(variables: dict[str, str], folder: str) -> None:
-    """As the Hub's own library has it."""
     assert cache_folder(variables) == Path(folder).expanduser()
 
 
@@ -164,11 +160,6 @@ def test_offline_without_the_model(cache: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TUTTI_FETCH", "never")
     assert "TUTTI_FETCH=never forbids to fetch it" in refusal(NAME, OTHER, cache, False)
     assert "not in the cache" in refusal("org/other", None, cache)
-
-
-def test_a_branch_that_is_damaged(cache: Path) -> None:
-    (cache / "models--org--model" / "refs" / "main").write_text("0123")
-    assert "'0123' is no commit; remove the file" in refusal(NAME, "main", cache)
 
 
 def test_a_missing_blob_is_found_before_a_start(cache: Path) -> None:
@@ -210,13 +201,11 @@ class Double:
         self.set()
 
     def set(self, **changes: Any) -> None:
-        """How it behaves from now on."""
         self.answers |= changes
         self.monkeypatch.setenv("TUTTI_HUB_DOUBLE", json.dumps(self.answers))
 
     @property
     def orders(self) -> list[dict[str, Any]]:
-        """What it was told to do."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
@@ -248,13 +237,11 @@ def test_a_model_is_fetched_once(double: Double, tmp_path: Path, folder: Path) -
 
 
 def test_only_what_is_lacking_is_fetched(double: Double, cache: Path) -> None:
-    """A blob is gone: its file alone counts."""
     snapshot = resolve(NAME, COMMIT, cache)
     (snapshot / "model-00002-of-00002.safetensors").resolve().unlink()
     told: list[str] = []
     assert resolve(NAME, COMMIT, cache, report=told.append) == snapshot
-    small = 3  # the double names all blobs by SHA-256, the cache the small ones as Git does
-    assert f"0.0 MB in {1 + small} files" in told[0]
+    assert "0.0 MB in 1 files" in told[0]
 
 
 def test_too_little_room_is_found_before_gigabytes(double: Double, tmp_path: Path) -> None:
@@ -278,11 +265,11 @@ def test_too_little_room_is_found_before_gigabytes(double: Double, tmp_path: Pat
 def test_failures_of_the_library_say_what_to_do(
     double: Double, tmp_path: Path, kind: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And never show the token."""
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     double.set(error={"kind": kind, "error": "403 for hf_secret"})
     message = refusal(NAME, COMMIT, tmp_path / "hub")
-    assert f"org/model@{COMMIT}: cannot be fetched: {kind}: 403 for ***; {fix}" in message
+    assert f"org/model@{COMMIT}: cannot be fetched: {kind}: " in message and f"; {fix}" in message
+    assert "hf_secret" not in message
 
 
 def test_the_token_is_in_no_argument(
@@ -299,25 +286,15 @@ def test_a_child_that_dies(double: Double, tmp_path: Path) -> None:
     assert "exit code 3: Fatal Python error: no memory" in message
 
 
-def test_a_hub_that_does_not_answer(
-    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hub, "LIST_TIMEOUT_S", 0.5)
-    double.set(hang="list")
-    assert "the Hub did not answer within 0 s" in refusal(NAME, COMMIT, tmp_path / "hub")
-
-
+@pytest.mark.parametrize("phase", ["list", "fetch"])
 def test_a_download_that_stands_still(
-    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
 ) -> None:
-    """Progress is told meanwhile, and the child ended."""
+    """The child is ended, also where the Hub does not even answer."""
     monkeypatch.setattr(hub, "STALL_S", 1.0)
-    monkeypatch.setattr(hub, "TELL_EVERY_S", 0.3)
-    double.set(hang="fetch")
-    told: list[str] = []
-    message = refusal(NAME, COMMIT, tmp_path / "hub", report=told.append)
-    assert "no byte arrived for 1 s (0.0 MB of 0.0 MB there); run the same command" in message
-    assert "fetched 0.0 MB of 0.0 MB of org/model" in told
+    double.set(hang=phase)
+    message = refusal(NAME, COMMIT, tmp_path / "hub", report=lambda line: None)
+    assert "TimeoutError: no byte arrived for 1 s; run the same command" in message
 
 
 def test_what_was_fetched_is_looked_at(double: Double, tmp_path: Path) -> None:
@@ -326,18 +303,11 @@ def test_what_was_fetched_is_looked_at(double: Double, tmp_path: Path) -> None:
     assert "fetched, and yet" in message and "a link to ../../blobs/" in message
 
 
-def files(*names: str) -> list[HubFile]:
-    """Files of a repository."""
-    return [HubFile(name, 10, name) for name in names]
-
-
 def chosen(*names: str) -> list[str]:
-    """The files that would be fetched of these."""
-    return [file.name for file in choose_files(NAME, files(*names))]
+    return choose_files(dict.fromkeys(names, 10))
 
 
 def test_weights_are_fetched_in_one_form() -> None:
-    """Not the same once more in other forms."""
     small = ["config.json", "tokenizer.json", "merges.txt", "chat_template.jinja", "code.py"]
     others = ["README.md", "pytorch_model.bin", "original/a.safetensors", "model.gguf", "x.onnx"]
     one = ["model.safetensors"]
@@ -352,7 +322,7 @@ def test_weights_are_fetched_in_one_form() -> None:
 
 
 def test_repositories_without_one_model_are_refused() -> None:
-    with pytest.raises(WeightsError, match=r"in its repository \(it has \.bin, \.json\)"):
+    with pytest.raises(NoModel, match=r"in its repository \(it has \.bin, \.json\)"):
         chosen("pytorch_model.bin", "config.json")
-    with pytest.raises(WeightsError, match=r"2 models in GGUF form .*`hf download org/model FILE"):
+    with pytest.raises(NoModel, match=r"2 models in GGUF form .*`hf download NAME FILE"):
         chosen("a-Q4.gguf", "a-Q8.gguf")

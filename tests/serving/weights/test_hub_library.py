@@ -19,7 +19,6 @@ NAME = "org/model"
 
 
 def has_library() -> bool:
-    """Whether the models environment is there."""
     python = models_python_path()
     command = [str(python), "-c", "import huggingface_hub"]
     return python.is_file() and subprocess.run(command, capture_output=True).returncode == 0
@@ -33,7 +32,6 @@ pytestmark = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The model's files."""
     return split_checkpoint(make_checkpoint(tmp_path / "one"), tmp_path / "files", 2)
 
 
@@ -75,7 +73,6 @@ def test_a_model_is_fetched_whole(
 def test_a_gated_model_needs_the_token_of_the_environment(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not one that was saved by logging in."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "token").write_text(TOKEN)
     with serving(hub_with(folder, gated=True)) as hub:
@@ -106,14 +103,14 @@ def test_a_download_ends_with_whoever_wants_it(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when that was killed, and could end nothing."""
-    order = {"do": "fetch", "name": NAME, "revision": COMMIT, "cache": str(tmp_path / "hub")}
+    order = {"name": NAME, "revision": COMMIT, "cache": str(tmp_path / "hub"), "stall_s": 300.0}
     with serving(hub_with(folder)) as hub:
         hub.delay_s = 30.0
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         command = [str(models_python_path()), "-I", str(CHILD)]
         child = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
         assert child.stdin is not None
-        child.stdin.write(json.dumps({**order, "files": ["config.json"]}) + "\n")
+        child.stdin.write(json.dumps(order) + "\n")
         child.stdin.flush()
         deadline = time.monotonic() + 60
         while not hub.requests and time.monotonic() < deadline:

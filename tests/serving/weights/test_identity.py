@@ -23,7 +23,7 @@ from tutti.tasks.project import POCKET
 from tutti.tasks.serving import WeightsError
 from tutti.tasks.serving.weights import identity as of
 from tutti.tasks.serving.weights import read_weights, weights_id
-from tutti.tasks.serving.weights.identity import HashBook, id_of
+from tutti.tasks.serving.weights.identity import id_of
 from tutti.tasks.serving.weights.tensor_files import opened
 
 FILES = ("model.safetensors", "config.json", "tokenizer.json")
@@ -37,7 +37,6 @@ def _small_files_are_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A checkpoint that was written a while ago."""
     return make_checkpoint(tmp_path / "model")
 
 
@@ -139,7 +138,7 @@ def test_a_book_saves_reading_until_a_file_changes(
 ) -> None:
     """Also when size and modification time are as before: the time of the change itself is not."""
     settle(monkeypatch)
-    book = HashBook(tmp_path / "home")
+    book = tmp_path / "home"
     first = id_of(read_weights(checkpoint), book)
     read_files.clear()
     assert id_of(read_weights(checkpoint), book) == first
@@ -157,7 +156,7 @@ def test_a_file_that_was_just_written_is_not_trusted(
     tmp_path: Path, checkpoint: Path, read_files: list[str]
 ) -> None:
     """A second change within the same tick would leave its times as they are."""
-    book = HashBook(tmp_path / "home")
+    book = tmp_path / "home"
     id_of(read_weights(checkpoint), book)
     read_files.clear()
     id_of(read_weights(checkpoint), book)
@@ -169,9 +168,9 @@ def test_a_damaged_book_is_written_anew(
     tmp_path: Path, checkpoint: Path, content: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle(monkeypatch)
-    book = HashBook(tmp_path / "home")
+    book = tmp_path / "home"
     first = id_of(read_weights(checkpoint), book)
-    (page,) = book.folder.iterdir()
+    (page,) = (book / "weights").iterdir()
     page.write_text(content)
     assert id_of(read_weights(checkpoint), book) == first
     assert len(json.loads(page.read_text())) == 3
@@ -180,7 +179,6 @@ def test_a_damaged_book_is_written_anew(
 def test_a_file_that_changes_meanwhile_is_refused(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody still writes it."""
 
     @contextmanager
     def open_and_grow(path: Path) -> Iterator[BinaryIO]:

@@ -8,9 +8,13 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.tasks.task_sets.files import TASK as TASK
     from tutti.tasks.task_sets.files import TASKS as TASKS
+    from tutti.tasks.task_sets.files import Row as Row
     from tutti.tasks.task_sets.files import first_error as first_error
+    from tutti.tasks.task_sets.files import is_judged as is_judged
+    from tutti.tasks.task_sets.files import read_part as read_part
     from tutti.tasks.task_sets.files import read_tasks as read_tasks
     from tutti.tasks.task_sets.files import task_line as task_line
+    from tutti.tasks.task_sets.files import write_part as write_part
     from tutti.tasks.task_sets.files import write_tasks as write_tasks
     from tutti.tasks.task_sets.gate import PASSED as PASSED
     from tutti.tasks.task_sets.gate import Gate as Gate
@@ -24,10 +28,6 @@ if TYPE_CHECKING:
     from tutti.tasks.task_sets.make import Show as Show
     from tutti.tasks.task_sets.make import Source as Source
     from tutti.tasks.task_sets.make import make_set as make_set
-    from tutti.tasks.task_sets.parts import Row as Row
-    from tutti.tasks.task_sets.parts import is_judged as is_judged
-    from tutti.tasks.task_sets.parts import read_part as read_part
-    from tutti.tasks.task_sets.parts import write_part as write_part
     from tutti.tasks.task_sets.plan import SetPlan as SetPlan
     from tutti.tasks.task_sets.task import EXPERTS as EXPERTS
     from tutti.tasks.task_sets.task import IMAGE as IMAGE

@@ -1,18 +1,43 @@
-"""Tasks as lines of JSON: the files of sets, which one can read and edit."""
+"""Files of sets: tasks as lines of JSON, and parts of judged candidates.
 
-from collections.abc import Iterable, Iterator
+A part is a folder that is whole or not there: a run that was killed goes on after the parts that
+exist. Its candidates become rows of `tasks` and `gate_verdicts`.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from tutti.errors import UsageError
+from tutti.storage import now
+from tutti.tasks.task_sets.gate import Judged
 from tutti.tasks.task_sets.task import Task
 
 TASKS = "tasks.jsonl"
 """The file of a set, or of each of its databases."""
 TASK: TypeAdapter[Task] = TypeAdapter(Task)
 T = TypeVar("T", bound=Task)
+JUDGED = "judged.parquet"
+ROW = pa.schema(
+    [
+        ("task", pa.string()),
+        ("task_id", pa.string()),
+        ("accepted", pa.bool_()),
+        ("gates", pa.list_(pa.string())),
+        ("measured", pa.list_(pa.float64())),
+        ("reason", pa.string()),
+    ]
+)
+"""A candidate: the task in JSON, and the gates that it was shown to, in order; the last one
+rejected it unless it is accepted."""
+Row = Mapping[str, Any]
+"""A candidate by the columns of `ROW`, ``task`` as a task."""
 
 
 def task_line(task: Task) -> str:
@@ -41,3 +66,77 @@ def first_error(error: ValidationError) -> str:
     one: dict[str, Any] = dict(error.errors()[0])
     where = ".".join(str(part) for part in one["loc"])
     return f"{where}: {one['msg']}, given {str(one['input'])[:80]!r}"
+
+
+def write_part(
+    folder: Path,
+    judged: Iterable[Judged[Any]],
+    write_files: Callable[[Path], None] = lambda folder: None,
+) -> Path:
+    """Write candidates, and what `write_files` adds; returns the folder."""
+    temporary = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    write_files(temporary)
+    rows = [each.as_row() | {"task": task_line(each.task)} for each in judged]
+    pq.write_table(pa.Table.from_pylist(rows, ROW), temporary / JUDGED)
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.rename(folder)
+    return folder
+
+
+def is_judged(folder: Path) -> bool:
+    """Whether the part exists."""
+    return (folder / JUDGED).is_file()
+
+
+def read_part(folder: Path, of: "TypeAdapter[Task]", most: int | None = None) -> Iterator[Row]:
+    """The first `most` candidates."""
+    for row in pq.read_table(folder / JUDGED).slice(0, most).to_pylist():
+        yield row | {"task": of.validate_json(row["task"])}
+
+
+def read_verdicts(folder: Path) -> list[dict[str, Any]]:
+    """The candidates without their tasks: ``task_id``, ``accepted``, ``gates``."""
+    columns = ["task_id", "accepted", "gates"]
+    found: list[dict[str, Any]] = pq.read_table(folder / JUDGED, columns=columns).to_pylist()
+    return found
+
+
+def task_row(row: Row, task_set_id: str) -> dict[str, Any]:
+    """A row of `tasks`; its slots have the task's attributes, too."""
+    task: Task = row["task"]
+    is_accepted = row["accepted"]
+    return {
+        "task_set_id": task_set_id,
+        "task_id": row["task_id"],
+        "status": "accepted" if is_accepted else "rejected",
+        "reason": "" if is_accepted else f"{row['gates'][-1]}: {row['reason']}",
+        "gated_at": now(),
+        "family": task.family,
+        "template": task.template or None,
+        "split": task.split,
+        "question": task.question,
+        "answer": task.answer,
+        "slots": json.dumps({**task.slots, **task.attributes}, sort_keys=True),
+        "sources": list(task.sources),
+        "difficulty": json.dumps(task.difficulty, sort_keys=True),
+    }
+
+
+def verdict_rows(row: Row, gates: Sequence[str], task_set_id: str) -> Iterator[dict[str, Any]]:
+    """A row of `gate_verdicts` for each gate that a candidate was shown to. `gates`: all of the
+    set, in their order."""
+    at, last = now(), len(row["gates"]) - 1
+    for place, gate in enumerate(row["gates"]):
+        passed = row["accepted"] or place < last
+        yield {
+            "task_set_id": task_set_id,
+            "task_id": row["task_id"],
+            "gate": gate,
+            "position": gates.index(gate) + 1,
+            "passed": passed,
+            "reason": "" if passed else row["reason"],
+            "measured": row["measured"][place],
+            "gated_at": at,
+        }

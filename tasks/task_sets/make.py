@@ -21,8 +21,16 @@ from pydantic import TypeAdapter
 from tutti.errors import TuttiError
 from tutti.storage import Catalog, artifact_id, commit, held, query
 from tutti.storage import catalog as cat
-from tutti.tasks.task_sets.files import TASK, TASKS, write_tasks
-from tutti.tasks.task_sets.parts import Row, read_part, read_verdicts, task_row, verdict_rows
+from tutti.tasks.task_sets.files import (
+    TASK,
+    TASKS,
+    Row,
+    read_part,
+    read_verdicts,
+    task_row,
+    verdict_rows,
+    write_tasks,
+)
 from tutti.tasks.task_sets.task import Task
 
 ROWS_AT_ONCE = 10_000

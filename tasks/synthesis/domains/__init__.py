@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.domains.folder import DOMAIN_TASK as DOMAIN_TASK
     from tutti.tasks.synthesis.domains.folder import SPEC as SPEC
     from tutti.tasks.synthesis.domains.folder import SPLITS as SPLITS
-    from tutti.tasks.synthesis.domains.folder import copy_domain_folder as copy_domain_folder
     from tutti.tasks.synthesis.domains.folder import domain_folders as domain_folders
     from tutti.tasks.synthesis.domains.folder import read_domain_folder as read_domain_folder
     from tutti.tasks.synthesis.domains.folder import write_domain_folder as write_domain_folder

@@ -1,12 +1,10 @@
-"""A domain and its tasks as files: what one can read, edit and version.
+"""A domain and its tasks as files, which one can read, edit and version.
 
 In: a folder. Out: the domain and its tasks, checked. ``domain.json`` (tables, tools, rules,
 lineage), ``db.json``, ``toolkit.py``, ``policy.md`` (written for readers) and ``tasks.jsonl``.
 """
 
-import itertools
 import json
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,26 +21,14 @@ DOMAIN_TASK: TypeAdapter[DomainTask] = TypeAdapter(DomainTask)
 
 
 def write_domain_folder(folder: Path, domain: Domain, tasks: Iterable[DomainTask]) -> None:
-    """Write a domain's files into a folder that exists; the same domain gives the same bytes."""
+    """Write a domain's files into a folder; the same domain gives the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
     spec = domain.model_dump(mode="json", exclude={"records", "toolkit"})
     (folder / SPEC).write_text(_json(spec, indent=1) + "\n")
     (folder / DATABASE).write_text(_json(domain.records, indent=1) + "\n")
     (folder / TOOLKIT).write_text(domain.toolkit)
     (folder / POLICY).write_text(domain.policy)
     write_tasks(folder / TASKS, tasks)
-
-
-def copy_domain_folder(folder: Path, out: Path, most: int) -> int:
-    """Copy a domain's files with its first tasks, at most so many; returns how many."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name in (SPEC, DATABASE, TOOLKIT, POLICY):
-        shutil.copyfile(folder / name, out / name)
-    count = 0
-    with (folder / TASKS).open("rb") as lines, (out / TASKS).open("wb") as kept:
-        for line in itertools.islice(lines, most):
-            kept.write(line)
-            count += 1
-    return count
 
 
 def read_domain_folder(folder: Path) -> tuple[Domain, Iterator[DomainTask]]:

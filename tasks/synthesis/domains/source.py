@@ -11,6 +11,7 @@ import inspect
 import io
 import json
 import sys
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -39,6 +40,18 @@ def state_hash(state: Any) -> str:
     return hashlib.sha256(canonical(state).encode()).hexdigest()
 
 
+def first_state(
+    records: Mapping[str, Mapping[str, Any]], changed: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The database that a task begins with: records by table and key, some fields changed."""
+    state: dict[str, Any] = dict(records)
+    for table, keyed in changed.items():
+        inside = state[table] = dict(state.get(table, {}))
+        for key, fields in keyed.items():
+            inside[key] = {**inside.get(key, {}), **fields}
+    return state
+
+
 class Written:
     """A value in a reply that is JSON text already."""
 
@@ -63,13 +76,8 @@ class Host:
         self.signature_of = cache(lambda name: inspect.signature(self.names[name]))
 
     def begin(self, program: str, changed: dict[str, Any]) -> None:
-        """A new database for a program: the domain's records with some fields changed."""
-        state = dict(self.records)
-        for table, keyed in changed.items():
-            records = state[table] = dict(state.get(table, {}))
-            for key, fields in keyed.items():
-                records[key] = {**records.get(key, {}), **copied(fields)}
-        self.states[program] = state
+        """Give a program a new database: the domain's records with some fields changed."""
+        self.states[program] = first_state(self.records, copied(changed))
 
     def call(self, program: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The result of a tool or its refusal, and where the database changed."""
@@ -155,10 +163,6 @@ class Host:
             text = joined({table: piece(table, text) for table, text in tables})
             self.hashes[differing] = hashlib.sha256(text.encode()).hexdigest()
         return self.hashes[differing]
-
-    def state(self, program: str) -> dict[str, Any]:
-        """A program's database."""
-        return self.states[program]
 
     def _pieces(self, table: str, keyed: dict[str, Any]) -> dict[str, str | None]:
         """The pieces of a table's text that differ from those of the domain's own; None for a

@@ -1,8 +1,8 @@
-"""A task of a synthesized domain acted out: its tools for the agent, a model as the customer.
+"""The world of a synthesized domain's task: its tools for the agent, a model as the customer.
 
 In: a domain, a task, the customer's model. Out: a `World` with a database and an interpreter of its
 own, which the first call starts. A call that never ends, or that ends the interpreter, is an error
-of that call only: the next one starts another interpreter, with the database as it was.
+of that call only: the next one starts another interpreter with the same database.
 """
 
 import asyncio
@@ -14,20 +14,21 @@ from tutti.tasks.agents import MALFORMED, ToolResult, ToolUnavailable
 from tutti.tasks.benchmarks import CUSTOMER, CallRefused, SimulatedUser, carry_out
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.synthesis.domains import source
-from tutti.tasks.synthesis.domains.domain import Action, Domain, DomainTask, Records
+from tutti.tasks.synthesis.domains.domain import Action, Domain, DomainTask
 from tutti.tasks.synthesis.domains.toolkit import LIMITS, Act, Toolkit, ToolkitFailed
 
 if TYPE_CHECKING:
     from tutti.tasks.agents import ChatModel
 
 CALL_LIMITS = replace(LIMITS, seconds=10.0)
-"""Of a call. A tool is a look into a database of some thousand records: milliseconds."""
+"""Of a call, which takes milliseconds in a database of some thousand records."""
 PROGRAM = "attempt"
 
 
 class DomainWorld:
-    """One attempt at one task. Without a user it is solo: the prompt has the scenario, and the
-    dialogue ends with what the agent says."""
+    """One attempt at one task. The calls that changed its database are remembered, so that a new
+    interpreter can be brought to the same state. Without a user it is solo: the prompt has the
+    scenario, and the dialogue ends with the agent's message."""
 
     def __init__(
         self, domain: Domain, task: DomainTask, user: "ChatModel | None", solo: bool = False
@@ -36,16 +37,20 @@ class DomainWorld:
         self.schemas: Sequence[Mapping[str, Any]] = domain.schemas(task)
         self._call_usd = {} if task.world.offer is None else task.world.offer.call_usd
         self._domain, self._task = domain, task
-        told = CUSTOMER + "\n".join(
-            filter(None, (task.world.scenario.persona, task.world.scenario.text))
-        )
+        scenario = task.world.scenario
+        told = CUSTOMER + "\n".join(filter(None, (scenario.persona, scenario.text)))
         self._customer = None if solo else SimulatedUser(user, told)
-        self._database = _Database(domain, task)
+        self._toolkit: Toolkit | None = None
+        self._changing: list[Action] = []
+        self._hash = ""
+        # A turn's calls arrive at once; they are carried out one after the other, in their order.
+        self._lock = asyncio.Lock()
 
     async def use(self, name: str, arguments: str) -> ToolResult:
         """One call of the agent on this attempt's database, at the task's price; one that is
-        malformed reaches no tool and costs nothing."""
-        result = await carry_out(self._database.call, self.schemas, name, arguments)
+        malformed reaches no tool and costs nothing. Raises ToolUnavailable where the toolkit cannot
+        be loaded."""
+        result = await carry_out(self._call, self.schemas, name, arguments)
         price = self._call_usd.get(name)
         if price is None or result.error_type == MALFORMED:
             return result
@@ -65,45 +70,26 @@ class DomainWorld:
 
     def outcome(self) -> Mapping[str, Any]:
         """The database's `state_hash`, as the scorer ``dialogue`` compares it."""
-        return {"db": self._database.state_hash}
+        if not self._hash:
+            changed = self._task.world.changed
+            self._hash = source.state_hash(source.first_state(self._domain.records, changed))
+        return {"db": self._hash}
 
     async def close(self) -> None:
-        """End the interpreter."""
-        await self._database.close()
+        """End the interpreter; waits for a running call."""
+        async with self._lock:
+            await self._end()
 
-
-class _Database:
-    """An attempt's database in the sandbox. What changed it is kept, so that a new interpreter can
-    be brought to the same state."""
-
-    def __init__(self, domain: Domain, task: DomainTask) -> None:
-        self.domain, self.task = domain, task
-        self._toolkit: Toolkit | None = None
-        self._made: list[Action] = []
-        self._hash = ""
-        # A turn's calls are made at once: one after the other, in their order.
-        self._lock = asyncio.Lock()
-
-    @property
-    def state_hash(self) -> str:
-        """Of the database as it is now."""
-        if not self._hash:
-            self._hash = source.state_hash(
-                first_state(self.domain.records, self.task.world.changed)
-            )
-        return self._hash
-
-    async def call(self, name: str, arguments: dict[str, Any]) -> str:
-        """The tool's result. Raises CallRefused where the tool refuses or does not work, and
-        ToolUnavailable where the toolkit cannot be loaded."""
+    async def _call(self, name: str, arguments: dict[str, Any]) -> str:
+        """The tool's result. Raises CallRefused where the tool refuses or does not work."""
         action = Action(name=name, arguments=arguments)
         async with self._lock:
-            toolkit = await self._running()
+            toolkit = self._toolkit or await self._start()
             try:
                 (result,) = await toolkit.act([Act(PROGRAM, action)])
                 if result.changes:
                     (self._hash,) = await toolkit.request([["hash", PROGRAM]])
-                    self._made.append(action)
+                    self._changing.append(action)
             except ToolkitFailed as failed:
                 await self._end()
                 raise CallRefused(f"{name} did not work: {failed}") from failed
@@ -113,26 +99,20 @@ class _Database:
             raise CallRefused(str(result.value))
         return result.text
 
-    async def close(self) -> None:
-        """End the interpreter; waits for a running call."""
-        async with self._lock:
-            await self._end()
-
-    async def _running(self) -> Toolkit:
-        if self._toolkit is not None:
-            return self._toolkit
+    async def _start(self) -> Toolkit:
+        """Start an interpreter and bring its database to the attempt's state."""
         try:
-            toolkit = self._toolkit = Toolkit(self.domain, limits=CALL_LIMITS)
+            toolkit = self._toolkit = Toolkit(self._domain, limits=CALL_LIMITS)
             await toolkit.__aenter__()
-            await toolkit.begin({PROGRAM: self.task})
-            await toolkit.act([Act(PROGRAM, each) for each in self._made])
+            await toolkit.begin({PROGRAM: self._task})
+            await toolkit.act([Act(PROGRAM, each) for each in self._changing])
             (now,) = await toolkit.request([["hash", PROGRAM]])
         except (ToolkitFailed, SandboxUnavailable) as error:
             await self._end()
             raise ToolUnavailable(str(error)) from error
         if self._hash not in ("", now):
             await self._end()
-            what = f"{self.domain.name}: the same calls do not lead to the same database"
+            what = f"{self._domain.name}: the same calls do not lead to the same database"
             raise ToolUnavailable(f"{what}: {self._hash[:12]} and {now[:12]}")
         self._hash = now
         return toolkit
@@ -140,14 +120,4 @@ class _Database:
     async def _end(self) -> None:
         toolkit, self._toolkit = self._toolkit, None
         if toolkit is not None:
-            await toolkit.__aexit__(None, None, None)
-
-
-def first_state(records: Records, changed: Records) -> dict[str, dict[str, Any]]:
-    """The database that a task begins with: the domain's records with some fields changed."""
-    state = {table: dict(keyed) for table, keyed in records.items()}
-    for table, keyed in changed.items():
-        for key, fields in keyed.items():
-            inside = state.setdefault(table, {})
-            inside[key] = {**inside.get(key, {}), **fields}
-    return state
+            await toolkit.__aexit__()

@@ -1,4 +1,4 @@
-"""Texts in one form, so that a fact is found however it is written.
+"""Texts in one form, in which facts that are written differently are equal.
 
 In: a text. Out: its words in lower case between single spaces; numbers without separators or final
 zeros (1,200 = 1200 = 1200.00), dates in ISO form (May 5, 2024 = 5 May 2024 = 2024-05-05).
@@ -37,7 +37,7 @@ def words_of(text: str) -> list[str]:
     lower = text.lower()
     if "-" in lower:
         lower = TIME.sub(" ", lower)
-    if _has_year(lower):
+    if "20" in lower or "19" in lower or "18" in lower:  # a year
         lower = DATE.sub(_iso, lower)
     return [_word(each) for each in WORD.findall(lower)]
 
@@ -68,10 +68,6 @@ def _word(word: str) -> str:
     if "." in bare:
         bare = bare.rstrip("0").rstrip(".")
     return bare.lstrip("0") if bare.lstrip("0")[:1].isdigit() else "0" + bare.lstrip("0")
-
-
-def _has_year(text: str) -> bool:
-    return "20" in text or "19" in text or "18" in text
 
 
 def _iso(found: re.Match[str]) -> str:

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -13,7 +14,6 @@ from tutti.tasks.synthesis.domains import (
     DOMAIN_TASK,
     Domain,
     DomainTask,
-    copy_domain_folder,
     domain_folders,
     read_domain_folder,
     write_domain_folder,
@@ -52,8 +52,9 @@ class DomainParts(Source):
         """Write a folder a database; the id is of the tasks and the databases."""
         domains = []
         for number, part in enumerate(made.parts):
-            domain, _ = read_domain_folder(part.folder)
-            copy_domain_folder(part.folder, folder / f"{domain.name}-{number:04}", part.accepted)
+            domain, tasks = read_domain_folder(part.folder)
+            out = folder / f"{domain.name}-{number:04}"
+            write_domain_folder(out, domain, islice(tasks, part.accepted))
             domains.append(domain.domain_id)
         return {"tasks": made.accepted, "domains": domains}
 

@@ -157,7 +157,7 @@ async def test_a_state_that_cannot_be_reached_again() -> None:
         await made.use("count_calls", "{}")
     await made.use("extend_loan", EXTEND)
     await made.use("leave", "{}")
-    made._database._made.pop()
+    made._changing.pop()
     with pytest.raises(ToolUnavailable, match="do not lead to the same database"):
         await made.use("get_loan", '{"loan_id": "L1"}')
     await made.close()

@@ -9,11 +9,6 @@ from tutti.tasks.synthesis.programs.intents import money
 from tutti.tasks.synthesis.programs.program import Reading, Slots, find, use
 
 
-def find_account(client: Record, kind: str) -> Reading:
-    """The client's account of a kind. Raises LookupError."""
-    return _theirs(client, "account", "kind", kind)
-
-
 def _theirs(client: Record, what: str, field: str, value: str) -> Reading:
     """The client's record with a value. Raises LookupError."""
     keys = client["beneficiaries" if what == "beneficiary" else f"{what}s"]
@@ -24,7 +19,7 @@ def _theirs(client: Record, what: str, field: str, value: str) -> Reading:
 def transfer(client: Record, slots: Slots) -> Oracle:
     """Find the beneficiary by name, pay from the current account."""
     to = yield from _theirs(client, "beneficiary", "name", slots["name"])
-    account = yield from find_account(client, "current")
+    account = yield from _theirs(client, "account", "kind", "current")
     return (yield from _pay(account, to, int(slots["amount"])))
 
 
@@ -36,7 +31,7 @@ def _pay(account: Record, to: Record, amount: int) -> Oracle:
 
 def pay_new(client: Record, slots: Slots) -> Oracle:
     """Add, then pay."""
-    account = yield from find_account(client, "current")
+    account = yield from _theirs(client, "account", "kind", "current")
     added = {"name": slots["name"], "account_number": slots["number"]}
     to = yield from use("add_beneficiary", client_id=client["client_id"], **added)
     return (yield from _pay(account, to, int(slots["amount"])))
@@ -80,7 +75,7 @@ def dispute(client: Record, slots: Slots) -> Oracle:
 
 def repay(client: Record, slots: Slots) -> Oracle:
     """Find the loan by its purpose, repay from the current account."""
-    account = yield from find_account(client, "current")
+    account = yield from _theirs(client, "account", "kind", "current")
     loan = yield from _theirs(client, "loan", "purpose", slots["purpose"])
     ids = {"loan_id": loan["loan_id"], "account_id": account["account_id"]}
     done = yield from use("repay_loan", **ids, amount=int(slots["amount"]))
@@ -89,8 +84,8 @@ def repay(client: Record, slots: Slots) -> Oracle:
 
 def empty_close(client: Record, slots: Slots) -> Oracle:
     """Read the balance, move it, close."""
-    account = yield from find_account(client, slots["kind"])
-    current = yield from find_account(client, "current")
+    account = yield from _theirs(client, "account", "kind", slots["kind"])
+    current = yield from _theirs(client, "account", "kind", "current")
     key = account["account_id"]
     ids = {"from_account_id": key, "to_account_id": current["account_id"]}
     done = yield from use("move_money", **ids, amount=account["balance"])
@@ -100,7 +95,7 @@ def empty_close(client: Record, slots: Slots) -> Oracle:
 
 def close(client: Record, slots: Slots) -> Oracle:
     """Close the account of the kind."""
-    account = yield from find_account(client, slots["kind"])
+    account = yield from _theirs(client, "account", "kind", slots["kind"])
     if account["balance"]:
         raise LookupError(f"{account['account_id']} is not empty")
     yield from use("close_account", account_id=account["account_id"])
@@ -127,7 +122,7 @@ def spending(client: Record, slots: Slots) -> Oracle:
 
 def refused_balance(client: Record, slots: Slots) -> Oracle:
     """Say no, and the balance of the account in question."""
-    account = yield from find_account(client, slots.get("kind", "current"))
+    account = yield from _theirs(client, "account", "kind", slots.get("kind", "current"))
     return f"That is not possible. The account holds {money(account['balance'])}."
 
 

@@ -97,10 +97,10 @@ class Graph:
             (*place.seen, target),
         )
 
-    def walk(self, rng: Random, hops: int, kind: str | None = None) -> Place | None:
+    def walk(self, rng: Random, hops: int) -> Place | None:
         """A random walk from a named entity; None where it meets an entity twice or stops short."""
-        chosen = kind or rng.choice(list(KINDS))
-        place = self.place(chosen, rng.choice(list(self.domain.records[chosen])))
+        kind = rng.choice(list(KINDS))
+        place = self.place(kind, rng.choice(list(self.domain.records[kind])))
         for _ in range(hops):
             place = self.step(place, rng.choice(self.forward[place.kind]))
         return place if len(set(place.seen)) == len(place.seen) else None

@@ -16,9 +16,9 @@ from tutti.cli.failures import exit_code_of, guarded
 from tutti.errors import TuttiError, UsageError
 from tutti.storage import StoreError
 from tutti.storage.errors import CatalogMissing, StoreBusy
-from tutti.tasks.agents import ToolUnavailable
 from tutti.tasks.agents.models.model import ContextExceeded, ModelCallFailed
 from tutti.tasks.agents.orchestrator import AgentFileError
+from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.benchmarks import BadRow, BenchmarkError, SourceMissing
 from tutti.tasks.benchmarks.errors import UnknownBenchmark
 from tutti.tasks.gpus import GpuError, GpuLost, GpusBusy, NoSuchGpu

@@ -25,7 +25,7 @@ TuttiError                   1  the work failed for a known cause
 ├── AgentFileError           2  tasks/agents/orchestrator/agent_file.py: an agent file is invalid
 ├── ModelCallFailed          1  tasks/agents/models/model.py
 ├── ContextExceeded          1  tasks/agents/models/model.py
-├── ToolUnavailable          1  tasks/agents/tools.py
+├── ToolUnavailable          1  tasks/agents/tools/tool.py
 ├── SandboxUnavailable       1  tasks/sandbox/values.py
 ├── ScorerFailed             1  tasks/scoring/score.py
 ├── RetrievalError           1  tasks/retrieval/errors.py

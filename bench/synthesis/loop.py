@@ -11,16 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.agents import (
-    AttemptLimits,
-    ChatModel,
-    Environment,
-    Message,
-    NoOpModel,
-    OracleModel,
-    run_attempt,
-)
+from tutti.tasks.agents import AttemptLimits, Message, run_attempt
+from tutti.tasks.agents.models import ChatModel, NoOpModel, OracleModel
 from tutti.tasks.agents.models.model import Reply
+from tutti.tasks.agents.tools import Environment
 from tutti.tasks.benchmarks import Benchmark, Source, Task, load_prompt
 from tutti.tasks.scoring import ScoringResources, Submission
 from tutti.tasks.synthesis import PROGRAMS

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tutti.cli.setup.fixes import FIXES
 from tutti.errors import ExitCode
-from tutti.tasks import agents, gpus, serving
+from tutti.tasks import gpus, serving
+from tutti.tasks.agents import commands
 from tutti.tasks.project import IS_SOURCE
 from tutti.tasks.serving import weights as weights_stage
 from tutti.terminal import table
@@ -334,7 +335,7 @@ def look_keys(place: Place) -> Finding:
 def look_tau2(place: Place) -> Finding:
     """Check that tau2's own package is in its environment, with its checkout's data. The package is
     installed from a checkout and in place, so the checkout is found by the package."""
-    harness = agents.shipped_harness("{tau2}")
+    harness = commands.shipped_harness("{tau2}")
     assert harness is not None, "tau2 is among the shipped harnesses"
     if shutil.which(harness.python) is None:
         found = f"no Python at {harness.python}; TUTTI_HARNESS_TAU2 can name one with tau2"

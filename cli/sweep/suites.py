@@ -10,7 +10,8 @@ import typer
 
 from tutti.cli.failures import UsageError
 from tutti.cli.verbs import Flags
-from tutti.tasks import agents, nights
+from tutti.tasks import nights
+from tutti.tasks.agents import models
 from tutti.tasks.project import SUITES
 from tutti.tasks.sweeps import spec
 
@@ -95,7 +96,7 @@ def is_night_file(path: Path, given: Sequence[Any]) -> bool:
 def checked_reasoning(setting: str | None) -> str:
     """The value of --reasoning, or its default. Raises UsageError."""
     try:
-        return agents.AUTO if setting is None else agents.check_reasoning(setting)
+        return models.AUTO if setting is None else models.check_reasoning(setting)
     except ValueError as error:
         raise UsageError(f"--reasoning: {error}") from None
 

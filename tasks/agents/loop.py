@@ -25,7 +25,7 @@ from tutti.tasks.agents.models.model import (
     WorkingClock,
 )
 from tutti.tasks.agents.prompts import Score, last_boxed
-from tutti.tasks.agents.tools import (
+from tutti.tasks.agents.tools.tool import (
     MALFORMED,
     Environment,
     ToolResult,

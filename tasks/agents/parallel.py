@@ -20,7 +20,7 @@ from tutti.tasks.agents.models.model import (
     Reply,
     Schemas,
 )
-from tutti.tasks.agents.tools import ToolResult, run_together
+from tutti.tasks.agents.tools.tool import ToolResult, run_together
 from tutti.tasks.agents.verdicts import fenced, read_verdict, verdict_line
 
 Combine = Literal["select", "synthesis"]

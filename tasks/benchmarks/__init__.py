@@ -7,23 +7,12 @@ from tutti.face import lazy
 if TYPE_CHECKING:
     from tutti.tasks.benchmarks.benchmark import PUBLISHED as PUBLISHED
     from tutti.tasks.benchmarks.benchmark import Benchmark as Benchmark
-    from tutti.tasks.benchmarks.benchmark import Headline as Headline
     from tutti.tasks.benchmarks.definition import BENCHMARKS as BENCHMARKS
     from tutti.tasks.benchmarks.definition import benchmark_named as benchmark_named
-    from tutti.tasks.benchmarks.errors import BadBenchmarkFile as BadBenchmarkFile
-    from tutti.tasks.benchmarks.errors import BadPrompt as BadPrompt
     from tutti.tasks.benchmarks.errors import BadRow as BadRow
-    from tutti.tasks.benchmarks.errors import BadSelection as BadSelection
     from tutti.tasks.benchmarks.errors import BenchmarkError as BenchmarkError
     from tutti.tasks.benchmarks.errors import SourceMissing as SourceMissing
-    from tutti.tasks.benchmarks.errors import UnknownBenchmark as UnknownBenchmark
-    from tutti.tasks.benchmarks.own.jsonl import ANSWER_FIELDS as ANSWER_FIELDS
-    from tutti.tasks.benchmarks.own.jsonl import QUESTION_FIELDS as QUESTION_FIELDS
-    from tutti.tasks.benchmarks.own.jsonl import SCORER_WORDS as SCORER_WORDS
-    from tutti.tasks.benchmarks.own.jsonl import OwnReading as OwnReading
-    from tutti.tasks.benchmarks.own.jsonl import generated_name as generated_name
     from tutti.tasks.benchmarks.own.python import OwnBenchmark as OwnBenchmark
-    from tutti.tasks.benchmarks.own.python import python_benchmark as python_benchmark
     from tutti.tasks.benchmarks.prompt import Prompt as Prompt
     from tutti.tasks.benchmarks.prompt import first_prompt as first_prompt
     from tutti.tasks.benchmarks.prompt import load_prompt as load_prompt
@@ -32,7 +21,6 @@ if TYPE_CHECKING:
     from tutti.tasks.benchmarks.selection import parse_benchmark as parse_benchmark
     from tutti.tasks.benchmarks.selection import select as select
     from tutti.tasks.benchmarks.source import Files as Files
-    from tutti.tasks.benchmarks.source import Hub as Hub
     from tutti.tasks.benchmarks.source import Source as Source
     from tutti.tasks.benchmarks.user import CUSTOMER as CUSTOMER
     from tutti.tasks.benchmarks.user import SimulatedUser as SimulatedUser
@@ -40,7 +28,6 @@ if TYPE_CHECKING:
     from tutti.tasks.benchmarks.world import MakeWorld as MakeWorld
     from tutti.tasks.benchmarks.world import World as World
     from tutti.tasks.benchmarks.world import carry_out as carry_out
-    from tutti.tasks.task_sets import EXPERTS as EXPERTS
     from tutti.tasks.task_sets import ExcludedRow as ExcludedRow
     from tutti.tasks.task_sets import Task as Task
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.agents import ChatModel, ToolResult
+from tutti.tasks.agents.models import ChatModel
+from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.benchmarks.benchmark import tool
 from tutti.tasks.benchmarks.errors import BadRow, BenchmarkError
 from tutti.tasks.benchmarks.rows import Row, read_json, read_rows

@@ -12,7 +12,8 @@ from random import Random
 from typing import Any
 
 from tutti.storage import now
-from tutti.tasks.agents import ChatModel, ToolResult
+from tutti.tasks.agents.models import ChatModel
+from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.benchmarks.rows import Row
 from tutti.tasks.benchmarks.source import Files
 from tutti.tasks.benchmarks.world import PlainWorld, World

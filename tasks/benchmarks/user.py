@@ -7,7 +7,8 @@ calls the agent never sees. It ends the conversation by saying `DONE`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tutti.tasks.agents import ChatModel, ToolUnavailable
+from tutti.tasks.agents.models import ChatModel
+from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.benchmarks.errors import BenchmarkError
 from tutti.tasks.benchmarks.world import Act, CallRefused, carry_out
 

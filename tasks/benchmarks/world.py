@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tutti.storage import now
-from tutti.tasks.agents import ChatModel, ToolResult, Tools, arguments_of, refused
+from tutti.tasks.agents.models import ChatModel
+from tutti.tasks.agents.tools import ToolResult, Tools, arguments_of, refused
 from tutti.tasks.task_sets import Task
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog, connect
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import ToolUnavailable
+from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.benchmarks import SourceMissing
 from tutti.tasks.nights.record import Record
 from tutti.tasks.nights.spec import Night, NightFile

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tutti.tasks.agents import MAX_QUERY_CHARS
+from tutti.tasks.agents.tools import MAX_QUERY_CHARS
 from tutti.tasks.retrieval.errors import FilterUnknown
 from tutti.tasks.retrieval.exact import Rows
 from tutti.tasks.retrieval.index import Hit, Mode

@@ -9,18 +9,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tutti.tasks.agents import (
-    AttemptLimits,
-    Environment,
-    NoOpModel,
-    OracleModel,
-    Toolbox,
-    ToolUnavailable,
-    Trajectory,
-    boxed,
-    opening,
-    run_attempt,
-)
+from tutti.tasks.agents import AttemptLimits, Trajectory, boxed, opening, run_attempt
+from tutti.tasks.agents.models import NoOpModel, OracleModel
+from tutti.tasks.agents.tools import Environment, Toolbox, ToolUnavailable
 from tutti.tasks.scoring import score_exact
 from tutti.tasks.synthesis.families import FAMILIES
 from tutti.tasks.task_sets import PASSED, Show, Task, Verdict, verdict

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tutti.storage import Catalog, content_hash, query
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import Toolbox
+from tutti.tasks.agents.tools import Toolbox
 from tutti.tasks.retrieval import Document, corpus_id
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.synthesis.families import FAMILIES

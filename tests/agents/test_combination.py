@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.agents import Combination, Taken
+from tutti.tasks.agents.parallel import Combination, Taken
 
 TEXTS = st.lists(st.text("abc", max_size=6), min_size=1, max_size=12)
 

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from tests.serving.gateway.raw_engine import ReceivedRequest, Wire, answering, raw_engine, whole
-from tutti.tasks.agents.command import Command, CommandTrajectory, run_command
-from tutti.tasks.agents.command_guard import CommandGuard
+from tutti.tasks.agents.commands.command import Command, CommandTrajectory, run_command
+from tutti.tasks.agents.commands.command_guard import CommandGuard
 from tutti.tasks.agents.models.client import RETRY
 from tutti.tasks.scoring import Score
 
@@ -138,7 +138,7 @@ async def play_before(
     program: str, seconds: float, monkeypatch: pytest.MonkeyPatch, **clock: float
 ) -> CommandTrajectory:
     """Run a Python program as the harness; its gateway says of it what `clock` says."""
-    monkeypatch.setattr("tutti.tasks.agents.command.LOOK_S", 0.05)
+    monkeypatch.setattr("tutti.tasks.agents.commands.command.LOOK_S", 0.05)
     async with raw_engine() as gateway:
         told = {"held_s": 0.0, "partner_s": 0.0, "failing_s": 0.0} | clock
         gateway.reply = answering(whole(told))
@@ -182,8 +182,8 @@ async def test_a_gateway_that_is_silent_is_asked_three_times(
     monkeypatch: pytest.MonkeyPatch, silent: int
 ) -> None:
     """For as long as it may take to answer; then the attempt ends as infrastructure."""
-    monkeypatch.setattr("tutti.tasks.agents.command.LOOK_S", 0.05)
-    monkeypatch.setattr("tutti.tasks.agents.command.CLOCK_S", 0.5)
+    monkeypatch.setattr("tutti.tasks.agents.commands.command.LOOK_S", 0.05)
+    monkeypatch.setattr("tutti.tasks.agents.commands.command.CLOCK_S", 0.5)
     async with raw_engine() as gateway:
         told = whole({"held_s": 6000.0, "partner_s": 0.0, "failing_s": 0.0})
 
@@ -252,8 +252,8 @@ def test_a_harness_of_tuttis_is_started_by_its_word(
 
 OWNER = """
 import asyncio, sys
-from tutti.tasks.agents.command import Command, run_command
-from tutti.tasks.agents.command_guard import CommandGuard
+from tutti.tasks.agents.commands.command import Command, run_command
+from tutti.tasks.agents.commands.command_guard import CommandGuard
 
 async def main():
     program = "import os, subprocess, time; subprocess.Popen(['sleep', '600']); " \\

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.sweeps.conftest import plan_of
-from tutti.tasks.agents.command import CommandTrajectory
+from tutti.tasks.agents.commands.command import CommandTrajectory
 from tutti.tasks.benchmarks import Source, benchmark_named
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.sweeps.run.records import RunningAttempt, attempt_rows

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tutti.tasks.agents import JoinedTools, ToolResult, ToolUnavailable
-from tutti.tasks.agents.tools import refused, schema
+from tutti.tasks.agents.tools import JoinedTools, ToolResult, ToolUnavailable
+from tutti.tasks.agents.tools.tool import refused, schema
 
 
 class Named:

@@ -25,7 +25,7 @@ from tutti.tasks.agents.models.model import (
     Reply,
     note_wait,
 )
-from tutti.tasks.agents.tools import Environment, ToolResult, ToolUnavailable, refused
+from tutti.tasks.agents.tools.tool import Environment, ToolResult, ToolUnavailable, refused
 
 
 class Script:

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
 from tests.agents.test_command import is_running, soon
-from tutti.tasks.agents.mcp import MCPTools, open_mcp
-from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents.tools.mcp import MCPTools, open_mcp
+from tutti.tasks.agents.tools.tool import ToolUnavailable
 
 T = TypeVar("T")
 COMMAND = f"{shlex.quote(sys.executable)} -m tests.agents.mcp_server"

@@ -8,14 +8,8 @@ from typing import Any
 
 import pytest
 
-from tutti.tasks.agents import (
-    ContextExceeded,
-    Message,
-    ModelCallFailed,
-    ParallelSettings,
-    ParallelThinker,
-    Reply,
-)
+from tutti.tasks.agents import Message, ParallelSettings, ParallelThinker
+from tutti.tasks.agents.models import ContextExceeded, ModelCallFailed, Reply
 
 PROBLEM: list[Message] = [{"role": "user", "content": "What is 6 x 7?"}]
 Texts = Sequence[str]

@@ -6,8 +6,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.toolorchestra_service import toolorchestra_service
-from tutti.tasks.agents.retrieve import TOOLORCHESTRA, service_search
-from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents.tools.retrieve import TOOLORCHESTRA, service_search
+from tutti.tasks.agents.tools.tool import ToolUnavailable
 
 
 async def answer(request: web.Request) -> web.Response:

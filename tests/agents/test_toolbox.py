@@ -7,8 +7,8 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from tutti.tasks.agents.retrieve import MAX_QUERY_CHARS
-from tutti.tasks.agents.toolbox import Toolbox
+from tutti.tasks.agents.tools.retrieve import MAX_QUERY_CHARS
+from tutti.tasks.agents.tools.toolbox import Toolbox
 from tutti.tasks.sandbox import Sandbox, SandboxSessions
 from tutti.tasks.sandbox.walls import strongest_level
 

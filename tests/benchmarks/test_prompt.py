@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.benchmarks import (
-    BENCHMARKS,
-    BadPrompt,
-    Prompt,
-    Task,
-    first_prompt,
-    load_prompt,
-)
+from tutti.tasks.benchmarks import BENCHMARKS, Prompt, Task, first_prompt, load_prompt
+from tutti.tasks.benchmarks.errors import BadPrompt
 from tutti.tasks.benchmarks.prompt import FOLDER, PromptFile, Template
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)

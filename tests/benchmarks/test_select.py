@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.tasks.benchmarks import BadSelection, BenchmarkChoice, Task, parse_benchmark, select
+from tutti.tasks.benchmarks import BenchmarkChoice, Task, parse_benchmark, select
+from tutti.tasks.benchmarks.errors import BadSelection
 
 
 def tasks(count: int = 6) -> list[Task]:

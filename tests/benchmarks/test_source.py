@@ -11,15 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.conftest import load, write_lines
-from tutti.tasks.benchmarks import (
-    BENCHMARKS,
-    Hub,
-    Source,
-    SourceMissing,
-    UnknownBenchmark,
-    benchmark_named,
-)
-from tutti.tasks.benchmarks.source import from_hub
+from tutti.tasks.benchmarks import BENCHMARKS, Source, SourceMissing, benchmark_named
+from tutti.tasks.benchmarks.errors import UnknownBenchmark
+from tutti.tasks.benchmarks.source import Hub, from_hub
 
 
 def test_an_unknown_benchmark_lists_the_known_ones() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.conftest import Scripted
-from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents.tools.tool import ToolUnavailable
 from tutti.tasks.benchmarks import BenchmarkError
 from tutti.tasks.benchmarks.benchmark import tool
 from tutti.tasks.benchmarks.user import BEGIN, MAX_CALLS, SimulatedUser

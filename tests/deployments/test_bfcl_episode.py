@@ -15,7 +15,7 @@ import pytest
 
 from bench.evaluations.bfcl_player import playing
 from tests.deployments.bfcl_standin import VERSION, install_into
-from tutti.tasks.agents.shipped import BFCL
+from tutti.tasks.agents.commands.shipped import BFCL
 from tutti.tasks.project import PROJECT
 
 GOLD = [[{"name": "add", "arguments": {"n": 1}}], [{"name": "add", "arguments": {"n": 2}}]]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.deployments.tau2_players import Players, read_tasks, serving
 from tests.deployments.tau2_standin import install_into
-from tutti.tasks.agents.shipped import TAU2
+from tutti.tasks.agents.commands.shipped import TAU2
 
 EXPERT = {"model": "expert-a", "request": {"temperature": 0.5, "max_tokens": 7}}
 

@@ -11,7 +11,7 @@ import pytest
 from tests.retrieval.serving import ServiceAnswer, ServiceClient, serving
 from tests.retrieval.vectors import passages
 from tutti.storage import Catalog, Home
-from tutti.tasks.agents import MAX_QUERY_CHARS
+from tutti.tasks.agents.tools import MAX_QUERY_CHARS
 from tutti.tasks.retrieval.endpoint import EndpointReranker
 from tutti.tasks.retrieval.errors import RerankerFailed, WebSearchFailed
 from tutti.tasks.retrieval.index import build_index

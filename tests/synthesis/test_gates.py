@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tutti.tasks.agents.toolbox import Toolbox
-from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents.tools.tool import ToolUnavailable
+from tutti.tasks.agents.tools.toolbox import Toolbox
 from tutti.tasks.sandbox import Sandbox
 from tutti.tasks.sandbox.walls import strongest_level
 from tutti.tasks.synthesis.gates import LIBRARY_GATES, LibraryContext, duplicate_reasons

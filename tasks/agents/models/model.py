@@ -26,7 +26,7 @@ from tutti.tasks.agents.models.client import (
     Retry,
 )
 from tutti.tasks.agents.models.reasoning import AUTO, separated
-from tutti.tasks.agents.tools import ToolResult
+from tutti.tasks.agents.tools.tool import ToolResult
 from tutti.tasks.serving import Dialect, Model
 from tutti.tasks.serving.wire import Answer, Headers, NoAnswer, asked_pause_s
 from tutti.terminal import shown

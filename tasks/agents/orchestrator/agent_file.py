@@ -19,7 +19,7 @@ from pydantic import (
 
 from tutti.errors import ExitCode, TuttiError
 from tutti.storage import artifact_id
-from tutti.tasks.agents.retrieve import MAX_QUERY_CHARS
+from tutti.tasks.agents.tools.retrieve import MAX_QUERY_CHARS
 from tutti.tasks.config import Document, read_document
 from tutti.tasks.project import DEPLOYMENTS
 from tutti.tasks.sandbox import SandboxLimits

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tutti.tasks.agents.context import Message
 from tutti.tasks.agents.orchestrator.agent_file import Caps, SearchTool
-from tutti.tasks.agents.retrieve import Hit, SearchResult
+from tutti.tasks.agents.tools.retrieve import Hit, SearchResult
 from tutti.tasks.agents.verdicts import fenced, read_verdict, verdict_line
 
 Tokens = Callable[[str], float]

@@ -21,7 +21,7 @@ from tutti.tasks.agents.orchestrator.agent_file import (
     Tool,
 )
 from tutti.tasks.agents.orchestrator.escalate import Experts
-from tutti.tasks.agents.tools import arguments_of
+from tutti.tasks.agents.tools.tool import arguments_of
 
 
 def offered(name: str, tool: Tool, argument: str, strict: bool = False) -> dict[str, Any]:

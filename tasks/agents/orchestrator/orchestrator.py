@@ -39,8 +39,8 @@ from tutti.tasks.agents.orchestrator.evidence import (
     search_messages,
 )
 from tutti.tasks.agents.orchestrator.offer import chosen, offered
-from tutti.tasks.agents.retrieve import Search
-from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, refused
+from tutti.tasks.agents.tools.retrieve import Search
+from tutti.tasks.agents.tools.tool import ToolResult, ToolUnavailable, refused
 from tutti.tasks.sandbox import SandboxResult, SandboxUnavailable
 
 ARGUMENT = "model"  # as in the training of the released orchestrators

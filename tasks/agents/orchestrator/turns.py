@@ -26,7 +26,7 @@ from tutti.tasks.agents.models.model import (
 from tutti.tasks.agents.orchestrator.agent_file import CALL_EXPERT, AgentFile, Expert, Tool
 from tutti.tasks.agents.orchestrator.escalate import Experts
 from tutti.tasks.agents.orchestrator.offer import chosen, offered
-from tutti.tasks.agents.tools import Partner, ToolResult, Tools, refused
+from tutti.tasks.agents.tools.tool import Partner, ToolResult, Tools, refused
 from tutti.tasks.serving import Dialect
 
 ARGUMENT = "expert"

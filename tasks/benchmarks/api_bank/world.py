@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tutti.tasks.agents import ChatModel, ToolResult
+from tutti.tasks.agents.models import ChatModel
+from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.benchmarks.api_bank.tools import SEARCHER, spaced
 from tutti.tasks.benchmarks.world import CallRefused, PlainWorld, carry_out
 from tutti.tasks.retrieval import WordIndex

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from tutti.tasks.agents import ToolResult, ToolUnavailable
+from tutti.tasks.agents.tools import ToolResult, ToolUnavailable
 from tutti.tasks.benchmarks.errors import SourceMissing
 from tutti.tasks.benchmarks.world import CallRefused, carry_out
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tutti.tasks.agents import ChatModel
+from tutti.tasks.agents.models import ChatModel
 from tutti.tasks.benchmarks.errors import SourceMissing
 from tutti.tasks.benchmarks.rows import Row, read_rows
 from tutti.tasks.benchmarks.source import Files

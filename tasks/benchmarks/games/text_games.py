@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.agents import ChatModel
+from tutti.tasks.agents.models import ChatModel
 from tutti.tasks.benchmarks.benchmark import text_tool
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package
 from tutti.tasks.benchmarks.source import Files

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tutti.tasks.agents import ChatModel
+from tutti.tasks.agents.models import ChatModel
 from tutti.tasks.benchmarks.benchmark import text_tool
 from tutti.tasks.benchmarks.errors import BadRow
 from tutti.tasks.benchmarks.games.game import GameWorld, Turn, package

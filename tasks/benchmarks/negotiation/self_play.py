@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from tutti.tasks.agents import ChatModel, ToolUnavailable, restricted
+from tutti.tasks.agents.models import ChatModel, restricted
 from tutti.tasks.agents.orchestrator import Actor
+from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.benchmarks.negotiation.bargain import Bargain
 from tutti.tasks.benchmarks.negotiation.view import ALONE, STRATEGIES, View
 

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tutti.storage import now
-from tutti.tasks.agents import ChatModel, ToolResult
+from tutti.tasks.agents.models import ChatModel
 from tutti.tasks.agents.orchestrator import Actor, MoveTask
+from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.benchmarks.negotiation.bargain import Bargain, answer
 from tutti.tasks.benchmarks.negotiation.scenario import Scenario
 from tutti.tasks.benchmarks.negotiation.self_play import ModelCounterpart

@@ -5,7 +5,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.agents import ChatModel, ToolResult
+from tutti.tasks.agents.models import ChatModel
+from tutti.tasks.agents.tools import ToolResult
 from tutti.tasks.benchmarks.tau2.domain import SIDES, Domain, Tau2Task, read_domain
 from tutti.tasks.benchmarks.tau2.world import Session, Toolset
 from tutti.tasks.benchmarks.user import CUSTOMER, SimulatedUser

@@ -24,7 +24,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.agents import API_BANK
+from tutti.tasks.agents.commands import API_BANK
 from tutti.tasks.scoring.children.workers import WorkerDied, WorkerLate, pool_of
 from tutti.tasks.scoring.score import (
     Score,

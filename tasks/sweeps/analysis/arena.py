@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tutti.storage import Catalog, artifact_id, content_hash
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import AUTO, separated
+from tutti.tasks.agents.models import AUTO, separated
 from tutti.tasks.scoring import SCORERS, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.metrics import NotComparable, Rating, ratings
 from tutti.tasks.scoring.statistics import mean_interval

@@ -15,7 +15,8 @@ from typing import Any
 
 from tutti.errors import UsageError
 from tutti.storage import Catalog
-from tutti.tasks.agents import ContextExceeded, ModelCallFailed, fenced
+from tutti.tasks.agents import fenced
+from tutti.tasks.agents.models import ContextExceeded, ModelCallFailed
 from tutti.tasks.benchmarks import Task
 from tutti.tasks.leaks import LeakIndex, texts_of_lines
 from tutti.tasks.retrieval import NearnessIndex, PassageStore, open_documents

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from tutti.storage import SCORABLE, Catalog, commit, query
 from tutti.storage.maintenance import TaskOfAttempt, set_tasks
-from tutti.tasks.agents import AUTO
+from tutti.tasks.agents.models import AUTO
 from tutti.tasks.scoring import EXACT, SCORERS, Score, ScorerFailed, ScoringResources
 from tutti.tasks.scoring.metrics import Agreement, agreement
 from tutti.tasks.sweeps.analysis.rescore import (

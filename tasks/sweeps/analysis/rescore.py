@@ -21,8 +21,9 @@ import sqlalchemy as sa
 from tutti.errors import UsageError
 from tutti.storage import SCORABLE, Catalog, commit, query
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import AUTO, separated
-from tutti.tasks.benchmarks import parse_benchmark, python_benchmark
+from tutti.tasks.agents.models import AUTO, separated
+from tutti.tasks.benchmarks import parse_benchmark
+from tutti.tasks.benchmarks.own import python_benchmark
 from tutti.tasks.project import MODELS
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.scoring import (

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from tutti.errors import UsageError
 from tutti.storage import Catalog
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import shipped_harness
+from tutti.tasks.agents.commands import shipped_harness
 from tutti.tasks.benchmarks import BENCHMARKS, parse_benchmark
 from tutti.tasks.scoring import Scorer, ScorerFailed
 from tutti.tasks.sweeps.spec import is_domain

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tutti.errors import UsageError
-from tutti.tasks.agents import separate
+from tutti.tasks.agents.models import separate
 from tutti.tasks.benchmarks import (
     BadRow,
-    OwnReading,
     Prompt,
     Source,
     Task,
@@ -28,6 +27,7 @@ from tutti.tasks.benchmarks import (
     open_benchmark,
     parse_benchmark,
 )
+from tutti.tasks.benchmarks.own import OwnReading
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.sweeps.generate.request import GenerateRequest, GivenSolutions, parse_line, rows_in
 

@@ -16,7 +16,7 @@ from shlex import quote
 from typing import Any
 
 from tutti.errors import UsageError
-from tutti.tasks.agents import AUTO, OFF, separate
+from tutti.tasks.agents.models import AUTO, OFF, separate
 from tutti.tasks.sweeps.generate.request import GenerateRequest, done_file, lines_of, write_whole
 
 

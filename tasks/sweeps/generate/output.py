@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import query
-from tutti.tasks.agents import AUTO, OFF, Combination, separated
+from tutti.tasks.agents import Combination
+from tutti.tasks.agents.models import AUTO, OFF, separated
 from tutti.tasks.sweeps.generate.check import (
     CheckedFile,
     Solution,

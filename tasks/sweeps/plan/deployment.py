@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from tutti.storage import Catalog, content_hash
-from tutti.tasks.agents import (
+from tutti.tasks.agents.models import (
     PASSING,
     CallOrigin,
     Client,

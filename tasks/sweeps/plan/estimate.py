@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog, open_catalog, query
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import shipped_harness
+from tutti.tasks.agents.commands import shipped_harness
 from tutti.tasks.retrieval import read_manifest
 from tutti.tasks.scoring import GRADED, SCORERS
 from tutti.tasks.scoring.statistics import expected_sd, minimum_detectable

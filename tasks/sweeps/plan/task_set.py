@@ -13,7 +13,8 @@ import orjson
 
 from tutti.storage import Catalog, artifact_id, commit, content_hash
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import Agent, opening, shipped_harness
+from tutti.tasks.agents import Agent, opening
+from tutti.tasks.agents.commands import shipped_harness
 from tutti.tasks.benchmarks import (
     Benchmark,
     Prompt,

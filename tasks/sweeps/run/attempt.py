@@ -13,38 +13,31 @@ from typing import Any, cast
 from tutti.storage import COUNTED, Cost, ErrorType
 from tutti.tasks.agents import (
     COMBINER_ROLES,
-    ORCHESTRATOR,
-    TOOL_SCHEMAS,
     Agent,
     AttemptLimits,
-    CallOrigin,
-    ChatModel,
-    Client,
+    Message,
+    ParallelSettings,
+    ParallelThinker,
+    Trajectory,
+    agent_of,
+    run_attempt,
+)
+from tutti.tasks.agents.commands import (
     Command,
     CommandGuard,
     CommandTrajectory,
-    DescribedTools,
-    Environment,
-    GatewayModel,
-    JoinedTools,
-    Message,
-    ModelCallFailed,
-    ParallelSettings,
-    ParallelThinker,
-    Partner,
-    Sampling,
-    SearchTool,
-    Toolbox,
-    Tools,
-    Trajectory,
-    agent_of,
-    open_http,
-    open_mcp,
-    run_attempt,
     run_command,
-    sampling_of,
-    service_search,
     shipped_harness,
+)
+from tutti.tasks.agents.models import (
+    ORCHESTRATOR,
+    CallOrigin,
+    ChatModel,
+    Client,
+    GatewayModel,
+    ModelCallFailed,
+    Sampling,
+    sampling_of,
 )
 from tutti.tasks.agents.orchestrator import (
     ExpertTurns,
@@ -55,6 +48,19 @@ from tutti.tasks.agents.orchestrator import (
     drawn,
     offered_by_task,
     offered_expert_tool,
+)
+from tutti.tasks.agents.tools import (
+    TOOL_SCHEMAS,
+    DescribedTools,
+    Environment,
+    JoinedTools,
+    Partner,
+    SearchTool,
+    Toolbox,
+    Tools,
+    open_http,
+    open_mcp,
+    service_search,
 )
 from tutti.tasks.benchmarks import MakeWorld
 from tutti.tasks.sandbox import (

@@ -15,7 +15,9 @@ import sqlalchemy as sa
 
 from tutti.storage import Catalog, ErrorType, Lease, artifact_id, check_lease, storable
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import AUTO, OFF, CommandTrajectory, Trajectory, separate
+from tutti.tasks.agents import Trajectory
+from tutti.tasks.agents.commands import CommandTrajectory
+from tutti.tasks.agents.models import AUTO, OFF, separate
 from tutti.tasks.scoring import Score, Submission
 from tutti.tasks.sweeps.plan import Cell, Plan, Sample
 from tutti.tasks.sweeps.run.failures import STOP_REASON

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from tutti.storage import Cost
-from tutti.tasks.agents import (
+from tutti.tasks.agents import Message
+from tutti.tasks.agents.models import (
     CallOrigin,
     ChatModel,
     Client,
     GatewayModel,
-    Message,
     ModelCallFailed,
     Reply,
     restricted,

@@ -10,16 +10,15 @@ from tutti.storage import open_catalog
 from tutti.tasks.benchmarks import (
     BENCHMARKS,
     PUBLISHED,
-    SCORER_WORDS,
     Benchmark,
     BenchmarkChoice,
     BenchmarkError,
-    OwnReading,
     SourceMissing,
     benchmark_named,
     open_benchmark,
     parse_benchmark,
 )
+from tutti.tasks.benchmarks.own import SCORER_WORDS, OwnReading
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.sweeps.spec.groups import DataSelection, HarnessSettings
 from tutti.tasks.synthesis import (

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tutti.errors import UsageError
-from tutti.tasks.benchmarks import EXPERTS, Benchmark, BenchmarkError, Files, Task, World
+from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Files, Task, World
 from tutti.tasks.synthesis.domains.domain import Domain, DomainTask
 from tutti.tasks.synthesis.domains.folder import SPLITS, domain_folders, read_domain_folder
 from tutti.tasks.synthesis.domains.world import DomainWorld
-from tutti.tasks.task_sets import TASKS
+from tutti.tasks.task_sets import EXPERTS, TASKS
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
+    from tutti.tasks.agents.models import ChatModel
 
 
 def domain_benchmark(

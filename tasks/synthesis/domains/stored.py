@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tutti.storage import Home, query
-from tutti.tasks.agents import MALFORMED, ToolUnavailable
+from tutti.tasks.agents.tools import MALFORMED, ToolUnavailable
 from tutti.tasks.synthesis.domains.domain import Domain, DomainTask
 from tutti.tasks.synthesis.domains.world import DomainWorld
 

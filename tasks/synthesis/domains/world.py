@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.agents import MALFORMED, ToolResult, ToolUnavailable
+from tutti.tasks.agents.tools import MALFORMED, ToolResult, ToolUnavailable
 from tutti.tasks.benchmarks import CUSTOMER, CallRefused, SimulatedUser, carry_out
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.synthesis.domains import source
@@ -18,7 +18,7 @@ from tutti.tasks.synthesis.domains.domain import Action, Domain, DomainTask
 from tutti.tasks.synthesis.domains.toolkit import LIMITS, Act, Toolkit, ToolkitFailed
 
 if TYPE_CHECKING:
-    from tutti.tasks.agents import ChatModel
+    from tutti.tasks.agents.models import ChatModel
 
 CALL_LIMITS = replace(LIMITS, seconds=10.0)
 """Of a call, which takes milliseconds in a database of some thousand records."""

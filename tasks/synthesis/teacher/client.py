@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from tutti.errors import UsageError
-from tutti.tasks.agents import (
+from tutti.tasks.agents.models import (
     Client,
     ContextExceeded,
     ModelCallFailed,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from tutti.tasks.agents import AUTO, separated
+from tutti.tasks.agents.models import AUTO, separated
 from tutti.tasks.synthesis.teacher.budget import AnswerTokens
 from tutti.tasks.synthesis.teacher.faults import Fault, FaultKind
 

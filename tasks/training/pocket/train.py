@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from tutti.tasks.agents import TOOL_SCHEMAS
+from tutti.tasks.agents.tools import TOOL_SCHEMAS
 from tutti.tasks.retrieval import Document
 from tutti.tasks.training.pocket.shadow import shadow_conversations
 from tutti.tasks.training.sets.sequences import NOT_TRAINED

@@ -17,7 +17,7 @@ from typing import Any
 
 from tutti.storage import Catalog, ErrorType, Home, commit, query
 from tutti.storage import catalog as cat
-from tutti.tasks.agents import ContextExceeded, ModelCallFailed
+from tutti.tasks.agents.models import ContextExceeded, ModelCallFailed
 from tutti.tasks.sweeps.plan import ServedModel
 from tutti.tasks.sweeps.run import open_judge
 from tutti.tasks.training.job import JobError, rows_of

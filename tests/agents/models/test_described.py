@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.tasks.agents.models.calls import as_text, read_calls
-from tutti.tasks.agents.tools import TOOL_SCHEMAS
+from tutti.tasks.agents.tools.tool import TOOL_SCHEMAS
 from tutti.tasks.serving import Dialect
 
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "what is os?"}]

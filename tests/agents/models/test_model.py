@@ -19,7 +19,7 @@ from tutti.tasks.agents.models.model import (
     Sampling,
     sampling_of,
 )
-from tutti.tasks.agents.tools import TOOL_SCHEMAS
+from tutti.tasks.agents.tools.tool import TOOL_SCHEMAS
 from tutti.tasks.serving.registry.models import Model
 
 ASKED = [{"role": "user", "content": "hello"}]

@@ -10,8 +10,8 @@ from tests.agents.held import hold
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.models.model import Message, Reply
 from tutti.tasks.agents.orchestrator import AgentFile, Expert, Orchestrator
-from tutti.tasks.agents.retrieve import Hit, SearchResult
-from tutti.tasks.agents.tools import Environment
+from tutti.tasks.agents.tools.retrieve import Hit, SearchResult
+from tutti.tasks.agents.tools.tool import Environment
 from tutti.tasks.sandbox import SandboxResult
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

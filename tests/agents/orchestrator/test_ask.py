@@ -17,7 +17,7 @@ from tutti.tasks.agents.orchestrator.evidence import (
     search_messages,
     verify_messages,
 )
-from tutti.tasks.agents.retrieve import Hit, SearchResult
+from tutti.tasks.agents.tools.retrieve import Hit, SearchResult
 
 EXPERTS = {"search-1": expert("m")}
 

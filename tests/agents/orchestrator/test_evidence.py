@@ -17,7 +17,7 @@ from tutti.tasks.agents.orchestrator.evidence import (
     evidence,
     shortened,
 )
-from tutti.tasks.agents.retrieve import Hit
+from tutti.tasks.agents.tools.retrieve import Hit
 
 
 def searched(*texts: str, query: str = "q") -> SearchNote:

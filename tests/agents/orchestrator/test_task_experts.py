@@ -11,7 +11,7 @@ from tutti.tasks.agents.orchestrator import (
     at_task_prices,
     offered_by_task,
 )
-from tutti.tasks.agents.tools import DescribedTools, Environment
+from tutti.tasks.agents.tools.tool import DescribedTools, Environment
 
 OFFER = {"expert-2": {"prompt": 100.0, "completion": 1000.0}}
 

@@ -10,7 +10,7 @@ from tests.agents.orchestrator.play import NOW, Script, agent_file, call, calls,
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.models.model import ContextExceeded
 from tutti.tasks.agents.orchestrator import AgentFile, ExpertTurns
-from tutti.tasks.agents.tools import Environment, ToolResult
+from tutti.tasks.agents.tools.tool import Environment, ToolResult
 
 PROMPT = [{"role": "system", "content": "The policy."}, {"role": "user", "content": "Cancel it."}]
 LOOKUP = {"type": "function", "function": {"name": "lookup", "parameters": {}}}

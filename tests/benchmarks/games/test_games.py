@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.benchmarks.conftest import load
-from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents.tools.tool import ToolUnavailable
 from tutti.tasks.benchmarks import BadRow, SourceMissing, Task, World, benchmark_named
 from tutti.tasks.benchmarks.games import webshop
 from tutti.tasks.benchmarks.games.game import REMINDER, package

@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks.conftest import Scripted, load
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.models.model import ChatModel, Message, Reply
-from tutti.tasks.agents.tools import Environment
+from tutti.tasks.agents.tools.tool import Environment
 from tutti.tasks.benchmarks import BENCHMARKS, Task, benchmark_named, load_prompt
 from tutti.tasks.benchmarks.benchmark import tool_call
 from tutti.tasks.scoring import SCORERS, Score, ScoringResources, Submission

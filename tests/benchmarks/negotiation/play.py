@@ -9,7 +9,7 @@ from tests.agents.orchestrator.play import agent_file, expert
 from tutti.tasks.agents.loop import Agent, AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.models.model import Message, Reply
 from tutti.tasks.agents.orchestrator import AgentFile, StrategistTurns
-from tutti.tasks.agents.tools import Environment
+from tutti.tasks.agents.tools.tool import Environment
 from tutti.tasks.benchmarks.negotiation.bargain import Bargain, answer
 from tutti.tasks.benchmarks.negotiation.drawing import KINDS, UNSEEN_KINDS, drawn_scenario
 from tutti.tasks.benchmarks.negotiation.scenario import Scenario

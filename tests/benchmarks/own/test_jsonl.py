@@ -10,7 +10,6 @@ from tests.benchmarks.conftest import write_lines
 from tutti.tasks.benchmarks import (
     BadRow,
     BenchmarkError,
-    OwnReading,
     Source,
     Task,
     load_prompt,
@@ -18,6 +17,7 @@ from tutti.tasks.benchmarks import (
     parse_benchmark,
     select,
 )
+from tutti.tasks.benchmarks.own import OwnReading
 
 
 def tasks(folder: Path, rows: list[Any], scorer: str = "exact", **fields: Any) -> list[Task]:

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from tutti.tasks.benchmarks import (
-    BadBenchmarkFile,
     BenchmarkError,
-    OwnReading,
     Source,
     Task,
     load_prompt,
     open_benchmark,
     parse_benchmark,
 )
+from tutti.tasks.benchmarks.errors import BadBenchmarkFile
+from tutti.tasks.benchmarks.own import OwnReading
 from tutti.tasks.scoring import ScorerFailed, ScoringResources, Submission
 
 HEAD = "from tutti.tasks.benchmarks import Task, OwnBenchmark\n"

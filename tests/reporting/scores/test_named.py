@@ -12,7 +12,8 @@ from rich.console import Console
 from tests.reporting.scores.test_headline import store
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.tasks.benchmarks import BENCHMARKS, Headline
+from tutti.tasks.benchmarks import BENCHMARKS
+from tutti.tasks.benchmarks.benchmark import Headline
 from tutti.tasks.reporting import build_report
 from tutti.tasks.reporting.named import NamedMetric, named_metrics
 from tutti.tasks.reporting.text.terminal import metrics_table

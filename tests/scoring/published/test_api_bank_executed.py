@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.scoring.published.conftest import calling
-from tutti.tasks.agents import API_BANK
+from tutti.tasks.agents.commands import API_BANK
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
 from tutti.tasks.scoring.children.workers import pool_of
 from tutti.tasks.scoring.published import api_bank

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.scoring.published.conftest import calling
 from tests.scoring.published.test_api_bank_executed import PARSER
-from tutti.tasks.agents import API_BANK
+from tutti.tasks.agents.commands import API_BANK
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources, Submission
 
 MANAGER = """

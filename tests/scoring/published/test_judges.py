@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.scoring.conftest import ToldJudge
-from tutti.tasks.agents import ModelCallFailed
+from tutti.tasks.agents.models import ModelCallFailed
 from tutti.tasks.scoring import (
     SCORERS,
     JudgeSettings,

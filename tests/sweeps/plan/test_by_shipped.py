@@ -12,7 +12,7 @@ from tests.benchmarks.test_bigcodebench import write_task
 from tests.deployments.tau2_standin import install_into
 from tests.deployments.test_tau2_episode import TASKS
 from tests.sweeps.conftest import config_of
-from tutti.tasks.agents.shipped import TAU2, shipped_harness
+from tutti.tasks.agents.commands.shipped import TAU2, shipped_harness
 from tutti.tasks.serving import Model
 from tutti.tasks.sweeps.plan.plan import plan_of, sweep_content
 from tutti.tasks.sweeps.plan.roles import Roles, ServedModel

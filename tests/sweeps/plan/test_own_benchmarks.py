@@ -12,7 +12,8 @@ from tests.serving.engine_double import completion
 from tests.sweeps.conftest import Agent, Sweep
 from tests.sweeps.plan.test_benchmarks import plan_of
 from tutti import storage
-from tutti.tasks.benchmarks import BadBenchmarkFile, BenchmarkError
+from tutti.tasks.benchmarks import BenchmarkError
+from tutti.tasks.benchmarks.errors import BadBenchmarkFile
 from tutti.tasks.project import PROJECT
 from tutti.tasks.sweeps.analysis.rescore import rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of

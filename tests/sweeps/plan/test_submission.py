@@ -1,6 +1,6 @@
 """What a scorer sees of an attempt: what was made, and of a harness no more than is known."""
 
-from tutti.tasks.agents.command import CommandTrajectory
+from tutti.tasks.agents.commands.command import CommandTrajectory
 from tutti.tasks.agents.loop import Trajectory
 from tutti.tasks.scoring import Score
 from tutti.tasks.sweeps.run.records import attempted

@@ -13,16 +13,9 @@ from tests.synthesis.documents.corpora import index_of, write_files
 from tests.synthesis.documents.searching import searching
 from tests.synthesis.made import made_set
 from tutti import storage
-from tutti.tasks.agents import (
-    AttemptLimits,
-    ChatModel,
-    Environment,
-    NoOpModel,
-    OracleModel,
-    SearchTool,
-    Toolbox,
-    run_attempt,
-)
+from tutti.tasks.agents import AttemptLimits, run_attempt
+from tutti.tasks.agents.models import ChatModel, NoOpModel, OracleModel
+from tutti.tasks.agents.tools import Environment, SearchTool, Toolbox
 from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Source, Task, load_prompt
 from tutti.tasks.progress import StageLog
 from tutti.tasks.sandbox import NO_WALLS, NoSandbox

@@ -14,7 +14,7 @@ from tests.synthesis.documents.corpora import index_of, write_files
 from tests.synthesis.made import made_set
 from tutti import storage
 from tutti.errors import UsageError
-from tutti.tasks.agents.toolbox import RESULTS_PER_SEARCH
+from tutti.tasks.agents.tools.toolbox import RESULTS_PER_SEARCH
 from tutti.tasks.retrieval import MANIFEST, Passage, build_index
 from tutti.tasks.synthesis import DocumentsRequest, count_gates, plan_document_set
 from tutti.tasks.synthesis.documents import judging

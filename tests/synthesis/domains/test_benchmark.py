@@ -7,15 +7,9 @@ import pytest
 
 from tests.benchmarks.conftest import Scripted
 from tests.synthesis.domains.lending import lending_folder
-from tutti.tasks.agents import (
-    AttemptLimits,
-    ChatModel,
-    Environment,
-    NoOpModel,
-    OracleModel,
-    ToolUse,
-    run_attempt,
-)
+from tutti.tasks.agents import AttemptLimits, ToolUse, run_attempt
+from tutti.tasks.agents.models import ChatModel, NoOpModel, OracleModel
+from tutti.tasks.agents.tools import Environment
 from tutti.tasks.benchmarks import Benchmark, BenchmarkError, Source, Task, load_prompt
 from tutti.tasks.scoring import Score, ScoringResources, Submission
 from tutti.tasks.synthesis.domains import (

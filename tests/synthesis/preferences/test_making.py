@@ -13,7 +13,7 @@ from tests.synthesis.gating.lending import judge_examples
 from tutti import storage
 from tutti.errors import UsageError
 from tutti.tasks.agents.orchestrator import AgentFile
-from tutti.tasks.benchmarks import EXPERTS, Source
+from tutti.tasks.benchmarks import Source
 from tutti.tasks.synthesis import DomainRequest, DomainSource
 from tutti.tasks.synthesis.domains import (
     DOMAIN_TASK,
@@ -34,7 +34,7 @@ from tutti.tasks.synthesis.preferences.gates import OWN_GATES, fit_reason
 from tutti.tasks.synthesis.preferences.offering import draw_offer, needed_tools, read_vendors
 from tutti.tasks.synthesis.preferences.weights import shape_of
 from tutti.tasks.synthesis.preferences.wordings import read_wordings
-from tutti.tasks.task_sets import make_set, task_line
+from tutti.tasks.task_sets import EXPERTS, make_set, task_line
 
 SHOWN = {
     "expert-1": {"prompt": 2.0, "completion": 8.0},

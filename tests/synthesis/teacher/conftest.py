@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint
-from tutti.tasks.agents import Retry
+from tutti.tasks.agents.models import Retry
 from tutti.tasks.synthesis.teacher import (
     Meter,
     Teacher,

@@ -4,7 +4,7 @@ the description of the tool. Nor does a word of it of four letters or more, whic
 
 from dataclasses import replace
 
-from tutti.tasks.agents import TOOL_SCHEMAS
+from tutti.tasks.agents.tools import TOOL_SCHEMAS
 from tutti.tasks.synthesis.documents.gates.example import PASSAGES, VALVE, maker, question, who
 from tutti.tasks.synthesis.documents.gates.gate import QuestionExamples, QuestionGate
 from tutti.tasks.synthesis.gating.wording import spaced, words_of

@@ -24,7 +24,7 @@ from tests.serving.gateway.raw_engine import (
 from tutti.tasks.agents.loop import AttemptLimits, Trajectory, run_attempt
 from tutti.tasks.agents.models.client import RETRY, Client
 from tutti.tasks.agents.models.model import CallOrigin, GatewayModel, Sampling
-from tutti.tasks.agents.tools import DescribedTools, Environment
+from tutti.tasks.agents.tools.tool import DescribedTools, Environment
 from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint
 
 LIMIT_S = 60.0

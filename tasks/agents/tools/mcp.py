@@ -14,7 +14,13 @@ from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 from tutti.storage import now
-from tutti.tasks.agents.tools import ToolResult, ToolUnavailable, arguments_of, names_of, refused
+from tutti.tasks.agents.tools.tool import (
+    ToolResult,
+    ToolUnavailable,
+    arguments_of,
+    names_of,
+    refused,
+)
 from tutti.tasks.serving.processes import TOKEN, end_marked
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 
 from tutti.storage import now
-from tutti.tasks.agents.retrieve import MAX_QUERY_CHARS, service_search
-from tutti.tasks.agents.tools import (
+from tutti.tasks.agents.tools.retrieve import MAX_QUERY_CHARS, service_search
+from tutti.tasks.agents.tools.tool import (
     REQUIRED_ARGUMENT,
     TOOL_SCHEMAS,
     ToolResult,

@@ -36,12 +36,12 @@ from pathlib import Path
 from typing import Any
 
 from tutti.storage import MOST_MESSAGE, ErrorType, now
-from tutti.tasks.agents.command_guard import CommandGuard
+from tutti.tasks.agents.commands.command_guard import CommandGuard
+from tutti.tasks.agents.commands.shipped import SHIPPED
 from tutti.tasks.agents.loop import Stop, Trajectory
 from tutti.tasks.agents.models.client import CONNECTION, RETRY, Client
 from tutti.tasks.agents.models.model import ModelCallFailed
 from tutti.tasks.agents.prompts import Score
-from tutti.tasks.agents.shipped import SHIPPED
 from tutti.tasks.serving.processes import TOKEN, end_marked
 from tutti.tasks.serving.wire import NoAnswer
 

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from tutti.storage import artifact_id
-from tutti.tasks.agents.tools import ToolUnavailable
+from tutti.tasks.agents.tools.tool import ToolUnavailable
 
 MAX_QUERY_CHARS = 16_384
 """Of a query. tutti's service refuses a longer one, and `Toolbox` answers it with an error."""

@@ -23,7 +23,7 @@ from tests.scoring.cheats.judge import passing
 from tests.scoring.cheats.programs import CHEATS
 from tests.scoring.cheats.targets import TARGETS
 from tutti.tasks.sandbox import Sandbox, SandboxLimits, SandboxSession
-from tutti.tasks.sandbox.walls import LEVELS, strongest_level
+from tutti.tasks.sandbox.walls import strongest_level
 
 LIMITS = SandboxLimits(seconds=30.0)  # generous, because the machine may be busy
 START_TARGET_MS = 60.0
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     level = strongest_level()
     report = Report("sandbox", given.repeats)
-    report.note(f"level {level!r}. {LEVELS[level]}")
+    report.note(f"level {level!r}")
     measure_times(report, level, 4 if given.small else given.starts)
     measure_containment(report, level, ["others"] if given.small else list(GROUPS))
     measure_cheats(report, level, ["number"] if given.small else list(TARGETS))

@@ -8,6 +8,7 @@ shrinks.
 import ast
 import sys
 from collections.abc import Iterator
+from inspect import ismodule
 from pathlib import Path
 
 from tests.import_circles import circles
@@ -76,6 +77,7 @@ FORBIDDEN_IMPORTS = {
 SERVERS = ("http.server", "socketserver", "wsgiref", "aiohttp.web", "starlette", "uvicorn")
 """Other HTTP servers than that of `tasks/serving/wire`, whose rules every service has."""
 SANDBOX = "tutti.tasks.sandbox"
+SANDBOX_FACE = {name for name, value in vars(sandbox).items() if not ismodule(value)}
 RUNNERS = ("Sandbox", "SandboxSession", "SandboxSessions")
 LEVEL_CHOICES = ("level_for_models", "sandbox_level")
 """The calls that give a level: the sandbox's own, and a plan's, which asks it."""
@@ -250,7 +252,7 @@ def _own_level(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
     chosen = {ast.unparse(each) for each in ast.walk(tree) if _is_choice(each)} | _names_of(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == SANDBOX:
-            hidden = [each.name for each in node.names if each.name not in sandbox.__all__]
+            hidden = [each.name for each in node.names if each.name not in SANDBOX_FACE]
         elif isinstance(node, ast.Import | ast.ImportFrom):
             hidden = [each for each in _modules_of(node) if f"{each}.".startswith(f"{SANDBOX}.")]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in RUNNERS:

@@ -18,20 +18,14 @@ def run_program(ready: bytes, settings: dict[str, Any]) -> None:
     module = lower(**settings)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what a kill leaves
     os.write(2, ready)
-    try:
-        exec(compile(source, "<program>", "exec", dont_inherit=True), module.__dict__)
-    except SystemExit:
-        raise
-    except BaseException as error:
-        show_error(error, source, "<program>")
-        sys.exit(1)
+    execute(source, module.__dict__)
 
 
 def serve_cells(ready: bytes, settings: dict[str, Any]) -> None:
     """Run cells from stdin in one module, each after a line with its mark and its length.
 
     Each stream's output of a cell ends with the mark; on stderr "o" (ok) or "e" (error) follows. A
-    forked process that returns from a cell exits here, so that it does not read the next cell.
+    forked process that returns from a cell exits here.
     """
     import fcntl
     import os
@@ -56,11 +50,9 @@ def serve_cells(ready: bytes, settings: dict[str, Any]) -> None:
 
 
 def converse(ready: bytes, settings: dict[str, Any]) -> None:
-    """Run the program that comes as the first message. It can use `send` and `receive` for messages
-    of bytes: a line with their length, then the bytes. Its printed output is discarded."""
+    """Run the program that comes as the first message, with `send` and `receive` for messages."""
     import fcntl
     import os
-    import sys
 
     # Clear of the descriptors that a program expects: 0 to 2, and the next free ones.
     given, out = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 60) for number in (0, 1))
@@ -84,8 +76,15 @@ def converse(ready: bytes, settings: dict[str, Any]) -> None:
 
     source = receive()
     module.send, module.receive = send, receive
+    execute(source, module.__dict__)
+
+
+def execute(source: bytes, variables: dict[str, Any]) -> None:
+    """Run a program; exits with 1 if it raises."""
+    import sys
+
     try:
-        exec(compile(source, "<program>", "exec", dont_inherit=True), module.__dict__)
+        exec(compile(source, "<program>", "exec", dont_inherit=True), variables)
     except SystemExit:
         raise
     except BaseException as error:
@@ -128,8 +127,7 @@ def lower(
     walled: bool,
     files: int,
 ) -> Any:
-    """Permanently drop everything that the program must not have; returns the module it will run
-    in."""
+    """Permanently drop all rights that the program must not have; returns its module."""
     import os
     import resource
     import sys
@@ -155,8 +153,7 @@ def lower(
 
 
 def filter_calls(call_filter: bytes, required: bool) -> None:
-    """Install a BPF program by which the kernel refuses system calls of this process and its
-    children."""
+    """Install a BPF program by which the kernel refuses system calls."""
     import ctypes
 
     class Program(ctypes.Structure):
@@ -250,5 +247,8 @@ def fence(scratch: str, files: int) -> None:
     sys.addaudithook(hook)
 
 
-SENT = (run_program, serve_cells, converse, run_cell, lower, filter_calls, show_error, fence)
+SENT = (
+    *(run_program, serve_cells, converse, execute, run_cell),
+    *(lower, filter_calls, show_error, fence),
+)
 """Functions sent to the other side."""

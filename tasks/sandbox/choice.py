@@ -1,16 +1,10 @@
 """Chooses the sandbox level of all code that a model wrote: isolated, or as the operator allows.
 
-`level_for_models` is the only choice: for attempts, scorers, tools and synthesized toolkits alike.
-`python -m tests.house` checks that no other module picks a level.
-
-Without isolation (level "limits") such a program can read and write whatever its user can: files,
-and keys in the environment of that user's other processes. It runs at this level only where the
-operator allows it: by ``--unsafe-sandbox``, by a suite's `harness.unsafe_sandbox`, or by
+`level_for_models` is the only choice: `python -m tests.house` checks that no other module picks a
+level. Without isolation (level "limits") such a program can read and write whatever its user can:
+files, and keys in the environment of that user's other processes. It runs at this level only where
+the operator allows it: by ``--unsafe-sandbox``, by a suite's `harness.unsafe_sandbox`, or by
 ``TUTTI_SANDBOX=limits``.
-
-`python_for_code` is the interpreter for programs that need libraries: the one that
-``TUTTI_CODE_PYTHON`` names. Its environment is readable to the programs, so it should hold nothing
-else.
 """
 
 import ctypes
@@ -64,17 +58,13 @@ def unsafe_sandbox(allowed: bool) -> Iterator[None]:
 
 
 def level_for_models() -> str:
-    """The level for programs that models write.
-
-    Raises SandboxUnavailable if no permitted level works, or if `TUTTI_SANDBOX` names one that does
-    not work here.
-    """
-    asked = os.environ.get(VARIABLE, "")
-    if asked and asked not in LEVELS:
-        raise SandboxUnavailable(f"{VARIABLE}={asked}: there are {', '.join(LEVELS)}")
-    level = asked or strongest_level()
+    """The level for programs that models write. Raises SandboxUnavailable without one."""
+    named = os.environ.get(VARIABLE, "")
+    if named and named not in LEVELS:
+        raise SandboxUnavailable(f"{VARIABLE}={named}: there are {', '.join(LEVELS)}")
+    level = named or strongest_level()
     if level == UNWALLED:
-        if not (_unsafe.get() or asked):
+        if not (_unsafe.get() or named):
             raise SandboxUnavailable(NO_WALLS)
         if os.geteuid() == 0 and checked_identity(level) == "same":
             raise SandboxUnavailable(AS_ROOT)
@@ -108,13 +98,9 @@ class NoSandbox:
         self._reason = reason
 
     async def run(self, code: str, limits: SandboxLimits | None = None) -> NoReturn:
-        """Raises SandboxUnavailable."""
         raise SandboxUnavailable(self._reason)
 
-    async def talk(
-        self, asker: str, answerer: str, limits: SandboxLimits | None = None
-    ) -> NoReturn:
-        """Raises SandboxUnavailable."""
+    async def talk(self, asker: str, answerer: str, limits: Any = None) -> NoReturn:
         raise SandboxUnavailable(self._reason)
 
 
@@ -132,30 +118,22 @@ _ASK_FOR = (
 
 
 def python_for_code() -> SandboxPython | None:
-    """The interpreter that TUTTI_CODE_PYTHON names; None if it is not set.
-
-    Raises SandboxUnavailable if it names none that programs can run.
-    """
+    """The interpreter that TUTTI_CODE_PYTHON names, or None. Raises SandboxUnavailable."""
     named = os.environ.get(CODE_PYTHON, "")
     return _examined(os.path.abspath(named)) if named else None
 
 
 def missing_modules(names: Iterable[str], python: SandboxPython | None) -> list[str]:
-    """Those of the top-level modules `names` that `python` has not; without one, those outside the
-    standard library. Raises SandboxUnavailable if it does not answer."""
+    """Those of the top-level modules `names` that `python`, or the standard library, lacks."""
     wanted = sorted({*names} - sys.stdlib_module_names)
     return wanted if python is None else list(_answer(python.executable, _ASK_FOR, *wanted))
 
 
 def _answer(executable: str, program: str, *arguments: str) -> Any:
     try:
-        said = subprocess.run(
-            [executable, "-I", "-c", program, *arguments],
-            capture_output=True,
-            timeout=_ASK_S,
-            check=True,
-        ).stdout
-        return json.loads(said)
+        command = [executable, "-I", "-c", program, *arguments]
+        done = subprocess.run(command, capture_output=True, timeout=_ASK_S, check=True)
+        return json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise SandboxUnavailable(f"{CODE_PYTHON}={executable}: is no Python: {error}") from error
 
@@ -169,14 +147,11 @@ def _examined(executable: str) -> SandboxPython:
         )
     folders = tuple(each for each in (prefix, base) if not Path(each).is_relative_to("/usr"))
     for folder in folders:
-        if any(Path(folder).is_relative_to(hidden) for hidden in _HIDDEN):
+        is_hidden = any(Path(folder).is_relative_to(hidden) for hidden in _HIDDEN)
+        if is_hidden or Path.home().is_relative_to(folder):  # "/", too
+            fault = "cannot see" if is_hidden else "would see all of"
             raise SandboxUnavailable(
-                f"{CODE_PYTHON}={executable}: programs in the sandbox cannot see {folder}; make "
-                "the environment in another folder"
-            )
-        if Path.home().is_relative_to(folder):  # "/", too
-            raise SandboxUnavailable(
-                f"{CODE_PYTHON}={executable}: programs in the sandbox would see all of {folder}; "
-                "make an environment in a folder of its own"
+                f"{CODE_PYTHON}={executable}: programs in the sandbox {fault} {folder}; make an "
+                "environment in a folder of its own"
             )
     return SandboxPython(executable, folders)

@@ -1,10 +1,9 @@
 """The system calls that programs in a sandbox may not make, as a BPF program for the kernel.
 
-In: the machine's architecture. Out: the filter's bytes, which `child.lower` passes to the kernel
-before the program's first statement; child processes inherit it. It forbids what namespaces do not
-isolate: kernel keyrings, memory outside every limit (memfd, System V, spliced pages), socket
-families outside network namespaces (vsock, netlink), new namespaces, tracing, and rare calls with a
-history of kernel vulnerabilities.
+`child.lower` passes it to the kernel before the program's first statement; child processes inherit
+it. It forbids calls that namespaces do not isolate: kernel keyrings, memory outside every limit
+(memfd, System V, spliced pages), socket families outside network namespaces (vsock, netlink), new
+namespaces, tracing, and rare calls with a history of kernel vulnerabilities.
 """
 
 import errno
@@ -127,8 +126,7 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _REFUSE = _ERRNO | errno.EPERM
 
-_Step = tuple[int, int, int, int]
-"""An instruction: code, how many to skip if true, if false, operand."""
+_Step = tuple[int, int, int, int]  # code, how many to skip if true, if false, operand
 
 
 def system_call_filter(walled: bool) -> bytes:
@@ -168,7 +166,6 @@ def _when(number: int | None, steps: list[_Step]) -> list[_Step]:
 
 
 def _if_argument(test: int, operand: int, then: int, otherwise: int) -> list[_Step]:
-    """The end of a call's check: decide by its first argument."""
     return [
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
         (test, 0, 1, operand),

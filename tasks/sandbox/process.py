@@ -64,7 +64,6 @@ class StreamCapture:
         self._data = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Keep as much of `data` as fits."""
         self._data += data
         excess = max(0, len(self._data) - self._most)
         del self._data[slice(excess) if self._keep_end else slice(self._most, None)]
@@ -86,12 +85,10 @@ class RunningProcess:
 
     @property
     def pid(self) -> int:
-        """The launcher's process id."""
         return self._process.pid
 
     @property
     def stdin(self) -> asyncio.StreamWriter:
-        """The stream that a session's cells are written to."""
         assert self._process.stdin is not None, "only sessions have one"
         return self._process.stdin
 
@@ -102,11 +99,7 @@ class RunningProcess:
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def ended(self, reading: "asyncio.Future[Any]") -> None:
-        """Kill what is left, also after a normal end: the program may have left processes in its
-        group.
-
-        `reading` reads the rest of both streams. Raises SandboxUnavailable if it does not end.
-        """
+        """Kill the rest and wait for `reading` of both streams. Raises SandboxUnavailable."""
         self.kill()
         waiting = asyncio.gather(reading, self._process.wait(), return_exceptions=True)
         await asyncio.wait({waiting}, timeout=_REAP_S)
@@ -116,14 +109,15 @@ class RunningProcess:
             raise SandboxUnavailable(f"process {self.pid} did not end within {_REAP_S} s")
 
     async def discard(self) -> None:
-        """Kill it; pending output is lost."""
         nothing = StreamCapture(0)
         both = asyncio.gather(self.stdout.until(None, nothing), self.stderr.until(None, nothing))
         await self.ended(both)
 
     async def exit_status(self, level: str) -> Status:
         """Wait until it has ended; returns its exit status."""
-        return _status(await self._process.wait(), level)
+        code = await self._process.wait()
+        killed = code < 0 or (level != "limits" and 128 < code <= 128 + _MAX_SIGNAL)
+        return "ok" if code == 0 else "killed" if killed else "error"
 
 
 async def start(command: list[str], options: dict[str, Any]) -> RunningProcess:
@@ -146,16 +140,7 @@ async def start(command: list[str], options: dict[str, Any]) -> RunningProcess:
         raise SandboxUnavailable(f"{command[0]} could not be started: {error}") from error
 
 
-def _status(returncode: int, level: str) -> Status:
-    if returncode == 0:
-        return "ok"
-    launched = level != "limits"
-    killed = returncode < 0 or (launched and 128 < returncode <= 128 + _MAX_SIGNAL)
-    return "killed" if killed else "error"
-
-
-START_S = 10.0
-"""A launcher that takes longer has failed; normally a start takes a twentieth of a second."""
+START_S = 10.0  # a start takes a twentieth of a second; a longer one has failed
 
 
 async def overrun(

@@ -1,12 +1,8 @@
 """Runs one program, its source in, its output and exit status out; or two programs in a dialogue.
 
-    talk = await Sandbox(level_for_models()).talk(asker, answerer)
-    talk.word  # the asker's final message, as bytes
-
 In a dialogue neither program sees the other's memory, files or processes. They exchange only byte
 messages, by `send` and `receive`. The asker sends ``b"?" + question`` and receives an answer, as
 often as it likes, then sends ``b"!" + word``; the answerer receives questions and sends answers.
-Their printed output is discarded.
 """
 
 import asyncio
@@ -40,18 +36,16 @@ QUESTION, LAST_WORD = b"?", b"!"
 HEADER_BYTES = 24
 END_S = 1.0  # time for a process whose streams have ended to exit
 Side = Literal["asker", "answerer"]
+SIDES: tuple[Side, Side] = ("asker", "answerer")
 
 
 @dataclass(frozen=True)
 class TalkResult:
     """The outcome of a dialogue."""
 
-    word: bytes | None
-    """The asker's final message; None if there was none."""
-    status: Status
-    """"ok" with a final message; else the status of the side that ended first."""
-    errors: str
-    """The end of that side's standard error; after a timeout, why."""
+    word: bytes | None  # the asker's final message; None if there was none
+    status: Status  # "ok" with a final message; else the status of the side that ended first
+    errors: str  # the end of that side's standard error; after a timeout, why
     seconds: float
 
 
@@ -75,7 +69,6 @@ class _Speaker:
         self.reading = asyncio.ensure_future(running.stderr.until(None, self.errors))
 
     async def send(self, data: bytes) -> None:
-        """Send one message to the process."""
         try:
             self.running.stdin.write(b"%d\n%b" % (len(data), data))
             await self.running.stdin.drain()
@@ -83,7 +76,6 @@ class _Speaker:
             raise _SideEnded(self.side) from None
 
     async def receive(self) -> bytes:
-        """Its next message. Raises _Ended."""
         header = StreamCapture(HEADER_BYTES)
         found = await self.running.stdout.until(b"\n", header)
         text = header.text()
@@ -107,48 +99,7 @@ class _Speaker:
             self._held.close()
 
 
-async def talk(
-    level: str, identity: str, limits: SandboxLimits, asker: str, answerer: str
-) -> TalkResult:
-    """Connect two programs until the asker's final message, an end, or the limits; no process
-    outlives the call. `limits` apply to each side; their time starts when both are running.
-
-    Raises SandboxUnavailable if one could not be started or stopped.
-    """
-    async with AsyncExitStack() as stack:
-        opening = [_open(side, level, identity, limits) for side in ("asker", "answerer")]
-        opened = await asyncio.gather(*opening, return_exceptions=True)
-        speakers = [
-            await stack.enter_async_context(one) for one in opened if isinstance(one, _Speaker)
-        ]
-        for one in opened:
-            if isinstance(one, BaseException):
-                raise one
-        began = time.perf_counter()
-        asks, answers = speakers
-        relaying = asyncio.ensure_future(_relay(asks, answers, asker, answerer))
-        try:
-            over = await overrun(relaying, answers.running.pid, limits, level)
-        finally:
-            relaying.cancel()
-        seconds = time.perf_counter() - began
-        if over is not None:
-            await asyncio.gather(relaying, return_exceptions=True)
-            return TalkResult(None, over[0], over[1], seconds)
-        said = relaying.result()
-        if isinstance(said, bytes):
-            return TalkResult(said, "ok", "", seconds)
-        by = asks if said == "asker" else answers
-        return TalkResult(None, await _status_of(by, level), by.errors.text(), seconds)
-
-
-async def _open(side: Side, level: str, identity: str, limits: SandboxLimits) -> _Speaker:
-    running, held = await open_ready(level, identity, limits, child.converse)
-    return _Speaker(side, running, held, limits.output_chars)
-
-
 async def _status_of(speaker: _Speaker, level: str) -> Status:
-    """The status of a side that ended, or that is ended for an invalid message."""
     try:
         async with asyncio.timeout(END_S):
             status = await speaker.running.exit_status(level)
@@ -159,17 +110,16 @@ async def _status_of(speaker: _Speaker, level: str) -> Status:
 
 
 async def _relay(asks: _Speaker, answers: _Speaker, asker: str, answerer: str) -> bytes | Side:
-    """The asker's final message, or the side that ended before it."""
     try:
         await asks.send(asker.encode("utf-8", "replace"))
         await answers.send(answerer.encode("utf-8", "replace"))
         while True:
-            said = await asks.receive()
-            if said.startswith(LAST_WORD):
-                return said[1:]
-            if not said.startswith(QUESTION):
+            message = await asks.receive()
+            if message.startswith(LAST_WORD):
+                return message[1:]
+            if not message.startswith(QUESTION):
                 return "asker"
-            await answers.send(said[1:])
+            await answers.send(message[1:])
             await asks.send(await answers.receive())
     except _SideEnded as ended:
         return ended.side
@@ -185,11 +135,8 @@ class Sandbox:
         self.limits = limits
 
     async def run(self, code: str, limits: SandboxLimits | None = None) -> SandboxResult:
-        """Run `code` to its end or its limits: `limits`, or else this sandbox's; no process
-        outlives the call, even if it is cancelled.
-
-        Raises SandboxUnavailable if the program could not be started or stopped.
-        """
+        """Run `code` to its end or its limits; no process outlives the call. Raises
+        SandboxUnavailable."""
         limits, began = limits or self.limits, time.perf_counter()
         with prepared(self.level, self._identity, limits, code) as (command, options):
             reader = _Reader(await start(command, options), limits.output_chars)
@@ -215,12 +162,39 @@ class Sandbox:
     async def talk(
         self, asker: str, answerer: str, limits: SandboxLimits | None = None
     ) -> TalkResult:
-        """Connect two programs in a dialogue, each in its own sandbox (`talk`), within `limits`, or
-        else this sandbox's.
-
-        Raises SandboxUnavailable like `run`.
-        """
-        return await talk(self.level, self._identity, limits or self.limits, asker, answerer)
+        """Connect two programs, each in its own sandbox, until the asker's final message, an end,
+        or the limits of one side; no process outlives the call. Raises SandboxUnavailable."""
+        limits = limits or self.limits
+        async with AsyncExitStack() as stack:
+            opening = [
+                open_ready(self.level, self._identity, limits, child.converse) for _ in SIDES
+            ]
+            opened = await asyncio.gather(*opening, return_exceptions=True)
+            speakers, failures = [], []
+            for side, one in zip(SIDES, opened, strict=True):
+                if isinstance(one, BaseException):
+                    failures.append(one)
+                else:
+                    speaker = _Speaker(side, *one, limits.output_chars)
+                    speakers.append(await stack.enter_async_context(speaker))
+            if failures:
+                raise failures[0]
+            began = time.perf_counter()
+            asks, answers = speakers
+            relaying = asyncio.ensure_future(_relay(asks, answers, asker, answerer))
+            try:
+                over = await overrun(relaying, answers.running.pid, limits, self.level)
+            finally:
+                relaying.cancel()
+            seconds = time.perf_counter() - began
+            if over is not None:
+                await asyncio.gather(relaying, return_exceptions=True)
+                return TalkResult(None, over[0], over[1], seconds)
+            word = relaying.result()
+            if isinstance(word, bytes):
+                return TalkResult(word, "ok", "", seconds)
+            by = asks if word == "asker" else answers
+            return TalkResult(None, await _status_of(by, self.level), by.errors.text(), seconds)
 
 
 class _Reader:
@@ -235,7 +209,6 @@ class _Reader:
         self._ready = asyncio.Event()
 
     async def read(self) -> None:
-        """Read until both streams and the process have ended."""
         await asyncio.gather(
             self.running.stdout.until(None, self.out),
             self._errors(),
@@ -243,7 +216,7 @@ class _Reader:
         )
 
     async def started(self) -> bool:
-        """Wait for the program's first statement; False if the launcher fails or takes too long."""
+        """Wait for the program's first statement; False if the launcher fails or is too slow."""
         with suppress(TimeoutError):
             # `wait_for` loses a cancellation that arrives at the same time
             async with asyncio.timeout(START_S):

@@ -1,22 +1,14 @@
 """Sessions: a program's cells run one after another in one interpreter, as in a notebook.
 
-    async with SandboxSession(level_for_models()) as session:
-        await session.run("x = 6")
-        result = await session.run("x * 7")  # output "42\n"
-
-Each cell has the isolation and limits of a one-shot run. A cell that exceeds its time or memory, or
-exits, ends its session; the next cell starts a new one, and its result says why. Threads and
-processes that a cell left running continue until the session closes. A session dies with the
-process that opened it.
-
-`SandboxSessions` has one session per program, opened on the program's first cell, with an upper
-bound: ``await sessions.run("program-1", "x = 6")``.
+A cell that exceeds its time or memory, or exits, ends its session; the next cell starts a new one,
+and its result says why. Threads and processes that a cell left running continue until the session
+closes. A session dies with the process that opened it.
 """
 
 import asyncio
 import secrets
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from tutti.tasks.sandbox import child
 from tutti.tasks.sandbox.process import RunningProcess, StreamCapture, open_ready, overrun
@@ -52,21 +44,18 @@ class SandboxSession:
 
     @property
     def alive(self) -> bool:
-        """Whether there is an interpreter with the state of earlier cells."""
         return self._running is not None
 
     async def run(self, code: str) -> SandboxResult:
-        """Run one cell to its end or its limits; concurrent cells are run one after the other.
-
-        Raises SandboxUnavailable if an interpreter could not be started or stopped.
-        """
+        """Run one cell to its end or its limits, one after the other. Raises SandboxUnavailable."""
         async with self._lock:
             began = time.perf_counter()
             self._stop_guard()
             restarted, self._lost = self._lost, ""
             start_s = 0.0
             if self._running is None:
-                await self._open()
+                opened = open_ready(self.level, self._identity, self.limits, child.serve_cells)
+                self._running, self._held = await opened
                 start_s = time.perf_counter() - began
             try:
                 printed = await self._run_cell(code)
@@ -79,45 +68,37 @@ class SandboxSession:
             return make_result(printed, seconds, most, start_s=start_s, restarted=restarted)
 
     async def close(self, why: str = "") -> None:
-        """End the interpreter; a given reason appears in the next call's result. Waits for a
-        running cell."""
+        """End the interpreter after a running cell; the next call's result has the reason."""
         async with self._lock:
             self._stop_guard()
             await self._lose(why)
 
     async def __aenter__(self) -> "SandboxSession":
-        """The session itself; nothing is started yet."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close it."""
         await self.close()
 
-    async def _open(self) -> None:
-        opened = await open_ready(self.level, self._identity, self.limits, child.serve_cells)
-        self._running, self._held = opened
-
     async def _run_cell(self, code: str) -> ProgramOutput:
-        """How the cell ended, and both its streams; discards a session that the cell ended."""
         running = self._running
         assert running is not None, "opened by the caller"
-        cell = _Cell(running, self.limits.output_chars)
-        reading = asyncio.ensure_future(cell.exchange(code))
+        most_bytes = 4 * self.limits.output_chars + 4  # at most 4 bytes per character
+        out, errors = StreamCapture(most_bytes), StreamCapture(most_bytes, keep_end=True)
+        reading = asyncio.ensure_future(_exchange(running, code, out, errors))
         try:
             over = await overrun(reading, running.pid, self.limits, self.level)
         except asyncio.CancelledError:
             await running.ended(reading)
             raise
         if over is None and (status := reading.result()) is not None:
-            return ProgramOutput(cell.out.text(), cell.errors.text(), status)
+            return ProgramOutput(out.text(), errors.text(), status)
         await running.ended(reading)
         status, words = over or (await running.exit_status(self.level), "")
         await self._lose(words.strip() or _REASONS[status].format(self.limits.seconds))
-        return ProgramOutput(cell.out.text(), cell.errors.text() + words, status)
+        return ProgramOutput(out.text(), errors.text() + words, status)
 
     async def _watch_idle(self, pid: int) -> None:
-        """Apply a cell's limits to what a cell left running; end the session if they are
-        exceeded."""
+        """Apply a cell's limits to the processes that it left running."""
         why = await WATCH.trouble(pid, self.limits, _IDLE_LOOK_S)
         async with self._lock:
             await self._lose(why)
@@ -147,44 +128,32 @@ _REASONS: dict[Status, str] = {
 }
 
 
-class _Cell:
-    """The exchange of one cell with the interpreter."""
+async def _exchange(
+    running: RunningProcess, code: str, out: StreamCapture, errors: StreamCapture
+) -> Status | None:
+    """Send a cell and read its output to the end; None if the interpreter ended first."""
+    # The mark is unknown before the cell runs; a program that then finds it only ends its own cell
+    # early.
+    mark = b"\0" + secrets.token_hex(16).encode() + b"\0"
+    source = code.encode("utf-8", "replace")
 
-    def __init__(self, running: RunningProcess, most_chars: int) -> None:
-        self._running = running
-        most_bytes = 4 * most_chars + 4  # at most 4 bytes per character
-        self.out, self.errors = StreamCapture(most_bytes), StreamCapture(most_bytes, keep_end=True)
+    async def send() -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # the end of its streams shows it
+            running.stdin.write(mark + b" %d\n" % len(source) + source)
+            await running.stdin.drain()
 
-    async def exchange(self, code: str) -> Status | None:
-        """Send the cell and read its output to the end; None if the interpreter ended first."""
-        # The mark is unknown before the cell runs; a program that then finds it only ends its own
-        # cell early.
-        mark = b"\0" + secrets.token_hex(16).encode() + b"\0"
-        source = code.encode("utf-8", "replace")
-        _, printed, outcome = await asyncio.gather(
-            self._send(mark + b" %d\n" % len(source) + source),
-            self._running.stdout.until(mark, self.out),
-            self._outcome(mark),
-        )
-        return outcome if printed else None
-
-    async def _send(self, data: bytes) -> None:
-        try:
-            self._running.stdin.write(data)
-            await self._running.stdin.drain()
-        except (BrokenPipeError, ConnectionResetError):
-            return  # it has ended, as the end of its streams shows
-
-    async def _outcome(self, mark: bytes) -> Status | None:
-        if not await self._running.stderr.until(mark, self.errors):
+    async def outcome() -> Status | None:
+        if not await running.stderr.until(mark, errors):
             return None
-        said = await self._running.stderr.exactly(1)
-        return _OUTCOMES.get(said)
+        return _OUTCOMES.get(await running.stderr.exactly(1))
+
+    _, printed, status = await asyncio.gather(send(), running.stdout.until(mark, out), outcome())
+    return status if printed else None
 
 
 class SandboxSessions:
-    """Sessions by program id. A session that is idle too long, or the longest idle when the limit
-    is reached, is closed; its program's next call opens another, whose result gives the reason."""
+    """Sessions by program id. A session that is idle too long, or the longest idle one at the
+    limit, is closed; its program's next call opens another, whose result gives the reason."""
 
     def __init__(
         self,
@@ -194,10 +163,8 @@ class SandboxSessions:
         most: int = 16,
         idle_s: float = 300.0,
     ) -> None:
-        """At most `most` interpreters at once, each closed after `idle_s` seconds without a cell.
-
-        Raises SandboxUnavailable if the level does not work.
-        """
+        """At most `most` interpreters at once, each closed after `idle_s` seconds without a
+        cell."""
         assert most > 0, f"{most} sessions are none"
         self._level, self._limits = level, limits
         self._most, self._idle_s = most, idle_s
@@ -211,14 +178,10 @@ class SandboxSessions:
 
     @property
     def held(self) -> int:
-        """Number of interpreters that exist or are about to."""
         return len(self._holding)
 
     async def run(self, program: str, code: str) -> SandboxResult:
-        """Run a cell in the program's session; waits if all permitted sessions are busy.
-
-        Raises SandboxUnavailable like `SandboxSession.run`.
-        """
+        """Run a cell in the program's session; waits if all permitted sessions are busy."""
         session = self._sessions.pop(program, None) or SandboxSession(self._level, self._limits)
         self._sessions[program] = session  # now the last to be closed
         self._calls[program] = self._calls.get(program, 0) + 1
@@ -238,18 +201,15 @@ class SandboxSessions:
                 await self._end(program, session, "")
 
     async def close_all(self) -> None:
-        """End every session."""
         for program in list(self._sessions):
             await self.close(program)
         if self._closing:
             await asyncio.wait(self._closing)
 
     async def __aenter__(self) -> "SandboxSessions":
-        """The sessions themselves; none is open yet."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close all."""
         await self.close_all()
 
     async def _take_room(self, program: str) -> None:
@@ -277,7 +237,7 @@ class SandboxSessions:
             self._timers[program] = loop.call_later(self._idle_s, self._time_out, program)
 
     async def _end(self, program: str, session: SandboxSession, why: str) -> None:
-        """Close one session; the caller holds the semaphore."""
+        """Close one session; the caller holds `_room`."""
         try:
             await session.close(why)
         finally:

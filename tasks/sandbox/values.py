@@ -11,18 +11,15 @@ _CUT = "\n[... output cut here ...]\n"
 
 
 class SandboxUnavailable(TuttiError, RuntimeError):
-    """This machine cannot provide the requested level, or a launcher failed; never the program's
-    fault."""
+    """The level does not work here, or a launcher failed; never the program's fault."""
 
 
 @dataclass(frozen=True)
 class SandboxPython:
     """Another interpreter than tutti's, with the libraries of its environment."""
 
-    executable: str
-    """Its absolute path."""
-    folders: tuple[str, ...]
-    """The folders that programs must see to run it, read-only: its environment, its library."""
+    executable: str  # its absolute path
+    folders: tuple[str, ...]  # those that programs must see to run it, read-only
 
 
 @dataclass(frozen=True)
@@ -32,24 +29,16 @@ class SandboxLimits:
     seconds: float = 5.0
     """Wall-clock seconds from the first statement on; CPU seconds per process are limited to the
     next whole number above."""
-    memory_mb: int = 256
-    """Address space of each process, MiB."""
-    total_mb: int = 512
-    """Memory of all processes together, MiB; checked a few times a second, at walled levels."""
-    output_chars: int = 4000
-    """Longest output returned, in characters, including the truncation mark."""
+    memory_mb: int = 256  # address space of each process, MiB
+    total_mb: int = 512  # memory of all processes together, MiB, at walled levels
+    output_chars: int = 4000  # longest output returned, with the truncation mark
     processes: int = 16
     """Processes and threads at once (at level "limits": only where each run has its own user)."""
-    file_mb: int = 8
-    """Size of the largest file and, at walled levels, of all files together, MiB."""
-    files: int = 2000
-    """Number of files and folders, at walled levels."""
-    folders: tuple[str, ...] = ()
-    """Further folders of the host that programs see, read-only, at walled levels."""
-    proc: bool = False
-    """Whether programs see /proc, with their own processes only, at walled levels."""
-    python: SandboxPython | None = None
-    """The interpreter; None: tutti's own, with the standard library only."""
+    file_mb: int = 8  # size of the largest file and, at walled levels, of all files together, MiB
+    files: int = 2000  # number of files and folders, at walled levels
+    folders: tuple[str, ...] = ()  # further folders that programs see, at walled levels
+    proc: bool = False  # whether programs see /proc, with their own processes, at walled levels
+    python: SandboxPython | None = None  # None: tutti's own, with the standard library only
 
 
 DEFAULT_LIMITS = SandboxLimits()
@@ -59,25 +48,17 @@ DEFAULT_LIMITS = SandboxLimits()
 class SandboxResult:
     """How one run ended, or one cell of a session."""
 
-    output: str
-    """Standard output; unless "ok", followed by the end of standard error (the traceback)."""
-    status: Status
-    """"error": it raised or exited non-zero; "killed": by a signal, such as at a limit."""
-    seconds: float
-    """Wall-clock seconds from the call to the result."""
-    stdout: str = ""
-    """Standard output alone, its start, cut at `output_chars`."""
-    stderr: str = ""
-    """Standard error alone, its end, cut at `output_chars`."""
-    start_s: float = 0.0
-    """The part of `seconds` before the program's first statement; 0 in an existing session."""
-    restarted: str = ""
-    """Why this cell began in a new session, without earlier variables; else ""."""
+    output: str  # standard output; unless "ok", followed by the end of standard error
+    status: Status  # "error": raised or exited non-zero; "killed": by a signal
+    seconds: float  # wall-clock seconds from the call to the result
+    stdout: str = ""  # standard output alone, its start, cut at `output_chars`
+    stderr: str = ""  # standard error alone, its end, cut at `output_chars`
+    start_s: float = 0.0  # the part of `seconds` before the first statement
+    restarted: str = ""  # why this cell began in a new session, without earlier variables; else ""
 
     @property
     def exception(self) -> str:
-        """The line that names the program's exception, like "ValueError: no"; "" if there is
-        none."""
+        """The line that names the program's exception, like "ValueError: no"; else ""."""
         _, found, last = self.stderr.rpartition("Traceback (most recent call last):\n")
         if self.status != "error" or not (found or last.startswith('  File "')):
             return ""  # it exited by itself
@@ -113,7 +94,7 @@ def make_result(
 ) -> SandboxResult:
     """A result whose `output` is the model's text: a restart is reported first."""
     stdout, stderr, status = printed.stdout, printed.stderr, printed.status
-    said = f"[{restarted}]\n" if restarted else ""
-    output = compose(said + stdout, "" if status == "ok" else stderr, limit_chars)
+    notice = f"[{restarted}]\n" if restarted else ""
+    output = compose(notice + stdout, "" if status == "ok" else stderr, limit_chars)
     tail = stderr[max(0, len(stderr) - limit_chars) :]
     return SandboxResult(output, status, seconds, stdout[:limit_chars], tail, start_s, restarted)

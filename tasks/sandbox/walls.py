@@ -24,21 +24,7 @@ from tutti.tasks.sandbox import child
 from tutti.tasks.sandbox.filter import system_call_filter
 from tutti.tasks.sandbox.values import SandboxLimits, SandboxUnavailable
 
-_WALLED = (
-    " no network, no other processes, no files but /usr, /lib* and the interpreter (read-only) and"
-    " a small tmpfs; memory and files of all its processes together are looked at a few times a"
-    " second; a filter of system calls forbids keyrings, namespaces and mounts of its own, tracing,"
-    " sockets but Unix ones, and memory that no process is charged with. Not contained: flaws of"
-    " the kernel, what all users may read below /usr, the CPU time of several processes until the"
-    " time is over, and memory taken between two looks."
-)
-LEVELS: dict[str, str] = {
-    "bubblewrap": f"Walls by bwrap:{_WALLED}",
-    "namespaces": f"Walls by unshare and pivot_root:{_WALLED}",
-    "limits": "Limits on CPU, memory and the size of each file, an audit hook, and, on x86_64 and"
-    " aarch64, a filter that forbids new processes, sockets that connect, and signals: a fence"
-    " against accidents, not a wall; a program that means to reads and writes what its user may.",
-}
+LEVELS = ("bubblewrap", "namespaces", "limits")  # the strongest first; see docs/security.md
 
 Enter = Callable[[bytes, dict[str, Any]], None]
 """The first function called on the other side (`child`)."""
@@ -60,8 +46,7 @@ def strongest_level() -> str:
 
 
 def checked_identity(level: str) -> str:
-    """The identity that programs have at `level`. Raises SandboxUnavailable if the level does not
-    work."""
+    """The identity of programs at `level`. Raises SandboxUnavailable if it does not work."""
     if sys.platform != "linux":
         raise SandboxUnavailable(f"sandboxes need Linux; this is {sys.platform}")
     if level not in LEVELS:
@@ -74,7 +59,7 @@ def checked_identity(level: str) -> str:
 
 @cache
 def identity_at(level: str) -> str | None:
-    """The identity that programs have at `level`: the first that works here, None if none does.
+    """The identity of programs at `level`: the first that works here, None if none does.
 
     "uid": a separate user id (root only); "userns": the caller, alone in a user namespace, where
     the process limit counts from zero; "same": the caller.
@@ -93,17 +78,17 @@ def prepared(
     code: str | None,
     enter: Enter | None = None,
 ) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """The command of one run and its start options; its folder and its program's file are removed
-    afterwards.
-
-    Without `code` it reads from a pipe as `enter` defines: by default a session's cells.
-    """
+    """The command of one run and its start options; without `code` its input is a pipe."""
     # A user id that nobody else has, not even another run: by process (at most 2**22), then by run.
     uid = 2**30 + os.getpid() % 2**22 * 2**8 + next(_runs) % 2**8
     with tempfile.TemporaryDirectory(prefix="tutti-sandbox-") as scratch, _input(code) as stdin:
         if identity == "uid" and level == "limits":
             os.chown(scratch, uid, uid)
-        command = _LAUNCHERS[level](_user(level, identity, uid), identity, scratch, limits)
+        command = _user(level, identity, uid)
+        if level == "bubblewrap":
+            command = _bubblewrap(command, identity, limits)
+        elif level == "namespaces":
+            command = _namespaces(command, identity, scratch, limits)
         enter = enter or (child.serve_cells if code is None else child.run_program)
         command += _child_command(level, identity, limits, enter)
         yield command, {"stdin": stdin, "cwd": scratch, "env": _ENVIRONMENT}
@@ -137,7 +122,7 @@ def _works(level: str, identity: str) -> bool:
 
 
 def _tool(name: str) -> str:
-    """The path of a launcher's tool, which cannot be found by name in the empty environment."""
+    """The path of a launcher's tool: the environment is empty, so that names are not searched."""
     path = shutil.which(name)
     if path is None:
         raise SandboxUnavailable(f"{name} is not on PATH")
@@ -145,7 +130,7 @@ def _tool(name: str) -> str:
 
 
 def _user(level: str, identity: str, uid: int) -> list[str]:
-    """The command in front of the interpreter that permanently drops the caller's rights."""
+    """The command before the interpreter that permanently drops the caller's rights."""
     if identity == "uid":
         ids = ["--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
         return [_tool("setpriv"), *ids, *_DROP_ALL]
@@ -153,14 +138,13 @@ def _user(level: str, identity: str, uid: int) -> list[str]:
 
 
 def _visible(limits: SandboxLimits) -> list[str]:
-    """The host's folders visible to a walled program, read-only."""
     libraries = sorted(str(path) for path in Path("/").glob("lib*"))
     prefix = [] if Path(sys.base_prefix).is_relative_to("/usr") else [sys.base_prefix]
     own = [] if limits.python is None else limits.python.folders
     return list(dict.fromkeys(["/usr", *libraries, *prefix, *own, *limits.folders]))
 
 
-def _bubblewrap(user: list[str], identity: str, scratch: str, limits: SandboxLimits) -> list[str]:
+def _bubblewrap(user: list[str], identity: str, limits: SandboxLimits) -> list[str]:
     size = str(limits.file_mb * 2**20)
     rights = ["--cap-drop", "ALL"]
     if identity == "uid":  # setpriv, which comes next, needs these to drop the others
@@ -225,17 +209,6 @@ def _pivot_script(limits: SandboxLimits) -> str:
     return "\n".join(lines)
 
 
-def _limits(user: list[str], identity: str, scratch: str, limits: SandboxLimits) -> list[str]:
-    return user
-
-
-_LAUNCHERS: dict[str, Callable[[list[str], str, str, SandboxLimits], list[str]]] = {
-    "bubblewrap": _bubblewrap,
-    "namespaces": _namespaces,
-    "limits": _limits,
-}
-
-
 def _child_command(level: str, identity: str, limits: SandboxLimits, enter: Enter) -> list[str]:
     """The interpreter and, as text, the functions of `child`, whose file is not visible there."""
     mebibytes = 2**20
@@ -261,14 +234,11 @@ def _child_command(level: str, identity: str, limits: SandboxLimits, enter: Ente
         "files": limits.files,
     }
     call = f"{enter.__name__}({READY!r}, {settings!r})"
-    return [*_interpreter(limits), "-X", "utf8", "-c", f"{_child_source()}\n{call}"]
-
-
-def _interpreter(limits: SandboxLimits) -> list[str]:
-    if limits.python is not None:  # the module `site` finds its libraries
-        return [limits.python.executable, "-I", "-B"]
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    return [os.path.join(sys.base_prefix, "bin", version), "-I", "-S", "-B"]
+    python = [os.path.join(sys.base_prefix, "bin", version), "-I", "-S", "-B"]
+    if limits.python is not None:  # the module `site` finds its libraries
+        python = [limits.python.executable, "-I", "-B"]
+    return [*python, "-X", "utf8", "-c", f"{_child_source()}\n{call}"]
 
 
 @cache

@@ -1,8 +1,8 @@
 """Watches a run's total memory and processes: its launcher's id in, a violated limit out.
 
 The kernel's limits apply to each process. Only a control group limits a whole run, and few machines
-provide one. A run that lasts longer than a tenth of a second is therefore observed from outside.
-One scan of /proc serves every run, and scans take at most a twentieth of a core.
+provide one. So one scan of /proc serves every run that lasts longer than a tenth of a second; scans
+take at most a twentieth of a core.
 """
 
 import asyncio
@@ -13,8 +13,7 @@ from pathlib import Path
 
 from tutti.tasks.sandbox.values import SandboxLimits
 
-LOOK_S = 0.1
-"""Interval of the checks; a program can exceed a limit for at most this long."""
+LOOK_S = 0.1  # interval of the checks; a program can exceed a limit for at most this long
 
 _SHARE = 0.05  # of one core, for the checks
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -39,8 +38,7 @@ class ProcessWatch:
         return found
 
     def look(self, launcher: int, limits: SandboxLimits) -> str:
-        """Describe the limit that the run below `launcher` violates; "" if none, or if it has
-        ended."""
+        """The limit that the run below `launcher` violates; "" if none, or if it has ended."""
         below = self._below(launcher)
         if not below:
             return ""
@@ -55,10 +53,7 @@ class ProcessWatch:
         return ""
 
     def _below(self, launcher: int) -> list[int]:
-        """The processes that descend from `launcher`, parents first.
-
-        Includes orphans: within a process namespace they are adopted by its first process.
-        """
+        """The processes below `launcher`, parents first, with orphans of its namespace."""
         with self._lock:
             if time.monotonic() - self._taken_at > LOOK_S / 2:
                 self._take()
@@ -92,7 +87,7 @@ def _parent(pid: str) -> int:
 
 
 def _files(pid: int, size_bytes: int) -> int:
-    """How many files and folders the run has made, as one of its processes sees them."""
+    """Number of files and folders of the run, as one of its processes sees them."""
     try:
         found = os.statvfs(f"/proc/{pid}/root/tmp")
     except OSError:  # it has just ended

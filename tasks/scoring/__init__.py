@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from tutti.face import lazy
-from tutti.tasks.scoring.choice import LETTERS, Choice
+from tutti.tasks.scoring.choice import LETTERS as LETTERS
+from tutti.tasks.scoring.choice import Choice
 from tutti.tasks.scoring.code import Code
 from tutti.tasks.scoring.ifbench import IFBench
 from tutti.tasks.scoring.ifeval import IFEval
@@ -24,27 +25,22 @@ from tutti.tasks.scoring.published.judges import (
 )
 from tutti.tasks.scoring.published.mnms import Mnms
 from tutti.tasks.scoring.published.texts import Repetition, RougeL, Ruler
-from tutti.tasks.scoring.score import (
-    UNSCORED,
-    JudgeClient,
-    JudgeSettings,
-    Needs,
-    Score,
-    Scorer,
-    ScorerFailed,
-    ScoringResources,
-    Submission,
-)
-from tutti.tasks.scoring.short_answer import (
-    EXACT,
-    Exact,
-    Numeric,
-    ShortAnswer,
-    numbers,
-    score_exact,
-)
+from tutti.tasks.scoring.score import UNSCORED as UNSCORED
+from tutti.tasks.scoring.score import JudgeClient as JudgeClient
+from tutti.tasks.scoring.score import JudgeSettings as JudgeSettings
+from tutti.tasks.scoring.score import Needs as Needs
+from tutti.tasks.scoring.score import Score as Score
+from tutti.tasks.scoring.score import Scorer as Scorer
+from tutti.tasks.scoring.score import ScorerFailed as ScorerFailed
+from tutti.tasks.scoring.score import ScoringResources as ScoringResources
+from tutti.tasks.scoring.score import Submission as Submission
+from tutti.tasks.scoring.short_answer import EXACT as EXACT
+from tutti.tasks.scoring.short_answer import Exact, Numeric, ShortAnswer
+from tutti.tasks.scoring.short_answer import numbers as numbers
+from tutti.tasks.scoring.short_answer import score_exact as score_exact
 from tutti.tasks.scoring.sql import BirdMeasure, Sql
-from tutti.tasks.scoring.state import Dialogue, ImportedScore, Reward, State, same
+from tutti.tasks.scoring.state import Dialogue, ImportedScore, Reward, State
+from tutti.tasks.scoring.state import same as same
 from tutti.tasks.scoring.tool_calls import ToolCalls
 
 SCORERS: dict[str, Scorer] = {
@@ -78,25 +74,6 @@ WHOLE = frozenset(
 )
 """Scorers whose score is a degree, but whose publishers count what is right in full."""
 
-__all__ = [
-    "EXACT",
-    "GRADED",
-    "LETTERS",
-    "SCORERS",
-    "UNSCORED",
-    "WHOLE",
-    "JudgeClient",
-    "JudgeSettings",
-    "Needs",
-    "Score",
-    "Scorer",
-    "ScorerFailed",
-    "ScoringResources",
-    "Submission",
-    "numbers",
-    "same",
-    "score_exact",
-]
 
 if TYPE_CHECKING:
     from tutti.tasks.scoring.single_text import score_text as score_text

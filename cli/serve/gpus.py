@@ -48,4 +48,4 @@ def told_holders(root: Path) -> str:
         return ", ".join(f"gpu {gpu.index} free" for gpu in inventory.here)
     with storage.open_catalog(home) as catalog:
         listed = gpus.list_gpus(catalog, inventory)
-    return ", ".join(gpu.told for gpu in listed[: len(inventory.here)])
+    return ", ".join(gpu.summary for gpu in listed[: len(inventory.here)])

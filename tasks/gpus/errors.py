@@ -1,10 +1,4 @@
-"""Errors of the GPUs.
-
-GpuError       1  the inventory cannot be read
-├── NoSuchGpu  2  more GPUs are asked for than there are, or one that is not there
-├── GpusBusy   1  the GPUs were not free in time
-└── GpuLost    5  another run took the GPU while this one did not answer
-"""
+"""Errors of the GPUs."""
 
 from tutti.errors import ExitCode, TuttiError
 

@@ -1,14 +1,15 @@
-"""Which GPUs there are, and which of them a job asks for.
+"""The known GPUs, and which of them a job asks for.
 
 A file lists the GPUs of any number of hosts; one without `host` is this machine's. It is named by
 TUTTI_GPUS, or is ``gpus.yaml`` in TUTTI_HOME or among the deployments. Without a file, NVML is
-asked, where the package nvidia-ml-py (``pip install 'tutti[gpu]'``) and the driver are installed;
-without them the machine has no GPUs. A driver that does not answer is an error: a job would run on
-the CPU without a message. CUDA_VISIBLE_DEVICES, as Slurm sets it, narrows this machine's GPUs.
+asked; without the package nvidia-ml-py or a driver the machine has no GPUs. A driver that does not
+answer is an error: a job would run on the CPU without a message. CUDA_VISIBLE_DEVICES narrows this
+machine's GPUs.
 """
 
 import os
 import socket
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,14 +23,12 @@ from tutti.tasks.config import Strict, read_document
 from tutti.tasks.gpus.errors import GpuError, NoSuchGpu
 from tutti.tasks.project import DEPLOYMENTS
 
-GpuFields = dict[str, Any]
-"""Fields of a `Gpu`."""
+GpuFields = dict[str, Any]  # fields of a `Gpu`
 MIB = 2**20
 
 
 def gpus_of_nvml(nvml: Any = None) -> tuple[list[GpuFields], str]:
-    """This machine's GPUs in PCI order, or none and why. `nvml` is the module pynvml or a double.
-    Raises GpuError if the driver does not answer, or a GPU is divided (MIG)."""
+    """This machine's GPUs in PCI order, or none and why. Raises GpuError."""
     try:
         nvml = nvml if nvml is not None else import_module("pynvml")
     except ImportError:
@@ -50,15 +49,14 @@ def gpus_of_nvml(nvml: Any = None) -> tuple[list[GpuFields], str]:
 
 
 def processes_of_nvml(uuid: str, nvml: Any = None) -> list[int]:
-    """The pids that compute on a GPU, by the driver; none where it cannot be asked. In a container
-    they are the host's. Programs that only draw are not among them."""
+    """The pids that compute on a GPU, by the driver (in a container the host's)."""
     try:
         nvml = nvml if nvml is not None else import_module("pynvml")
     except ImportError:
         return []
     try:
         nvml.nvmlInit()
-    except nvml.NVMLError:  # who lists the GPUs has said what is wrong with it
+    except nvml.NVMLError:  # `gpus_of_nvml` has reported it
         return []
     try:
         gpu = nvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -88,8 +86,8 @@ def _fields(nvml: Any, index: int) -> GpuFields:
     }
 
 
-def _text(said: str | bytes) -> str:
-    return said.decode() if isinstance(said, bytes) else said  # older versions give bytes
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value  # older versions give bytes
 
 
 def _broken(error: Exception) -> str:
@@ -115,7 +113,7 @@ class Gpu(Strict):
 
     @property
     def lease_name(self) -> str:
-        """The name of its lease: its own where it is known, for hosts can be renamed."""
+        """The name of its lease: by its uuid where it is known, because hosts can be renamed."""
         return f"gpu {self.uuid or f'{self.host}/{self.index}'}"
 
 
@@ -124,14 +122,11 @@ class _GpuFile(Strict):
 
     @model_validator(mode="after")
     def _each_once(self) -> "_GpuFile":
-        places = [(gpu.host, gpu.index) for gpu in self.gpus]
-        uuids = [gpu.uuid for gpu in self.gpus if gpu.uuid]
-        for host, index in places:
-            if places.count((host, index)) > 1:
-                raise ValueError(f"gpus: index {index} of host {host} is listed twice")
-        for uuid in uuids:
-            if uuids.count(uuid) > 1:
-                raise ValueError(f"gpus: uuid {uuid} is listed twice")
+        names = [f"index {gpu.index} of host {gpu.host}" for gpu in self.gpus]
+        names += [f"uuid {gpu.uuid}" for gpu in self.gpus if gpu.uuid]
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise ValueError(f"gpus: {name} is listed twice")
         return self
 
 
@@ -140,10 +135,8 @@ class Inventory:
     """The GPUs that are known."""
 
     gpus: tuple[Gpu, ...]
-    source: str
-    """The file, or NVML."""
-    absent: str = ""
-    """Why this machine has none; empty if it has one."""
+    source: str  # the file, or NVML
+    absent: str = ""  # why this machine has none; empty if it has one
 
     @property
     def here(self) -> tuple[Gpu, ...]:
@@ -154,7 +147,9 @@ class Inventory:
 
 def read_inventory(home: Home) -> Inventory:
     """The GPUs, and where they are listed. Raises GpuError with file, line, field and value."""
-    file = _file(home)
+    listed_in = (p for p in (home.root / FILE, DEPLOYMENTS / FILE) if p.is_file())
+    named = os.environ.get(VARIABLE)
+    file = Path(named) if named else next(listed_in, None)
     if file is None:
         gpus, absent = gpus_of_nvml()
         return _visible(tuple(map(Gpu.model_validate, gpus)), "NVML", absent)
@@ -163,12 +158,6 @@ def read_inventory(home: Home) -> Inventory:
     except FileNotFoundError:
         raise GpuError(f"{VARIABLE}: {file}: no such file") from None
     return _visible(listed, str(file), f"{file} lists no GPU of host {socket.gethostname()}")
-
-
-def _file(home: Home) -> Path | None:
-    if named := os.environ.get(VARIABLE):
-        return Path(named)
-    return next((p for p in (home.root / FILE, DEPLOYMENTS / FILE) if p.is_file()), None)
 
 
 def _visible(gpus: tuple[Gpu, ...], source: str, absent: str) -> Inventory:
@@ -185,7 +174,6 @@ def _visible(gpus: tuple[Gpu, ...], source: str, absent: str) -> Inventory:
 
 
 def _named_in(asked: str, gpus: Sequence[Gpu]) -> Iterator[Gpu]:
-    """The GPUs that CUDA would show: those before the first name that is none, as it does."""
     for name in (each.strip() for each in asked.split(",")):
         found = [gpu for gpu in gpus if _is_named(gpu, name)]
         if len(found) != 1:
@@ -200,12 +188,11 @@ def _is_named(gpu: Gpu, name: str) -> bool:
 
 
 LEASE_S = 300.0
-"""A holder that is gone is known at once on its own host, and no other host has its GPUs. So only
-a holder that is stopped, or cannot reach the catalog, is waited for so long."""
+"""The time that a claim waits for a holder that is stopped or cannot reach the catalog. A holder
+that has ended is known at once on its own host, and no other host has its GPUs."""
 WAIT_S = 3600.0
 
-JOB_GPUS = "TUTTI_JOB_GPUS"
-"""GPUs that this machine must have for a run: the job variable `gpus` of the work pool `gpu`."""
+JOB_GPUS = "TUTTI_JOB_GPUS"  # GPUs that this machine must have for a run
 
 WantedGpus = int | tuple[int | str, ...] | None
 """A number of any GPUs; or GPUs by index or uuid; or one GPU where the machine has any."""
@@ -213,19 +200,16 @@ WantedGpus = int | tuple[int | str, ...] | None
 
 @dataclass(frozen=True)
 class GpuClaim:
-    """The GPUs that a job wants, and what others are told of it."""
+    """The GPUs that a job wants, and its description for others."""
 
     wanted: WantedGpus = None
     run_id: str = ""
-    work: str = ""
-    """What it does: ``training adapter:…``."""
-    wait_s: float = WAIT_S
-    """How long it waits for GPUs that others hold."""
+    work: str = ""  # a description of the job: ``training adapter:…``
+    wait_s: float = WAIT_S  # how long it waits for GPUs that others hold
     lease_s: float = LEASE_S
 
     @property
     def note(self) -> dict[str, str]:
-        """What `tutti gpus` shows of the holder."""
         return {"run_id": self.run_id, "work": self.work}
 
 
@@ -238,8 +222,7 @@ def require_gpus(claim: GpuClaim, home: Home) -> None:
 
 
 def require_job_gpus(home: Home) -> None:
-    """Check that this machine has the GPUs that TUTTI_JOB_GPUS asks for; without it, any will do.
-    Raises NoSuchGpu with what there is, GpuError."""
+    """Check that this machine has the GPUs that TUTTI_JOB_GPUS asks for. Raises NoSuchGpu."""
     asked = os.environ.get(JOB_GPUS, "").strip()
     if not asked:
         return
@@ -273,10 +256,7 @@ def candidates(claim: GpuClaim, inventory: Inventory) -> tuple[list[Gpu], int]:
 
 
 def _named(name: int | str, inventory: Inventory) -> Gpu:
-    if isinstance(name, int) or name.isdecimal():
-        found = [gpu for gpu in inventory.here if gpu.index == int(name)]
-    else:
-        found = [gpu for gpu in inventory.here if gpu.uuid and gpu.uuid.startswith(name)]
+    found = [gpu for gpu in inventory.here if _is_named(gpu, str(name))]
     if not found:
         raise NoSuchGpu(f"gpus: no gpu {name!r}; {_what_is_here(inventory)}")
     if len(found) > 1:

@@ -1,16 +1,10 @@
 """Leases on GPUs: one holder a GPU, all GPUs of a claim or none; and the rows of `tutti gpus`.
 
-In: a claim. Out: the GPUs, the environment in which a child sees only these, and the locks that it
-inherits. The lease is the store's, with its fencing tokens: renewed by a thread, taken at once from
-a holder of this host that has ended, and after its time from one that does not answer. A holder
-that lost a lease is notified, so that it ends what it runs on the GPU (`Child` does).
-
-The lease says who may use a GPU. A lock on its host says whether a process still does: the kernel
-keeps it until the last process that inherited it has ended, also where the holder was killed and
-its child has not ended, or where two stores on one host do not know each other.
-
-No claim holds a part of its GPUs while it waits for the rest, so that two cannot wait for each
-other. Where many want one GPU, a claim for several may wait long.
+The lease is the store's, with its fencing tokens: a thread renews it; a claim takes it at once from
+a holder of this host that has ended, and after its time from one that does not answer. A lock on
+the GPU's host tells whether a process still uses it: the kernel keeps the lock until the last
+process that inherited it has ended. No claim holds a part of its GPUs while it waits for the rest,
+so that two cannot wait for each other.
 """
 
 import asyncio
@@ -57,7 +51,15 @@ DEFAULT = Path("/tmp/tutti-gpus")
 
 def take_lock(name: str) -> int | None:
     """The lock on `name` as a file descriptor, whose closing releases it; None if it is taken."""
-    descriptor = _open(name)
+    path = _path(name)
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.chmod(0o1777)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        descriptor = os.open(path, flags | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -85,21 +87,7 @@ def _path(name: str) -> Path:
     return folder / f"{re.sub(r'[^A-Za-z0-9.-]', '_', name)}.lock"
 
 
-def _open(name: str) -> int:
-    """Read-only, which is enough for a lock: the file may be another user's."""
-    path = _path(name)
-    if not path.parent.is_dir():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.parent.chmod(0o1777)
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        return os.open(path, flags)
-    except FileNotFoundError:
-        return os.open(path, flags | os.O_CREAT, 0o644)
-
-
-SHARE = "TUTTI_SHARE_GPUS"
-"""1: a GPU is free also where programs that tutti did not start compute on it."""
+SHARE = "TUTTI_SHARE_GPUS"  # 1: a GPU is free also beside foreign programs
 
 
 @dataclass(frozen=True)
@@ -120,8 +108,8 @@ class ListedGpu:
     since: datetime | None = None
 
     @property
-    def told(self) -> str:
-        """In a sentence's part: ``gpu 0 held by run:… (training) since 09:30:00 UTC``."""
+    def summary(self) -> str:
+        """A phrase: ``gpu 0 held by run:… (training) since 09:30:00 UTC``."""
         if self.state == "free":
             return f"gpu {self.gpu} free"
         if self.state == "foreign":
@@ -138,32 +126,19 @@ class ListedGpu:
 
 def list_gpus(catalog: Catalog, inventory: Inventory) -> list[ListedGpu]:
     """The GPUs, this machine's first. Raises StoreError."""
-    others = [gpu for gpu in inventory.gpus if gpu not in inventory.here]
-    others.sort(key=lambda gpu: (gpu.host, gpu.index))
-    return [
-        *(list_gpu(catalog, gpu, here=True) for gpu in inventory.here),
-        *(list_gpu(catalog, gpu, here=False) for gpu in others),
-    ]
+    here = inventory.here
+    ordered = sorted(inventory.gpus, key=lambda gpu: (gpu not in here, gpu.host, gpu.index))
+    return [list_gpu(catalog, gpu, gpu in here) for gpu in ordered]
 
 
 def list_gpu(catalog: Catalog, gpu: Gpu, here: bool) -> ListedGpu:
-    """One GPU; `here`: of this machine, so that its lock can be looked at."""
-    fields = (gpu.host, gpu.index, gpu.uuid, gpu.name, gpu.memory_mb)
+    """One GPU; `here`: of this machine, so that its lock and its processes can be examined."""
+    free = ListedGpu(gpu.host, gpu.index, gpu.uuid, gpu.name, gpu.memory_mb, "free")
     holder = holder_of(catalog, gpu.lease_name)
-    if holder is None:
-        return _unheld(gpu, here, ListedGpu(*fields, state="free"))
-    return ListedGpu(
-        *fields,
-        state="expired" if holder.is_late else "held",
-        run_id=holder.note.get("run_id") or None,
-        work=holder.note.get("work") or None,
-        pid=holder.pid,
-        since=holder.since,
-    )
-
-
-def _unheld(gpu: Gpu, here: bool, free: ListedGpu) -> ListedGpu:
-    """A GPU without a lease: whether something runs on it all the same."""
+    if holder is not None:
+        run_id, work = (holder.note.get(name) or None for name in ("run_id", "work"))
+        held_by = replace(free, run_id=run_id, work=work, pid=holder.pid, since=holder.since)
+        return replace(held_by, state="expired" if holder.is_late else "held")
     if not here:
         return free
     if is_locked(gpu.lease_name):
@@ -173,8 +148,7 @@ def _unheld(gpu: Gpu, here: bool, free: ListedGpu) -> ListedGpu:
 
 
 def foreign_process(gpu: Gpu) -> int | None:
-    """A process that computes on a GPU of this machine, by the driver. On a GPU without lease and
-    lock it is a program that tutti did not start. None where TUTTI_SHARE_GPUS allows them."""
+    """A process on a GPU that tutti did not start; None where TUTTI_SHARE_GPUS allows it."""
     if gpu.uuid is None or os.environ.get(SHARE) == "1":
         return None
     return next(iter(processes_of_nvml(gpu.uuid)), None)
@@ -183,8 +157,8 @@ def foreign_process(gpu: Gpu) -> int | None:
 POLL_S = 0.2
 SILENT_SHARE = 0.6
 """A child's supervisor ends it after this share of a lease without a heartbeat. The rest is for its
-end, and for what the oldest lease is older than the heartbeat (a renewal's period at most): another
-may take the GPU when the lease has run out."""
+end, and for the oldest lease, which is older than the heartbeat by a renewal's period at most:
+another may take the GPU when the lease has run out."""
 
 OnWait = Callable[[str], None]
 
@@ -194,11 +168,9 @@ class GpuLease:
 
     def __init__(self, catalog: Catalog, claim: GpuClaim, none_known: bool) -> None:
         self.gpus: tuple[Gpu, ...] = ()
-        self.silence_s = claim.lease_s * SILENT_SHARE
-        """Seconds without a renewal after which what runs on the GPUs must end."""
+        self.silence_s = claim.lease_s * SILENT_SHARE  # seconds without a renewal before the end
         self.leases: list[Lease] = []
-        self.locks: list[int] = []
-        """File descriptors for the processes that use the GPUs to inherit."""
+        self.locks: list[int] = []  # file descriptors that users of the GPUs inherit
         self._catalog = catalog
         self._unasked = none_known and claim.wanted is None
         self._mutex = threading.Lock()
@@ -209,8 +181,7 @@ class GpuLease:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes a child see these GPUs only. Nothing where no GPU is known and none was
-        asked for: a GPU that tutti does not know of stays usable."""
+        """The variables by which a child sees these GPUs only; none where no GPU is known."""
         if self._unasked:
             return {}
         uuids = [gpu.uuid for gpu in self.gpus if gpu.uuid]
@@ -218,8 +189,8 @@ class GpuLease:
         return {VISIBLE: ",".join(names), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
     def watch(self, renewed: Callable[[], None], lost: Callable[[], None]) -> None:
-        """Have `renewed` called when all leases were renewed, and `lost` once one is lost, from
-        other threads; at once, if one is lost already."""
+        """Call `renewed` when all leases were renewed, and `lost` once one is lost, in other
+        threads."""
         with self._mutex:
             self._on_renewed.append(renewed)
             self._on_lost.append(lost)
@@ -282,8 +253,8 @@ def lease_gpus(
 ) -> Iterator[GpuLease]:
     """Hold GPUs during the block, those with the lowest indices that are free.
 
-    `on_wait` is told who has them while it waits; `stopped`, set by another thread, ends the wait.
-    Raises NoSuchGpu, GpusBusy with the holders after `claim.wait_s`, GpuError.
+    `on_wait` gets the holders' names; setting `stopped` ends the wait. Raises NoSuchGpu, GpusBusy
+    with the holders after `claim.wait_s`, GpuError.
     """
     search, stopped = _Search(catalog, claim, on_wait), stopped or threading.Event()
     with ExitStack() as stack:
@@ -306,8 +277,7 @@ async def lease_gpus_async(
 
 
 async def _whole(attempt: Coroutine[Any, Any, GpuLease | None]) -> GpuLease | None:
-    """The attempt to its end, also where the caller is cancelled: what it takes must be released
-    by a stack that is still open."""
+    """Run the attempt to its end, also if cancelled: the stack must be open to release its GPUs."""
     task = asyncio.ensure_future(attempt)
     try:
         return await asyncio.shield(task)
@@ -323,7 +293,7 @@ class _Search:
         self._gpus, self._needed = candidates(claim, inventory)
         self._none_known = not inventory.here
         self._deadline = time.monotonic() + claim.wait_s
-        self._told = ""
+        self._shown = ""
 
     def attempt(self, stack: ExitStack) -> GpuLease | None:
         """Take all GPUs, to be released by `stack`; or None, with nothing held."""
@@ -339,11 +309,17 @@ class _Search:
                 lease.gpus = tuple(found)
                 stack.push(taken.pop_all())
                 return lease
-        self._wait()
+        shown = [list_gpu(self._catalog, gpu, here=True).summary for gpu in self._gpus]
+        text = f"{self._needed} GPU{'' if self._needed == 1 else 's'}: {', '.join(shown)}"
+        if time.monotonic() > self._deadline:
+            raise GpusBusy(f"waited {self._claim.wait_s:.0f} s for {text}; run it again later")
+        if text != self._shown:
+            self._shown = text
+            self._on_wait(f"waiting for {text}")
         return None
 
     def pause_s(self) -> float:
-        """Until the next attempt; not the same for all, so that two do not meet each time."""
+        """The time until the next attempt: random, so that two claims do not meet each time."""
         return random.uniform(0.5, 1.5) * POLL_S
 
     def _take(self, gpu: Gpu, lease: GpuLease, taken: ExitStack) -> bool:
@@ -364,13 +340,3 @@ class _Search:
             lease.locks.append(lock)
             taken.push(mine.pop_all())
         return True
-
-    def _wait(self) -> None:
-        shown = [list_gpu(self._catalog, gpu, here=True).told for gpu in self._gpus]
-        n = f"{self._needed} GPU{'' if self._needed == 1 else 's'}"
-        text = f"{n}: {', '.join(shown)}"
-        if time.monotonic() > self._deadline:
-            raise GpusBusy(f"waited {self._claim.wait_s:.0f} s for {text}; run it again later")
-        if text != self._told:
-            self._told = text
-            self._on_wait(f"waiting for {text}")

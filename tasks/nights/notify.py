@@ -1,8 +1,8 @@
-"""Who is told of a night: the terminal, the run's page in Prefect, its events, a webhook.
+"""Notifies of a night: in the terminal, on the run's page in Prefect, by its events, by a webhook.
 
-In: a night's record and its stages' results. Nothing here may fail a night: the log has what could
-not be delivered. The webhook's address (TUTTI_WEBHOOK_URL) is a secret, for most hold a token:
-neither it nor an error's own text is shown or kept.
+In: a night's record and its stages' results. Nothing here may fail a night: the log names what
+could not be delivered. The webhook's address (TUTTI_WEBHOOK_URL) is a secret, because most hold a
+token: neither it nor an error's own text is shown or stored.
 """
 
 import asyncio
@@ -24,7 +24,6 @@ from tutti.tasks.sweeps.analysis import Outcome
 
 
 def night_page(record: Record, results: Sequence[StageResult], notes: Sequence[str] = ()) -> str:
-    """The night's verdict, its reason, and each stage's gates."""
     lines = [f"# {record.night.label}: {record.verdict}", "", record.reason, ""]
     kept = f"accepted: {record.accepted}" if record.accepted else "not accepted"
     lines.append(f"Compared with: {record.baseline or 'no earlier night'}. This night is {kept}.")
@@ -41,7 +40,6 @@ def night_page(record: Record, results: Sequence[StageResult], notes: Sequence[s
 def night_dict(
     record: Record, results: Sequence[StageResult], notes: Sequence[str]
 ) -> dict[str, Any]:
-    """The same for `--json`."""
     stages = [
         {
             "stage": each.stage,
@@ -67,19 +65,15 @@ def night_dict(
 
 def _line(found: Outcome) -> str:
     """One gate at one set-up; a table would be too wide for a run's page."""
-    said = [] if found.value is None else [_number(found.value)]
+    figures = [] if found.value is None else [f"{found.value:.3g}"]
     if found.low is not None and found.high is not None:
-        said.append(f"95 % interval {_number(found.low)} to {_number(found.high)}")
+        figures.append(f"95 % interval {found.low:.3g} to {found.high:.3g}")
     if found.p is not None:
-        said.append("p < 0.001" if found.p < 0.001 else f"p = {found.p:.3f}")
-    said += [] if found.n is None else [f"n = {found.n}"]
-    said += [f"**{found.verdict}**"] if found.cells_a else []
+        figures.append("p < 0.001" if found.p < 0.001 else f"p = {found.p:.3f}")
+    figures += [] if found.n is None else [f"n = {found.n}"]
+    figures += [f"**{found.verdict}**"] if found.cells_a else []
     where = f" ({found.where})" if found.where else ""
-    return f"- **{found.status}**: {found.gate}{where}: {', '.join(said) or found.reason}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}"
+    return f"- **{found.status}**: {found.gate}{where}: {', '.join(figures) or found.reason}"
 
 
 VARIABLE = "TUTTI_WEBHOOK_URL"
@@ -104,7 +98,6 @@ async def post_webhook(body: Mapping[str, Any], wait_s: float = WAIT_S) -> str |
 
 
 async def _try(url: str, body: Mapping[str, Any]) -> tuple[int | None, str]:
-    """The status, None for no answer; and what was wrong, empty for nothing."""
     import httpx
 
     try:
@@ -118,7 +111,7 @@ async def _try(url: str, body: Mapping[str, Any]) -> tuple[int | None, str]:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """httpx logs every request's address, and what is below it the host's."""
+    """Keep httpx and httpcore from logging the request's address and host."""
     loggers = [logging.getLogger(name) for name in ("httpx", "httpcore")]
     before = [each.level for each in loggers]
     for each in loggers:
@@ -130,23 +123,26 @@ def _unlogged() -> Iterator[None]:
             each.setLevel(level)
 
 
-EVENT = "tutti.night."
-"""With the verdict: `tutti.night.worse`."""
-ALERTS = "tutti.night.alerts"
-"""Label of an event's resource, yes or no: whether somebody must look at the night."""
+EVENT = "tutti.night."  # with the verdict: `tutti.night.worse`
+ALERTS = "tutti.night.alerts"  # label, yes or no: whether somebody must look at the night
 COLOURS = {"better": "green", "same": "green", "worse": "red", "inconclusive": "yellow"}
 
 
 def planned_for() -> datetime:
     """The time that this flow run was scheduled for, however late it starts; else the present."""
-    if in_flow_run():
-        from prefect.context import FlowRunContext
+    run = _flow_run()
+    if run is None or run.expected_start_time is None:
+        return datetime.now(UTC)
+    return datetime.fromtimestamp(run.expected_start_time.timestamp(), UTC)
 
-        context = FlowRunContext.get()
-        run = None if context is None else context.flow_run
-        if run is not None and run.expected_start_time is not None:
-            return datetime.fromtimestamp(run.expected_start_time.timestamp(), UTC)
-    return datetime.now(UTC)
+
+def _flow_run() -> Any:
+    if not in_flow_run():
+        return None
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    return None if context is None else context.flow_run
 
 
 async def tell(
@@ -155,12 +151,22 @@ async def tell(
     """Print the result of a night; post it to the webhook if somebody must look at it."""
     label, word = record.night.label, record.verdict
     accepted = f" [dim](accepted: {record.accepted})[/]" if record.accepted else ""
-    said = f"[{COLOURS[word]}]{label}: {word}[/]{accepted}: {escape(record.reason)}"
-    log.console.print(said, soft_wrap=True)
+    line = f"[{COLOURS[word]}]{label}: {word}[/]{accepted}: {escape(record.reason)}"
+    log.console.print(line, soft_wrap=True)
     if record.alerts and (failure := await post_webhook(summary(record))) is not None:
         log.console.print(f"[yellow]{failure}[/]")
-    if in_flow_run():
-        await _tell_prefect(record, night_page(record, results, notes))
+    if not in_flow_run():
+        return
+    from prefect.artifacts import acreate_markdown_artifact
+    from prefect.events import emit_event
+
+    page = night_page(record, results, notes)
+    await acreate_markdown_artifact(page, "night", f"{label}: {record.verdict}")
+    sweeps = list(record.sweeps.values())
+    resource = {"prefect.resource.id": sweeps[-1] if sweeps else label}
+    resource |= {"prefect.resource.name": label, "tutti.night": label}
+    resource |= {ALERTS: "yes" if record.alerts else "no"}
+    emit_event(EVENT + record.verdict, resource, payload=summary(record))
 
 
 async def tell_failure(night: Night, error: Exception) -> None:
@@ -170,7 +176,7 @@ async def tell_failure(night: Night, error: Exception) -> None:
 
 
 def summary(record: Record) -> dict[str, Any]:
-    """What an event and a webhook carry; `text` is what chat programs show."""
+    """The content of an event and of a webhook; chat programs show `text`."""
     label, link = record.night.label, run_link()
     return {
         "text": f"{label}: {record.verdict}: {record.reason}" + (f" {link}" if link else ""),
@@ -185,37 +191,18 @@ def summary(record: Record) -> dict[str, Any]:
 
 
 def run_link() -> str | None:
-    """The address of this flow run's page, with the night's tables; None outside a flow run and
-    where Prefect knows no address of its pages."""
-    if not in_flow_run():
+    """The address of this flow run's page; None outside a flow run and where Prefect knows none."""
+    run = _flow_run()
+    if run is None:
         return None
-    from prefect.context import FlowRunContext
     from prefect.utilities.urls import url_for
 
-    context = FlowRunContext.get()
-    run = None if context is None else context.flow_run
-    return None if run is None else url_for(run)
-
-
-async def _tell_prefect(record: Record, page: str) -> None:
-    from prefect.artifacts import acreate_markdown_artifact
-    from prefect.events import emit_event
-
-    label = record.night.label
-    await acreate_markdown_artifact(page, "night", f"{label}: {record.verdict}")
-    sweeps = list(record.sweeps.values())
-    resource = {"prefect.resource.id": sweeps[-1] if sweeps else label}
-    resource |= {"prefect.resource.name": label, "tutti.night": label}
-    resource |= {ALERTS: "yes" if record.alerts else "no"}
-    emit_event(EVENT + record.verdict, resource, payload=summary(record))
+    return url_for(run)
 
 
 def ended(night: Mapping[str, Any]) -> Any:
-    """The state of the flow run: `Completed` where the night was accepted, else `Failed`, for
-    somebody should look at it; the verdict is its message.
-
-    The states keep Prefect's own names: its pages leave out runs whose state has another.
-    """
+    """The flow run's state: `Completed` if the night was accepted, else `Failed`; the verdict is
+    its message. Prefect's pages leave out runs whose state has another name."""
     from prefect.states import Completed, Failed
 
     kind = Completed if night["accepted"] else Failed

@@ -1,10 +1,8 @@
 """Nights in the store, and which nights a run measures.
 
-A night is a row of `verdicts`, of metric `night`, from its beginning on. The row says whether the
-night was accepted and why; later nights are compared with the last accepted one. A night that was
-cut off keeps the row it began with, which is inconclusive.
-
-A run measures tonight's, and the night before it where that was missed or cut off.
+A night is a row of `verdicts`, of metric `night`, from its beginning on: whether it was accepted
+and why; later nights are compared with the last accepted one. A night that was cut off keeps its
+first row, which is inconclusive.
 """
 
 import json
@@ -28,25 +26,18 @@ BEGUN = "begun; it has no verdict yet, or its run was cut off"
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a night."""
+    """A night's verdict, and how it was reached."""
 
     night: Night
     verdict: Word = "inconclusive"
     reason: str = BEGUN
-    accepted: str | None = None
-    """Why it may be a baseline; None where it may not."""
-    whole: bool = False
-    """Whether all that it was to measure is measured, or a stage that failed ended it."""
-    baseline: str | None = None
-    """The label of the night that it was compared with."""
-    sweeps: Mapping[str, str] = field(default_factory=dict)
-    """Stage to the id of its sweep."""
-    at: datetime = field(default_factory=cat.now)
-    """When this was written."""
-    by_hand: bool = False
-    """Whether somebody accepted it by `tutti gate --accept`."""
-    has_report: bool = True
-    """Whether no error kept its report from being written. Not stored."""
+    accepted: str | None = None  # why it may be a baseline; None where it may not
+    whole: bool = False  # whether all of it is measured, or a stage that failed ended it
+    baseline: str | None = None  # the label of the night that it was compared with
+    sweeps: Mapping[str, str] = field(default_factory=dict)  # stage to the id of its sweep
+    at: datetime = field(default_factory=cat.now)  # when this was written
+    by_hand: bool = False  # whether somebody accepted it by `tutti gate --accept`
+    has_report: bool = True  # whether no error kept its report from being written. Not stored.
 
     @property
     def alerts(self) -> bool:
@@ -54,14 +45,12 @@ class Record:
         return self.verdict == "worse" or self.accepted is None or not self.has_report
 
     def without_report(self, error: Exception) -> "Record":
-        """The same night, of which an error is told beside its verdict."""
-        return replace(
-            self, reason=f"{self.reason}; no report: {words_of(error)}", has_report=False
-        )
+        """The same night, with an error beside its verdict."""
+        reason = f"{self.reason}; no report: {words_of(error)}"
+        return replace(self, reason=reason, has_report=False)
 
 
 def words_of(error: Exception) -> str:
-    """An error in one line."""
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0]}"
 
@@ -73,10 +62,10 @@ def begin_night(catalog: Catalog, night: Night) -> None:
 
 
 def enter_night(catalog: Catalog, record: Record) -> Record:
-    """Keep what a night came to; returns what is kept.
+    """Store a night's verdict; returns the stored one.
 
-    What was accepted by hand stays accepted, and a whole night keeps its verdict where a later run
-    of it could not look at all of it again.
+    A night accepted by hand stays accepted; a whole night keeps its verdict if a later run is not
+    whole.
     """
     known = night_records(catalog, record.night.name).get(record.night.date)
     if known is not None and known.whole and not record.whole:
@@ -101,33 +90,38 @@ def accept_night(catalog: Catalog, label: str, why: str) -> Record:
 
 
 def night_records(catalog: Catalog, name: str) -> dict[date, Record]:
-    """What is known of the nights of a file, oldest first."""
+    """The stored nights of a file, oldest first."""
     found = [each for each in _all(catalog) if each.night.name == name]
     return {each.night.date: each for each in sorted(found, key=lambda each: each.night.date)}
 
 
 def last_accepted_night(catalog: Catalog, night: Night) -> Record | None:
-    """What `night` is compared with: the latest accepted one of an earlier date."""
+    """The baseline of `night`: the latest accepted one of an earlier date."""
     found = night_records(catalog, night.name).items()
     fit = [each for day, each in found if day < night.date and each.accepted is not None]
     return fit[-1] if fit else None
 
 
+_DETAIL = ("accepted", "by_hand", "whole", "baseline", "sweeps")
+"""Fields of a `Record` that are in the row's detail."""
+
+
 def _all(catalog: Catalog) -> list[Record]:
-    rows = catalog.rows(sa.select(cat.verdicts).where(cat.verdicts.c.metric == METRIC))
-    return [_record(row) for row in rows]
+    records = []
+    for row in catalog.rows(sa.select(cat.verdicts).where(cat.verdicts.c.metric == METRIC)):
+        detail = json.loads(row["detail"])
+        night = Night(detail["name"], date.fromisoformat(detail["date"]))
+        reason = str(row["reason"]).removeprefix(f"{night.label}: ")
+        fields = {name: detail[name] for name in _DETAIL}
+        at = aware(row["created_at"])
+        records.append(Record(night, row["verdict"], reason, **fields, at=at))
+    return records
 
 
 def _row(record: Record) -> dict[str, Any]:
     night = record.night
     detail: dict[str, Any] = {"name": night.name, "date": night.date.isoformat()}
-    detail |= {
-        "accepted": record.accepted,
-        "by_hand": record.by_hand,
-        "whole": record.whole,
-        "baseline": record.baseline,
-        "sweeps": dict(record.sweeps),
-    }
+    detail |= {name: getattr(record, name) for name in _DETAIL} | {"sweeps": dict(record.sweeps)}
     return {
         "verdict_id": f"verdict:{content_hash([METRIC, night.label])}",
         "sweep_id": next(reversed(list(record.sweeps.values())), None),
@@ -141,25 +135,16 @@ def _row(record: Record) -> dict[str, Any]:
     }
 
 
-def _record(row: Mapping[str, Any]) -> Record:
-    detail = json.loads(row["detail"])
-    night = Night(detail["name"], date.fromisoformat(detail["date"]))
-    said = str(row["reason"]).removeprefix(f"{night.label}: ")
-    kept = {name: detail[name] for name in ("accepted", "by_hand", "whole", "baseline", "sweeps")}
-    return Record(night, row["verdict"], said, **kept, at=aware(row["created_at"]))
-
-
 A_MINUTE = timedelta(minutes=1)  # cron knows none shorter
 RESUMED_FOR = timedelta(days=1)  # after that a night's halves would be of two different days
 
 
 @dataclass(frozen=True)
 class Due:
-    """What a run is to do."""
+    """The nights that a run measures."""
 
     nights: tuple[Night, ...]
-    notes: tuple[str, ...] = ()
-    """What whoever reads the result should know."""
+    notes: tuple[str, ...] = ()  # notes shown with the result
 
 
 def nights_due(
@@ -169,10 +154,9 @@ def nights_due(
     now: datetime,
     asked: date | None = None,
 ) -> Due:
-    """See the module; `asked` names one night, and no other is looked at.
+    """The nights to measure by the time that a run was scheduled for; or the one `asked` for.
 
-    The time a run was scheduled for decides its date, however late it starts. Only where the next
-    planned night is due by then as well is that one measured, once, and not each that was missed.
+    A next planned night that is due by then as well is measured instead, once.
     """
     if asked is not None:
         return Due((Night(file.name, asked),))
@@ -181,24 +165,17 @@ def nights_due(
         return Due((Night(file.name, scheduled.date()),))
     tonight = Night(file.name, latest.date())
     if own < latest:
-        said = f"this run was due for {own.date()}; {tonight.label} is the latest that is due"
-        return Due((tonight,), (said,))
+        note = f"this run was due for {own.date()}; {tonight.label} is the latest that is due"
+        return Due((tonight,), (note,))
     if scheduled - own >= A_MINUTE:  # by hand: somebody waits for one night, not for two
         return Due((tonight,))
     earlier = file.planned(latest - A_MINUTE)
     assert earlier is not None, "the file has a schedule"
     before = Night(file.name, earlier.date())
-    return _with_the_one_before(file, known, before, tonight, now)
-
-
-def _with_the_one_before(
-    file: NightFile, known: Mapping[date, Record], before: Night, tonight: Night, now: datetime
-) -> Due:
     record = known.get(before.date)
     if not any(each < tonight.date for each in known) or (record is not None and record.whole):
         return Due((tonight,))
-    missed = record is None
-    what = f"{before.label} was missed" if missed else f"{before.label} is not whole"
+    what = f"{before.label} {'was missed' if record is None else 'is not whole'}"
     if not file.catch_up:
         return Due((tonight,), (f"{what}, and the file does not ask to catch up",))
     if record is not None and now - record.at >= RESUMED_FOR:

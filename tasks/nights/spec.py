@@ -1,13 +1,13 @@
 """Night files: suites to measure one after the other on a schedule, and what each must reach.
 
-In: YAML, a night file (it has `stages`) or a plain suite, which is a night of one stage. Out: a
-`NightFile`; a `Night` of it names the sweeps of one date, so that each night measures anew.
+A night file has `stages`; a plain suite is a night of one stage. A `Night` names the sweeps of one
+date, so that each night measures anew.
 """
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim
@@ -47,8 +47,8 @@ class Stage(Strict):
         return read_suite((info.context or {}).get("folder", Path()) / name)
 
     @property
-    def asked(self) -> tuple[Gate, ...]:
-        """The gates that it is judged by."""
+    def judged_by(self) -> tuple[Gate, ...]:
+        """The gates of its verdict."""
         return self.gates or self.suite.report.gates or DEFAULT_GATES
 
 
@@ -68,7 +68,9 @@ class NightFile(Strict):
     catch_up: bool = Field(
         False, description="measure the night before first, if it was missed or is not whole"
     )
-    stages: dict[str, Stage] = Field(min_length=1, description="in their order")
+    stages: dict[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")], Stage] = Field(
+        min_length=1, description="in their order, by names of small letters, digits and '-'"
+    )
 
     @field_validator("schedule")
     @classmethod
@@ -86,18 +88,10 @@ class NightFile(Strict):
             raise ValueError("no such time zone") from None
         return name
 
-    @field_validator("stages")
-    @classmethod
-    def _named(cls, stages: dict[str, Stage]) -> dict[str, Stage]:
-        for name in stages:
-            if not name.replace("-", "").isalnum() or name != name.lower():
-                raise ValueError(f"{name!r}: small letters, digits and '-'")
-        return stages
-
     def stops(self, stage: str) -> bool:
         """Whether this stage's failing ends the night."""
-        said = self.stages[stage].stops
-        return stage == SMOKE if said is None else said
+        stops = self.stages[stage].stops
+        return stage == SMOKE if stops is None else stops
 
     def planned(self, at: datetime) -> datetime | None:
         """The latest planned time that is not after `at`, in the file's zone; None without one."""
@@ -112,8 +106,7 @@ class NightFile(Strict):
 class Night:
     """One date of a night file."""
 
-    name: str
-    """The file's."""
+    name: str  # the file's
     date: date
 
     @property
@@ -122,31 +115,25 @@ class Night:
         return f"{self.name}-{self.date.isoformat()}"
 
     def suite(self, file: NightFile, stage: str) -> Suite:
-        """The stage's, under a name of this night's own."""
         name = self.label if len(file.stages) == 1 else f"{self.label}-{stage}"
         return file.stages[stage].suite.model_copy(update={"name": name})
 
 
 def read_night(path: Path) -> NightFile:
-    """Read and validate a night file, or a suite as a night of one stage. Raises SuiteError with
-    file, line, field and value."""
+    """Read a night file, or a suite as a night of one stage. Raises SuiteError."""
     if is_night(path):
         document = read_document(path, SuiteError)
     else:
-        document = Document(path, _of_one(read_suite(path)), {}, SuiteError)
+        suite = read_suite(path)
+        content: dict[str, Any] = {"name": suite.name, "schedule": suite.schedule}
+        content |= {"budget": suite.budget, "stages": {suite.name: {"suite": suite}}}
+        document = Document(path, content, {}, SuiteError)
     return document.check(NightFile, {"folder": path.parent})
 
 
 def is_night(path: Path) -> bool:
-    """Whether a file is a night's, rather than a suite's."""
     try:
         content = read_document(path, SuiteError).content
     except (FileNotFoundError, SuiteError):
-        return False  # which `read_suite` tells best
+        return False  # `read_suite` reports it
     return isinstance(content, dict) and "stages" in content
-
-
-def _of_one(suite: Suite) -> dict[str, Any]:
-    stages = {suite.name: {"suite": suite}}
-    kept = {"name": suite.name, "schedule": suite.schedule, "budget": suite.budget}
-    return kept | {"stages": stages}

@@ -1,9 +1,7 @@
 """Measure a night stage by stage, and its verdict: each stage by its gates, then all together.
 
-In: a night, and a function that measures one suite. Out: a `StageResult` for every stage of the
-file, also for those that were not reached, and the night's `Record`, with a reason in words. A
-stage that is not measured whole is inconclusive: what ended it (the budget, an engine that failed)
-says nothing of what is measured.
+A stage that is not measured whole is inconclusive, whatever ended it (the budget, an engine that
+failed).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +14,7 @@ from tutti.storage import Catalog, connect
 from tutti.storage import catalog as cat
 from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.benchmarks import SourceMissing
-from tutti.tasks.nights.record import Record
+from tutti.tasks.nights.record import Record, words_of
 from tutti.tasks.nights.spec import Night, NightFile
 from tutti.tasks.retrieval import RetrievalError
 from tutti.tasks.scoring.statistics import Word
@@ -28,51 +26,36 @@ from tutti.tasks.sweeps.analysis import (
     enter_verdicts,
 )
 from tutti.tasks.sweeps.run import BudgetTracker
-from tutti.tasks.sweeps.spec import Gate, Suite
+from tutti.tasks.sweeps.spec import Suite
 
 NO_BASELINE = "no earlier night was accepted"
 COMPLETE = (cat.FINISHED, cat.ENDED_EARLY, cat.SUPERSEDED)
 REMOVED = (cat.SUPERSEDED, cat.EXPIRED)
-MOST_SAID = 3  # gates of a reason in words; the others are counted
+MOST_SHOWN = 3  # gates of a reason in words; the others are counted
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """What one stage came to."""
+    """The verdict on one stage."""
 
     stage: str
     status: Literal["passed", "failed", "inconclusive", "skipped"]
     """skipped: a stage before it failed, and ended the night."""
     reason: str
-    whole: bool
-    """Whether nothing of it is missing."""
+    whole: bool  # whether nothing of it is missing
     sweep_id: str | None = None
-    against: str = ""
-    """What its margins were judged against, in words; empty where nothing was there."""
+    against: str = ""  # the baseline of its margins, in words; empty without one
     outcomes: tuple[Outcome, ...] = ()
-    is_first: bool = False
-    """Whether its margins have no baseline because no earlier night was accepted."""
+    is_first: bool = False  # whether no earlier night was accepted, as its baseline
 
 
-@dataclass(frozen=True)
-class MeasuredStage:
-    """A stage whose suite was measured, to be judged."""
-
-    stage: str
-    gates: Sequence[Gate]
-    suite: Suite
-    """The night's own."""
-    sweep_id: str
-    spent: str | None = None
-    """What may have ended the measuring, where its cells do not say."""
-
-
-def judge_stage(catalog: Catalog, measured: MeasuredStage, last: Record | None) -> StageResult:
-    """Judge a measured stage and keep the verdicts of its gates. `last` is the night that margins
-    refer to."""
-    stage, suite, sweep_id = measured.stage, measured.suite, measured.sweep_id
-    if missing := unmeasured(catalog, sweep_id, suite, measured.spent):
-        found = tuple(Outcome(gate, reason=missing) for gate in measured.gates)
+def _judged(context: "NightContext", stage: str, suite: Suite, sweep_id: str) -> StageResult:
+    """Judge a measured stage and store its gates' verdicts."""
+    catalog, last = context.catalog, context.last
+    gates, spent = context.file.stages[stage].judged_by, context.spending.spent()
+    why = None if spent is None else spent.text
+    if missing := unmeasured(catalog, sweep_id, suite, why):
+        found = tuple(Outcome(gate, reason=missing) for gate in gates)
         return StageResult(stage, "inconclusive", missing, False, sweep_id, "", found)
     with connect(catalog.home, comments=False) as connection:
         side = Side.find(connection, sweep_id)
@@ -81,18 +64,26 @@ def judge_stage(catalog: Catalog, measured: MeasuredStage, last: Record | None) 
         against = None if name is None else Side.find(connection, name)
         if name is not None and against is None:
             lacking = f"the baseline {name} is not in the store"
-        outcomes = tuple(check_gates(connection, measured.gates, side, against, lacking))
+        outcomes = tuple(check_gates(connection, gates, side, against, lacking))
     enter_verdicts(catalog, side, outcomes)
-    status = _status(outcomes)
-    said = "all gates passed" if status == "passed" else _words(outcomes, status)
-    compared = "" if against is None else _against(suite, last, against)
-    first = suite.report.baseline is None and last is None
-    return StageResult(stage, status, said, True, sweep_id, compared, outcomes, first)
+    statuses = {each.status for each in outcomes}
+    status: Literal["passed", "failed", "inconclusive"] = "passed"
+    if "failed" in statuses:
+        status = "failed"
+    elif "inconclusive" in statuses:
+        status = "inconclusive"
+    reason = "all gates passed" if status == "passed" else _words(outcomes, status)
+    named, compared = suite.report.baseline is not None, ""
+    if against is not None and (named or last is None):
+        compared = f"{against.name}, which the suite names"
+    elif against is not None and last is not None:
+        compared = f"{last.night.label}, accepted: {last.accepted}"
+    first = not named and last is None
+    return StageResult(stage, status, reason, True, sweep_id, compared, outcomes, first)
 
 
 def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = None) -> str:
-    """In words what a stage lacks; empty where every sample of it was tried. Samples that
-    infrastructure lost were tried: the gates say how many are too many."""
+    """The missing part of a stage in words; empty where every sample of it was tried."""
     of_sweep = cat.cells.c.sweep_id == sweep_id
     entered = catalog.rows(
         sa.select(cat.cells.c.cell_id).where(of_sweep, cat.cells.c.status.not_in(REMOVED))
@@ -100,8 +91,8 @@ def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = 
     of_a_level = len(suite.policies) * suite.repetition.repeats + suite.repetition.repeat_baseline
     planned = len(suite.parts()) * len(suite.concurrency) * of_a_level
     if len(entered) < planned:
-        said = f"{planned - len(entered)} of {planned} cells are not measured"
-        return f"{said}: {why}" if why else said
+        missing = f"{planned - len(entered)} of {planned} cells are not measured"
+        return f"{missing}: {why}" if why else missing
     states, samples = cat.attempt_states.c, cat.samples.c
     tried = sa.exists().where(
         states.sample_id == samples.sample_id, states.state == "done", states.status != "cancelled"
@@ -120,8 +111,8 @@ def unmeasured(catalog: Catalog, sweep_id: str, suite: Suite, why: str | None = 
 def judge_night(night: Night, results: Sequence[StageResult], last: Record | None) -> Record:
     """The verdict of all stages together.
 
-    A gate that failed makes it worse, whatever else is missing. Only a whole night is better or
-    the same, and accepted; the first whole one whose bounds passed is accepted without a baseline.
+    A gate that failed makes it worse. Only a whole night is better or the same, and accepted; the
+    first whole one whose bounds passed is accepted without a baseline.
     """
     whole = all(result.whole for result in results)
     outcomes = [each for result in results for each in result.outcomes]
@@ -135,7 +126,9 @@ def judge_night(night: Night, results: Sequence[StageResult], last: Record | Non
         reason = f"{missing.stage}: {missing.reason}"
     elif not open_:
         better = any(each.verdict == "better" and each.cells_a for each in outcomes)
-        word, reason = "better" if better else "same", _passed(outcomes)
+        compared = sum(bool(each.cells_a) for each in outcomes)
+        word = "better" if better else "same"
+        reason = f"all {len(outcomes)} gates passed, {compared} of them against the baseline"
         accepted = "all gates passed"
     elif all(_has_nothing_before(result) for result in results):
         bounds = len(outcomes) - len(open_)
@@ -150,7 +143,7 @@ def judge_night(night: Night, results: Sequence[StageResult], last: Record | Non
 
 
 def _has_nothing_before(result: StageResult) -> bool:
-    """Whether all that did not pass are margins, for which this is the first night."""
+    """Whether all open gates are margins of a first night."""
     open_ = [each for each in result.outcomes if each.status != "passed"]
     return not open_ or (result.is_first and all(each.lacks_baseline for each in open_))
 
@@ -164,44 +157,20 @@ def _baseline(stage: str, suite: Suite, last: Record | None) -> tuple[str | None
     return name, "" if name else f"{last.night.label}, the last accepted night, has no such stage"
 
 
-def _against(suite: Suite, last: Record | None, against: Side) -> str:
-    if suite.report.baseline is not None or last is None:
-        return f"{against.name}, which the suite names"
-    return f"{last.night.label}, accepted: {last.accepted}"
-
-
-def _status(outcomes: Sequence[Outcome]) -> Literal["passed", "failed", "inconclusive"]:
-    found = {each.status for each in outcomes}
-    if "failed" in found:
-        return "failed"
-    return "inconclusive" if "inconclusive" in found else "passed"
-
-
-def _passed(outcomes: Sequence[Outcome]) -> str:
-    compared = sum(bool(each.cells_a) for each in outcomes)
-    return f"all {len(outcomes)} gates passed, {compared} of them against the baseline"
-
-
 def _words(outcomes: Sequence[Outcome], status: str) -> str:
-    meant = [each for each in outcomes if each.status == status]
-    said = [_said(each) for each in meant[:MOST_SAID]]
-    more = [f"and {len(meant) - MOST_SAID} more"] if len(meant) > MOST_SAID else []
-    return "; ".join(said + more)
+    """The gates of a status, each with its figures, its set-up, and its reason."""
+    meant, parts = [each for each in outcomes if each.status == status], []
+    for each in meant[:MOST_SHOWN]:
+        where = f" ({each.where})" if each.where else ""
+        start = f"{each.words}{where}; {each.gate}" if each.words else f"{each.gate}{where}"
+        parts.append(f"{start}: {each.reason}")
+    more = [f"and {len(meant) - MOST_SHOWN} more"] if len(meant) > MOST_SHOWN else []
+    return "; ".join(parts + more)
 
 
-def _said(outcome: Outcome) -> str:
-    """One gate at one set-up: its figures first, then what they are judged by."""
-    where = f" ({outcome.where})" if outcome.where else ""
-    figures = outcome.words
-    if not figures:
-        return f"{outcome.gate}{where}: {outcome.reason}"
-    return f"{figures}{where}; {outcome.gate}: {outcome.reason}"
-
-
-Measure = Callable[[Suite], Awaitable[str]]
-"""Measures what is missing of a suite; gives the sweep's id."""
+Measure = Callable[[Suite], Awaitable[str]]  # measures the missing part of a suite; gives its sweep
 NOT_SERVED = (ServingError, ToolUnavailable, RetrievalError, SourceMissing)
-FILE_IS_WRONG = (RegistryError, PriceError)  # of ServingError, but for somebody to mend
+FILE_IS_WRONG = (RegistryError, PriceError)  # ServingErrors that somebody must fix in a file
 MOST_WORDS = 300  # of an engine's error, which may end with its log
 
 
@@ -211,16 +180,13 @@ class NightContext:
 
     file: NightFile
     night: Night
-    last: Record | None
-    """The night that margins refer to; None where no earlier one was accepted."""
+    last: Record | None  # the night that margins refer to; None where no earlier one was accepted
     catalog: Catalog
-    spending: BudgetTracker
-    """Of the run's nights together."""
+    spending: BudgetTracker  # of the run's nights together
 
 
 async def measure_stages(context: NightContext, measure: Measure) -> list[StageResult]:
-    """Measure and judge the stages of a night in order. Raises RegistryError and SuiteError where a
-    file is wrong, StoreError."""
+    """Measure and judge the stages of a night. Raises RegistryError, SuiteError, StoreError."""
     results: list[StageResult] = []
     for stage in context.file.stages:
         over = _over(context.file, results)
@@ -235,7 +201,7 @@ async def measure_stages(context: NightContext, measure: Measure) -> list[StageR
 
 
 def _over(file: NightFile, results: list[StageResult]) -> StageResult | None:
-    """What becomes of the stages after those so far, if they are not reached."""
+    """The result of the stages that are not reached after `results`; None if they are."""
     if not results:
         return None
     last = results[-1]
@@ -253,10 +219,6 @@ async def _measured(context: NightContext, stage: str, measure: Measure) -> Stag
     except NOT_SERVED as error:
         if isinstance(error, FILE_IS_WRONG):
             raise
-        said = (str(error).strip().splitlines() or [""])[0]
-        reason = f"not measured: {type(error).__name__}: {said}"[:MOST_WORDS]
+        reason = f"not measured: {words_of(error)}"[:MOST_WORDS]
         return StageResult(stage, "inconclusive", reason, False)
-    gates, spent = context.file.stages[stage].asked, context.spending.spent()
-    why = None if spent is None else spent.text
-    measured = MeasuredStage(stage, gates, suite, sweep_id, why)
-    return judge_stage(context.catalog, measured, context.last)
+    return _judged(context, stage, suite, sweep_id)

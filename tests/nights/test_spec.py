@@ -39,12 +39,12 @@ def test_stages_are_suites_of_a_file_or_given_in_place(tmp_path: Path) -> None:
     file = read_night(path)
     assert is_night(path) and list(file.stages) == ["smoke", "full"]
     assert file.stages["smoke"].suite.name == "small"
-    assert [gate.at_least for gate in file.stages["smoke"].asked] == [0.5]
-    assert file.stages["full"].asked == DEFAULT_GATES
+    assert [gate.at_least for gate in file.stages["smoke"].judged_by] == [0.5]
+    assert file.stages["full"].judged_by == DEFAULT_GATES
     assert file.stops("smoke") and not file.stops("full")
     own = FILE["stages"] | {"smoke": {"suite": "small", "stops": False, "gates": [{"margin": 0}]}}
     file = read_night(written(tmp_path, FILE | {"stages": own}))
-    assert not file.stops("smoke") and file.stages["smoke"].asked[0].margin == 0
+    assert not file.stops("smoke") and file.stages["smoke"].judged_by[0].margin == 0
 
 
 def test_a_suite_is_a_night_of_one_stage(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_suite_is_a_night_of_one_stage(tmp_path: Path) -> None:
         ({"timezone": "Mars/Base"}, "timezone: no such time zone.*'Mars/Base'"),
         ({"budget": {"minutes": 0}}, r"budget\.minutes: .*greater than 0.*given: 0"),
         ({"stages": {}}, "stages: .*at least 1"),
-        ({"stages": {"Big one": {"suite": SUITE}}}, "stages: 'Big one'"),
+        ({"stages": {"Big one": {"suite": SUITE}}}, "stages.Big one"),
         ({"stages": {"smoke": {"suite": "large"}}}, r"stages\.smoke\.suite: .*no such suite"),
         (
             {"stages": {"a": {"suite": {"repetition": {"repeats": 0}}}}},

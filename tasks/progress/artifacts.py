@@ -1,9 +1,8 @@
 """Artifacts of a flow run: tables, pages and live views on its tab *Artifacts*; else nothing.
 
-In: rows or markdown, and a key of lower-case letters, digits and dashes; Prefect lists the runs'
-artifacts of one key together. A table's cells are plain text: links work in pages only. A live view
-is one table and one image, refreshed in place: a new version for every look would fill Prefect's
-database.
+A key has lower-case letters, digits and dashes; Prefect lists the runs' artifacts of one key
+together. A live view is one table and one image, refreshed in place: a new version each time would
+fill Prefect's database.
 """
 
 import asyncio
@@ -42,15 +41,13 @@ REFRESH_S = 30.0
 
 @dataclass(frozen=True)
 class LiveView:
-    """What is known so far."""
+    """A table and a plot of the steps so far."""
 
     table: Sequence[Mapping[str, Any]]
-    image: bytes
-    """PNG."""
+    image: bytes  # PNG
 
 
-Draw = Callable[[], LiveView | None]
-"""Draws what is known; None while nothing is. Called in a thread."""
+Draw = Callable[[], LiveView | None]  # draws the view, in a thread; None without steps
 
 
 @contextlib.asynccontextmanager
@@ -61,37 +58,30 @@ async def live_artifacts(
     if not in_flow_run():
         yield
         return
-    ended = asyncio.Event()
-    updater = asyncio.create_task(_until_ended(progress, _Artifacts(key), draw, ended, refresh_s))
+    import httpx
+
+    ended, artifacts = asyncio.Event(), _Artifacts(key)
+
+    async def update() -> None:
+        while True:
+            is_last = ended.is_set()
+            try:
+                if (view := await asyncio.to_thread(draw)) is not None:
+                    await artifacts.show(view)
+            except httpx.HTTPError as error:  # a server that fails must not fail the work
+                text = f"{progress.name}: no live view in the UI: {error}"
+                progress.console.print(Text(text, "yellow"))
+            if is_last:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), refresh_s)
+
+    updater = asyncio.create_task(update())
     try:
         yield
     finally:
         ended.set()
         await updater
-
-
-async def _until_ended(
-    progress: StageProgress,
-    artifacts: "_Artifacts",
-    draw: Draw,
-    ended: asyncio.Event,
-    refresh_s: float,
-) -> None:
-    """Refresh now and then, and at the end; a server that fails must not fail the work."""
-    import httpx
-
-    while True:
-        is_last = ended.is_set()
-        try:
-            if (view := await asyncio.to_thread(draw)) is not None:
-                await artifacts.show(view)
-        except httpx.HTTPError as error:
-            text = f"{progress.name}: no live view in the UI: {error}"
-            progress.console.print(Text(text, "yellow"))
-        if is_last:
-            return
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), refresh_s)
 
 
 class _Artifacts:
@@ -101,7 +91,6 @@ class _Artifacts:
         self._shown: LiveView | None = None
 
     async def show(self, view: LiveView) -> None:
-        """Show `view`, unless it is shown already."""
         from prefect.artifacts import acreate_image_artifact, acreate_table_artifact
         from prefect.client.orchestration import get_client
         from prefect.client.schemas.actions import ArtifactUpdate

@@ -8,8 +8,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -24,15 +23,13 @@ from rich.text import Text
 
 ARTIFACT_S = 3.0  # a progress artifact is a row at the Prefect server; more often would load it
 SHOW_S = 10.0  # without a terminal: a line now and then
-BAR_WIDTHS = (10, 40)
-"""The narrowest and the widest bar, in characters."""
+BAR_WIDTHS = (10, 40)  # the narrowest and the widest bar, in characters
 
 
 class _Bars(Progress):
     below = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """The bar's table, and the line where there is one."""
         yield from super().get_renderables()
         if self.below:
             yield Text(self.below, style="dim")
@@ -43,8 +40,7 @@ class StageProgress:
 
     def __init__(self, name: str, console: Console) -> None:
         self.name, self.console = name, console
-        self.done, self.total, self.note = 0.0, 0.0, ""
-        """The note that is shown: with what is said of the whole sweep."""
+        self.done, self.total, self.note = 0.0, 0.0, ""  # the note with the sweep's line
         self._shown = time.monotonic()
         text, elapsed = TextColumn("{task.description}"), TimeElapsedColumn()
         self._bar = _Bars(SpinnerColumn(), text, elapsed, console=console, transient=True)
@@ -64,8 +60,7 @@ class StageProgress:
             self._bar.stop()
 
     def show(self, done: float, total: float, note: str = "", overall: str = "") -> None:
-        """Say how far the stage is; `note` is a few words such as the accuracy so far, `overall` a
-        line about what the stage is a part of (`SweepProgress.line`)."""
+        """Show how far the stage is; `overall` is the line about the whole sweep."""
         self.done, self.total = done, total
         self.note = "; ".join(part for part in (note, overall and f"sweep: {overall}") if part)
         if self.console.is_terminal:
@@ -80,8 +75,8 @@ class StageProgress:
             self.console.print(Text(f"  {self.name}: {done:.0f}/{total:.0f} {self.note}", "dim"))
 
     def _fitting(self, text: str, total: str) -> str:
-        """The end of `text` that leaves room for the bar, the count and the time: a cell's policy
-        and accuracy come last. The bar takes what is left."""
+        """The end of `text` (a cell's policy and accuracy) beside the bar, the count and the
+        time."""
         room = self.console.width - 2 * len(total) - len(" / 0:00:00  ")
         longest = max(room - BAR_WIDTHS[0], 1)
         if len(text) > longest:
@@ -106,38 +101,31 @@ async def progress_artifact(progress: StageProgress) -> Any:
 
 
 async def _update_artifact(progress: StageProgress, ended: asyncio.Event) -> None:
-    """Keep the progress artifact up to date; a server that fails must not fail the stage's work."""
+    """Show the progress now and then, and 100 % at the end; a server that fails does not matter."""
     import httpx
+    from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
 
+    key = "".join(c if c.isalnum() else "-" for c in progress.name.lower()).strip("-")
+    artifact = None
     try:
-        await _show_until_ended(progress, ended)
+        while not ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), ARTIFACT_S)
+            percent = 100 * progress.done / progress.total if progress.total else 0.0
+            if artifact is not None:
+                percent = 100.0 if ended.is_set() else percent
+                await aupdate_progress_artifact(artifact, percent, progress.note or None)
+            elif not ended.is_set():
+                artifact = await acreate_progress_artifact(percent, key, progress.name)
     except httpx.HTTPError as error:
         text = f"{progress.name}: no progress in the UI: {error}"
         progress.console.print(Text(text, "yellow"))
 
 
-async def _show_until_ended(progress: StageProgress, ended: asyncio.Event) -> None:
-    """Show the progress now and then, and 100 % at the end; a short stage gets no artifact."""
-    from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
-
-    key = "".join(c if c.isalnum() else "-" for c in progress.name.lower()).strip("-")
-    artifact = None
-    while not ended.is_set():
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), ARTIFACT_S)
-        percent = 100 * progress.done / progress.total if progress.total else 0.0
-        if artifact is not None:
-            percent = 100.0 if ended.is_set() else percent
-            await aupdate_progress_artifact(artifact, percent, progress.note or None)
-        elif not ended.is_set():
-            artifact = await acreate_progress_artifact(percent, key, progress.name)
-
-
 RATE_S = 60.0  # samples a second are of the last minute: cells differ in speed
 
 
-@dataclass
-class _Told:
+class _CellCounts(NamedTuple):
     done: int = 0
     counted: int = 0
     correct: int = 0
@@ -156,58 +144,43 @@ class SweepProgress:
         """`samples`: cell id to its samples; `finished`: cells that are not run again."""
         self._samples, self._clock = dict(samples), clock
         self._finished = set(finished)
-        self._cells: dict[str, _Told] = {}
-        self._new = 0
-        """Samples that ended while this looked on."""
+        self._cells: dict[str, _CellCounts] = {}
+        self._new = 0  # samples that ended since this was made
         self._past: deque[tuple[float, int]] = deque([(clock(), 0)])
 
     def tell(self, cell_id: str, done: int, counted: int, correct: int, infra: int) -> None:
-        """What a cell came to so far: its samples done, of those in its accuracy, right ones, and
-        attempts void by infrastructure. What was done before the first word is not new."""
-        before = self._cells.get(cell_id, _Told(max(0, done - 1)))
+        """Update a cell's counts. Samples done before the first update are not new."""
+        before = self._cells.get(cell_id, _CellCounts(max(0, done - 1)))
         self._new += max(0, done - before.done)
-        self._cells[cell_id] = _Told(done, counted, correct, infra)
+        self._cells[cell_id] = _CellCounts(done, counted, correct, infra)
         now = self._clock()
         self._past.append((now, self._new))
         while self._past[0][0] < now - RATE_S:
             self._past.popleft()
 
     def finish(self, cell_id: str) -> None:
-        """No more samples of this cell are to come, be they done or not."""
+        """Count a cell as finished, also where samples of it are missing."""
         self._finished.add(cell_id)
 
     def line(self) -> str:
-        """Cells done of all, samples left, samples a second, time left, accuracy so far, errors.
-        The accuracy's interval is Wilson's, trials of one task taken as if they were others."""
+        """Cells done of all, samples left, rate, time left, accuracy with Wilson's interval,
+        errors."""
+        from tutti.tasks.scoring.statistics import wilson
+
         left = sum(
-            max(0, n - self._cells.get(cell_id, _Told()).done)
+            max(0, n - self._cells.get(cell_id, _CellCounts()).done)
             for cell_id, n in self._samples.items()
             if cell_id not in self._finished
         )
         parts = [f"{len(self._finished)} of {len(self._samples)} cells", f"{left:,} samples left"]
-        if rate := self._rate():
-            parts += [f"{rate:.3g} samples/s", f"ETA {_duration(left / rate)}"]
-        return ", ".join([*parts, *self._accuracy()])
-
-    def _rate(self) -> float:
-        """New samples a second over the last RATE_S; 0 before there are any."""
         (began, first), (now, last) = self._past[0], self._past[-1]
-        return (last - first) / (now - began) if now > began else 0.0
-
-    def _accuracy(self) -> list[str]:
-        from tutti.tasks.scoring.statistics import wilson
-
-        counted, correct, infra = (
-            sum(getattr(told, name) for told in self._cells.values())
-            for name in ("counted", "correct", "infra")
-        )
-        words = []
+        if rate := (last - first) / (now - began) if now > began else 0.0:
+            parts += [f"{rate:.3g} samples/s", f"ETA {_duration(left / rate)}"]
+        _, counted, correct, infra = map(sum, zip((0, 0, 0, 0), *self._cells.values(), strict=True))
         if interval := wilson(correct, counted):
             low, high = (f"{end * 100:.1f}" for end in interval)
-            words.append(f"accuracy {correct / counted * 100:.1f} % [{low} to {high}]")
-        if infra:
-            words.append(f"{infra} infra errors")
-        return words
+            parts.append(f"accuracy {correct / counted * 100:.1f} % [{low} to {high}]")
+        return ", ".join([*parts, *([f"{infra} infra errors"] if infra else [])])
 
 
 def _duration(seconds: float) -> str:

@@ -1,14 +1,8 @@
-"""Stages: top-level functions with their retries and limits at their heads.
+"""Stages: top-level async functions with their retries and limits at their heads.
 
-In: an async function whose first argument is its progress, under ``@stage(name=…)``. Out: a
-`Stage`, which is called with the run's `StageLog` in place of the progress. Inside a flow run the
-call is a Prefect task with these settings; outside it is a plain call that imports no Prefect. Both
-are timed and shown: a line or a bar in the terminal and, in a flow run, a progress artifact.
-
-    @stage(name="compact", retries=1, retry_on=(OSError,))
-    async def merge(progress: StageProgress, catalog: Catalog) -> Compacted: ...
-
-    compacted = await merge(log, catalog)
+A function whose first argument is its progress becomes a `Stage` by ``@stage(name=…)``; a caller
+gives the run's `StageLog` in place of the progress. Inside a flow run the call is a Prefect task;
+outside it is a plain call that imports no Prefect. Both are timed and shown.
 """
 
 import asyncio
@@ -37,7 +31,6 @@ class StageLog:
         self.seconds: dict[str, float] = {}
 
     def enter(self, title: str, seconds: float) -> None:
-        """Note that the stage `title` ended after so many `seconds`."""
         self.seconds[title] = seconds
         self.console.print(f"[green]✓[/] {title} [dim]{seconds:.1f} s[/]")
 
@@ -46,31 +39,23 @@ class StageLog:
 class stage:
     """Declares a top-level async function as a stage, with its settings."""
 
-    name: str
-    """The task's name in Prefect, and the title of a call that has no other."""
+    name: str  # the task's name in Prefect, and the title of a call that has no other
     retries: int = 0
     retry_delay_s: float = 0.0
-    retry_on: tuple[type[Exception], ...] = ()
-    """Only these errors are retried: another attempt does not cure a wrong parameter."""
-    timeout_s: float | None = None
-    """A longer call is cancelled with TimeoutError. A thread that it started runs on."""
-    tags: tuple[str, ...] = ()
-    """Tags of the task in Prefect, where a concurrency limit can be set for each."""
+    retry_on: tuple[type[Exception], ...] = ()  # only these errors are retried
+    timeout_s: float | None = None  # a longer call is cancelled; a thread that it started runs on
+    tags: tuple[str, ...] = ()  # of the Prefect task: each may have a concurrency limit
 
     def __post_init__(self) -> None:
         assert not self.retries or self.retry_on, f"{self.name}: `retries` needs `retry_on`"
 
     def __call__(self, work: "Work[P, T]") -> "Stage[P, T]":
-        """The stage that does `work`."""
         return Stage(work, self)
 
 
 class StageCall:
-    """One call of a stage: the only argument of its Prefect task.
-
-    Prefect walks and copies dataclasses, models and containers among a task's arguments; a plan of
-    100,000 samples would take seconds. It leaves an object of a plain class as it is.
-    """
+    """One call of a stage: the only argument of its Prefect task. Prefect would walk and copy
+    dataclasses, models and containers: a plan of 100,000 samples would take seconds."""
 
     def __init__(
         self, title: str, progress: StageProgress, work: Callable[[], Coroutine[Any, Any, Any]]
@@ -101,9 +86,12 @@ class Stage(Generic[P, T]):
 
     @cached_property
     def as_task(self) -> Any:
-        """The stage as a Prefect task of one `StageCall`, made once."""
         from prefect import task
         from prefect.cache_policies import NO_CACHE
+
+        async def with_artifact(call: StageCall) -> Any:
+            async with progress_artifact(call.progress):
+                return await call.work()
 
         settings = self.settings
         return task(
@@ -116,7 +104,7 @@ class Stage(Generic[P, T]):
             retry_condition_fn=self.may_retry,
             timeout_seconds=settings.timeout_s,
             cache_policy=NO_CACHE,
-        )(_with_artifact)
+        )(with_artifact)
 
     async def may_retry(self, task: Any, task_run: Any, state: Any) -> bool:
         """Whether Prefect may run the task again; async, for Prefect calls no other method."""
@@ -145,8 +133,3 @@ def in_flow_run() -> bool:
     from prefect.context import FlowRunContext
 
     return FlowRunContext.get() is not None
-
-
-async def _with_artifact(call: StageCall) -> Any:
-    async with progress_artifact(call.progress):
-        return await call.work()

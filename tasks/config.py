@@ -1,8 +1,8 @@
 """Files that people write: YAML in, a checked model out; errors name the line.
 
-A name given twice is an error: YAML would quietly let the later one win. A file is bounded before
-it is built: a few lines of anchors can stand for a thousand million values, and one that is nested
-deeply ends Python's stack.
+A name given twice is an error: YAML would let the later one win. A file is bounded before it is
+built: a few lines of anchors can stand for a thousand million values, and deep nesting ends
+Python's stack.
 """
 
 import re
@@ -20,8 +20,7 @@ SECRET = re.compile(r"key|secret|password|authorization|(^|[._-])token$", re.IGN
 PASSWORD = re.compile("://[^/]*@")
 MERGE = "tag:yaml.org,2002:merge"
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-MAX_BYTES = 256 * 2**10
-"""Of a file: forty times the largest that ships; longer ones take seconds to read."""
+MAX_BYTES = 256 * 2**10  # of a file: forty times the largest that ships
 MAX_NODES = 10_000
 """Names and values, an alias counted as all that it stands for: a price file of a thousand models
 has fewer, and as many are read in half a second."""
@@ -32,8 +31,7 @@ MAX_NUMBER_CHARS = 400
 """The longest number that a double can hold has 309 digits; what YAML reads as a number of base 60
 takes time by the square of its length."""
 
-Place = tuple[str | int, ...]
-"""Where a value is: the names and list positions that lead to it."""
+Place = tuple[str | int, ...]  # where a value is: the names and list positions that lead to it
 Checked = TypeVar("Checked", bound=BaseModel)
 
 
@@ -49,10 +47,8 @@ class Document:
 
     path: Path
     content: Any
-    lines: Mapping[Place, int]
-    """The first is 1; of a mapping's entry that of its name."""
-    refusal: type[Exception]
-    """What is raised, with file, line, field and value."""
+    lines: Mapping[Place, int]  # the first is 1; of a mapping's entry that of its name
+    refusal: type[Exception]  # the error that names file, line, field and value
 
     def check(self, model: type[Checked], context: Any = None) -> Checked:
         """The content as a `model`. Raises `refusal`."""
@@ -92,63 +88,43 @@ def explain(
     lines: Mapping[Place, int] | None = None,
     model: type[BaseModel] | None = None,
 ) -> str:
-    """A validation error in one line: of each field where it is, what is wrong, and its value.
-
-    With the `model` that refused it, an unknown field is told with the known one that is near.
-    """
+    """A validation error in one line: of each field where it is, the fault, and its value."""
     return "; ".join(_fault(each, lines or {}, model) for each in error.errors())
 
 
 def _fault(
     error: Mapping[str, Any], lines: Mapping[Place, int], model: type[BaseModel] | None
 ) -> str:
-    said: str = error["msg"].removeprefix("Value error, ")
+    fault: str = error["msg"].removeprefix("Value error, ")
     if not error["loc"] and error["type"] == "value_error":
-        return said  # of several fields, which it names itself
+        return fault  # of several fields, which it names itself
     # A union's tags, which pydantic puts among the places, are in no file.
     named = [str(part) for part in error["loc"] if not str(part).startswith("<")]
-    if error["type"] == "extra_forbidden" and (near := _near_field(model, error["loc"])):
-        said += f"; did you mean `{near}`?"
+    if error["type"] == "extra_forbidden" and model is not None:
+        near = _near_field(model, str(error["loc"][-1]))
+        fault += f"; did you mean `{near}`?" if near else ""
     place = ".".join(named) or "file"
     line = _line(error["loc"], lines)
-    return f"{f'line {line}: ' if line else ''}{place}: {said} (given: {_shown(error)})"
+    return f"{f'line {line}: ' if line else ''}{place}: {fault} (given: {_shown(error)})"
 
 
-def _near_field(model: type[BaseModel] | None, place: Place) -> str | None:
-    """The known field nearest to an unknown one: its name, with its group if it is in one."""
-    *outer, name = place
-    owners = [model] if model else []
-    for part in outer:
-        owners = [each for owner in owners for each in _models_under(owner, part)] or owners
-    known: dict[str, str] = {}
-    for owner in owners:
-        for field in owner.model_fields:
-            for inner in _models_in(owner.model_fields[field].annotation):
-                known |= {each: f"{field}.{each}" for each in inner.model_fields}
-    known |= {field: field for owner in owners for field in owner.model_fields}
-    near = get_close_matches(str(name), known, n=1, cutoff=0.7)
-    if near:
-        return known[near[0]]
-    return _near_field(model, (name,)) if outer else None  # it may belong to another group
-
-
-def _models_under(owner: type[BaseModel], part: str | int) -> list[type[BaseModel]]:
-    """The models that may stand in `owner` at `part`. List positions and names of a mapping's
-    entries are no fields: `owner` stays as it is."""
-    field = owner.model_fields.get(str(part))
-    return _models_in(field.annotation) if field else []
+def _near_field(model: type[BaseModel], name: str) -> str | None:
+    """The known field nearest to an unknown one, with its group."""
+    known = {field: field for field in model.model_fields}
+    for field, info in model.model_fields.items():
+        for inner in _models_in(info.annotation):
+            known = {each: f"{field}.{each}" for each in inner.model_fields} | known
+    return next((known[near] for near in get_close_matches(name, known, 1, 0.7)), None)
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    """The models that an annotation names, also within containers and unions."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [each for inner in get_args(annotation) for each in _models_in(inner)]
 
 
 def _line(place: Place, lines: Mapping[Place, int]) -> int | None:
-    """That of the value, or of the nearest mapping around it; the names of a union's members,
-    which pydantic puts among the places, are in no file."""
+    """The line of the value, or of the nearest mapping around it; a union's tags are in no file."""
     found: Place = ()
     for part in place:
         found = (*found, part) if (*found, part) in lines else found
@@ -156,7 +132,7 @@ def _line(place: Place, lines: Mapping[Place, int]) -> int | None:
 
 
 def _shown(error: Mapping[str, Any]) -> str:
-    """The value of a wrong field, but for one that may be a key, or hold one."""
+    """The value of a wrong field, except one that may be a key, or hold one."""
     place, value = error["loc"], error["input"]
     if error["type"] == "missing":
         return "nothing"

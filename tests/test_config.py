@@ -224,7 +224,7 @@ def test_arguments_that_are_nested_deeply_are_text() -> None:
     ("text", "near"),
     [
         ("modell: x\n", "`model`"),
-        ("limits: {max_turn: 3}\n", "`max_turns`"),
+        ("limits: {max_turn: 3}\n", "`limits.max_turns`"),
         ("max_turn: 3\n", "`limits.max_turns`"),
         ("data: {limit: 3}\n", "`limit`"),
         ("limits: {temperatur: 0}\n", "`sampling.temperature`"),

@@ -125,7 +125,7 @@ def test_cuda_visible_devices_leaves_what_cuda_would_show(
     ("text", "said"),
     [
         ("gpus:\n  - {index: -1}\n", r"gpus.yaml: line 2: gpus.0.index: .*\(given: -1\)"),
-        ("gpus:\n  - {index: 0, memory: 8}\n", "memory: Extra .*did you mean `memory_mb`"),
+        ("gpus:\n  - {index: 0, memory: 8}\n", "memory: Extra .*did you mean `gpus.memory_mb`"),
         ("gpus: [{index: 0}, {index: 0}]\n", "index 0 of host .* is listed twice"),
         ("gpus: [{index: 0, uuid: a}, {index: 1, uuid: a}]\n", "uuid a is listed twice"),
         ("gpus: {\n", "gpus.yaml: "),

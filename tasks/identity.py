@@ -1,9 +1,8 @@
-"""What of a settings model determines a result: the content that ids are made of.
+"""The content of a settings model that determines a result: what ids are made of.
 
-In: a validated model, so that an omitted field has its default and each value its declared type.
-Out: its fields as JSON. A field is in it unless its declaration says otherwise:
-``prices: Annotated[Prices | None, NOT_IN_ID]``. So a field that is added is part of ids until
-somebody decides that it is not. Fields of suites have marks instead (`tasks.sweeps.spec.marks`).
+In: a validated model. Out: its fields as JSON. A field is in it unless its declaration says
+otherwise: ``prices: Annotated[Prices | None, NOT_IN_ID]``. Fields of suites have marks instead
+(`tasks.sweeps.spec.marks`).
 """
 
 import hashlib
@@ -14,16 +13,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-EXACT = 2**53
-"""A float's whole numbers below this have one neighbour each."""
+EXACT = 2**53  # a float's whole numbers below this have one neighbour each
 
 
 @dataclass(frozen=True)
 class NotInId:
     """Mark of a field that is no part of its model's content."""
 
-    through: str | None = None
-    """What it reaches ids through; None: it changes no result."""
+    through: str | None = None  # the way it reaches ids; None: it changes no result
 
 
 NOT_IN_ID = NotInId()
@@ -50,11 +47,8 @@ def plain_numbers(value: Any) -> Any:
 
 
 def files_named(line: str) -> dict[str, str]:
-    """Hashes of the files that a shell line names, by their words.
-
-    Of relative paths, and of paths below the current folder; a link that leads out of it, such as
-    the Python of an environment, is left out. What these files import or read is not seen.
-    """
+    """Hashes of the files that a shell line names, by their words: of relative paths, and of paths
+    below the current folder, but not of links that lead out of it."""
     here, found = Path.cwd(), {}
     for word in shlex.split(line):
         path = Path(word)
@@ -66,6 +60,5 @@ def files_named(line: str) -> dict[str, str]:
 
 
 def file_hash(path: Path) -> str:
-    """The hash of a file's bytes. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,6 @@
 """The location of this project's own files: its registry, suites, agents, prices and weights.
 
-In a checkout they are in the folders beside the package; the package holds links to them. In an
-installed wheel they are in the package.
+In a checkout they are in the folders beside the package, in an installed wheel in the package.
 """
 
 import os
@@ -23,8 +22,7 @@ is installed: another Python would then find this one's packages."""
 MODELS = (PACKAGE / "deployments" / "models.yaml").resolve()
 DEPLOYMENTS = MODELS.parent
 SUITES = DEPLOYMENTS / "suites"
-POCKET = PROJECT / "assets" / "pocket"
-"""The weights of the small model that comes with the project."""
+POCKET = PROJECT / "assets" / "pocket"  # the weights of the small model that comes with the project
 TRAINED_POCKET = POCKET if IS_SOURCE else Path("pocket")
 """Where `tutti train pocket` writes: an installed package is not changed."""
 MODELS_ENVIRONMENT = ".venv-models"
@@ -45,11 +43,8 @@ def default_registry() -> Path:
 
 
 def models_python_path() -> Path:
-    """Where the Python of the models environment should be; it need not exist.
-
-    TUTTI_MODELS_PYTHON, or else in `.venv-models`: of the sources, or of the current folder where
-    tutti is installed.
-    """
+    """The Python of the models environment, which need not exist: TUTTI_MODELS_PYTHON, or else in
+    `.venv-models` of the sources, or of the current folder where tutti is installed."""
     folder = PROJECT if IS_SOURCE else Path.cwd()
     default = folder / MODELS_ENVIRONMENT / "bin" / "python"
     return Path(os.environ.get("TUTTI_MODELS_PYTHON") or default)

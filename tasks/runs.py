@@ -19,7 +19,6 @@ from tutti.tasks.project import IS_CHECKOUT, PROJECT, package_version
 
 
 def describe_machine() -> dict[str, Any]:
-    """Cores, memory and processor: what a figure has to be read beside."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
@@ -32,11 +31,8 @@ def describe_machine() -> dict[str, Any]:
 
 
 def code_version() -> str:
-    """The commit of the code that runs, "+changes" where files differ, "unknown" without git.
-
-    Of an installed wheel it is the package's version: the folder around it may be another
-    project's repository.
-    """
+    """The commit of the running code, "+changes" where files differ, "unknown" without git; of an
+    installed wheel the package's version."""
     if not IS_CHECKOUT:
         return f"v{package_version()}"
     command = ["git", "-C", str(PROJECT), "describe", "--always", "--dirty=+changes"]
@@ -55,32 +51,26 @@ class Run:
 
 @contextmanager
 def open_run(flow: str, parameters: dict[str, Any]) -> Iterator[Run]:
-    """A recorded run on this user's store, with its progress shown.
-
-    Raises StoreError, and NoSuchGpu where it is a job for GPUs that this machine does not have.
-    """
-    with open_catalog() as catalog, _recorded(catalog, flow, parameters) as run_id:
-        require_job_gpus(catalog.home)
-        yield Run(catalog, run_id, StageLog())
-
-
-@contextmanager
-def _recorded(catalog: Catalog, flow: str, parameters: dict[str, Any]) -> Iterator[str]:
-    """Enter a run, yield its id, and record how it ended."""
+    """A recorded run on this user's store, with its progress shown. Raises StoreError, and
+    NoSuchGpu for a job whose GPUs this machine does not have."""
     run_id = f"run:{uuid.uuid4().hex[:16]}"
-    row: dict[str, Any] = {
-        "run_id": run_id,
-        "flow": flow,
-        "params": json.dumps(parameters, sort_keys=True),
-    }
-    row |= {"machine": json.dumps(describe_machine()), "code_version": code_version()}
-    row |= {"status": "running", "started_at": cat.now()}
-    catalog.upsert(cat.runs, row)
-    try:
-        yield run_id
-    except BaseException as error:
-        status = "failed" if isinstance(error, Exception) else "cancelled"
-        ended = {"status": status, "error": str(error)[:2000], "ended_at": cat.now()}
-        catalog.upsert(cat.runs, row | ended)
-        raise
-    catalog.upsert(cat.runs, row | {"status": "completed", "ended_at": cat.now()})
+    with open_catalog() as catalog:
+        row = {
+            "run_id": run_id,
+            "flow": flow,
+            "params": json.dumps(parameters, sort_keys=True),
+            "machine": json.dumps(describe_machine()),
+            "code_version": code_version(),
+            "status": "running",
+            "started_at": cat.now(),
+        }
+        catalog.upsert(cat.runs, row)
+        try:
+            require_job_gpus(catalog.home)
+            yield Run(catalog, run_id, StageLog())
+        except BaseException as error:
+            status = "failed" if isinstance(error, Exception) else "cancelled"
+            ended = {"status": status, "error": str(error)[:2000], "ended_at": cat.now()}
+            catalog.upsert(cat.runs, row | ended)
+            raise
+        catalog.upsert(cat.runs, row | {"status": "completed", "ended_at": cat.now()})

@@ -31,13 +31,10 @@ TRAIN_SEED = 1234
 # faster.
 BLAS_FROM_QUERIES = 4
 
-GPUS = "TUTTI_SEARCH_GPUS"
-"""GPUs that a search takes; none where it is not set: they are the engines'."""
-GPU_MOST = 2_048
-"""FAISS on a GPU returns no more neighbours, and scans no more lists."""
+GPUS = "TUTTI_SEARCH_GPUS"  # GPUs that a search takes; none where it is not set
+GPU_MOST = 2_048  # FAISS on a GPU returns no more neighbours, and scans no more lists
 
-Advance = Callable[[int, int], None]
-"""Called with the number of vectors added and their total."""
+Advance = Callable[[int, int], None]  # called with the number of vectors added and their total
 
 
 def list_count(spec: IndexSpec, documents: int) -> int:
@@ -47,11 +44,7 @@ def list_count(spec: IndexSpec, documents: int) -> int:
 
 
 def write_ann(vectors: Vectors, spec: IndexSpec, folder: Path, advance: Advance) -> None:
-    """Build ``index.faiss`` in `folder`; nothing for kind flat.
-
-    The trained state is in ``trained.faiss``, so that a build killed while adding does not train
-    again.
-    """
+    """Build ``index.faiss`` in `folder`, nothing for flat; a killed build does not train again."""
     if spec.kind == "flat" or (folder / FILE).exists():
         return
     if not (folder / TRAINED).exists():
@@ -104,10 +97,7 @@ def gpu_count() -> int:
 
 
 def limit_threads(count: int) -> None:
-    """Let searches in the calling thread use `count` threads each.
-
-    OpenMP stores its number per thread; threads that spin while waiting cost four times the search.
-    """
+    """Let searches in the calling thread use `count` threads each: OpenMP counts per thread."""
     from threadpoolctl import threadpool_limits
 
     faiss.omp_set_num_threads(count)
@@ -122,10 +112,10 @@ class Ann:
     ) -> None:
         """`distances`: the index gives squared distances of unit vectors, not inner products."""
         self._index, self._spec, self._distances = index, spec, distances
-        self.filters = not on_gpu
-        """Whether it can be told rows: FAISS filters on CPUs only."""
-        self.most = GPU_MOST if on_gpu else None
-        """Neighbours that it returns at most; None for any number."""
+        self.filters = (
+            not on_gpu
+        )  # whether a search can be limited to rows: FAISS filters on CPUs only
+        self.most = GPU_MOST if on_gpu else None  # neighbours at most; None for any number
 
     @classmethod
     def load(cls, folder: Path, spec: IndexSpec, vectors: Vectors, gpus: int = 0) -> "Ann | None":

@@ -2,10 +2,8 @@
 
 One thread works on a batch while the event loop collects the next. When the last batch had several
 requests, the batcher waits for as many again, but no longer than the configured wait nor than the
-last batch took. A single caller never waits. A batch takes one item of the oldest request, so that
-each is finished some time, and then always the next item of the request that would have the least
-weight so far with it: a light request is in the batch after the running one. A batch is bounded in
-items and in weight.
+last batch took. A batch takes one item of the oldest request, so that each is finished some time,
+and then always the next item of the request that would have the least weight so far with it.
 """
 
 import asyncio
@@ -30,24 +28,19 @@ class _QueuedRequest(Generic[Item, Result]):
     done: "asyncio.Future[list[Result]]"
     results: list[Result] = field(default_factory=list)
     taken: int = 0
-    weight: int = 0
-    """Of the items that were taken."""
+    weight: int = 0  # of the items that were taken
 
 
 @dataclass
 class Batcher(Generic[Item, Result]):
     """Runs `work` on lists of items in one thread; use as an async context manager."""
 
-    work: Callable[[Sequence[Item]], Sequence[Result]]
-    """Called in the thread; returns one result per item, in order."""
+    work: Callable[[Sequence[Item]], Sequence[Result]]  # in the thread; one result per item
     wait_s: float = WAIT_S
-    limit: int = LIMIT
-    """Largest number of items in a batch."""
+    limit: int = LIMIT  # largest number of items in a batch
     weigh: Callable[[Item], int] = lambda item: 1
-    most_weight: int = LIMIT
-    """Largest weight of a batch of several items."""
-    begin: Callable[[], object] = lambda: None
-    """Called once in the thread before the first batch."""
+    most_weight: int = LIMIT  # largest weight of a batch of several items
+    begin: Callable[[], object] = lambda: None  # called once in the thread before the first batch
     batches: int = 0
     items: int = 0
     _waiting: "OrderedDict[int, _QueuedRequest[Item, Result]]" = field(default_factory=OrderedDict)
@@ -111,7 +104,11 @@ class Batcher(Generic[Item, Result]):
         if len(self._lightest) > 2 * len(self._waiting) + LIMIT:
             self._lightest = sorted(each for each in self._lightest if each[1] in self._waiting)
         while self._waiting and len(batch) < self.limit:
-            number = self._lightest_number() if batch else next(iter(self._waiting))
+            number = next(iter(self._waiting))
+            if batch:
+                while self._lightest[0][1] not in self._waiting:
+                    heappop(self._lightest)
+                number = self._lightest[0][1]
             request = self._waiting[number]
             item = request.items[request.taken]
             own = self.weigh(item)
@@ -129,11 +126,6 @@ class Batcher(Generic[Item, Result]):
                 next_weight = request.weight + self.weigh(request.items[request.taken])
                 heappush(self._lightest, (next_weight, number))
         return batch
-
-    def _lightest_number(self) -> int:
-        while self._lightest[0][1] not in self._waiting:
-            heappop(self._lightest)
-        return self._lightest[0][1]
 
     async def _work_on(self, batch: list[tuple[_QueuedRequest[Item, Result], Item]]) -> None:
         requests = list(dict.fromkeys(request for request, _ in batch))

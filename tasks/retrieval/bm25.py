@@ -1,9 +1,8 @@
 """BM25 over words, for queries that dense vectors miss (names, numbers, rare words).
 
-bm25s builds, stores and loads the posting lists, in its "lucene" form: for each word of the query
-ln(1 + (n - df + 0.5) / (df + 0.5)) times tf / (tf + k1 (1 - b + b length / mean length)), k1 1.5, b
-0.75. They are read here, not by its `retrieve`: only documents that share a word with the query are
-scored, filters apply before the top k are taken, and equal scores are ordered by row.
+bm25s builds, stores and loads the posting lists, in its "lucene" form, k1 1.5, b 0.75. They are
+read here, not by its `retrieve`: only documents that share a word with the query are scored,
+filters apply before the top k are taken, and equal scores are ordered by row.
 """
 
 import logging
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from tutti.tasks.retrieval.embedder import Vectors
 from tutti.tasks.retrieval.exact import Neighbours, Rows
 
 TOKEN = re.compile(r"\w+")
@@ -79,7 +77,13 @@ class WordIndex:
             np.full((len(queries), k), -np.inf, dtype=np.float32),
         )
         for nth, query in enumerate(queries):
-            best, scores = self._touched(query, rows)
+            words = Counter(self._words[word] for word in tokenize(query) if word in self._words)
+            sums = np.zeros(self._documents)
+            for word, times in words.items():
+                span = slice(int(self._starts[word]), int(self._starts[word + 1]))
+                sums[self._rows[span]] += times * self._scores[span].astype(np.float64)
+            best = np.flatnonzero(sums) if rows is None else rows[sums[rows] > 0]
+            scores = sums[best].astype(np.float32)
             if len(best) > k:
                 bar = np.partition(scores, -k)[-k]
                 kept = scores >= bar
@@ -88,12 +92,3 @@ class WordIndex:
             found.rows[nth, : len(order)] = best[order]
             found.scores[nth, : len(order)] = scores[order]
         return found
-
-    def _touched(self, query: str, rows: Rows | None) -> tuple[Rows, Vectors]:
-        words = Counter(self._words[word] for word in tokenize(query) if word in self._words)
-        scores = np.zeros(self._documents)
-        for word, times in words.items():
-            span = slice(int(self._starts[word]), int(self._starts[word + 1]))
-            scores[self._rows[span]] += times * self._scores[span].astype(np.float64)
-        touched = np.flatnonzero(scores) if rows is None else rows[scores[rows] > 0]
-        return touched, scores[touched].astype(np.float32)

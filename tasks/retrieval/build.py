@@ -41,18 +41,15 @@ from tutti.tasks.retrieval.spec import STDLIB_TEMPLATE, IndexSpec
 
 SHARDS = "shards"
 
-Advance = Callable[[int, int], None]
-"""Called with the number of documents embedded and their total."""
+Advance = Callable[[int, int], None]  # called with the number of documents embedded and their total
 
 
 @dataclass(frozen=True)
 class EmbedWorkers:
     """The processes that embed shards."""
 
-    count: int = 1
-    """More than one: Dask is used."""
-    cluster: str | None = None
-    """Address of a running Dask scheduler."""
+    count: int = 1  # more than one: Dask is used
+    cluster: str | None = None  # address of a running Dask scheduler
 
 
 ONE_WORKER = EmbedWorkers()
@@ -141,11 +138,9 @@ def join_shards(folder: Path, count: int, path: Path) -> None:
 
 
 MANIFEST, VECTORS, LOCK = "manifest.json", "vectors.npy", "lock"
-NOT_CONTENT = {"shard_documents"}
-"""Fields of a spec that do not affect the content."""
+NOT_CONTENT = {"shard_documents"}  # fields of a spec that do not affect the content
 
-Progress = Callable[[str, int, int], None]
-"""Called with the stage (embed, add), the documents done and their total."""
+Progress = Callable[[str, int, int], None]  # gets the stage (embed, add), documents done, total
 Source = Callable[[], Iterator[Passage]]
 
 
@@ -172,9 +167,10 @@ def build_index(
     with cat.store_boundary(catalog.home), only_builder(building, folder):
         if not (folder / MANIFEST).is_file():
             show = progress or (lambda stage, done, total: None)
-            job = _Job(building, spec, embedder, workers, show)
             manifest = {"index_id": index_id, "corpus_id": corpus} | content
-            write_manifest(building, manifest | job.run(read))
+            write_manifest(
+                building, manifest | _built(building, read, spec, embedder, workers, show)
+            )
             publish(building, folder)
     enter_index(catalog, folder)
     return folder
@@ -208,45 +204,43 @@ def only_builder(building: Path, folder: Path) -> Iterator[None]:
                 path.unlink(missing_ok=True)  # a process that waited finds the index
 
 
-@dataclass(frozen=True)
-class _Job:
-    folder: Path
-    spec: IndexSpec
-    embedder: Embedder | None
-    workers: EmbedWorkers
-    progress: Progress
-
-    def run(self, read: Source) -> dict[str, Any]:
-        self.folder.mkdir(exist_ok=True)
-        if not (self.folder / DOCUMENTS).exists():
-            write_passages(read(), self.folder)
-        store = PassageStore(self.folder)
-        embedder = self.embedder or HashedNgrams.fit(map(self.spec.text, store))
-        embedder.save(self.folder)
-        path = self.folder / VECTORS
-        if not path.exists():
-            show = partial(self.progress, "embed")
-            count = embed_all(self.folder, self.spec, embedder, show, self.workers)
-            join_shards(self.folder, count, path)
-        vectors = np.load(path, mmap_mode="r")
-        write_ann(vectors, self.spec, self.folder, partial(self.progress, "add"))
-        if self.spec.words:
-            write_bm25((f"{p.title}\n{p.text}" for p in store), self.folder / bm25.FOLDER)
-        rows, names = probe_names(store)
-        queries = embedder.embed([self.spec.query_template.format(query=n) for n in names])
-        ann = Ann.load(self.folder, self.spec, vectors)
-        size = {"documents": len(store), "dimensions": vectors.shape[1]}
-        return size | probe_recall(queries, rows, vectors, ann)
+def _built(
+    folder: Path,
+    read: Source,
+    spec: IndexSpec,
+    embedder: Embedder | None,
+    workers: EmbedWorkers,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Run the missing steps; returns the manifest's entries on the content."""
+    folder.mkdir(exist_ok=True)
+    if not (folder / DOCUMENTS).exists():
+        write_passages(read(), folder)
+    store = PassageStore(folder)
+    embedder = embedder or HashedNgrams.fit(map(spec.text, store))
+    embedder.save(folder)
+    path = folder / VECTORS
+    if not path.exists():
+        show = partial(progress, "embed")
+        count = embed_all(folder, spec, embedder, show, workers)
+        join_shards(folder, count, path)
+    vectors = np.load(path, mmap_mode="r")
+    write_ann(vectors, spec, folder, partial(progress, "add"))
+    if spec.words:
+        write_bm25((f"{p.title}\n{p.text}" for p in store), folder / bm25.FOLDER)
+    rows, names = probe_names(store)
+    queries = embedder.embed([spec.query_template.format(query=n) for n in names])
+    ann = Ann.load(folder, spec, vectors)
+    size = {"documents": len(store), "dimensions": vectors.shape[1]}
+    return size | probe_recall(queries, rows, vectors, ann)
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write ``manifest.json``, whole or not at all."""
     with replacing(folder / MANIFEST) as staging:
         staging.write_text(json.dumps(manifest, indent=1))
 
 
 def publish(building: Path, folder: Path) -> None:
-    """Make a finished index visible under its own name."""
     shutil.rmtree(building / SHARDS, ignore_errors=True)
     if folder.exists():  # without a manifest: made by something else, or damaged
         shutil.rmtree(folder)

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from tutti.storage import artifact_id
 from tutti.tasks.project import PACKAGE
 
@@ -44,18 +46,14 @@ class Parameter:
 class Document:
     """One documented object of the standard library."""
 
-    name: str
-    """Full dotted name, such as ``json.dumps``; unique in a corpus."""
+    name: str  # full dotted name, such as ``json.dumps``; unique in a corpus
     module: str
-    kind: str
-    """``function``, ``class`` or ``method``."""
-    parameters: tuple[Parameter, ...] | None
-    """None if Python cannot determine the signature."""
+    kind: str  # ``function``, ``class`` or ``method``
+    parameters: tuple[Parameter, ...] | None  # None if Python cannot determine the signature
     summary: str
 
     @property
     def short_name(self) -> str:
-        """The last part of the dotted name."""
         return self.name.rsplit(".", 1)[-1]
 
     @property
@@ -83,17 +81,11 @@ class Document:
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> "Document":
-        """The inverse of `as_row`. Raises KeyError for a missing field."""
-        parameters = row["parameters"]
-        return cls(
-            name=row["name"],
-            module=row["module"],
-            kind=row["kind"],
-            parameters=None
-            if parameters is None
-            else tuple(Parameter(p["name"], p["default"]) for p in parameters),
-            summary=row["summary"],
-        )
+        """The inverse of `as_row`. Raises ValidationError for a missing field."""
+        return _ADAPTER.validate_python(row)
+
+
+_ADAPTER = TypeAdapter(Document)
 
 
 def corpus_id(documents: Sequence[Document]) -> str:
@@ -183,14 +175,14 @@ def _parameters(member: Any, bound: bool) -> tuple[Parameter, ...] | None:
     parameters = [
         Parameter(
             name=STARS.get(p.kind, "") + p.name,
-            default=None if p.default is p.empty else _default_repr(p.default),
+            default=None if p.default is p.empty else _literal(p.default),
         )
         for p in signature.parameters.values()
     ]
     return tuple(parameters[1:] if bound else parameters)
 
 
-def _default_repr(value: Any) -> str:
+def _literal(value: Any) -> str:
     """`repr`, but "..." where it names a memory address or an object that is not a literal."""
     text = repr(value)
     return "..." if ADDRESS.search(text) or len(text) > 24 or "\n" in text else text

@@ -30,8 +30,7 @@ class Unreadable(ValueError):
     """A file whose text cannot be read; the message says why, without the path."""
 
 
-ReadDocument = tuple[str, str]
-"""A file's title, which may be empty, and its text in paragraphs."""
+ReadDocument = tuple[str, str]  # a file's title, which may be empty, and its text in paragraphs
 
 
 def read_plain(path: Path) -> ReadDocument:
@@ -77,8 +76,8 @@ SPACE = re.compile(r"\s+")
 class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.title, self.heading, self.parts = "", "", list[str]()
-        self._hidden, self._in_title, self._in_heading, self._in_pre = "", False, False, False
+        self.title, self.parts = "", list[str]()
+        self._hidden, self._in_title, self._in_pre = "", False, False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self._hidden == "head" and (tag == "body" or tag in BLOCKS):
@@ -86,15 +85,12 @@ class _Reader(HTMLParser):
         if not self._hidden and tag in HIDDEN:
             self._hidden = tag
         self._in_title = tag == "title" and self._hidden in ("", "head")
-        self._in_heading = self._in_heading or (tag in ("h1", "h2") and not self.heading)
         self._in_pre = self._in_pre or tag == "pre"
         self._break(tag)
 
     def handle_endtag(self, tag: str) -> None:
         if tag == self._hidden:
             self._hidden = ""
-        if tag in ("h1", "h2"):
-            self._in_heading = False
         if tag == "pre":
             self._in_pre = False
         self._in_title = False
@@ -105,8 +101,6 @@ class _Reader(HTMLParser):
             self.title += data
         if self._hidden or self._in_title:
             return
-        if self._in_heading:
-            self.heading += data
         self.parts.append(data if self._in_pre else SPACE.sub(" ", data))
 
     def _break(self, tag: str) -> None:
@@ -119,11 +113,11 @@ class _Reader(HTMLParser):
 
 
 def read_html(path: Path) -> ReadDocument:
-    """An HTML file, titled by its ``title``, else its first heading. Raises Unreadable, OSError."""
+    """An HTML file, titled by its ``title``. Raises Unreadable, OSError."""
     reader = _Reader()
     reader.feed(decoded(path))
     reader.close()
-    title = SPACE.sub(" ", reader.title or reader.heading).strip()
+    title = SPACE.sub(" ", reader.title).strip()
     text = re.sub(r" *\n *", "\n", "".join(reader.parts))
     return title, with_paragraphs(text, "the page has no text: it may be made by a script")
 
@@ -154,18 +148,12 @@ def read_pdf(path: Path) -> ReadDocument:
     return title.strip(), with_paragraphs("\n\n".join(pages), empty)
 
 
-PASSAGE_CHARS = 1_200
-"""The most characters of a passage: two and a question fit into a context of 1,000 tokens."""
+PASSAGE_CHARS = 1_200  # of a passage: two and a question fit into a context of 1,000 tokens
 JSONL = ".jsonl"
 READERS: Mapping[str, Callable[[Path], ReadDocument]] = {
-    ".md": read_markdown,
-    ".markdown": read_markdown,
-    ".txt": read_plain,
-    ".text": read_plain,
-    ".rst": read_plain,
-    ".html": read_html,
-    ".htm": read_html,
-    ".xhtml": read_html,
+    **dict.fromkeys((".md", ".markdown"), read_markdown),
+    **dict.fromkeys((".txt", ".text", ".rst"), read_plain),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), read_html),
     ".pdf": read_pdf,
 }
 KNOWN = ", ".join((*READERS, JSONL))
@@ -177,10 +165,8 @@ class DocumentSet:
 
     passages: list[Passage] = field(default_factory=list)
     files: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    """Files that are not in the index, by the reason."""
-    problems: list[str] = field(default_factory=list)
-    """One line for each file that could not be read: its path, and why."""
+    skipped: Counter[str] = field(default_factory=Counter)  # number of files by the reason
+    problems: list[str] = field(default_factory=list)  # each unreadable file's path and fault
 
     @property
     def lines(self) -> list[str]:

@@ -27,9 +27,7 @@ class Embedder(Protocol):
     """Turns texts into unit vectors; pickled for workers, identified by its description."""
 
     @property
-    def dimensions(self) -> int:
-        """Width of its vectors."""
-        ...
+    def dimensions(self) -> int: ...
 
     def describe(self) -> dict[str, Any]:
         """What identifies it; part of an index's id."""

@@ -33,18 +33,14 @@ class JsonPost:
     """Requests to one address, with a key from the environment; each failure is a `refusal`."""
 
     url: str
-    key_env: str
-    """The environment variable of the key; if it is unset or empty, no key is sent."""
+    key_env: str  # the environment variable of the key; if it is unset or empty, no key is sent
     refusal: type[RetrievalError]
     timeout_s: float = TIMEOUT_S
 
     async def send(
         self, body: Mapping[str, Any], headers: Mapping[str, str] | None = None, tries: int = 1
     ) -> tuple[Any, Mapping[str, str]]:
-        """The decoded answer, None if it is empty, and its headers. Raises `refusal`.
-
-        Only a busy endpoint and a connection that fails are tried again.
-        """
+        """The decoded answer, None if empty, and its headers. Raises `refusal`."""
         for nth in range(tries):
             if nth:
                 await asyncio.sleep(FIRST_WAIT_S * 2 ** (nth - 1) * random.uniform(0.5, 1.5))
@@ -83,8 +79,7 @@ class JsonPost:
 class EndpointEmbedder:
     """An endpoint and the model it embeds with."""
 
-    url: str
-    """Its base, ending in ``/v1``."""
+    url: str  # its base, ending in ``/v1``
     model: str
     dimensions: int
     key_env: str = "OPENAI_API_KEY"
@@ -142,8 +137,7 @@ class EndpointEmbedder:
 class EndpointReranker:
     """A reranking endpoint."""
 
-    url: str
-    """The full URL, such as ``http://host:8000/v1/rerank``."""
+    url: str  # the full URL, such as ``http://host:8000/v1/rerank``
     model: str
     key_env: str = "RERANK_API_KEY"
 

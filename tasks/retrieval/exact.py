@@ -1,14 +1,11 @@
 """Exact search: a blocked matrix product that keeps the best k of each query.
 
-In: unit vectors, float32 [n, d], in memory or memory-mapped. Out: rows and scores, best first;
-equal scores are ordered by row. A query's result does not depend on the other queries of its batch:
-the float32 product only selects candidates, whose scores are computed again in float64, row by row.
-Memory is bounded by one block of scores. After the first block only scores above a query's current
-k-th best are examined, so the search costs little more than the BLAS product alone. FAISS's Flat
-takes ten times as long below 128,000 queries x dimensions, and its scores depend on the batch.
+Equal scores are ordered by row. A query's result does not depend on the other queries of its batch:
+the float32 product only selects candidates, whose scores are computed again in float64. Memory is
+bounded by one block of scores. After the first block only scores above a query's current k-th best
+are examined. FAISS's Flat takes ten times as long below 128,000 queries x dimensions.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,10 +25,8 @@ ROUNDING = 2.0**-23  # rounding error of a float32 product of two unit vectors, 
 class Neighbours:
     """The nearest rows of each query, best first, padded with row -1 and score -inf."""
 
-    rows: Rows
-    """[queries, k]"""
-    scores: Vectors
-    """[queries, k], inner products."""
+    rows: Rows  # [queries, k]
+    scores: Vectors  # [queries, k], inner products
 
 
 def search_exact(
@@ -62,7 +57,11 @@ def _search_batch(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None)
         np.full((len(queries), k), -np.inf, dtype=np.float32),
     )
     slack = np.float32(ROUNDING * vectors.shape[1])
-    for block_rows, block in _blocks(vectors, rows):
+    total = len(vectors) if rows is None else len(rows)
+    for start in range(0, total, BLOCK_ROWS):
+        part = slice(start, min(start + BLOCK_ROWS, total))
+        block_rows = np.arange(start, part.stop, dtype=np.int64) if rows is None else rows[part]
+        block = vectors[part] if rows is None else vectors[block_rows]
         product = block @ queries.T  # in this order BLAS takes a fifth less time for few queries
         bar = best.scores[:, -1]
         # no threshold known yet: the block's own k-th score
@@ -75,16 +74,6 @@ def _search_batch(queries: Vectors, vectors: Vectors, k: int, rows: Rows | None)
         if query.size:
             best = _merge(best, query, block_rows[column], _score(queries, query, block, column))
     return best
-
-
-def _blocks(vectors: Vectors, rows: Rows | None) -> Iterator[tuple[Rows, Vectors]]:
-    total = len(vectors) if rows is None else len(rows)
-    for start in range(0, total, BLOCK_ROWS):
-        stop = min(start + BLOCK_ROWS, total)
-        if rows is None:
-            yield np.arange(start, stop, dtype=np.int64), vectors[start:stop]
-        else:
-            yield rows[start:stop], vectors[rows[start:stop]]
 
 
 def _score(queries: Vectors, query: Rows, block: Vectors, column: Rows) -> Vectors:

@@ -31,10 +31,8 @@ LINKS = "imported.json"
 CHUNK_BYTES = 1 << 24
 SAMPLED = 4_096  # vectors whose lengths are looked at
 UNIT_WITHIN = 0.02  # an embedder's half precision leaves about 0.001
-PROBE_S, PROBE_BYTES_A_S = 60, 50_000_000
-"""Time limit of the child that opens and searches a file first; it grows with the file."""
-PROBE_BYTES = 8 << 30
-"""Its memory beside that of the file: a damaged size field asks for more than any machine has."""
+PROBE_S, PROBE_BYTES_A_S = 60, 50_000_000  # time limit of the first search; it grows with the file
+PROBE_BYTES = 8 << 30  # memory beside the file's: a damaged size field asks for more
 PROBE = (
     "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); "
     "from tutti.tasks.retrieval.foreign import probe; probe(Path(sys.argv[2]))"
@@ -105,10 +103,8 @@ class ForeignIndex:
 
     index: Any
     kind: Kind
-    vectors: Vectors | None
-    """A view of its vectors [n, d]; None where it holds them compressed or in lists."""
-    distances: bool
-    """Whether it ranks by squared distance, not inner product: the same order for unit vectors."""
+    vectors: Vectors | None  # a view [n, d]; None where they are compressed or in lists
+    distances: bool  # whether it ranks by squared distance, not by inner product
 
     def searcher(self, spec: IndexSpec, gpus: int) -> Ann | None:
         """FAISS's own search; None where the plain vectors are searched exactly."""

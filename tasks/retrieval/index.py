@@ -38,8 +38,7 @@ def fuse_ranks(rankings: Sequence[Sequence[int]], k: int) -> list[tuple[int, flo
 
 __all__ = ["Hit", "Index", "Mode", "build_index", "read_manifest"]
 
-Mode = Literal["dense", "words", "fused"]
-"""By vectors, by BM25, or by both rankings fused."""
+Mode = Literal["dense", "words", "fused"]  # by vectors, by BM25, or by both rankings fused
 
 FUSED_DEPTH = 50  # least number of ranks of each ranking that are fused
 FUSED_PER_HIT = 4
@@ -50,12 +49,9 @@ class Hit:
     """One search result."""
 
     document: Passage
-    score: float
-    """Inner product (dense), BM25 (words) or the sum of reciprocal ranks (fused)."""
-    row: int = -1
-    """Its row in the index; -1 if it is not from the index."""
-    ranks: Mapping[str, int] = field(default_factory=dict)
-    """Its rank, from 1, in each ranking that contains it."""
+    score: float  # inner product (dense), BM25 (words) or the sum of reciprocal ranks (fused)
+    row: int = -1  # its row in the index; -1 if it is not from the index
+    ranks: Mapping[str, int] = field(default_factory=dict)  # its rank, from 1, in each ranking
 
 
 class Index:

@@ -30,15 +30,11 @@ ID_NAMES, TEXT_NAMES = ("id", "_id"), ("text", "contents", "content")
 class Passage:
     """One retrievable piece of text."""
 
-    id: str
-    """Unique in its corpus."""
-    text: str
-    """What a search returns."""
+    id: str  # unique in its corpus
+    text: str  # the text that a search returns
     title: str = ""
-    source: str = ""
-    """Its origin: a file, a page, a module. Chunks of one source are adjacent."""
-    position: int = 0
-    """The index of the chunk in its source, from 0."""
+    source: str = ""  # its origin: a file, a page, a module. Chunks of one source are adjacent.
+    position: int = 0  # the index of the chunk in its source, from 0
 
     def as_row(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -98,8 +94,7 @@ def hash_passages(passages: Iterable[Passage]) -> str:
 def write_passages(passages: Iterable[Passage], folder: Path) -> int:
     """Write the three files whole or not at all; returns the number of passages.
 
-    ``documents.jsonl`` comes last, so a folder that has it is complete. Raises CorpusRefused for a
-    duplicate id and for an empty corpus.
+    Raises CorpusRefused for a duplicate id and for an empty corpus.
     """
     offsets, hashes = [0], []
     with replacing(folder / DOCUMENTS) as staging:
@@ -114,10 +109,9 @@ def write_passages(passages: Iterable[Passage], folder: Path) -> int:
 
 
 def index_lines(path: Path, folder: Path) -> tuple[int, str]:
-    """Write where each document of another program's JSONL file is; returns their number and hash.
+    """Write where each document of another program's JSONL file is; returns number and hash.
 
-    An empty line is part of the line before it. Raises CorpusRefused as `read_jsonl` and
-    `write_passages`.
+    Raises CorpusRefused as `read_jsonl` and `write_passages`.
     """
     offsets: list[int] = []
     hashes: list[int] = []

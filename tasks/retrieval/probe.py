@@ -44,7 +44,6 @@ def probe_recall(
 
 
 def overlap_share(exact: Neighbours, found: Neighbours) -> float:
-    """Share of the exact rows that were found, over all queries."""
     wanted = [set(row[row >= 0].tolist()) for row in exact.rows]
     got = [set(row.tolist()) for row in found.rows]
     hits = sum(len(a & b) for a, b in zip(wanted, got, strict=True))

@@ -57,7 +57,6 @@ class SearchRequest(BaseModel):
 
     @property
     def as_list(self) -> bool:
-        """Whether to answer in the reference's form."""
         return "eid" in self.model_fields_set
 
     @property
@@ -97,7 +96,6 @@ def read_request(body: bytes) -> SearchRequest:
 def result_rows(
     hits: Sequence[Hit], ask: SearchRequest, store: PassageStore
 ) -> list[dict[str, Any]]:
-    """The answer's rows for one query."""
     rows = []
     for hit in hits:
         passage = hit.document

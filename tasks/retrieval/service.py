@@ -57,11 +57,9 @@ from tutti.tasks.serving.wire import (
 
 WEB_BELOW = 3  # the web is searched if there are fewer local hits than this, as in the reference
 RERANKED_PER_HIT = 4
-BATCH_WEIGHT = 32_768
-"""`SearchRequest.weight` of a batch: about 30 ms beside the search itself."""
+BATCH_WEIGHT = 32_768  # `SearchRequest.weight` of a batch: about 30 ms beside the search itself
 LIMITS = ServerLimits(body_bytes=BODY_BYTES, buffered_bytes=128 * 2**20)
-FEW_PASSAGES = 256
-"""Answers of more passages are written in a thread."""
+FEW_PASSAGES = 256  # answers of more passages are written in a thread
 # The event loop and the searching thread share one interpreter. With Python's switch interval of 5
 # ms, either may wait that long for the other, ten times the duration of a search.
 SWITCH_S = 0.0005
@@ -71,17 +69,12 @@ SWITCH_S = 0.0005
 class Options:
     """Options of the service besides its index."""
 
-    threads: int = 1
-    """Threads of one search. One, because the service shares the cores with an engine."""
-    wait_s: float = WAIT_S
-    """How long a request may wait to be batched with others."""
-    pools: Path | None = None
-    """JSON file that maps names to document ids, selected by ``eid``."""
+    threads: int = 1  # of one search: the service shares the cores with an engine
+    wait_s: float = WAIT_S  # how long a request may wait to be batched with others
+    pools: Path | None = None  # JSON file that maps names to document ids, selected by ``eid``
     web: WebSearch | None = None
-    web_below: int = WEB_BELOW
-    """A query with fewer local hits than this (or than requested) is also sent to the web."""
-    cache: Path | None = None
-    """Folder of cached web answers; None: under TUTTI_HOME."""
+    web_below: int = WEB_BELOW  # with fewer local hits (or than requested) the web is searched
+    cache: Path | None = None  # folder of cached web answers; None: under TUTTI_HOME
     reranker: EndpointReranker | None = None
 
 
@@ -112,8 +105,7 @@ class SearchService:
         return ask
 
     async def answer(self, ask: SearchRequest) -> tuple[list[list[Hit]], list[str]]:
-        """Hits of each query, and errors of the optional steps. Raises FilterUnknown,
-        EmbedderFailed, RerankerFailed."""
+        """Hits of each query, and errors of the optional steps. Raises RetrievalError."""
         k = min(ask.topk * RERANKED_PER_HIT, MAX_TOPK) if ask.rerank else ask.topk
         asks = [ask.model_copy(update={"queries": (q,), "topk": k}) for q in ask.queries]
         found = list[list[Hit]]()

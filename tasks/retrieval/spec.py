@@ -39,5 +39,4 @@ class IndexSpec(BaseModel):
     """Documents embedded at a time: a crash loses at most this much of a worker's work."""
 
     def text(self, passage: Passage) -> str:
-        """The embedded text of a passage."""
         return self.template.format(title=passage.title, text=passage.text, source=passage.source)

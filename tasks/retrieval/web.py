@@ -47,7 +47,6 @@ class HttpSearch:
     name: str = "http"
 
     async def search(self, query: str) -> list[Passage]:
-        """See `WebSearch.search`."""
         post = JsonPost(self.url, self.key_env, WebSearchFailed)
         answer, _ = await post.send({"query": query, "max_results": RESULTS})
         rows = answer.get("results") if isinstance(answer, dict) else None

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.text.numbers import count
-from tutti.tasks.scoring.published import whose_rule
+from tutti.tasks.scoring.published import WHOSE
 from tutti.tasks.sweeps.results import rows
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class ScorerUse:
     @property
     def whose(self) -> str:
         """Whose rule it follows; empty where a benchmark has one rule only."""
-        return whose_rule(self.scorer) or ""
+        return WHOSE.get(self.scorer) or ""
 
 
 def scorer_uses(focused: "DuckDBPyConnection") -> list[ScorerUse]:

@@ -103,7 +103,6 @@ def read_choice(submission: Submission, letters: str, choices: Sequence[str] = (
 
 
 def _side_by_side(text: str, tagged: Sequence[re.Match[str]]) -> list[str]:
-    """The contents of the last match and of those beside it."""
     together = [tagged[-1]]
     for match in reversed(tagged[:-1]):
         between = text[match.end() : together[-1].start()]
@@ -132,20 +131,16 @@ def _stated_letter(text: str, letters: str, choices: Sequence[str]) -> str | Non
     stated = _last_statement(text)
     if not stated:
         return None
-    letter = read_letter(stated[0], letters, choices) or _before_reasons(stated[0], letters)
+    letter = read_letter(stated[0], letters, choices)
+    if letter is None:  # reasons may follow it: "C, because ..."
+        plain = _WRAPPED.sub(r"\1", stated[0]).strip()
+        match = _REASONED.match(plain)
+        if match is None and (match := _APART.match(plain)):
+            ambiguous = set(_LETTER.findall(match[2])) & set(letters) - {match[1]}
+            match = None if ambiguous else match
+        letter = match[1] if match and match[1] in letters else None
     others = {read_letter(line, letters) for line in stated[1:]} - {letter, None}
     return None if others else letter
-
-
-def _before_reasons(stated: str, letters: str) -> str | None:
-    """The letter that an answer begins with if reasons follow: "C, because ..."."""
-    plain = _WRAPPED.sub(r"\1", stated).strip()
-    match = _REASONED.match(plain)
-    if match is None:
-        match = _APART.match(plain)
-        if match is None or set(_LETTER.findall(match[2])) & set(letters) - {match[1]}:
-            return None
-    return match[1] if match[1] in letters else None
 
 
 class Choice(Scorer):

@@ -1,13 +1,11 @@
 """Code, by its tests, in the sandbox. Two kinds of target:
 
-- HumanEval, MBPP: ``{"tests": Python that raises where the code is wrong, "entry_point": name,
-  "prompt": text that the code continues}``; where the tests define ``check``, it is called with the
-  entry point, as HumanEval does; test cases of `unittest` are run.
-- LiveCodeBench: ``{"cases": [{"input": text, "output": text}], "entry_point": name or nothing}``.
-  Without an entry point the code is a program that reads standard input; with one it is a function
-  (or a method of ``Solution``) that takes one JSON value per line.
+``{"tests": Python that raises where the code is wrong, "entry_point": name, "prompt": text that the
+code continues}`` (HumanEval, MBPP): where the tests define ``check``, it is called with the entry
+point. ``{"cases": [{"input": text, "output": text}], "entry_point": name or nothing}``
+(LiveCodeBench): without an entry point the code is a program that reads standard input; with one it
+is a function, or a method of ``Solution``, that takes one JSON value per line.
 
-Code is right if it passes all tests within the sandbox's limits, each run within its time limit.
 The expected values, the comparison and the verdict are never in the process that runs the code:
 tests run in a separate sandbox and get plain data back (`code_talk`), cases are compared here.
 """
@@ -81,7 +79,6 @@ class Code(Scorer):
     async def score(
         self, target: Target, submission: Submission, resources: ScoringResources
     ) -> Score:
-        """The detail has the run that failed and the end of its output."""
         sandbox, entry_point = resources.code_runner, target.get("entry_point")
         code = last_code(submission.final_text, entry_point)
         if code is None or not code.strip():
@@ -123,11 +120,17 @@ async def _run_tests(sandbox: CodeRunner, source: str, call: str) -> dict[str, A
 async def _run_cases(
     sandbox: CodeRunner, source: str, entry_point: str | None, cases: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
-    """Run each case in the sandbox until one fails."""
     if not cases:
         raise ScorerFailed("code: the target has no cases")
     for place, case in enumerate(cases):
-        expected = _expected(case["output"], entry_point)
+        output = case["output"]
+        try:
+            is_script = entry_point is None
+            expected = (
+                digest_of_output(output) if is_script else digest_of_value(json.loads(output))
+            )
+        except json.JSONDecodeError as error:
+            raise ScorerFailed(f"code: a case's output is not JSON: {output[:80]!r}") from error
         if entry_point is None:
             call = f"run_script({source!r}, {case['input']!r})"
         else:
@@ -137,15 +140,6 @@ async def _run_cases(
         lines = ran.output.rstrip().splitlines()[-1:]
         if ran.status != "ok" or lines != [f"{mark} {expected}"]:
             status = "wrong output" if ran.status == "ok" else ran.status
-            output = ran.output[-_SHOWN_CHARS:] if ran.status != "ok" else ""
-            return {"status": status, "case": place, "cases": len(cases), "output": output}
+            shown = ran.output[-_SHOWN_CHARS:] if ran.status != "ok" else ""
+            return {"status": status, "case": place, "cases": len(cases), "output": shown}
     return {"status": "ok", "cases": len(cases)}
-
-
-def _expected(output: str, entry_point: str | None) -> str:
-    if entry_point is None:
-        return digest_of_output(output)
-    try:
-        return digest_of_value(json.loads(output))
-    except json.JSONDecodeError as error:
-        raise ScorerFailed(f"code: a case's output is not JSON: {output[:80]!r}") from error

@@ -23,11 +23,9 @@ from typing import Any
 
 from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed
 
-Options = Mapping[str, Any]
-"""An instruction's options, as the data name them."""
+Options = Mapping[str, Any]  # an instruction's options, as the data name them
 
-Check = Callable[[str, Options], bool]
-"""Takes a non-empty response and the options; returns whether the instruction was followed."""
+Check = Callable[[str, Options], bool]  # takes a non-empty response and the options
 
 
 def holds(count: int, relation: str, limit: int) -> bool:
@@ -53,28 +51,10 @@ _LOOK_BACK = 80  # characters: no abbreviation or list's number is longer
 _CAPITAL_WORD = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\b|[^\W_]+(?:['\u2019-][^\W_]+)*")
 
 
-def has_keywords(response: str, options: Options) -> bool:
-    """Each of `keywords` is there, in any case, also within a word."""
-    folded = response.lower()
-    return all(keyword.lower() in folded for keyword in options["keywords"])
-
-
 def forbidden(response: str, options: Options) -> bool:
     """None of `forbidden_words` is there as a word, in any case."""
     words = "|".join(map(re.escape, options["forbidden_words"]))
     return re.search(rf"\b(?:{words})\b", response, re.IGNORECASE) is None
-
-
-def keyword_count(response: str, options: Options) -> bool:
-    """`keyword` is there at least, or less than, `frequency` times, also within words."""
-    found = response.lower().count(options["keyword"].strip().lower())
-    return holds(found, options["relation"], int(options["frequency"]))
-
-
-def letter_count(response: str, options: Options) -> bool:
-    """`letter` (or sign) is there at least, or less than, `let_frequency` times, in any case."""
-    found = response.lower().count(options["letter"].lower())
-    return holds(found, options["let_relation"], int(options["let_frequency"]))
 
 
 def capital_words(response: str, options: Options) -> bool:
@@ -84,7 +64,6 @@ def capital_words(response: str, options: Options) -> bool:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, by the rules above."""
     return [piece for piece in pieces(text) if re.search(r"\w", piece)]
 
 
@@ -196,18 +175,6 @@ def two_responses(response: str, options: Options) -> bool:
     return len(inner) == 2 and "" not in inner and inner[0] != inner[1]
 
 
-def ends_with(response: str, options: Options) -> bool:
-    """It ends in the phrase, but for case and closing quotes."""
-    end = str(options["end_phrase"]).strip().lower()
-    return response.strip().strip('"').lower().endswith(end)
-
-
-def quoted(response: str, options: Options) -> bool:
-    """All of it is within double quotes."""
-    text = response.strip()
-    return len(text) > 1 and text[0] == text[-1] == '"'
-
-
 def paragraphs(response: str, options: Options) -> bool:
     """Exactly `num_paragraphs` texts with "***" between them; none between two dividers."""
     parts: list[str] = [part.strip() for part in re.split(r"\s?\*\*\*\s?", response)]
@@ -256,10 +223,23 @@ INSTRUCTIONS: dict[str, Check] = {
     "detectable_format:number_bullet_lists": bullets,
     "detectable_format:number_highlighted_sections": highlights,
     "detectable_format:title": title,
-    "keywords:existence": has_keywords,
+    # Each of `keywords`, in any case, also within a word.
+    "keywords:existence": lambda text, options: all(
+        keyword.lower() in text.lower() for keyword in options["keywords"]
+    ),
     "keywords:forbidden_words": forbidden,
-    "keywords:frequency": keyword_count,
-    "keywords:letter_frequency": letter_count,
+    # `keyword` at least, or less than, `frequency` times, also within words.
+    "keywords:frequency": lambda text, options: holds(
+        text.lower().count(options["keyword"].strip().lower()),
+        options["relation"],
+        int(options["frequency"]),
+    ),
+    # `letter` (or sign) at least, or less than, `let_frequency` times, in any case.
+    "keywords:letter_frequency": lambda text, options: holds(
+        text.lower().count(options["letter"].lower()),
+        options["let_relation"],
+        int(options["let_frequency"]),
+    ),
     # The response as a whole is in `language`, an ISO 639-1 code.
     "language:response_language": lambda text, options: (
         language_of(text) in (str(options["language"]), None)
@@ -275,8 +255,14 @@ INSTRUCTIONS: dict[str, Check] = {
         len(re.findall(r"\w+", text)), options["relation"], int(options["num_words"])
     ),
     "punctuation:no_comma": lambda text, options: "," not in text,
-    "startend:end_checker": ends_with,
-    "startend:quotation": quoted,
+    # The end phrase at the end, but for case and closing quotes.
+    "startend:end_checker": lambda text, options: (
+        text.strip().strip('"').lower().endswith(str(options["end_phrase"]).strip().lower())
+    ),
+    # All of it is within double quotes.
+    "startend:quotation": lambda text, options: (
+        len(text.strip()) > 1 and text.strip()[0] == text.strip()[-1] == '"'
+    ),
 }
 
 

@@ -1,23 +1,19 @@
 r"""Mathematics: formulas that are equal, by math-verify and sympy in a process that can be killed.
 
-Target: ``{"answer": LaTeX or list of alternatives}``. The attempt's formula is the last
-``\boxed{}`` of its answer (of a benchmark its whole last message), else that answer. Of a sentence
-that states the formula ("The final answer is 16.") only the stated part is read. Thousands may be
-apart (``1\,000``, "1 000 000"), and "1e3" is 1000. Where both sides have a unit of measurement, it
-must be the same. Prose without a box is no answer. ``50\%`` equals both 0.5 and 50 (the library's
-rule: gold sets do not agree on it).
+Target: ``{"answer": LaTeX or list of alternatives}``. The attempt's formula is the last box of its
+answer, else that answer. Of a sentence that states the formula only the stated part is read. Where
+both sides have a unit of measurement, it must be the same. A gold answer in words is compared as
+words: as a formula, a word would be the product of its letters. ``50%`` equals both 0.5 and 50 (the
+library's rule: gold sets do not agree on it).
 
-A gold answer in words (``\text{east}``, "no solution") is compared as words, ignoring case: read as
-a formula, a word would be the product of its letters and so equal every anagram.
-
-A gold answer that cannot be read or evaluated raises ScorerFailed. An attempt's formula that cannot
-be read or evaluated (`9^{9^{9^9}}`) is wrong. If a comparison fails in the library or does not
-terminate, the gold answer is evaluated alone; if that works, a late comparison is tried once more.
+A gold answer that cannot be read or evaluated raises ScorerFailed; such an attempt's formula is
+wrong. If a comparison does not terminate, the gold answer is evaluated alone; if that works, a late
+comparison is tried once more.
 
 The library's other rules: several values ("16 or 17") are a set, which equals no single value; of
-an equation it takes the right side if the gold answer is not an equation ("x = 16", but also "17 =
-16"); two adjacent numbers are added, as in a mixed number; decimals are compared at six places. It
-does not distinguish subscripts of number bases, nor (1, 2) as a point, an interval and a list.
+an equation it takes the right side if the gold answer is not an equation; two adjacent numbers are
+added, as in a mixed number; decimals are compared at six places. It does not distinguish subscripts
+of number bases, nor (1, 2) as a point, an interval and a list.
 """
 
 import re
@@ -88,7 +84,6 @@ def plain_number(formula: str) -> str:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a text has several words, so that it is no formula."""
     return len([word for word in _WORD.findall(text) if word not in _FUNCTIONS]) > 1
 
 

@@ -13,8 +13,7 @@ from tutti.tasks.agents import Score as Score
 from tutti.tasks.sandbox import CodeRunner
 
 Needs = Literal["pure", "sandbox", "judge"]
-Target = Mapping[str, Any]
-"""A task's target, as the benchmark's loader wrote it."""
+Target = Mapping[str, Any]  # a task's target, as the benchmark's loader wrote it
 T = TypeVar("T")
 
 
@@ -26,16 +25,12 @@ class ScorerFailed(TuttiError, RuntimeError):
 class Submission:
     """The parts of an attempt that scorers read."""
 
-    answer: str | None
-    """The agent's final answer; None if it gave none."""
-    text: str = ""
-    """Its complete last message."""
+    answer: str | None  # the agent's final answer; None if it gave none
+    text: str = ""  # its complete last message
     messages: Sequence[Mapping[str, Any]] | None = ()
     """The conversation as OpenAI messages, for scorers of tool calls; None if not known yet."""
-    state: Mapping[str, Any] | None = None
-    """The environment's final state, if it has one."""
-    imported: Score | None = None
-    """The score reported by the harness that made the attempt."""
+    state: Mapping[str, Any] | None = None  # the environment's final state, if it has one
+    imported: Score | None = None  # the score reported by the harness that made the attempt
 
     @property
     def final_text(self) -> str:
@@ -57,12 +52,9 @@ class Submission:
 class JudgeSettings:
     """How a publisher asks its judge. The settings in the judge's registry entry come first."""
 
-    temperature: float | None = 1.0
-    """None: the request has none, as reasoning models need it."""
-    max_tokens: int | None = None
-    """None: the run's default."""
-    schema: Mapping[str, Any] | None = None
-    """A JSON schema that the reply must match; None: text."""
+    temperature: float | None = 1.0  # None: the request has none, as reasoning models need it
+    max_tokens: int | None = None  # None: the run's default
+    schema: Mapping[str, Any] | None = None  # a JSON schema that the reply must match; None: text
 
 
 class JudgeClient(Protocol):

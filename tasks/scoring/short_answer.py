@@ -1,16 +1,11 @@
 r"""Short answers: an exact text, a number, or either of both in a text.
 
-An attempt's number is read from its answer (of a benchmark its whole last message) or, without one,
-from its last message: from the first line with text after the last ``####``; without that, from the
-last ``\\boxed{}``; else from all of it. Of several numbers the last one counts.
-
-A number may have leading zeros ("016" is 16), thousands separators (``1,000``, ``1{,}000``,
-``1 000``), decimals, an exponent, a sign where no digit stands before it, and a currency sign; it
-may be a fraction ("1/2" and ``\frac{1}{2}`` are 0.5, "3 1/2" is 3.5). A per cent sign is a unit, as
-dollars are: "50%" is 50, never 0.5. Decimal commas and numbers in words are not read.
-
-Two numbers agree when they are equal as fractions, or differ by at most `tolerance`, and where both
-have a unit of measurement at their end, it is the same: 5 m is not 5 cm. Nothing is converted.
+An attempt's number is read from its answer or, without one, from its last message: from the first
+line with text after the last ``####``; else from the last box; else from all of it. Of several
+numbers the last one counts. A number may have leading zeros, thousands separators, decimals, an
+exponent, a sign and a currency sign; it may be a fraction ("3 1/2" is 3.5). A per cent sign is a
+unit: "50%" is 50, never 0.5. Two numbers agree when they are equal as fractions, or differ by at
+most `tolerance`, and where both have a unit of measurement at their end, it is the same.
 """
 
 import re
@@ -139,7 +134,6 @@ def unit_of(text: str) -> str | None:
 
 
 def units_differ(given: str, expected: str) -> bool:
-    """Whether both texts name a unit, and not the same."""
     units = unit_of(given), unit_of(expected)
     return None not in units and units[0] != units[1]
 
@@ -153,7 +147,9 @@ class Numeric(Scorer):
 
     def evaluate(self, target: Target, submission: Submission) -> Score:
         golds = texts(target, "answer")
-        expected = [_only_number(text) for text in golds]
+        expected = [numbers(text) for text in golds]
+        if any(len(each) != 1 for each in expected):
+            raise ScorerFailed(f"a target's answer does not hold one number: {golds!r:.80}")
         tolerance = Fraction(str(target.get("tolerance", 0)))
         text = submission.text if submission.answer is None else submission.answer
         _, marked, after = text.rpartition("####")
@@ -162,18 +158,11 @@ class Numeric(Scorer):
         read = numbers(stated)
         given = read[-1] if read else None
         correct = given is not None and any(
-            abs(given - number) <= tolerance and not units_differ(stated, gold)
+            abs(given - number[0]) <= tolerance and not units_differ(stated, gold)
             for number, gold in zip(expected, golds, strict=True)
         )
         answer = None if given is None else str(given)
         return self.result(correct, answer=answer, found_answer=given is not None)
-
-
-def _only_number(text: str) -> Fraction:
-    found = numbers(text)
-    if len(found) != 1:
-        raise ScorerFailed(f"the target's answer {text!r} holds {len(found)} numbers, not one")
-    return found[0]
 
 
 _STATED = re.compile(r"answer[*_`]{0,3}:[*_`]{0,3}[ \t]?([^\n]*)", re.I)
@@ -212,6 +201,5 @@ class ShortAnswer(Scorer):
 
 
 def _plain(text: str) -> str:
-    """A short text as it is compared."""
     flat = " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_AROUND)
     return _ARTICLE.sub("", flat, count=1)

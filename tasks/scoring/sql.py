@@ -1,10 +1,8 @@
 """SQL by execution: the predicted query's rows against the gold query's; tutti's rule, and BIRD's.
 
-Target: ``{"sql": gold query, "database": path of a SQLite file, "rows": "set"}``. Rows are tuples
-of values in the order of the columns; names of columns are ignored. The predicted query is the last
-fenced ``sql`` block of the answer (or message), else all of it. A query that times out, needs too
-much, is refused or is invalid SQL is wrong; if the gold query fails or the file is missing,
-ScorerFailed is raised.
+Rows are tuples of values in the order of the columns. The predicted query is the last fenced
+``sql`` block of the answer (or message), else all of it. A query that times out, needs too much, is
+refused or is invalid SQL is wrong; a gold query that fails raises ScorerFailed.
 """
 
 import re
@@ -52,7 +50,6 @@ async def _measure(measure: str, queries: Queries) -> dict[str, Any]:
 
 
 def is_ordered(query: str) -> bool:
-    """Whether the outermost part of the query has ORDER BY."""
     plain, depth, outer = _NOT_CODE.sub(" ", query), 0, []
     for character in plain:
         depth += {"(": 1, ")": -1}.get(character, 0)
@@ -61,7 +58,6 @@ def is_ordered(query: str) -> bool:
 
 
 def query_in(submission: Submission) -> str:
-    """The query of an attempt."""
     text = submission.answer or submission.final_text
     fenced = _FENCE.findall(text)
     return str(fenced[-1] if fenced else text).strip()

@@ -1,15 +1,10 @@
 """Compares the attempt's tool calls with the expected ones, by structure.
 
-Target::
-
-    {"calls": [{"name": "book", "arguments": {"seats": 2}}],
-     "ordered": false,    # true: in this order
-     "extra": "wrong"}    # "allowed": calls beyond the expected ones do not matter
-
-Arguments are compared as JSON values. For data with several right values (BFCL), a call has
-``"accepted": {argument: [values …]}`` instead of ``arguments``, and ``"optional": [argument, …]``
-names those that may be omitted. Calls are matched to expected calls one to one, by a maximum
-matching. A call whose arguments are not a JSON object matches nothing.
+Target: ``{"calls": [{"name": "book", "arguments": {"seats": 2}}], "ordered": false, "extra":
+"wrong"}``; with ``"allowed"`` calls beyond the expected ones do not matter. Arguments are compared
+as JSON values. For data with several right values, a call has ``"accepted": {argument: [values
+…]}`` instead of ``arguments``, and ``"optional": [argument, …]``. Calls are matched one to one, by
+a maximum matching.
 
 Value: matched / max(expected, made), or matched / expected where extra calls are allowed; 1.0 where
 none was expected and none made. Correct: the value is 1.
@@ -32,7 +27,6 @@ class Call(NamedTuple):
 
 
 def calls_made(messages: Sequence[Mapping[str, Any]]) -> list[Call]:
-    """The calls in the assistant's messages, in order."""
     assistant = (message for message in messages if message.get("role") == "assistant")
     return [_call(call) for message in assistant for call in message.get("tool_calls") or ()]
 
@@ -50,7 +44,6 @@ def _call(call: Mapping[str, Any]) -> Call:
 
 
 def fits(made: Call, expected: Mapping[str, Any]) -> bool:
-    """Whether the call made matches the expected one."""
     if made.arguments is None or made.name != expected["name"]:
         return False
     if "accepted" not in expected:

@@ -46,7 +46,12 @@ def longest_code(text: str) -> str:
     """The first of the longest runs of lines, two or more, that is Python; else the first line."""
     lines = text.split("\n")
     filled = [0, *accumulate(bool(line.strip()) for line in lines)]  # lines with text before each
-    starts = [place for place, line in enumerate(lines) if _can_begin(line)]
+    # Code cannot begin with an indented statement.
+    starts = [
+        place
+        for place, line in enumerate(lines)
+        if line[:1] not in (" ", "\t") or line.strip()[:1] in ("", "#", "\\", "\f")
+    ]
     ends = {start: _last_end(lines, start) for start in starts}
     for count, start in product(range(filled[-1], 0, -1), starts):
         first = max(start + 2, bisect_left(filled, filled[start] + count))
@@ -59,16 +64,11 @@ def longest_code(text: str) -> str:
 
 
 def is_python(code: str) -> bool:
-    """Whether the parser accepts it."""
     try:
         ast.parse(code)
     except UNREADABLE:
         return False
     return True
-
-
-def _can_begin(line: str) -> bool:
-    return line[:1] not in (" ", "\t") or line.strip()[:1] in ("", "#", "\\", "\f")
 
 
 def _last_end(lines: list[str], start: int) -> int:
@@ -181,7 +181,8 @@ def reach(code: str, before: str, tests: str) -> str:
     loaded = {node.id for node in ast.walk(ours) if isinstance(node, ast.Name)} - bound
     found = words & _REACHING | (bound | plain) & _POSING | loaded & framework
     found |= {of for of in imported.values() if of.split(".")[0] in _MODULES}
-    found |= {name for part in ours.body for name in _bound_by(part)} & own
+    for part in ours.body:
+        found |= ({part.name} if isinstance(part, _DEFINITIONS) else _bound(part)) & own
     found |= {name for name, of in imported.items() if of.split(".")[-1] != name} & own_builtins
     return min(found, default="")
 
@@ -211,7 +212,3 @@ def _bound(part: ast.AST) -> set[str]:
         elif isinstance(node, (ast.arg, ast.keyword)) and node.arg:
             found.add(node.arg)
     return found
-
-
-def _bound_by(part: ast.stmt) -> set[str]:
-    return {part.name} if isinstance(part, _DEFINITIONS) else _bound(part)

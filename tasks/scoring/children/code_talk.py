@@ -79,7 +79,7 @@ class ValueCodec:
 
     def write(self, value: Any) -> Any:
         """Encode a value as JSON; an instance of a subclass of a builtin type as that type."""
-        kind = type(value)
+        kind: Any = type(value)
         if value is None or kind is bool or kind is str:
             return value
         if kind is int:
@@ -90,13 +90,10 @@ class ValueCodec:
             return [self.write(each) for each in value]
         if kind is Handle:
             return {"yours": vars(value)["_number"]}
-        return self._write_other(value)
-
-    def _write_other(self, value: Any) -> Any:
         name = getattr(value, "__name__", "") if isinstance(value, type) else ""
         if name and TYPES.get(name) is value:
             return {"type": name}
-        kind: Any = next((kind for kind in PLAIN if isinstance(value, kind)), None)
+        kind = next((kind for kind in PLAIN if isinstance(value, kind)), None)
         if kind is None:
             name = type(value).__name__
             if type(value).__module__ == NUMBERS.get(name):
@@ -131,16 +128,12 @@ class ValueCodec:
             "complex": lambda parts: complex(float(parts[0]), float(parts[1])),
             "bytes": bytes.fromhex,
             "range": lambda parts: range(*map(self.read, parts)),
-            **dict.fromkeys(NUMBERS, lambda text: _number(kind, text)),
+            **dict.fromkeys(NUMBERS, lambda text: getattr(__import__(NUMBERS[kind]), kind)(text)),
             "type": TYPES.__getitem__,
             "yours": self.kept.__getitem__,
             "mine": self._of_number,
         }
         return readers[kind](inner)
-
-
-def _number(name: str, text: str) -> Any:
-    return getattr(__import__(NUMBERS[name]), name)(text)
 
 
 class Handle:
@@ -259,7 +252,9 @@ class SolutionClient:
         self._send, self._receive = send, receive
         self._handles: dict[int, Handle] = {}
         self._named: set[Handle] = set()
-        self.wire = ValueCodec(self._handle)
+        self.wire = ValueCodec(
+            lambda number: self._handles.setdefault(number, Handle(self.ask, number))
+        )
 
     def ask(self, do: str, on: Any, arguments: Any, named: Any = None) -> Any:
         """Send a request and return its result; also applies changes to the arguments.
@@ -276,9 +271,20 @@ class SolutionClient:
         said = {"do": do, "on": self.wire.write(on), "arguments": written, "named": by_name}
         answer = self._exchange(said)
         while "back" in answer:
-            answer = self._exchange(self._call_back(answer))
-        for place, new in answer.get("changed", ()) if do == "call" else ():
-            _replace(arguments[place], self.wire.read(new))
+            function = self.wire.kept[answer["back"]]
+            try:
+                value = function(*self.wire.read(answer["arguments"]))
+                outcome = {"value": self.wire.write(value)}
+            except Exception as error:
+                outcome = {"raised": _raised(error)}
+            answer = self._exchange(outcome)
+        for place, changed in answer.get("changed", ()) if do == "call" else ():
+            old, new = arguments[place], self.wire.read(changed)
+            if type(old) is list and type(new) is list:
+                old[:] = new
+            elif type(old) in (dict, set) and type(new) is type(old):
+                old.clear()
+                old.update(new)
         return _outcome(self.wire, answer)
 
     def names(self, wanted: list[str]) -> dict[str, Any]:
@@ -292,16 +298,12 @@ class SolutionClient:
         return values
 
     def last_word(self, said: dict[str, Any]) -> None:
-        """Send the verdict."""
         self._send(b"!" + json.dumps(said).encode())
 
     def _exchange(self, said: dict[str, Any]) -> dict[str, Any]:
         self._send(b"?" + json.dumps(said).encode())
         answer: dict[str, Any] = json.loads(self._receive())
         return answer
-
-    def _handle(self, number: int) -> Handle:
-        return self._handles.setdefault(number, Handle(self.ask, number))
 
     def _written(self, value: Any) -> Any:
         kept = len(self.wire.kept)
@@ -310,22 +312,6 @@ class SolutionClient:
             if not callable(mine) or isinstance(mine, type):
                 raise Unsupported(f"an argument of type {type(mine).__name__} cannot be passed")
         return written
-
-    def _call_back(self, asked: dict[str, Any]) -> dict[str, Any]:
-        function = self.wire.kept[asked["back"]]
-        try:
-            return {"value": self.wire.write(function(*self.wire.read(asked["arguments"])))}
-        except Exception as error:
-            return {"raised": _raised(error)}
-
-
-def _replace(old: Any, new: Any) -> None:
-    """Apply to an argument here the changes made to its copy in the other process."""
-    if type(old) is list and type(new) is list:
-        old[:] = new
-    elif type(old) in (dict, set) and type(new) is type(old):
-        old.clear()
-        old.update(new)
 
 
 def run_tests(

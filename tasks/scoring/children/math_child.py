@@ -1,12 +1,8 @@
 """The worker of the scorer `math`: two formulas in, whether they are equal out. Run by workers.py.
 
-It is a separate process because sympy may not terminate, and because an exception cannot interrupt
-all of its code. Request: ``{"gold": latex, "given": latex}``. Answer: ``{"equal": bool, "gold":
-text, "given": text or None}``; a formula that cannot be read is None. Request: ``{"alone":
-latex}``. Answer: ``{"evaluated": true}``. Either may be answered ``{"too_large": why}``.
-
-`limit_numbers` sets a limit on the numbers that sympy computes, where it computes them:
-`9^{9^{9^9}}` is a short text for a number too large for any machine.
+Request: ``{"gold": latex, "given": latex}``. Answer: ``{"equal": bool, "gold": text, "given": text
+or None}``. Request: ``{"alone": latex}``. Answer: ``{"evaluated": true}``. Either may be answered
+``{"too_large": why}``: `limit_numbers` limits the numbers that sympy computes.
 """
 
 import logging
@@ -87,23 +83,16 @@ TOO_LARGE = (NumberTooLarge, RecursionError, MemoryError, OverflowError)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Compare two formulas, or evaluate one."""
     try:
-        return _evaluate(request["alone"]) if "alone" in request else _compare(request)
+        if "alone" in request:
+            for formula in _read(request["alone"]):
+                _equal([formula.doit() if isinstance(formula, Basic) else formula], [Integer(1)])
+            return {"evaluated": True}
+        gold, given = (_read(request[side]) for side in ("gold", "given"))
+        equal = bool(gold and given) and _equal(gold, given)
+        return {"equal": equal, "gold": _shown(gold), "given": _shown(given)}
     except TOO_LARGE as error:
         return {"too_large": type(error).__name__}
-
-
-def _compare(request: dict[str, Any]) -> dict[str, Any]:
-    gold, given = (_read(request[side]) for side in ("gold", "given"))
-    readings = {"gold": _shown(gold), "given": _shown(given)}
-    return {"equal": bool(gold and given) and _equal(gold, given), **readings}
-
-
-def _evaluate(latex: str) -> dict[str, Any]:
-    for formula in _read(latex):
-        _equal([formula.doit() if isinstance(formula, Basic) else formula], [Integer(1)])
-    return {"evaluated": True}
 
 
 def _equal(gold: list[Any], given: list[Any]) -> bool:

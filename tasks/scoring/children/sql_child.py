@@ -1,8 +1,7 @@
-"""The worker of the scorers of SQL: two queries in, a measure of their rows out. Run by workers.py.
+"""The worker of the scorers of SQL, with limits of memory and file size. Run by workers.py.
 
-It is a process of its own with limits of memory and file size, because one query can take all
-memory and disk. Request: the fields of `Queries`, and ``measure``. Answer: the measure's; or
-``gold failed`` or ``failed`` with the reason.
+Request: the fields of `Queries`, and ``measure``. Answer: the measure's; or ``gold failed`` or
+``failed`` with the reason.
 """
 
 import resource
@@ -16,7 +15,6 @@ FILE_BYTES = 2**30
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Run both queries and compare their rows."""
     del request["timeout_s"]  # of the whole request
     measure = MEASURES[request.pop("measure")]
     try:

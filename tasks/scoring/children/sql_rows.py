@@ -62,8 +62,7 @@ class Queries:
     gold: str
     given: str
     database: str
-    seconds: float
-    """The time limit of each."""
+    seconds: float  # the time limit of each
     how: str = "set"
 
     def rows(self) -> tuple[list[Row], list[Row]]:
@@ -75,7 +74,6 @@ class Queries:
         return gold, self.run(self.given)
 
     def run(self, query: str) -> list[Row]:
-        """All rows of a query. Raises QueryFailed."""
         return run_query(Path(self.database), query, self.seconds)
 
 
@@ -87,7 +85,9 @@ def run_query(database: Path, query: str, timeout_s: float) -> list[Row]:
             connection.text_factory = lambda value: value.decode("utf-8", "replace")
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
             connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN)
-            connection.set_authorizer(_authorize)
+            connection.set_authorizer(
+                lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+            )
             deadline = time.monotonic() + timeout_s
             connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_EVERY)
             return _fetched(connection.execute(query))
@@ -105,10 +105,6 @@ def _fetched(cursor: sqlite3.Cursor) -> list[Row]:
     return rows
 
 
-def _authorize(action: int, *_: str | None) -> int:
-    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
-
-
 def compare_rows(queries: Queries) -> dict[str, Any]:
     """Whether both results are the same rows, by "set" (BIRD's EX), "bag" or "order"."""
     gold, given = queries.rows()
@@ -120,7 +116,6 @@ def compare_rows(queries: Queries) -> dict[str, Any]:
 
 
 def soft_f1_of(queries: Queries) -> dict[str, Any]:
-    """Soft-F1, and EX."""
     gold, given = queries.rows()
     counts = {"gold_rows": len(gold), "given_rows": len(given)}
     return {"value": soft_f1(gold, given), "ex": set(gold) == set(given), **counts}
@@ -147,7 +142,6 @@ def soft_f1(gold: Sequence[Row], given: Sequence[Row]) -> float:
 
 
 def r_ves(queries: Queries) -> dict[str, Any]:
-    """The root of the reward, and EX."""
     found = compare_rows(queries)
     if not found["ex"]:
         return found
@@ -170,7 +164,6 @@ def trimmed_mean(values: Sequence[float]) -> float:
 
 
 def reward_of(ratio: float) -> float:
-    """The reward of a right query, by the ratio of times."""
     return next(reward for least, reward in REWARDS if ratio >= least)
 
 

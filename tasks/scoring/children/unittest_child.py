@@ -43,8 +43,7 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 MOST_OUTPUT = 2000
-HALF = 32
-"""How much of the token comes before the solution is run."""
+HALF = 32  # how much of the token comes before the solution is run
 
 
 def ask_for_cases(given: dict[str, Any], token: bytes, send: Send, receive: Receive) -> None:
@@ -57,9 +56,11 @@ def ask_for_cases(given: dict[str, Any], token: bytes, send: Send, receive: Rece
     mistake).
     """
     import json
+    import sys
+    from importlib.util import find_spec
 
     code = kept_code(given["reply"], given["entry_point"])
-    missing = _missing(set(given["modules"]))
+    missing = sorted(n for n in set(given["modules"]) - {*sys.modules} if find_spec(n) is None)
     if missing:
         send(b"!" + json.dumps({"missing": missing}).encode())
         return
@@ -74,18 +75,10 @@ def ask_for_cases(given: dict[str, Any], token: bytes, send: Send, receive: Rece
     send(b"!" + json.dumps({"code": code, "report": report}).encode())
 
 
-def _missing(modules: set[str]) -> list[str]:
-    import sys
-    from importlib.util import find_spec
-
-    return sorted(name for name in modules - {*sys.modules} if find_spec(name) is None)
-
-
 def answer_cases(before: str, tests: str, send: Send, receive: Receive) -> None:
-    """Run the solution that comes as the first message, after half of a token, and its tests.
+    """Run the first message's solution and its tests, and report under the whole token:
 
-    The report goes out under the token, whose other half comes as the second message: a line for
-    each case, an empty line, the end of the last traceback.
+    a line for each case, an empty line, the end of the last traceback.
     """
     import os
     import time

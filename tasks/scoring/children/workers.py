@@ -52,10 +52,7 @@ class WorkerPool:
         atexit.register(self.close)
 
     async def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Send a request and return the answer; the time starts when a worker is free and running.
-
-        Raises WorkerLate and WorkerDied; neither affects a later request.
-        """
+        """Send a request; the time starts at a free worker. Raises WorkerLate and WorkerDied."""
         return await wrap_future(self._threads.submit(self._ask, dict(request), timeout_s))
 
     def close(self) -> None:
@@ -66,7 +63,6 @@ class WorkerPool:
             worker.kill()
 
     def pids(self) -> list[int]:
-        """The process ids of the current workers."""
         with self._lock:
             return [worker.process.pid for worker in self._all]
 
@@ -119,7 +115,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=_environment(),
+            env={k: v for k, v in os.environ.items() if k in KEPT or k.startswith("LC_")},
         )
         self._unread = b""
         self._started = False
@@ -164,16 +160,9 @@ class _Worker:
                     pipe.close()
 
 
-def _environment() -> dict[str, str]:
-    kept = (name for name in os.environ if name in KEPT or name.startswith("LC_"))
-    return {name: os.environ[name] for name in kept}
-
-
 def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer the requests on standard input until it closes.
-
-    Printed output is discarded; an exception becomes ``{"error": its text}``.
-    """
+    """Answer requests on standard input until it closes; an exception becomes ``{"error":
+    text}``."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _reply(replies, _READY)

@@ -125,12 +125,6 @@ def title_case(response: str, options: Options) -> bool:
     )
 
 
-def repeat_changed(response: str, options: Options) -> bool:
-    """The request, but for its first word."""
-    request = str(options["prompt_to_repeat"])
-    return response != request and response.split()[1:] == request.split()[1:]
-
-
 def repeat_span(response: str, options: Options) -> bool:
     """The request's characters from `n_start` to `n_end`."""
     start, end = int(options["n_start"]), int(options["n_end"])
@@ -181,20 +175,7 @@ def countries(response: str, options: Options) -> bool:
     return len(names) >= _COUNTRIES and names == sorted(names, reverse=True)
 
 
-def story(response: str, options: Options) -> bool:
-    """26 sentences, which begin with the letters in order."""
-    firsts = [sentence.lower()[0] for sentence in sentences(response)]
-    return firsts == list(string.ascii_lowercase)
-
-
-def capitals(response: str, options: Options) -> bool:
-    """The capitals from north to south, parted by commas."""
-    given = [name.strip() for name in _plain(response).split(",") if name.strip()]
-    return given == _CAPITALS
-
-
 def _fields(line: str, separator: str) -> list[str]:
-    """The fields of a line with their quotes."""
     parts = re.findall(rf'((?:"[^"]*"|[^{separator}"])*)({separator}|$)', line)
     ends = next((place for place, (_, end) in enumerate(parts) if not end), len(parts) - 1)
     return [field for field, _ in parts[: ends + 1]]
@@ -238,7 +219,7 @@ def csv_quotes(response: str, options: Options) -> bool:
 
 
 def dates(response: str, options: Options) -> bool:
-    """Dates of Napoleon's lifetime, parted by commas."""
+    """Dates of Napoleon's lifetime, separated by commas."""
     found = [_DATE.fullmatch(date.strip()) for date in response.strip().split(",")]
     return all(
         date is not None
@@ -256,12 +237,18 @@ INSTRUCTIONS: dict[str, Check] = {
     "custom:csv_quotes": csv_quotes,
     "custom:csv_special_character": csv_special_character,
     "custom:date_format_list": dates,
-    "custom:european_capitals_sort": capitals,
+    # The capitals from north to south, separated by commas.
+    "custom:european_capitals_sort": lambda text, options: (
+        [name.strip() for name in _plain(text).split(",") if name.strip()] == _CAPITALS
+    ),
     "custom:mcq_count_length": quiz,
     # The multiples of seven from 10 to 50, and no other number.
     "custom:multiples": lambda text, options: re.findall(r"\d+", text) == _MULTIPLES,
     "custom:reverse_newline": countries,
-    "custom:sentence_alphabet": story,
+    # 26 sentences, which begin with the letters in order.
+    "custom:sentence_alphabet": lambda text, options: (
+        [sentence.lower()[0] for sentence in sentences(text)] == list(string.ascii_lowercase)
+    ),
     # The bald eagle, with the sentence's words from last to first.
     "custom:word_reverse": lambda text, options: (
         "bald eagle" in " ".join(reversed(words_of(text.lower())))
@@ -283,7 +270,11 @@ INSTRUCTIONS: dict[str, Check] = {
     ),
     "format:thesis": thesis,
     "format:title_case": title_case,
-    "repeat:repeat_change": repeat_changed,
+    # The request, but for its first word.
+    "repeat:repeat_change": lambda text, options: (
+        text != options["prompt_to_repeat"]
+        and text.split()[1:] == options["prompt_to_repeat"].split()[1:]
+    ),
     # The instruction itself.
     "repeat:repeat_simple": lambda text, options: text.strip().lower() == _ONLY,
     "repeat:repeat_span": repeat_span,

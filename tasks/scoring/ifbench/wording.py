@@ -14,8 +14,7 @@ from tutti.tasks.scoring.ifeval import Check, Options
 from tutti.tasks.scoring.ifeval import pieces as sentences
 from tutti.tasks.scoring.score import ScorerFailed
 
-EDGE = string.punctuation + " "
-"""What is stripped from the ends of a word."""
+EDGE = string.punctuation + " "  # signs that are stripped from the ends of a word
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _APART = re.compile(r"\.\.\.|--+|[;@#$%&?!\[\](){}<>\"\u201c\u201d]|[:,](?!\d)")
 _CONTRACTION = re.compile(r"(?i)^(.+)(n't|'(?:s|m|d|ll|re|ve)?)$")
@@ -46,17 +45,14 @@ _EMOJI = frozenset(
 
 
 def is_emoji(character: str) -> bool:
-    """Whether one character is an emoji by itself."""
     return ord(character) in _EMOJI
 
 
 def bare(text: str) -> str:
-    """The text without ASCII punctuation."""
     return text.translate(_NO_PUNCTUATION)
 
 
 def words_of(text: str) -> list[str]:
-    """The words of the text without punctuation."""
     return bare(text).split()
 
 
@@ -97,29 +93,14 @@ def alphabet(response: str, options: Options) -> bool:
     )
 
 
-def vowels(response: str, options: Options) -> bool:
-    """One paragraph with at most three of the five vowels."""
-    text = response.strip().lower()
-    return "\n" not in text and len(set(text) & set("aeiou")) <= VOWELS
-
-
 def alliteration(response: str, options: Options) -> bool:
     """Each sentence has more words that share their first letter with a neighbour."""
-    counts = [_alliterative(sentence) for sentence in sentences(response)]
+    counts = []
+    for sentence in sentences(response):
+        words = (word.lstrip(EDGE) for word in sentence.lower().split())
+        runs = [len(list(run)) for _, run in groupby(word[0] for word in words if word)]
+        counts.append(sum(run for run in runs if run > 1))
     return all(before < after for before, after in pairwise(counts))
-
-
-def _alliterative(sentence: str) -> int:
-    words = (word.lstrip(EDGE) for word in sentence.lower().split())
-    runs = [len(list(run)) for _, run in groupby(word[0] for word in words if word)]
-    return sum(run for run in runs if run > 1)
-
-
-def palindromes(response: str, options: Options) -> bool:
-    """At least ten palindromes of five or more characters."""
-    words = words_of(response.lower())
-    found = sum(len(word) >= PALINDROME_CHARS and word == word[::-1] for word in words)
-    return found >= PALINDROMES
 
 
 def keyword_in_sentence(response: str, options: Options) -> bool:
@@ -159,18 +140,6 @@ def paragraph_ends(response: str, options: Options) -> bool:
     """Each paragraph (a line) ends with the word that it begins with."""
     lines = (line.strip().lower().strip(EDGE).split() for line in response.split("\n"))
     return all(words[0] == words[-1] for words in lines if words)
-
-
-def increment(response: str, options: Options) -> bool:
-    """Each sentence has `small_n` words more than the one before."""
-    counts = [len(words_of(sentence)) for sentence in sentences(response)]
-    return all(after - before == options["small_n"] for before, after in pairwise(counts))
-
-
-def no_consecutive(response: str, options: Options) -> bool:
-    """No two neighbouring words begin with the same letter."""
-    words = words_of(response.lower())
-    return all(one[0] != other[0] for one, other in pairwise(words))
 
 
 def keyword_at(response: str, options: Options) -> bool:
@@ -275,12 +244,6 @@ def japanese(response: str, options: Options) -> bool:
     return all(_JAPANESE.search(word) for word in there if word and not word.isdigit())
 
 
-def pronouns(response: str, options: Options) -> bool:
-    """At least `N` pronouns."""
-    words = tokens(response.lower().replace("/", " "))
-    return sum(word in _PRONOUNS for word in words) >= int(options["N"])
-
-
 def keywords(response: str, options: Options) -> bool:
     """The five keywords once, twice, three, five and seven times, in any case."""
     text = response.lower()
@@ -297,7 +260,11 @@ INSTRUCTIONS: dict[str, Check] = {
     "count:person_names": lambda text, options: (
         sum(re.search(rf"\b{name}\b", text) is not None for name in _NAMES) >= int(options["N"])
     ),
-    "count:pronouns": pronouns,
+    # At least `N` pronouns.
+    "count:pronouns": lambda text, options: (
+        sum(word in _PRONOUNS for word in tokens(text.lower().replace("/", " ")))
+        >= int(options["N"])
+    ),
     "count:punctuation": punctuation,
     # At least `N` different words, in any case.
     "count:unique_word_count": lambda text, options: (
@@ -318,7 +285,11 @@ INSTRUCTIONS: dict[str, Check] = {
     "ratio:sentence_words": three_alike,
     "ratio:stop_words": stop_words,
     "sentence:alliteration_increment": alliteration,
-    "sentence:increment": increment,
+    # Each sentence has `small_n` words more than the one before.
+    "sentence:increment": lambda text, options: all(
+        len(words_of(after)) - len(words_of(before)) == options["small_n"]
+        for before, after in pairwise(sentences(text))
+    ),
     "sentence:keyword": keyword_in_sentence,
     "words:alphabet": alphabet,
     # Two consonants side by side in each word.
@@ -327,9 +298,16 @@ INSTRUCTIONS: dict[str, Check] = {
     ),
     "words:keywords_specific_position": keyword_at,
     "words:last_first": last_first,
-    "words:no_consecutive": no_consecutive,
+    # No two neighbouring words begin with the same letter.
+    "words:no_consecutive": lambda text, options: all(
+        one[0] != other[0] for one, other in pairwise(words_of(text.lower()))
+    ),
     "words:odd_even_syllables": syllables,
-    "words:palindrome": palindromes,
+    # At least ten palindromes of five or more characters.
+    "words:palindrome": lambda text, options: (
+        sum(len(word) >= PALINDROME_CHARS and word == word[::-1] for word in words_of(text.lower()))
+        >= PALINDROMES
+    ),
     "words:paragraph_last_first": paragraph_ends,
     # Each word has a prime number of characters.
     "words:prime_lengths": lambda text, options: all(
@@ -340,6 +318,9 @@ INSTRUCTIONS: dict[str, Check] = {
         n <= options["small_n"] for n in Counter(words_of(text.lower())).values()
     ),
     "words:start_verb": start_verb,
-    "words:vowel": vowels,
+    # One paragraph with at most three of the five vowels.
+    "words:vowel": lambda text, options: (
+        "\n" not in text.strip() and len(set(text.lower()) & set("aeiou")) <= VOWELS
+    ),
     "words:words_position": second_and_last_but_one,
 }

@@ -1,10 +1,8 @@
-"""Compiles a file with the user's Lean in the sandbox.
+"""Compiles a file with the user's Lean, only at a sandbox level with walls.
 
-Lean runs any program in a file while it compiles it, so it runs only at a sandbox level with walls:
-without network and with no files but its own folders (read-only). ``TUTTI_LEAN_PROJECT`` names a
-Lake project that has been built; its ``lake env``, which runs outside the sandbox, names Lean and
-the libraries. ``TUTTI_LEAN_COMMAND`` names another program in its place; the project, if named too,
-is a folder that it sees. ``TUTTI_LEAN_TIMEOUT_S`` replaces a rule's own time limit of a proof.
+``TUTTI_LEAN_PROJECT`` names a built Lake project; its ``lake env``, which runs outside the sandbox,
+names Lean and the libraries. ``TUTTI_LEAN_COMMAND`` names another program; the project is then a
+folder that it sees. ``TUTTI_LEAN_TIMEOUT_S`` replaces a rule's own time limit of a proof.
 """
 
 import asyncio
@@ -47,13 +45,10 @@ _HIDDEN = ("/tmp", "/dev", "/proc")  # programs in the sandbox get their own abo
 class LeanSetUp:
     """A Lean program that proofs can be compiled with."""
 
-    command: tuple[str, ...]
-    """The program's absolute path and its first words."""
+    command: tuple[str, ...]  # the program's absolute path and its first words
     environment: Mapping[str, str]
-    folders: tuple[str, ...]
-    """What it must see, read-only: its own folder, the project's, the libraries'."""
-    version: str
-    """What it says of itself, such as ``Lean (version 4.9.0, …)``."""
+    folders: tuple[str, ...]  # that it must see, read-only
+    version: str  # its own version text, such as ``Lean (version 4.9.0, …)``
 
 
 def lean_set_up() -> LeanSetUp:
@@ -99,8 +94,7 @@ def _examined(project: str, command: str) -> LeanSetUp:
     return LeanSetUp(words, environment, folders, version)
 
 
-_Found = tuple[tuple[str, ...], dict[str, str], list[str]]
-"""The first words of a command, its environment, and folders that it must see."""
+_Found = tuple[tuple[str, ...], dict[str, str], list[str]]  # words, environment, folders
 
 
 def _of_command(command: str) -> _Found:
@@ -147,7 +141,6 @@ def _outermost(folders: Sequence[str]) -> tuple[str, ...]:
 def _output(
     command: tuple[str, ...], bound_s: float, folder: str | None, environment: Mapping[str, str]
 ) -> str:
-    """The standard output of a command. Raises ScorerFailed if it fails."""
     try:
         done = subprocess.run(
             command,
@@ -206,8 +199,7 @@ _ROOMS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Room] = WeakKeyDictionary(
 class Compilation:
     """One run of Lean."""
 
-    status: str
-    """"ok": exit code 0; "timeout"; else it failed."""
+    status: str  # "ok": exit code 0; "timeout"; else it failed
     stdout: str
     stderr: str
     seconds: float
@@ -218,8 +210,7 @@ async def compiled(
 ) -> tuple[Compilation, LeanSetUp]:
     """What Lean says of a file that begins with `header`, and which Lean it was.
 
-    Raises ScorerFailed without Lean or walls, or if the header alone does not compile: that is the
-    installation's fault and not the model's.
+    Raises ScorerFailed without Lean or walls, or if the header alone does not compile.
     """
     set_up = await asyncio.to_thread(lean_set_up)
     room = _ROOMS.setdefault(asyncio.get_running_loop(), _Room())

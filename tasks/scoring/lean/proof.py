@@ -34,7 +34,6 @@ _UNCLEAR_EDGE = re.compile(r"/-[-!]?/")
 
 
 def published_proof(text: str) -> str:
-    """The proof in a message, by NeMo-Skills' rule."""
     return _after_statement(_published_block(text))
 
 
@@ -78,10 +77,8 @@ def declaration(text: str) -> re.Match[str] | None:
 class Statement:
     """A theorem to prove. ProofNet also has definitions to complete."""
 
-    header: str
-    """Imports, options and opened namespaces."""
-    text: str
-    """The theorem up to ``:= by``, with the definitions that it needs before it."""
+    header: str  # imports, options and opened namespaces
+    text: str  # the theorem up to ``:= by``, with the definitions that it needs before it
 
     @property
     def _declaration(self) -> re.Match[str]:
@@ -91,7 +88,6 @@ class Statement:
 
     @property
     def name(self) -> str:
-        """The theorem's name."""
         return self._declaration["name"]
 
     @property
@@ -113,16 +109,13 @@ class Statement:
 
     @property
     def definitions(self) -> str:
-        """The text before the theorem."""
         return self.text[: self._declaration.start()]
 
     @property
     def theorem(self) -> str:
-        """The theorem alone, up to ``:= by``."""
         return self.text[self._declaration.start() :]
 
     def renamed(self, name: str) -> str:
-        """The theorem with another name."""
         start, end = self._declaration.span("name")
         return self.text[self._declaration.start() : start] + name + self.text[end:]
 
@@ -132,16 +125,12 @@ class CheckedFile:
     """A Lean file with our check, and where its parts are (lines count from 1)."""
 
     text: str
-    given: range
-    """The lines of the statement with `sorry`."""
-    axioms_line: int
-    """The line of ``#print axioms``."""
-    check: str
-    """The name of the theorem whose axioms are printed."""
+    given: range  # the lines of the statement with `sorry`
+    axioms_line: int  # the line of ``#print axioms``
+    check: str  # the name of the theorem whose axioms are printed
 
 
 def strict_block(text: str) -> str:
-    """The Lean code in a message, by our rule."""
     blocks = _fenced(text)
     lean = [code for language, code in blocks if language in ("lean4", "lean")]
     found = lean or [code for _, code in blocks]

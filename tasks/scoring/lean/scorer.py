@@ -1,17 +1,11 @@
 """A proof in Lean 4, compiled by the user's own Lean in the sandbox.
 
-Target: ``header`` (imports, options), ``statement`` (the theorem up to ``:= by``, with what stands
-before it). Two rules:
-
-- ``lean4``: NeMo-Skills' (commit 8b18f39). Right if Lean exits with 0 within 30 s and the first
-  1,000 characters of its output have no word ``sorry``. A proof that adds an axiom, or that runs
-  code to change what is checked, is right by it; so is ``native_decide``.
-- ``lean4_strict``: ours. Right if Lean exits with 0 within 60 s without an error, nothing of the
-  model's uses ``sorry``, its theorem has the type of the statement, which was elaborated before
-  anything that the model wrote, and its axioms are `propext`, `Classical.choice` and `Quot.sound`
-  at most. Code that runs while Lean compiles is refused (`refusal`).
-
-A time-out is a wrong answer with the status ``timeout``.
+Target: ``header`` (imports, options), ``statement`` (the theorem up to ``:= by``, and the text
+before it). ``lean4`` is NeMo-Skills' rule (commit 8b18f39): right if Lean exits with 0 within 30 s
+and the first 1,000 characters of its output have no word ``sorry``; a proof that adds an axiom is
+right by it. ``lean4_strict`` is ours: right if Lean exits with 0 within 60 s without an error, the
+model's text has no ``sorry``, its theorem has the type of the statement, and its axioms are the
+three standard ones at most; code that runs while Lean compiles is refused. A time-out is wrong.
 """
 
 import json
@@ -44,8 +38,7 @@ from tutti.tasks.scoring.score import (
 )
 
 SHOWN_CHARS = 500
-PUBLISHED_CHARS = 1000
-"""NeMo-Skills' sandbox returns this much of each stream, and looks for ``sorry`` in it only."""
+PUBLISHED_CHARS = 1000  # of each stream, as NeMo-Skills' sandbox returns it
 STANDARD_AXIOMS = frozenset({"propext", "Classical.choice", "Quot.sound"})
 _SORRY = re.compile(r"\bsorry\b")
 _AXIOMS = re.compile(
@@ -57,14 +50,11 @@ _AXIOMS = re.compile(
 class Verdict:
     """The verdict on a proof."""
 
-    status: str
-    """"completed" if it is right; else why not."""
-    why: str = ""
-    """Lean's first complaint, cut."""
+    status: str  # "completed" if it is right; else why not
+    why: str = ""  # Lean's first complaint, cut
 
     @property
     def right(self) -> bool:
-        """Whether the proof is right."""
         return self.status == "completed"
 
 
@@ -73,8 +63,7 @@ class LeanMessage:
     """One line of ``lean --json``."""
 
     severity: str
-    line: int
-    """The line where it begins, from 1; 0 if it has none."""
+    line: int  # the line where it begins, from 1; 0 if it has none
     text: str
 
 
@@ -90,11 +79,7 @@ def published_verdict(ran: Compilation) -> Verdict:
 
 
 def strict_verdict(file: CheckedFile, ran: Compilation) -> Verdict:
-    """Our verdict of a checked file, compiled with ``--json``.
-
-    Only the message at our own ``#print axioms`` counts: the model's code can print the same words
-    at another line.
-    """
+    """Our verdict of a file compiled with ``--json``; only our own ``#print axioms`` counts."""
     if ran.status == "timeout":
         return Verdict("timeout")
     messages = list(messages_in(ran.stdout))
@@ -165,7 +150,6 @@ class Lean4(Scorer):
         return ran, ran_by
 
     def judged(self, verdict: Verdict, proof: str, ran_by: Mapping[str, Any]) -> Score:
-        """The score of a verdict."""
         detail = {"status": verdict.status, **ran_by}
         detail |= {"why": verdict.why} if verdict.why else {}
         found = bool(proof.strip())

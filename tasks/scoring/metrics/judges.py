@@ -1,12 +1,9 @@
 """Statistics of judges: agreement with human labels, and ratings from pairwise preferences.
 
-Agreement takes pairs (judge says right, label says right) of the same answers; votes without a
-verdict are not included. Ratings are Bradley-Terry's by maximum likelihood, with bootstrap
-intervals, of games ``(a, b, points of a)``, points 0 to 1: a rating per player on the Elo scale:
-400 points are odds of 10 to 1; the mean over players is `CENTRE`. Sources: Bradley and Terry, "Rank
-analysis of incomplete block designs", Biometrika 39 (1952) 324; when a maximum exists: Hunter, "MM
-algorithms for generalized Bradley-Terry models", Annals of Statistics 32 (2004) 384; a tie counts
-as half a win for both.
+Ratings are Bradley-Terry's by maximum likelihood, of games ``(a, b, points of a)``, points 0 to 1:
+400 points of rating are odds of 10 to 1; the mean over players is `CENTRE`. Sources: Bradley and
+Terry, "Rank analysis of incomplete block designs", Biometrika 39 (1952) 324; when a maximum exists:
+Hunter, "MM algorithms for generalized Bradley-Terry models", Annals of Statistics 32 (2004) 384.
 """
 
 import math
@@ -23,20 +20,16 @@ class Agreement(NamedTuple):
     """Agreement of a judge with labels."""
 
     n: int
-    agreement: float
-    """Share of pairs that agree."""
-    agreement_interval: Interval
-    """Wilson interval at 95 %."""
+    agreement: float  # share of pairs that agree
+    agreement_interval: Interval  # Wilson interval at 95 %
     kappa: float | None
     """Cohen's kappa: (agreement - by chance) / (1 - by chance); None if the agreement by chance is
     1."""
     kappa_interval: Interval | None
     """At 95 %: from the interval of the agreement, with chance as observed. So it has a width even
     if all pairs agree; the usual standard error is 0 there, and too small for few pairs."""
-    precision: float | None
-    """Share of the judge's "right" verdicts that are right by label."""
-    recall: float | None
-    """Share of answers right by label that the judge calls right."""
+    precision: float | None  # share of the judge's "right" verdicts that are right by label
+    recall: float | None  # share of answers right by label that the judge calls right
 
 
 def agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:
@@ -140,8 +133,7 @@ def fit(games: Sequence[Game]) -> dict[str, float]:
 
     players = sorted({player for game in games for player in game[:2]})
     place = {player: n for n, player in enumerate(players)}
-    took = np.zeros((len(players), len(players)))
-    """took[i, j]: the points of i against j."""
+    took = np.zeros((len(players), len(players)))  # took[i, j]: the points of i against j
     for a, b, of_a in games:
         if a == b or not 0 <= of_a <= 1:
             raise ValueError(f"not a game: {(a, b, of_a)}")

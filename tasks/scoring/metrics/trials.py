@@ -1,10 +1,9 @@
-"""Metrics over tasks with several trials; each docstring names its source.
+"""Metrics over tasks with several trials: scores by task in, a mean over tasks with its 95 %
+interval out.
 
-In: scores grouped by task, ``[[score of trial 1, …] of task 1, …]``. Out: a mean over tasks with
-its 95 % interval. Trials of a task must be exchangeable: sampled in the same way with different
-seeds. All raise ValueError for no tasks, for a task with fewer than k trials, and for scores that
-the metric is not defined for. The SQL macros of the same names (`storage/sql`) give the same
-values.
+Trials of a task must be exchangeable. All raise ValueError for no tasks, for a task with fewer than
+k trials, and for scores that the metric is not defined for. The SQL macros of the same names
+(`storage/sql`) give the same values.
 """
 
 import math
@@ -23,8 +22,7 @@ from tutti.tasks.scoring.statistics.means import (
 )
 
 Groups = Sequence[Sequence[float]]
-Vote = tuple[int, float]
-"""The number of trials that gave an answer, and the answer's score."""
+Vote = tuple[int, float]  # the number of trials that gave an answer, and the answer's score
 PROFILES = 4096  # cached values of majority@k: most tasks of a benchmark share a few profiles
 
 
@@ -148,8 +146,7 @@ class Calibration(NamedTuple):
     official: float | None
     """As HLE's own program counts: without its last bin, which has the most confident answers. None
     below BIN answers, where it fails; 0 below twice as many, where no bin is left."""
-    whole: float
-    """With every bin."""
+    whole: float  # with every bin
     n: int
 
 

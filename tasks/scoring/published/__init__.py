@@ -52,7 +52,3 @@ WHOSE: dict[str, str] = {
     "tool_calls": f"{OURS}, exact JSON",
 }
 """By a scorer's name; the others follow the one rule that their benchmarks have."""
-
-
-def whose_rule(scorer: str) -> str | None:
-    return WHOSE.get(scorer)

@@ -1,20 +1,13 @@
 """API-Bank's check of a call, from its arguments and the recorded call, or by its execution.
 
-The first call of the attempt counts, as in the publisher's program. Target::
+The first call of the attempt counts. Target: ``{"calls": [{"name": "AddAgenda", "arguments": {...},
+"fails": reason, absent if it passes}], "known": {"AddAgenda": [parameter, …]}}``.
 
-    {"calls": [{"name": "AddAgenda", "arguments": {...}, "fails": reason, absent if it passes}],
-     "known": {"AddAgenda": [parameter, …]}}      # of the documentation that was shown
-
-The publisher executes the call on fresh databases, and then each API has a check of its own, of
-input, output and exception. The APIs' code is not among the data. The result of a call with the
-recorded arguments is recorded, so that `api_bank_recorded` decides by the checks of the input:
-
-- an argument that the API's check compares is compared by its rule (`CHECKS`; all others exactly);
-- an argument that the check ignores but the API works with (`UNCHECKED`) must be the recorded one.
-  Another one might return the same; such a call counts as wrong, and the detail has ``undecided``;
-- a gold call that its own API rejects (``fails`` in the target) is wrong whatever is called.
-
-The detail's ``error`` is one of the publisher's kinds. `ApiBankExecuted` has the published rules.
+The publisher executes the call, and then each API has a check of its own. `api_bank_recorded`
+decides by the checks of the input: an argument that the API's check compares is compared by its
+rule (`CHECKS`; all others exactly); an argument that only the API works with (`UNCHECKED`) must be
+the recorded one, else the call counts as wrong and the detail has ``undecided``; a gold call that
+its own API rejects is wrong whatever is called. `ApiBankExecuted` has the published rules.
 """
 
 import os

@@ -1,21 +1,15 @@
 """BFCL's check of calls by their syntax tree, as V4 has it (``bfcl-eval`` 2026.3.23).
 
-Target::
-
-    {"category": "parallel", "calls": [{"name": …, "possible": {argument: [values …]}}],
-     "functions": {name: {"required": [argument …], "types": {argument: [type, type of items]}}}}
-
+Target: ``{"category": "parallel", "calls": [{"name": …, "possible": {argument: [values …]}}],
+"functions": {name: {"required": [argument …], "types": {argument: [type, type of items]}}}}``.
 Categories with ``parallel`` in their name: as many calls as expected, in any order; each expected
-call in turn takes the first call that fits (greedy, no best matching). Other categories: one call.
-``irrelevance``: no call is right; ``relevance``: any call is right.
+call in turn takes the first call that fits (greedy). Other categories: one call. ``irrelevance``:
+no call is right; ``relevance``: any call is right.
 
-A call fits if its name is the expected one, all required arguments are there, no argument is
-unknown, each value has its type (only a whole number may stand for a float) and is one of the
-values of the answer; an argument that is left out must have ``""`` among them. In texts, and in
-texts inside lists and objects, spaces and ``, . / - _ * ^`` are dropped, case is ignored and single
-quotes equal double ones. Lists are ordered, objects are compared key by key. Where an answer's
-values have another type than the argument, they are taken as names of variables and compared as
-they are. All this is checked one level deep only, as there.
+An argument that is left out must have ``""`` among its values. In texts, spaces and ``, . / - _ *
+^`` are dropped, case is ignored and single quotes equal double ones. Where an answer's values have
+another type than the argument, they are names of variables and compared as they are. All this is
+checked one level deep only, as there.
 """
 
 import re
@@ -36,8 +30,7 @@ TYPES: Mapping[str, type[Any]] = {
     "any": str,
 }
 LEFT_OUT = ""
-Functions = Mapping[str, Mapping[str, Any]]
-"""Each function's required arguments and their types, as the target has them."""
+Functions = Mapping[str, Mapping[str, Any]]  # their required arguments, types
 _DROPPED = re.compile(r"[ ,./\-_*^]")
 
 

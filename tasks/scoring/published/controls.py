@@ -45,8 +45,7 @@ _FAILING = {
     )
 }
 """What stands in the place of other assertions' arguments, so that they are evaluated but fail."""
-_Edit = tuple[int, int, str]
-"""Start and end in the text's bytes, and what stands there instead."""
+_Edit = tuple[int, int, str]  # start and end in the text's bytes, and the new text
 
 
 def controls(tests: str, cases: Collection[str], entry_point: str) -> tuple[str, dict[str, int]]:
@@ -115,7 +114,7 @@ class _Text:
         return self._bytes[start:end].decode("utf-8", "surrogatepass")
 
     def indent(self, node: ast.stmt) -> str | None:
-        """What stands before a statement, None if that is not white space."""
+        """The white space before a statement, None if other text is there."""
         start = self._starts[node.lineno - 1]
         before = self._bytes[start : start + node.col_offset].decode("utf-8", "surrogatepass")
         return None if before.strip() else before
@@ -147,7 +146,6 @@ class _Places:
         self.count = 1
 
     def _look(self, body: Sequence[ast.stmt]) -> None:
-        """Look through the statements that always run."""
         for part in body:
             if isinstance(part, ast.Assign) and self._answers & _names(part.value):
                 stored = (node for target in part.targets for node in ast.walk(target))
@@ -234,7 +232,6 @@ def _names(*nodes: ast.AST) -> set[str]:
 
 
 def _literal(node: ast.expr) -> list[Any]:
-    """Its value in a list, empty if it is no literal."""
     try:
         return [ast.literal_eval(node)]
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -39,8 +39,7 @@ class Comparison:
     def __init__(self, judge: JudgeClient | None) -> None:
         """`judge`: None if texts that differ are wrong."""
         self.judge = judge
-        self.votes: dict[str, dict[str, Any]] = {}
-        """By parameter."""
+        self.votes: dict[str, dict[str, Any]] = {}  # by parameter
 
     async def same(self, name: str, key: str, gold: Any, given: Any) -> bool:
         """Whether a parameter of a call to `name` is right. Raises ScorerFailed."""
@@ -64,13 +63,11 @@ class Comparison:
         return "no" not in self.votes[key]["text"].lower()
 
     async def right_parameters(self, made: Call, gold: Mapping[str, Any]) -> int:
-        """How many gold parameters the call has right."""
         given = made.arguments or {}
         right = [await self.same(made.name, k, v, given[k]) for k, v in gold.items() if k in given]
         return sum(right)
 
     async def right_call(self, made: Call, expected: Mapping[str, Any]) -> bool:
-        """Whether name and parameters are right."""
         if made.name != expected["name"] or made.arguments is None:
             return False
         gold, given = (_filled(each) for each in (expected["arguments"], made.arguments))
@@ -81,7 +78,6 @@ class Comparison:
 
 
 def _filled(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments in lower case, without empty ones."""
     lower: dict[str, Any] = json.loads(json.dumps(dict(arguments), ensure_ascii=False).lower())
     return {key: value for key, value in lower.items() if value not in ("", [])}
 

@@ -29,18 +29,15 @@ from tutti.tasks.scoring.score import (
 
 Word = Literal["correct", "incorrect", "not_attempted"]
 
-REFUSED = (400, 422)
-"""Statuses of an endpoint that does not accept a field of a request."""
+REFUSED = (400, 422)  # statuses of an endpoint that does not accept a field of a request
 
 
 class Verdict(NamedTuple):
     """A verdict as read from an answer or from the judge's reply."""
 
     word: Word
-    extracted: str | None = None
-    """The answer as it was read."""
-    confidence: int | None = None
-    """0 to 100."""
+    extracted: str | None = None  # the answer as it was read
+    confidence: int | None = None  # 0 to 100
 
 
 class PublishedJudge(Scorer):
@@ -53,14 +50,10 @@ class PublishedJudge(Scorer):
     """
 
     needs = "judge"
-    task: str
-    """The request to the judge, before the texts."""
-    form: str
-    """The form of its reply, after them."""
-    settings: JudgeSettings | None = None
-    """How the publisher asks; None: not known."""
-    empty: Word = "incorrect"
-    """The verdict on an empty answer, which no judge is sent."""
+    task: str  # the request to the judge, before the texts
+    form: str  # the form of its reply, after them
+    settings: JudgeSettings | None = None  # how the publisher asks; None: not known
+    empty: Word = "incorrect"  # the verdict on an empty answer, which no judge is sent
 
     def read(self, reply: str) -> Verdict:
         """The verdict in the judge's reply."""
@@ -318,7 +311,6 @@ def last_label(text: str, material: Sequence[str]) -> str | None:
 
 
 def entries_of(label: str | None, ours: str) -> list[float]:
-    """The entries of one game: none without a label."""
     if label is None:
         return []
     value = 0.5 if label == "A=B" else float(label[0] == ours)

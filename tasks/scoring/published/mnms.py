@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tutti.tasks.scoring.score import Score, Scorer, ScorerFailed, Submission, Target, needed
+from tutti.tasks.scoring.tool_calls import in_order
 
 MOST_CHARS = 20_000  # of a plan; a gold one has three steps, and Python parses f-strings in O(n^2)
 SHOWN_STEPS = 50  # of a plan in the details
@@ -44,8 +45,7 @@ class Step(NamedTuple):
     """One call of a plan."""
 
     tool: str
-    arguments: Mapping[str, str]
-    """Each value as Python writes it."""
+    arguments: Mapping[str, str]  # each value as Python writes it
 
 
 class Labels(NamedTuple):
@@ -58,7 +58,6 @@ class Labels(NamedTuple):
 
 
 def steps_of(code: str) -> list[Step]:
-    """Each line of `code` that is a step."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what Python says of escapes in a model's text
         return [step for line in code.split("\n") if (step := _step(line.strip())) is not None]
@@ -84,17 +83,16 @@ def code_of(nodes: Any) -> str:
     """A plan's steps as lines of Python. Raises PlanUnreadable where the publisher's fails."""
     if not isinstance(nodes, list):
         raise PlanUnreadable("the steps are not a list")
-    return "\n".join(_line(node) for node in nodes)
-
-
-def _line(node: Any) -> str:
-    if not isinstance(node, Mapping) or "id" not in node:
-        raise PlanUnreadable("a step is not an object with an id")
-    name, arguments = node.get("name"), node.get("args")
-    if not isinstance(name, str) or not isinstance(arguments, Mapping):
-        raise PlanUnreadable(f"step {_shown(node['id'])[:80]!r} has no name or no arguments")
-    written = ", ".join(f"{key}={_value(value)}" for key, value in arguments.items())
-    return f"output{_shown(node['id'])} = {name.replace(' ', '_')}({written})"
+    lines = []
+    for node in nodes:
+        if not isinstance(node, Mapping) or "id" not in node:
+            raise PlanUnreadable("a step is not an object with an id")
+        name, arguments, number = node.get("name"), node.get("args"), _shown(node["id"])
+        if not isinstance(name, str) or not isinstance(arguments, Mapping):
+            raise PlanUnreadable(f"step {number[:80]!r} has no name or no arguments")
+        written = ", ".join(f"{key}={_value(value)}" for key, value in arguments.items())
+        lines.append(f"output{number} = {name.replace(' ', '_')}({written})")
+    return "\n".join(lines)
 
 
 def _value(value: Any) -> str:
@@ -115,8 +113,7 @@ def _value(value: Any) -> str:
 
 
 def _with_results(text: str) -> str:
-    """A text with results of steps, by the rules of `str.format`, which the publisher applies.
-    Never `format` itself: a width in a model's text would cost gigabytes."""
+    """A text with results of steps, as by `str.format`, whose widths could cost gigabytes."""
     results = [f"output{int(found[1])}['{found[2]}']" for found in _PLACE.finditer(text)]
     made, free, kinds = [], iter(results), set()
     try:
@@ -128,16 +125,14 @@ def _with_results(text: str) -> str:
         if field is None:
             continue
         kinds.add(bool(field))
-        found = next(free, None) if not field else _numbered(results, field)
+        # A field {1} names the result of that number, an empty one the next result.
+        number = int(field) if field.isdecimal() and len(field) < 9 else len(results)
+        numbered = results[number] if number < len(results) else None
+        found = numbered if field else next(free, None)
         if width or conversion or found is None or len(kinds) > 1:
             raise PlanUnreadable(f"braces in {text[:80]!r}")
         made.append(found)
     return "".join(made)
-
-
-def _numbered(results: Sequence[str], field: str) -> str | None:
-    number = int(field) if field.isdecimal() and len(field) < 9 else len(results)
-    return results[number] if number < len(results) else None
 
 
 def _shown(value: Any) -> str:
@@ -200,7 +195,6 @@ def _bounded(text: str) -> str:
 
 
 def labels_of(steps: Sequence[Step]) -> Labels:
-    """The labels by which plans are compared."""
     ordered = [(step.tool, sorted(step.arguments.items())) for step in steps]
     tools = [step.tool for step in steps]
     return Labels(
@@ -217,14 +211,8 @@ def edit_distance(made: Sequence[str], gold: Sequence[str], tools: Sequence[str]
         return 0.0
     known = frozenset(tools)
     one, other = ([tool if tool in known else "" for tool in side] for side in (made, gold))
-    row = [0] * (len(other) + 1)
-    for tool in one:
-        before = row
-        row = [0]
-        for place, wanted in enumerate(other):
-            longer = max(row[place], before[place + 1])
-            row.append(before[place] + 1 if tool == wanted else longer)
-    return 1 - 2 * row[-1] / (len(one) + len(other))
+    table = [[tool == wanted for wanted in other] for tool in one]
+    return 1 - 2 * len(in_order(table, len(other))) / (len(one) + len(other))
 
 
 class Mnms(Scorer):

@@ -62,11 +62,9 @@ class Goodput(NamedTuple):
     """Tasks solved within a latency limit, per engine-hour."""
 
     per_engine_hour: float
-    low: float | None
-    """Ends of the interval; None if the window has too few such tasks for batches."""
+    low: float | None  # ends of the interval; None if the window has too few such tasks for batches
     high: float | None
-    tasks: int
-    """Number of tasks solved in time in the window."""
+    tasks: int  # number of tasks solved in time in the window
 
 
 def goodput(

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def normal_quantile(share: float) -> float:
-    """The quantile of the standard normal distribution at `share`."""
     return NormalDist().inv_cdf(share)
 
 
@@ -69,8 +68,7 @@ def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interv
 Array = NDArray[np.float64]
 Groups = Sequence[Sequence[float]] | Array
 """Scores of tasks: one sequence of trials per task, or an array of tasks by trials."""
-Clusters = Sequence[Hashable]
-"""One label per task; tasks with the same label (a document, a template) form a cluster."""
+Clusters = Sequence[Hashable]  # one label per task, such as its document
 
 
 def numbers(given: ArrayLike, what: str, least: int = 1) -> Array:
@@ -105,22 +103,17 @@ def cluster_numbers(clusters: Clusters | None, n: int) -> NDArray[np.intp]:
     return np.array([known.setdefault(label, len(known)) for label in clusters], dtype=np.intp)
 
 
-ROUNDING = 1e-12
-"""A deviation of this share of the largest value is none: `storage/sql/results.sql` has it, too."""
+ROUNDING = 1e-12  # share of the largest value, also in `storage/sql/results.sql`
 
 
 class Spread(NamedTuple):
     """A mean with its standard error."""
 
     mean: float
-    se: float | None
-    """Standard error; None for fewer than two clusters."""
-    df: float
-    """Degrees of freedom of `se`; 0 if there is none."""
-    n: int
-    """Tasks."""
-    clusters: int
-    """Equal to `n` if no tasks are clustered."""
+    se: float | None  # standard error; None for fewer than two clusters
+    df: float  # degrees of freedom of `se`; 0 if there is none
+    n: int  # tasks
+    clusters: int  # equal to `n` if no tasks are clustered
 
 
 def spread(values: ArrayLike, clusters: Clusters | None = None) -> Spread:
@@ -167,8 +160,7 @@ def _alike(x: Array, sums: Array, sizes: Array) -> float:
 def _satterthwaite(sizes: Array, alike: float) -> float:
     """(tr AV)² / tr(AVAV) of the quadratic form T'AT in cluster totals T with variances V.
 
-    A = (I - 1s')C(I - s1') with s = n_g/n and C = diag(1/(1 - s)); written out, so that it is
-    linear in the clusters.
+    A = (I - 1s')C(I - s1') with s = n_g/n and C = diag(1/(1 - s)), written out.
     """
     share = sizes / sizes.sum()
     c = 1 / (1 - share)
@@ -196,10 +188,8 @@ class MeanEstimate(NamedTuple):
     low: float | None
     """Ends of the interval; None for one task or cluster, unless its score is 0 to 1."""
     high: float | None
-    se: float | None
-    """None for one task or cluster."""
-    n: int
-    """Tasks."""
+    se: float | None  # None for one task or cluster
+    n: int  # tasks
     clusters: int
 
 
@@ -298,8 +288,7 @@ def bootstrap_mean(
 class Ratio(NamedTuple):
     """A ratio of two sums with its interval."""
 
-    value: float | None
-    """None if the denominator is 0."""
+    value: float | None  # None if the denominator is 0
     low: float | None
     """Ends of the interval; None if the denominator is not significantly different from 0, or for
     fewer than two tasks."""

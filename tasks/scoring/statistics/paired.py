@@ -39,24 +39,17 @@ _TIE = 1e-9  # relative to the largest possible sum: sums this close count as eq
 class Comparison(NamedTuple):
     """The second side against the first, paired by task."""
 
-    n: int
-    """Tasks."""
+    n: int  # tasks
     clusters: int
-    first: float
-    """Mean over tasks of the first side."""
+    first: float  # mean over tasks of the first side
     second: float
-    difference: float
-    """Second minus first."""
-    low: float | None
-    """Ends of the interval; None for fewer than two tasks or clusters."""
+    difference: float  # second minus first
+    low: float | None  # ends of the interval; None for fewer than two tasks or clusters
     high: float | None
     se: float | None
-    df: float
-    """Degrees of freedom of `se`."""
-    p: float | None
-    """Two-sided, for no difference."""
-    test: str
-    """exact McNemar, exact sign-flip, paired t-test; empty if there is no p."""
+    df: float  # degrees of freedom of `se`
+    p: float | None  # two-sided, for no difference
+    test: str  # exact McNemar, exact sign-flip, paired t-test; empty if there is no p
 
 
 def compare_paired(
@@ -166,16 +159,14 @@ def sign_flip(differences: Array) -> float:
 
 
 Word = Literal["better", "worse", "same", "inconclusive"]
-MOST_LOST = 0.1
-"""The share of unscored samples above which a side's scores support no verdict."""
+MOST_LOST = 0.1  # the share of unscored samples above which a side's scores support no verdict
 
 
 class Finding(NamedTuple):
     """A difference to be judged: second minus first, or any figure that is 0 under no effect."""
 
     difference: float
-    interval: Interval | None
-    """At `CONFIDENCE`."""
+    interval: Interval | None  # at `CONFIDENCE`
     simultaneous: Interval | None
     """At 1 - (1 - `CONFIDENCE`) / comparisons: decides `same` for several comparisons at once."""
     p: float | None
@@ -186,8 +177,7 @@ class Verdict(NamedTuple):
 
     word: Word
     reason: str
-    p_holm: float | None
-    """p, adjusted over all comparisons judged together."""
+    p_holm: float | None  # p, adjusted over all comparisons judged together
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
@@ -304,11 +294,9 @@ class InterimResult(NamedTuple):
     """The result after some of the tasks."""
 
     n: int
-    low: float
-    """Ends of the interval after `n` tasks; all intervals hold simultaneously."""
+    low: float  # ends of the interval after `n` tasks; all intervals hold simultaneously
     high: float
-    verdict: Word | None
-    """None: continue."""
+    verdict: Word | None  # None: continue
 
 
 class ConfidenceSequence:

@@ -21,8 +21,7 @@ class Point(NamedTuple):
 class FrontPlace(NamedTuple):
     """A set-up's position relative to the front."""
 
-    on_front: bool
-    """By the point estimates: no other set-up is as cheap and as accurate, and better in one."""
+    on_front: bool  # by the point estimates
     standing: Standing
     """on: no other set-up can dominate it, given the intervals; off: one surely does; maybe: the
     rest."""
@@ -58,7 +57,6 @@ def pareto_front(points: Sequence[Point]) -> list[FrontPlace]:
 
 
 def _box(point: Point, place: int) -> tuple[float, float, float, float]:
-    """The bounds of cost and of accuracy."""
     bounds: list[float] = []
     for value, low, high in (point[:3], point[3:]):
         least, most = -math.inf if low is None else low, math.inf if high is None else high

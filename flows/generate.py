@@ -83,7 +83,7 @@ async def _generate(
             result.notes.append(f"seed {part.first} {words}")
         prompts = prompts_of(request, checked, part)
         kept = await suite_of_part(prompts.request, part, len(checked.task_ids))
-        work.keep(settings_of(kept.suite, request, checked))
+        work.write(settings_of(kept.suite, request, checked))
         if kept.assumed_context:
             result.notes.append(kept.words)
         await _run_part(request, checked, prompts, part, (kept.suite, kept.models), result)
@@ -112,11 +112,11 @@ async def _run_part(
     parameters = {"suite": suite.model_dump(mode="json"), "models": str(models)}
     sweep_id = None
     with open_run("generate", parameters | {"file": str(request.file)}) as run:
-        if not prompts.is_empty:
+        if any(prompts.task_ids):
             sweep_id = await measure(suite, models, run, publish=False)
         written = write_seeds(request, checked, prompts, part, sweep_id)
-    result.written += [file.path for file in written]
-    rows, cut = sum(file.rows for file in written), sum(file.cut for file in written)
+    result.written += written
+    rows, cut = len(written) * len(prompts.task_ids), sum(written.values())
     if cut > MOST_CUT * rows:
         result.notes.append(
             f"{cut} of {rows} replies were cut off by their length limit "

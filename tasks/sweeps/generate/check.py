@@ -1,8 +1,8 @@
 """Reads every row before anything is served: an invalid one stops the command.
 
 In: a request. Out: the task id of each row, or BadRow with file, line and field. Of a request with
-`solutions` those of each row, one a file, in the order of the files: every line must hold its row
-unchanged, so a file of other rows, or of rows in another order, is an error.
+`solutions` also those of each row, one a file: every line must hold its row unchanged, so a file of
+other rows, or of rows in another order, is an error.
 """
 
 import glob
@@ -28,8 +28,10 @@ from tutti.tasks.benchmarks import (
     parse_benchmark,
 )
 from tutti.tasks.benchmarks.own import OwnReading
+from tutti.tasks import benchmarks
+from tutti.tasks.agents import separate
 from tutti.tasks.scoring import UNSCORED
-from tutti.tasks.sweeps.generate.request import GenerateRequest, GivenSolutions, parse_line, rows_in
+from tutti.tasks.sweeps.generate.request import GenerateRequest, GivenSolutions, parse_line
 
 SEEDS_FILE = re.compile(r"output-rs\d+\.jsonl")
 SAME_ROWS = "--from-solutions takes files that were generated from these rows"
@@ -37,102 +39,70 @@ SAME_ROWS = "--from-solutions takes files that were generated from these rows"
 
 @dataclass(frozen=True)
 class Solution:
-    """One file's solution of a row."""
-
     text: str
     """Empty if there is none, or if its reasoning never ended."""
     tokens: int
     """Generated ones; 0 where the line does not say."""
 
 
-@dataclass(frozen=True)
-class _Row:
-    number: int
-    """From 1."""
-    fields: Mapping[str, Any]
-    of: int
-    """How many rows there are."""
-
-
 def solution_files(given: GivenSolutions, out: Path) -> list[Path]:
-    """The files, by the numbers in their names. Raises UsageError for fewer than two, and where
-    replies would be written beside them."""
+    """The files, in the order of the numbers in their names. Raises UsageError for fewer than two,
+    and where replies would be written beside them."""
     folder = Path(given.place)
     if folder.is_dir():
-        found = [path for path in folder.iterdir() if SEEDS_FILE.fullmatch(path.name)]
-        wanted = f"{given.place} has"
+        files = [path for path in folder.iterdir() if SEEDS_FILE.fullmatch(path.name)]
     else:
-        found = [Path(path) for path in glob.glob(given.place) if Path(path).is_file()]
-        wanted = f"{given.place} names"
-    if len(found) < 2:
-        what = "no output-rs*.jsonl" if not found else f"one file, {found[0].name}"
-        raise UsageError(f"--from-solutions: {wanted} {what}; two or more are combined")
-    if any(path.resolve().parent == out.resolve() for path in found):
+        files = [path for name in glob.glob(given.place) if (path := Path(name)).is_file()]
+    if len(files) < 2:
+        has = f"{given.place} has {len(files)} files output-rs*.jsonl"
+        raise UsageError(f"--from-solutions: {has}; two or more are combined")
+    if any(path.resolve().parent == out.resolve() for path in files):
         raise UsageError(f"--out: {out} is the folder of the solutions; give another")
-    return sorted(found, key=_by_numbers)
-
-
-def check_solutions(request: GenerateRequest, given: GivenSolutions, rows: int) -> str:
-    """Read all solutions of the request's `rows` rows; returns their hash. Raises UsageError with
-    file, line and field."""
-    digest = hashlib.sha256()
-    for solutions in read_solutions(request, given, rows):
-        digest.update(json.dumps([[each.text, each.tokens] for each in solutions]).encode())
-    return digest.hexdigest()
+    return sorted(files, key=lambda path: re.sub(r"\d+", lambda part: part[0].zfill(20), str(path)))
 
 
 def read_solutions(
     request: GenerateRequest, given: GivenSolutions, rows: int
 ) -> Iterator[list[Solution]]:
-    """The solutions of each row, one a file. Raises as `check_solutions`."""
-    paths = solution_files(given, request.out)
+    """The solutions of each of the request's `rows` rows, one a file. Raises UsageError with file,
+    line and field."""
     with ExitStack() as stack:
-        files = [stack.enter_context(path.open("rb")) for path in paths]
-        for number, row in enumerate(rows_in(request, range(rows)), 1):
+        paths = solution_files(given, request.out)
+        files = {path: stack.enter_context(path.open("rb")) for path in paths}
+        for number, row in enumerate(request.rows(range(rows)), 1):
+            lines = {path: file.readline() for path, file in files.items()}
+            if short := [path for path, line in lines.items() if not line]:
+                has = f"has {number - 1} lines for {rows} rows of {request.file}"
+                raise UsageError(f"{short[0]}: {has}; {SAME_ROWS}")
             yield [
-                _solution(path, file.readline(), _Row(number, row, rows), request)
-                for path, file in zip(paths, files, strict=True)
+                _solution(f"{path}:{number}", line, row, number, request)
+                for path, line in lines.items()
             ]
-        for path, file in zip(paths, files, strict=True):
+        for path, file in files.items():
             if request.limit is None and file.readline():
                 raise UsageError(f"{path}: has more lines than the {rows} rows of {request.file}")
 
 
-def _solution(path: Path, line: bytes, row: _Row, request: GenerateRequest) -> Solution:
-    """Raises UsageError for a line that is not of the row, and for a reply that is no text."""
-    if not line:
-        lines = f"has {row.number - 1} lines for {row.of} rows of {request.file}"
-        raise UsageError(f"{path}: {lines}; {SAME_ROWS}")
-    where = f"{path}:{row.number}"
-    made = parse_line(where, line.removesuffix(b"\n"), row.fields, row.number, request, SAME_ROWS)
-    text = made[request.key]
+def _solution(
+    where: str, line: bytes, row: Mapping[str, Any], number: int, request: GenerateRequest
+) -> Solution:
+    key = request.key
+    fields = parse_line(where, line.removesuffix(b"\n"), row, number, request, SAME_ROWS)
+    text, tokens = fields[key], fields.get("num_generated_tokens")
     if not isinstance(text, str):
-        raise UsageError(f"{where}: {request.key}: {text!r:.40} is not text")
-    tokens = made.get("num_generated_tokens")
-    count = tokens if isinstance(tokens, int) and tokens > 0 else 0
-    return Solution(_without_reasoning(text, made, request), count)
-
-
-def _without_reasoning(text: str, made: Mapping[str, Any], request: GenerateRequest) -> str:
-    """What the combining model is shown: the reply, unless the line has its reasoning apart."""
-    if f"_full_{request.key}" in made or made.get("reasoning_content"):
-        return text
-    parts = separate(text, request.reasoning)
-    return text if parts is None else parts[1]
-
-
-def _by_numbers(path: Path) -> tuple[list[tuple[int, str]], str]:
-    """Numbers as numbers: ``rs10`` follows ``rs9``."""
-    parts = re.findall(r"\d+|\D+", str(path))
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts], str(path)
+        raise UsageError(f"{where}: {key}: {text!r:.40} is not text")
+    if f"_full_{key}" not in fields and not fields.get("reasoning_content"):
+        parts = separate(text, request.reasoning)
+        text = text if parts is None else parts[1]
+    return Solution(text, tokens if isinstance(tokens, int) and tokens > 0 else 0)
 
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A file whose rows can all be asked."""
+    """A file of which every row can be made a prompt."""
 
     task_ids: tuple[str, ...]
-    """Of each row, in the file's order."""
+    """The id of each row, in the file's order."""
     content: str
     """Hash of the file, of its prompt, and of the solutions that are combined."""
 
@@ -146,8 +116,8 @@ def check_file(request: GenerateRequest) -> CheckedFile:
         raise UsageError(f"{request.file} does not exist")
     prompt, tasks = _read(request)
     ids = []
-    for number, task in enumerate(tasks):
-        _check_row(request, prompt, number, task)
+    for line, task in enumerate(tasks, 1):
+        _check_row(request, prompt, line, task)
         ids.append(task.task_id)
     if not ids:
         raise UsageError(f"{request.file}: has no rows")
@@ -155,41 +125,40 @@ def check_file(request: GenerateRequest) -> CheckedFile:
         raise UsageError(f"--chunks: {request.chunks} of {len(ids)} rows; give at most as many")
     digest = hashlib.sha256(prompt.prompt_id.encode() + request.file.read_bytes())
     if request.solutions is not None:
-        digest.update(check_solutions(request, request.solutions, len(ids)).encode())
+        solved = hashlib.sha256()
+        for solutions in read_solutions(request, request.solutions, len(ids)):
+            solved.update(json.dumps([[each.text, each.tokens] for each in solutions]).encode())
+        digest.update(solved.hexdigest().encode())
     return CheckedFile(tuple(ids), digest.hexdigest()[:16])
 
 
-def prompts_in(request: GenerateRequest) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
-    """Each row with the messages that it asks. Raises as `check_file`."""
+def prompts_in(request: GenerateRequest) -> Iterator[tuple[benchmarks.Task, list[dict[str, Any]]]]:
+    """Each row with the messages that are sent for it. Raises as `check_file`."""
     prompt, tasks = _read(request)
     return ((task, prompt.render(task)) for task in tasks)
 
 
-def _read(request: GenerateRequest) -> tuple[Prompt, Iterator[Task]]:
-    settings = request.settings
-    field, prompt_name = settings.get("question_field"), settings.get("prompt")
-    reading = OwnReading(UNSCORED.name, field, None, prompt_name)
-    benchmark = open_benchmark(parse_benchmark(str(request.file)), reading)
-    prompt = load_prompt(prompt_name or benchmark.prompt)
-    return prompt, islice(benchmark.load(Source(request.file)), request.limit)
+def _read(request: GenerateRequest) -> tuple[benchmarks.Prompt, Iterator[benchmarks.Task]]:
+    field, prompt_name = request.settings.get("question_field"), request.settings.get("prompt")
+    reading = benchmarks.OwnReading(UNSCORED.name, field, None, prompt_name)
+    benchmark = benchmarks.open_benchmark(benchmarks.parse_benchmark(str(request.file)), reading)
+    prompt = benchmarks.load_prompt(prompt_name or benchmark.prompt)
+    return prompt, islice(benchmark.load(benchmarks.Source(request.file)), request.limit)
 
 
-def _check_row(request: GenerateRequest, prompt: Prompt, number: int, task: Task) -> None:
-    file, line = request.file, number + 1
+def _check_row(
+    request: GenerateRequest, prompt: benchmarks.Prompt, line: int, task: benchmarks.Task
+) -> None:
     if request.key in task.inputs:
         reason = "the row has this field already; name another for the reply with --key"
-        raise BadRow(file, line, request.key, reason)
-    if not task.given:
-        for name in prompt.fields:
-            if name not in task.inputs:
-                known = ", ".join(task.inputs) or "nothing"
-                raise BadRow(file, line, name, f"is missing; the prompt has it, the row {known}")
-    messages = prompt.render(task)
-    _check_text(file, line, json.dumps(messages, ensure_ascii=False))
-
-
-def _check_text(file: Path, line: int, text: str) -> None:
+        raise benchmarks.BadRow(request.file, line, request.key, reason)
+    lacking = [] if task.given else [name for name in prompt.fields if name not in task.inputs]
+    if lacking:
+        known = ", ".join(task.inputs) or "nothing"
+        reason = f"is missing; the prompt has it, the row {known}"
+        raise benchmarks.BadRow(request.file, line, lacking[0], reason)
     try:
-        text.encode()
+        json.dumps(prompt.render(task), ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise BadRow(file, line, "", f"holds half a character: {error.reason}") from error
+        reason = f"holds half a character: {error.reason}"
+        raise benchmarks.BadRow(request.file, line, "", reason) from error

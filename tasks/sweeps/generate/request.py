@@ -1,8 +1,8 @@
 """A request of `tutti generate`, the rows of its file, and the files that it writes.
 
-A written file that somebody cut or edited is neither taken for a whole one nor merged. Files are
-named as NeMo-Skills names them: ``output-rs{S}.jsonl`` holds the replies of seed S,
-``output.jsonl`` those of a run without seeds, ``…_chunk_{i}.jsonl`` those of one chunk.
+Files are named as NeMo-Skills names them: ``output-rs{S}.jsonl`` holds the replies of seed S,
+``output.jsonl`` those of a run without seeds, ``…_chunk_{i}.jsonl`` those of one chunk. A file that
+was cut or edited is neither taken for a whole one nor merged.
 """
 
 import errno
@@ -16,14 +16,28 @@ from typing import Any
 from tutti.errors import UsageError
 from tutti.tasks.agents import Combine
 from tutti.tasks.agents.models import AUTO
+from tutti.storage import replacing
+from tutti.tasks.agents import AUTO, Combine
 from tutti.tasks.benchmarks import Source
 from tutti.tasks.sweeps.from_flags import RunSettings
 
 SEEDED_TEMPERATURE = 0.7
 """The default of samples with seeds: NeMo-Skills' own; a run without seeds is greedy."""
 WINDOW = 8
-"""The default of solutions in one prompt: NeMo-Skills' own."""
+"""The default number of solutions in one prompt: NeMo-Skills' own."""
 TOOLS = ("python", "mcp", "search_index")
+AGAIN = "remove it, and the same command writes it again"
+REPLY_FIELDS = frozenset(
+    (
+        *("num_generated_tokens", "num_input_tokens", "finish_reason", "reasoning_content"),
+        *("num_tool_calls", "conversation", "error", "detailed_error", "attempt_id"),
+        *("generation_start_time", "generation_end_time", "generation_time"),
+        *("solution_list", "solution_numbers", "selected_solution"),
+        *("total_solution_generated_tokens", "num_best_solution_generated_tokens"),
+    )
+)
+"""Fields that a reply may write over those of its row, besides the reply's own key."""
+COMBINED_PREFIXES = ("genselect_", "gensynthesis_")
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,7 @@ class GivenSolutions:
     """A folder with ``output-rs*.jsonl``, or a glob of such files."""
     combine: Combine = "select"
     window: int = WINDOW
-    """Most solutions in one prompt; which ones is drawn."""
+    """Most solutions in one prompt; the seed draws which ones."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +65,12 @@ class GenerateRequest:
     chunks: int = 1
     chunk: int | None = None
     limit: int | None = None
-    """Only the first rows."""
     key: str = "generation"
-    """The field of a reply."""
     times: bool = False
     """Whether lines also have what differs from run to run: times and ids."""
     settings: RunSettings = field(default_factory=RunSettings)
     solutions: GivenSolutions | None = None
-    """What a reply is made of, if it combines solutions; None: the model answers the rows."""
+    """The solutions that a reply combines; None: the model answers the rows."""
 
     def __post_init__(self) -> None:
         """Raises UsageError."""
@@ -68,19 +80,15 @@ class GenerateRequest:
             raise UsageError(f"--chunk: {self.chunk} is none of 0 to {self.chunks - 1} (--chunks)")
         if self.samples is None and self.first_seed:
             raise UsageError("--first-seed: without --samples there are no seeds")
-        if self.chunk is None and self.chunks == 1 and self.model is None:
+        if self.model is None and (self.chunk is not None or self.chunks == 1):
             raise UsageError("--model: name an entry of the registry, or give an endpoint's URL")
-        if self.chunk is not None and self.model is None:
-            raise UsageError("--model: needed for --chunk")
-        if self.solutions is not None:
-            self._check_solutions(self.solutions)
-
-    def _check_solutions(self, given: GivenSolutions) -> None:
+        if self.solutions is None:
+            return
         if tools := [name for name in TOOLS if self.settings.get(name) is not None]:
             flag = tools[0].replace("_", "-")
             raise UsageError(f"--{flag}: solutions are combined without tools; leave it out")
-        if given.window < 2:
-            raise UsageError(f"--window: {given.window} solutions are not compared; give 2 or more")
+        if (window := self.solutions.window) < 2:
+            raise UsageError(f"--window: {window} solutions are not compared; give 2 or more")
 
     @property
     def reasoning(self) -> str:
@@ -89,7 +97,6 @@ class GenerateRequest:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The numbers of the samples; of a run without seeds, 0 alone."""
         return tuple(range(self.first_seed, self.first_seed + (self.samples or 1)))
 
     def path_of(self, seed: int, chunk: int | None = None) -> Path:
@@ -97,6 +104,10 @@ class GenerateRequest:
         seeded = "" if self.samples is None else f"-rs{seed}"
         part = "" if chunk is None else f"_chunk_{chunk}"
         return self.out / f"output{seeded}{part}.jsonl"
+
+    def is_done(self, seed: int) -> bool:
+        """Whether a seed's file is there: whole, or the request's chunk of it."""
+        return any(self.path_of(seed, chunk).exists() for chunk in {None, self.chunk})
 
     def mark_done(self) -> None:
         """Put NeMo-Skills' empty ``.done`` beside each file that is whole, chunks too.
@@ -108,9 +119,18 @@ class GenerateRequest:
             if path.exists():
                 done_file(path).touch()
 
-    def rows_of(self, chunk: int, rows: int) -> range:
-        """The rows of a chunk, of `rows` in all; chunks differ by one row at most."""
+    def row_numbers(self, rows: int, chunk: int | None = None) -> range:
+        """The rows of a chunk, by default the request's, of `rows` in all; chunks differ by one row
+        at most."""
+        chunk = self.chunk if chunk is None else chunk
+        if chunk is None:
+            return range(rows)
         return range(chunk * rows // self.chunks, (chunk + 1) * rows // self.chunks)
+
+    def rows(self, chosen: range) -> Iterator[Mapping[str, Any]]:
+        """Some rows of the file, as they are there. Raises BadRow."""
+        rows = Source(self.file).files(self.file.name, None, ("*.jsonl",)).rows()
+        return (row.data for row in islice(rows, chosen.start, chosen.stop))
 
 
 def done_file(path: Path) -> Path:
@@ -118,42 +138,20 @@ def done_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.done")
 
 
-def row_numbers(request: GenerateRequest, rows: int) -> range:
-    """The rows that the request's file holds, of `rows`."""
-    return range(rows) if request.chunk is None else request.rows_of(request.chunk, rows)
-
-
-def rows_in(request: GenerateRequest, chosen: range) -> Iterator[Mapping[str, Any]]:
-    """Some rows of the file, as they are there. Raises BadRow."""
-    rows = Source(request.file).files(request.file.name, None, ("*.jsonl",)).rows()
-    return (row.data for row in islice(rows, chosen.start, chosen.stop))
-
-
 def write_whole(path: Path, lines: Iterable[str]) -> None:
     """Write a file so that it is whole or not there.
 
     Raises UsageError where there can be no such file, OSError for a full disk.
     """
-    unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("w", encoding="utf-8") as file:
+        with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
-        unfinished.replace(path)
     except OSError as error:
         error.filename = str(path)  # a failed write has no name
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            unfinished.unlink(missing_ok=True)
             raise
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
-
-
-AGAIN = "remove it, and the same command writes it again"
-MODES = ("genselect_", "gensynthesis_")
-COMBINED = frozenset(
-    ("solution_list", "solution_numbers", "selected_solution", "total_solution_generated_tokens")
-) | {"num_best_solution_generated_tokens"}
-"""What the line of combined solutions has besides the fields that name their mode."""
 
 
 def check_written(request: GenerateRequest, rows: int) -> None:
@@ -170,12 +168,12 @@ def lines_of(request: GenerateRequest, seed: int, chunk: int | None, rows: int) 
     Raises UsageError where they are not the replies to these rows; OSError.
     """
     path = request.path_of(seed, chunk)
-    chosen = range(rows) if chunk is None else request.rows_of(chunk, rows)
+    chosen = range(rows) if chunk is None else request.row_numbers(rows, chunk)
     # Not splitlines: a reply may hold other line ends, such as U+2028.
     lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
     if len(lines) != len(chosen):
         raise UsageError(f"{path}: has {len(lines)} lines for {len(chosen)} rows; {AGAIN}")
-    for number, (line, row) in enumerate(zip(lines, rows_in(request, chosen), strict=True), 1):
+    for number, (line, row) in enumerate(zip(lines, request.rows(chosen), strict=True), 1):
         parse_line(f"{path}:{number}", line, row, chosen.start + number, request)
         yield line.decode("utf-8")
 
@@ -193,24 +191,16 @@ def parse_line(
     `where` is the line's file and number, and `again` what to do about it. Raises UsageError.
     """
     try:
-        made = json.loads(line.decode("utf-8"))
+        fields = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not JSON: {error}; {again}") from error
-    if not isinstance(made, dict) or request.key not in made:
-        raise UsageError(f"{where}: {request.key}: absent; {again}")
+    key = request.key
+    if not isinstance(fields, dict) or key not in fields:
+        raise UsageError(f"{where}: {key}: absent; {again}")
+    written = REPLY_FIELDS | {key, f"_full_{key}", f"_{key}_finished_thinking"}
     for name, value in row.items():
-        if name not in made or (made[name] != value and name in _unchanged(made, request)):
-            raise UsageError(
-                f"{where}: {name}: is not that of row {number} of {request.file}; {again}"
-            )
-    return made
-
-
-def _unchanged(made: dict[str, Any], request: GenerateRequest) -> set[str]:
-    """Fields that a reply does not write: rows may have had figures of an earlier one."""
-    own = {request.key, "num_generated_tokens", "num_input_tokens", "finish_reason"}
-    own |= {f"_full_{request.key}", f"_{request.key}_finished_thinking"}
-    own |= {"reasoning_content", "num_tool_calls", "conversation", "error", "detailed_error"}
-    own |= {"generation_start_time", "generation_end_time", "generation_time", "attempt_id"}
-    own |= {name for name in made if name in COMBINED or name.startswith(MODES)}
-    return made.keys() - own
+        may_differ = name in written or name.startswith(COMBINED_PREFIXES)
+        if name not in fields or (fields[name] != value and not may_differ):
+            place = f"row {number} of {request.file}"
+            raise UsageError(f"{where}: {name}: is not that of {place}; {again}")
+    return fields

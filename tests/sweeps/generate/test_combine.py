@@ -53,7 +53,7 @@ def test_the_prompts_of_a_seed_are_a_file_with_a_line_a_row(tmp_path: Path) -> N
     checked = check_file(request)
     first = prompts_of(request, checked, Part(0, 1, 4))
     assert [task is not None for task in first.task_ids] == [True, True, False]
-    assert not first.is_empty and first.request.settings.get("where") == "asked = 'yes'"
+    assert first.request.settings.get("where") == "asked = 'yes'"
     lines = [json.loads(line) for line in first.request.file.read_text().splitlines()]
     (asked,) = lines[0]["messages"]
     assert "What is 0 + 1?" in asked["content"] and "Verdict: 3" in asked["content"]
@@ -141,9 +141,9 @@ def test_files_are_a_folders_seeds_or_those_of_a_glob(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is the folder of the solutions; give another"):
         solution_files(GivenSolutions(str(place)), place)
     (place / names[0]).unlink()
-    with pytest.raises(UsageError, match="has one file, output-rs10"):
+    with pytest.raises(UsageError, match="has 1 files output-rs"):
         solution_files(GivenSolutions(str(place)), tmp_path / "out")
-    with pytest.raises(UsageError, match=r"names no output-rs\*\.jsonl"):
+    with pytest.raises(UsageError, match="has 0 files"):
         solution_files(GivenSolutions(str(tmp_path / "nowhere")), tmp_path / "out")
 
 

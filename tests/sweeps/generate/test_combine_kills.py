@@ -97,7 +97,7 @@ def test_killed_in_chunks_and_at_once_gives_the_same_bytes(
     [
         (["--combine", "select"], "--combine select: of stored solutions; add --from-solutions"),
         (["--from-solutions", "in", "--combine", "vote"], "neither select nor synthesis"),
-        (["--from-solutions", "nowhere"], "names no output-rs*.jsonl; two or more are combined"),
+        (["--from-solutions", "nowhere"], "has 0 files output-rs*.jsonl; two or more are combined"),
         (["--from-solutions", "in", "--out", "in"], "in is the folder of the solutions"),
         (["--from-solutions", "in", "--python", "once"], "--python: solutions are combined"),
     ],

@@ -17,7 +17,7 @@ def finish(folder: Path, model: str) -> None:
     """Leave a folder whose files are all there, made with the entry or endpoint `model`."""
     request = request_of(folder, ROWS, samples=1, model=model)
     settings = given_settings(request, check_file(request)) | {"model": "one"}
-    open_work(request, 4).keep(settings)
+    open_work(request, 4).write(settings)
     write_chunk(request.path_of(0), ROWS)
 
 

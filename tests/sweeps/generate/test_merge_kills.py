@@ -25,8 +25,7 @@ def counted(change):
         left -= 1
         return change(path, *more, **words)
     return run
-for name in ("replace", "unlink"):
-    setattr(pathlib.Path, name, counted(getattr(pathlib.Path, name)))
+os.replace, pathlib.Path.unlink = counted(os.replace), counted(pathlib.Path.unlink)
 folder = pathlib.Path(sys.argv[1])
 merge_chunks(GenerateRequest(folder / "rows.jsonl", None, folder / "out", samples=2, chunks=2), 3)
 print(left)
@@ -38,7 +37,7 @@ def whole_folder(folder: Path) -> GenerateRequest:
     folder.mkdir(exist_ok=True)
     for chunk, rows in ((0, ROWS[:1]), (1, ROWS[1:])):
         request = request_of(folder, ROWS, samples=2, chunks=2, chunk=chunk)
-        open_work(request, 4).keep(SETTINGS)
+        open_work(request, 4).write(SETTINGS)
         for seed in request.seeds:
             write_chunk(request.path_of(seed, chunk), rows)
     return request_of(folder, ROWS, samples=2, chunks=2, model=None)

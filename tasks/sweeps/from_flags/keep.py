@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import yaml
 
 from tutti.errors import UsageError
-from tutti.storage import current_home
+from tutti.storage import current_home, replacing
+from tutti.tasks import serving
 from tutti.tasks.project import default_registry
 from tutti.tasks.serving import (
     CONTEXT_TOKENS,
@@ -28,6 +29,7 @@ from tutti.tasks.serving import (
     short_name,
 )
 from tutti.tasks.sweeps.spec import Suite
+from tutti.tasks.sweeps.spec import STDLIB, Suite, default_tokens
 
 
 class RunSettings(TypedDict, total=False):
@@ -91,9 +93,9 @@ class RunSettings(TypedDict, total=False):
 
 CONCURRENCY, POLICIES = (8,), ("passthrough",)
 FIELDS = (
-    *("limit", "ids", "where", "judge", "user", "agent", "temperature", "max_turns"),
-    *("repeats", "trials", "first_trial", "solo", "unsafe_sandbox", "prompt"),
-    *("python", "mcp", "search_index", "working_s", "split", "rule", "reasoning"),
+    *("limit", "ids", "where", "judge", "user", "agent", "temperature", "max_turns", "reasoning"),
+    *("repeats", "trials", "first_trial", "solo", "unsafe_sandbox", "prompt", "split", "rule"),
+    *("python", "mcp", "search_index", "working_s"),
 )
 """Settings that are fields of a suite by the same name."""
 READING = ("scorer", "question_field", "answer_field")
@@ -115,19 +117,16 @@ class KeptSweep:
 
     @property
     def command(self) -> str:
-        """The command that repeats the sweep."""
         return shlex.join(["tutti", "sweep", "run", str(self.path), "--models", str(self.models)])
 
     @property
     def words(self) -> str:
-        """Where the files are kept and how to repeat the sweep, in one line."""
-        assumed = (
-            f"; the endpoint reports no context length: {CONTEXT_TOKENS} tokens are assumed, "
-            "set --context-tokens"
-            if self.assumed_context
-            else ""
-        )
-        return f"suite kept in {self.path}; `{self.command}` repeats it{assumed}"
+        """Where the files are stored and how to repeat the sweep, in one line."""
+        line = f"suite kept in {self.path}; `{self.command}` repeats it"
+        if not self.assumed_context:
+            return line
+        assumed = f"{serving.CONTEXT_TOKENS} tokens are assumed, set --context-tokens"
+        return f"{line}; the endpoint reports no context length: {assumed}"
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class _ChosenModel:
     entry_name: str
     label: str
     """Its part of the sweep's name: an endpoint's host is in it."""
-    model: Model
+    model: serving.Model
     written: dict[str, Any] | None = None
     """The entry of an endpoint."""
     is_context_assumed: bool = False
@@ -147,25 +146,31 @@ async def keep_sweep(benchmark: str, model: str, settings: RunSettings) -> KeptS
     Raises EndpointFailed, RegistryError, UsageError, BenchmarkError or ValidationError.
     """
     registry = (settings.get("registry") or default_registry()).absolute()
-    others = _others(registry, settings) if is_url(model) else {}
+    has_others = settings.get("judge") or settings.get("user") or settings.get("agent")
+    others: dict[str, Any] = {}
+    if serving.is_url(model) and has_others:
+        models = serving.read_registry(registry).items()
+        others = {name: each.model_dump(mode="json", exclude_unset=True) for name, each in models}
     chosen = await _chosen(model, registry, settings)
     while chosen.entry_name in others:  # a judge may be the registry's entry by this name
         chosen = replace(chosen, entry_name=f"{chosen.entry_name}-measured")
-    name = settings.get("name") or short_name(f"{benchmark}-{chosen.label}")
+    name = settings.get("name") or serving.short_name(f"{benchmark}-{chosen.label}")
     suite = _suite(name, benchmark, chosen, settings)
     home = current_home().root
     path = home / "suites" / f"{name}.yaml"
     if chosen.written is not None:
-        entries = others | {chosen.entry_name: chosen.written}
         registry = home / "models" / f"{name}.yaml"
-        _write(registry, f"Of {path}.", {"models": entries})
-    kept = KeptSweep(suite, path, registry, chosen.is_context_assumed)
-    _write(path, f"Written by `tutti run`. To repeat: {kept.command}", _content(suite))
-    return kept
+        _write(registry, f"Of {path}.", {"models": others | {chosen.entry_name: chosen.written}})
+    stored = KeptSweep(suite, path, registry, chosen.is_context_assumed)
+    every = suite.model_dump(mode="json")
+    content = {field: every[field] for field in ALWAYS_WRITTEN}
+    content |= suite.model_dump(mode="json", exclude_defaults=True)
+    _write(path, f"Written by `tutti run`. To repeat: {stored.command}", content)
+    return stored
 
 
 async def entry_name(model: str, settings: RunSettings) -> str:
-    """What suites call the model: the registry's entry, or the name that an endpoint serves.
+    """The model's name in suites: the registry's entry, or the name that an endpoint serves.
 
     Raises EndpointFailed, RegistryError or UsageError.
     """
@@ -174,27 +179,23 @@ async def entry_name(model: str, settings: RunSettings) -> str:
 
 
 async def _chosen(model: str, registry: Path, settings: RunSettings) -> _ChosenModel:
-    if not is_url(model):
+    if not serving.is_url(model):
         for name in OF_ENDPOINTS:
             if settings.get(name) is not None:
                 flag = name.replace("_", "-")
                 raise UsageError(
                     f"--{flag}: for an endpoint's URL; of the entry {model} it stands in {registry}"
                 )
-        return _ChosenModel(model, model, pick_model(registry, model))
-    request = EndpointRequest(
-        model,
-        settings.get("served_name"),
-        settings.get("api_key_env"),
-        settings.get("context_tokens"),
+        return _ChosenModel(model, model, serving.pick_model(registry, model))
+    key, context = settings.get("api_key_env"), settings.get("context_tokens")
+    answer = await serving.discover(
+        serving.EndpointRequest(model, settings.get("served_name"), key, context)
     )
-    found = await discover(request)
-    entry = found.fields
-    served = short_name(str(entry["served_name"]).rpartition("/")[2]) or "model"
-    parts = urlsplit(model)
-    place = parts.netloc + parts.path.rstrip("/").removesuffix("/v1")
-    model_entry = Model.model_validate(entry)
-    return _ChosenModel(served, f"{served}-{place}", model_entry, entry, found.is_context_assumed)
+    entry, parts = answer.fields, urlsplit(model)
+    served = serving.short_name(str(entry["served_name"]).rpartition("/")[2]) or "model"
+    label = f"{served}-{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"
+    assumed = answer.is_context_assumed
+    return _ChosenModel(served, label, serving.Model.model_validate(entry), entry, assumed)
 
 
 def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSettings) -> Suite:
@@ -205,18 +206,18 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
         "model": chosen.entry_name,
         "concurrency": given.get("concurrency") or CONCURRENCY,
         "policies": given.get("policies") or POLICIES,
+        "data": {field: given[field] for field in READING if given.get(field) is not None},
     }
-    if reading := {field: given[field] for field in READING if given.get(field) is not None}:
-        content["data"] = reading
-    budget = {"minutes": given.get("budget_minutes"), "usd": given.get("budget_usd")}
-    fields = {field: given.get(field) for field in FIELDS}
-    fields |= {"budget": budget, "max_tokens": given.get("max_tokens")}
+    fields = {field: given.get(field) for field in (*FIELDS, "max_tokens")}
+    fields["budget"] = {"minutes": given.get("budget_minutes"), "usd": given.get("budget_usd")}
     fields["parallel"] = _parallel(settings)
     if source := given.get("source"):
-        fields["source"] = Path(source).resolve()  # the kept suite is run from any folder
-    # A file of the user's own is found from any folder, as the kept suite is.
-    made = Suite.model_validate(content, context={"folder": Path.cwd()})
-    return made.with_fields(fields).with_reply_tokens(chosen.model.context_tokens)
+        fields["source"] = Path(source).resolve()  # the stored suite is run from any folder
+    if fields["max_tokens"] is None and benchmark != STDLIB:
+        fields["max_tokens"] = default_tokens(chosen.model.context_tokens)
+    # A file of the user's own is found from any folder, as the stored suite is.
+    suite = Suite.model_validate(content, context={"folder": Path.cwd()})
+    return suite.with_fields(fields)
 
 
 def _parallel(settings: RunSettings) -> dict[str, Any] | None:
@@ -226,32 +227,11 @@ def _parallel(settings: RunSettings) -> dict[str, Any] | None:
         if combine is not None:
             raise UsageError(f"--combine {combine}: of several solutions; add --parallel 8, say")
         return None
-    if not settings.get("temperature"):
-        raise UsageError(
-            f"--parallel {solutions}: temperature 0 gives equal solutions; add --temperature 0.7"
-        )
     return {"solutions": solutions} | ({"combine": combine} if combine is not None else {})
-
-
-def _others(registry: Path, settings: RunSettings) -> dict[str, Any]:
-    """The registry's entries, if the sweep has models besides the measured one."""
-    if not any((settings.get("judge"), settings.get("user"), settings.get("agent"))):
-        return {}
-    return {
-        name: model.model_dump(mode="json", exclude_unset=True)
-        for name, model in read_registry(registry).items()
-    }
-
-
-def _content(suite: Suite) -> dict[str, Any]:
-    every = suite.model_dump(mode="json")
-    given = suite.model_dump(mode="json", exclude_defaults=True)
-    return {name: every[name] for name in ALWAYS_WRITTEN} | given
 
 
 def _write(path: Path, comment: str, content: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(f"# {comment}\n{text}", "utf-8")
-    unfinished.replace(path)
+    with replacing(path) as unfinished:
+        unfinished.write_text(f"# {comment}\n{text}", "utf-8")

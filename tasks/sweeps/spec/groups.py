@@ -8,10 +8,12 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, FiniteFloat, field_validator, model_validator
 
 from tutti.tasks.agents.models import AUTO, OFF, check_reasoning
 from tutti.tasks.config import read_document
+from tutti.tasks.agents import AUTO, OFF, check_reasoning
+from tutti.tasks.config import Strict, read_document
 from tutti.tasks.sweeps import GateError
 from tutti.tasks.sweeps.spec.marks import (
     AXIS,
@@ -37,10 +39,8 @@ GateMetric = Literal[
 ]
 
 
-class Gate(BaseModel):
+class Gate(Strict):
     """One condition: exactly one of `at_least`, `at_most` and `margin`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     metric: GateMetric = Field("score", description="what is judged; score is accuracy")
     at_least: float | None = Field(None, description="the interval must lie at or above it")
@@ -61,18 +61,15 @@ class Gate(BaseModel):
         return self
 
     def __str__(self) -> str:
-        bound = f"at least {self.at_least:g}" if self.at_least is not None else ""
-        bound = f"at most {self.at_most:g}" if self.at_most is not None else bound
-        if self.margin is not None:
-            bound = f"no worse than the baseline by {self.margin:g}"
+        bounds = {"at least": self.at_least, "at most": self.at_most}
+        bounds["no worse than the baseline by"] = self.margin
+        bound = next(f"{words} {value:g}" for words, value in bounds.items() if value is not None)
         where = "".join(f", {axis} {value}" for axis, value in self.where.items())
         return f"{self.metric} {bound}{where}"
 
 
-class GateFile(BaseModel):
+class GateFile(Strict):
     """The file's keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     baseline: str | None = Field(None, description="a sweep's id or name that margins refer to")
     gates: tuple[Gate, ...] = Field(min_length=1)
@@ -86,35 +83,27 @@ def read_gates(path: Path) -> GateFile:
         raise GateError(f"{path}: no such file") from None
 
 
-class Budget(BaseModel):
+class Budget(Strict):
     """The time and money that a run may spend. When it is spent, no more samples are started."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    minutes: float | None = Field(None, gt=0, description="of the whole run")
-    usd: float | None = Field(None, gt=0, description="of its attempts, judges and users")
+    minutes: FiniteFloat | None = Field(None, gt=0, description="of the whole run")
+    usd: FiniteFloat | None = Field(None, gt=0, description="of its attempts, judges and users")
 
 
-class LatencyRule(BaseModel):
+class LatencyRule(Strict):
     """The step latency at which a cell is over-saturated and ends."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    step_latency_p95: float = Field(gt=0, description="seconds that it surely exceeds")
+    step_latency_p95: FiniteFloat = Field(gt=0, description="seconds that it surely exceeds")
 
 
-class AccuracyRule(BaseModel):
+class AccuracyRule(Strict):
     """The margin at which a cell's accuracy is decided and the cell ends."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     margin: float = Field(0.05, ge=0, lt=1, description="within it two accuracies are the same")
 
 
-class ParallelThinking(BaseModel):
+class ParallelThinking(Strict):
     """Several solutions of each problem at once, then one answer made of them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     solutions: int = Field(ge=2, le=64, description="solutions of each problem")
     combine: Literal["select", "synthesis"] = Field(

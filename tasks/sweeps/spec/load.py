@@ -4,52 +4,49 @@ In: a suite's `load`, a level, how many samples, a seed. Out: seconds from the c
 each sample is due; none in a closed loop, where a session starts when the one before it has ended.
 """
 
-import json
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+import pydantic
 
+from tutti.tasks.config import explain
 from tutti.tasks.identity import NotInId, identity_of
 from tutti.tasks.sweeps import SuiteError
 
 CROWD = 8  # sessions at once in an open loop, as a multiple of the level; what waits beyond is late
-NEEDED = {"closed": None, "ramp": "over_s", "poisson": "session_s", "trace": "file"}
+NEEDED = {"ramp": "over_s", "poisson": "session_s", "trace": "file"}
 
 
-class Load(BaseModel):
+class Load(pydantic.BaseModel):
     """How sessions start."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    kind: Literal["closed", "ramp", "poisson", "trace"] = Field(
+    kind: Literal["closed", "ramp", "poisson", "trace"] = pydantic.Field(
         "closed",
         description="closed: a session starts when one has ended; ramp: likewise, one more at a "
         "time; poisson, trace: when they are due, whether or not others have ended",
     )
-    over_s: float | None = Field(
+    over_s: float | None = pydantic.Field(
         None, gt=0, description="of a ramp: seconds until all sessions run"
     )
-    session_s: float | None = Field(
+    session_s: float | None = pydantic.Field(
         None,
         gt=0,
         description="of poisson: at a level of c, c / session_s sessions start a second: about c "
         "run at once if each takes so long",
     )
-    file: Annotated[Path | None, NotInId("the arrivals in it")] = Field(
+    file: Annotated[Path | None, NotInId("the arrivals in it")] = pydantic.Field(
         None, description='of a trace: a JSON list or JSON lines, each {"at": seconds} or a number'
     )
-    speed: float = Field(1.0, gt=0, description="of a trace: how many times as fast")
+    speed: float = pydantic.Field(1.0, gt=0, description="of a trace: how many times as fast")
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _of_its_kind(self) -> "Load":
         for kind, name in NEEDED.items():
-            if name is None:
-                continue
             given = getattr(self, name) is not None
             if given and kind != self.kind:
                 raise ValueError(f"`{name}` is for `kind: {kind}`, not {self.kind}")
@@ -61,12 +58,11 @@ class Load(BaseModel):
 
     @property
     def is_open(self) -> bool:
-        """Whether sessions start without waiting for others."""
         return self.kind in ("poisson", "trace")
 
     @property
     def content(self) -> dict[str, Any]:
-        """What it is, for ids; of a trace what the file says, wherever it lies."""
+        """Its content for ids; of a trace the file's arrivals, wherever it lies."""
         content = {name: each for name, each in identity_of(self).items() if each is not None}
         return content if self.file is None else content | {"trace": read_trace(self.file)}
 
@@ -100,47 +96,28 @@ class Load(BaseModel):
         return [at / self.speed for at in arrivals[:samples]]
 
 
+class _Arrival(pydantic.BaseModel):
+    at: pydantic.FiniteFloat
+
+
+ARRIVALS: pydantic.TypeAdapter[list[pydantic.FiniteFloat | _Arrival]] = pydantic.TypeAdapter(
+    list[pydantic.FiniteFloat | _Arrival]
+)
+
+
 def read_trace(path: Path) -> list[float]:
-    """Arrivals in seconds from the first, rising. Raises SuiteError with file, line and value."""
+    """Arrivals in seconds from the first, rising: of a JSON list, or of lines of JSON. Raises
+    SuiteError with file, place (from 0) and value."""
     try:
         text = path.read_text()
+        if not text.lstrip().startswith("["):
+            text = f"[{','.join(filter(str.strip, text.splitlines()))}]"
+        arrivals = ARRIVALS.validate_json(text)
+    except pydantic.ValidationError as error:
+        raise SuiteError(f"load.file: {path}: {explain(error)}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise SuiteError(f"load.file: {path}: {error}") from error
-    found = []
-    for number, entry in _entries(path, text):
-        try:
-            found.append(_seconds(entry["at"] if isinstance(entry, dict) else entry))
-        except (ValueError, KeyError, TypeError):
-            raise _no_arrival(path, number, json.dumps(entry)) from None
-    if not found:
+    if not arrivals:
         raise SuiteError(f"load.file: {path}: no arrivals")
-    found.sort()
-    return [at - found[0] for at in found]
-
-
-def _entries(path: Path, text: str) -> Iterator[tuple[int, Any]]:
-    """Of a JSON list, or of lines of JSON, each with its place from 1."""
-    if text.lstrip().startswith("["):
-        try:
-            yield from enumerate(json.loads(text), 1)
-        except (ValueError, RecursionError) as error:
-            raise SuiteError(f"load.file: {path}: {error}") from error
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                yield number, json.loads(line)
-            except (ValueError, RecursionError):
-                raise _no_arrival(path, number, line) from None
-
-
-def _seconds(value: Any) -> float:
-    seconds = float(value)
-    if not math.isfinite(seconds):
-        raise ValueError("no time")
-    return seconds
-
-
-def _no_arrival(path: Path, number: int, entry: str) -> SuiteError:
-    said = f'entry {number}: {entry[:60]}: not {{"at": seconds}}'
-    return SuiteError(f"load.file: {path}: {said}")
+    seconds = sorted(each.at if isinstance(each, _Arrival) else each for each in arrivals)
+    return [at - seconds[0] for at in seconds]

@@ -1,10 +1,8 @@
-"""What each field of a suite belongs to. Ids, grids and plans are derived from these marks.
+"""Marks of a suite's fields, from which ids, grids and plans are derived.
 
-A field is declared with its mark: ``repeats: Annotated[int, AXIS] = Field(...)``. Fields that are
-set together stand in a `Group`, a model under one key of the suite. Groups are for people: ids,
-flags and marks know a field by its own name, which therefore stands in one group only.
-`tasks.sweeps.plan.plan` makes ids from the marks; tests walk every field and check that
-changing it changes what its mark says.
+A field is declared with its mark: ``repeats: Annotated[int, AXIS] = Field(...)``. A `Group` is a
+model under one key of the suite; ids and flags know a field by its own name, which therefore stands
+in one group only. Tests change every field and check that what its mark says changes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,11 +15,11 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
 Place = tuple[str, ...]
-"""Where a field stands: its name, or its group and its name."""
+"""The place of a field: its name, or its group and its name."""
 
 
 class FieldScope(StrEnum):
-    """What changes when a field changes."""
+    """The scope of a field: what changes when it changes."""
 
     AXIS = "axis"
     """Which cells there are; the ids of those that stay do not change."""
@@ -30,16 +28,16 @@ class FieldScope(StrEnum):
     SWEEP = "sweep"
     """The sweep's id, and with it the ids of its cells."""
     RUN = "run"
-    """Nothing that is kept: how a run goes, or what is said of it."""
+    """Nothing that is stored: how a run goes, or what is reported of it."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a field belongs to, and how it reaches an id."""
+    """The scope of a field, and how it reaches an id."""
 
     belongs: FieldScope
     through: str | None = None
-    """What it reaches ids through, as the task set. None: it stands in them by its own name."""
+    """The part of an id that it reaches, such as the task set. None: its own name."""
 
 
 AXIS, CELL, SWEEP, RUN = (Mark(each) for each in FieldScope)
@@ -58,7 +56,7 @@ class Group(BaseModel):
 
 @cache
 def places_of(kind: type[BaseModel]) -> Mapping[str, Place]:
-    """Where each field stands. Raises TypeError for a name that stands twice."""
+    """The place of each field. Raises TypeError for a name that stands twice."""
     found: dict[str, Place] = {}
     for place, _ in _fields(kind):
         if place[-1] in found:
@@ -109,7 +107,6 @@ def _fields(kind: type[BaseModel]) -> Iterator[tuple[Place, FieldInfo]]:
 
 
 def value_at(spec: BaseModel, place: Place) -> Any:
-    """The value of the field that stands there."""
     value: Any = spec
     for name in place:
         value = getattr(value, name)

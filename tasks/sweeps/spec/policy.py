@@ -7,15 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_serializer,
-    model_validator,
-)
+import pydantic
 
 from tutti.tasks.serving.scheduling import POLICIES, make_policy, policy_options
 
@@ -25,12 +17,12 @@ PolicyName = Literal[
 ]
 
 
-class Policy(BaseModel):
+class Policy(pydantic.BaseModel):
     """A scheduling policy and its options."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
 
-    name: PolicyName = Field(description="other keys are the policy's own options")
+    name: PolicyName = pydantic.Field(description="other keys are the policy's own options")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -52,7 +44,7 @@ class Policy(BaseModel):
             own["cap"] = options.pop("limit")
         return own | ({"options": options} if options else {})
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _resolved(cls, given: Any) -> Any:
         """One form of each policy: an option that is stated at its default is left out, and 5 and
@@ -64,24 +56,25 @@ class Policy(BaseModel):
             make_policy(name, options)  # ValueError names the wrong option
         return {"name": name} | (policy_options(name, options) if options else {})
 
-    @model_serializer
+    @pydantic.model_serializer
     def _as_given(self) -> dict[str, Any]:
         return {"name": self.name, **self.options}
 
 
 def _form(given: Any) -> str:
-    """How a policy is written. Error messages leave out parts in angle brackets."""
+    """The form of a policy in a suite. Error messages leave out parts in angle brackets."""
     return "<name>" if isinstance(given, str) else "<options>"
 
 
 GivenPolicy = Annotated[
-    Annotated[PolicyName, Tag("<name>")] | Annotated[Policy, Tag("<options>")], Discriminator(_form)
+    Annotated[PolicyName, pydantic.Tag("<name>")] | Annotated[Policy, pydantic.Tag("<options>")],
+    pydantic.Discriminator(_form),
 ]
 """A policy as a suite writes it."""
 
 
 def labels_of(policies: Sequence[Policy]) -> list[str]:
-    """What each is called in tables: its name, with its options where the name is not enough."""
+    """The label of each in tables: its name, with its options where the name is not enough."""
     times = Counter(policy.name for policy in policies)
     return [policy.name if times[policy.name] == 1 else policy.full_label for policy in policies]
 

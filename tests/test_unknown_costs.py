@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tutti.storage import Cost, ProgramCell, ProgramTally
 from tutti.tasks.agents.commands import CommandTrajectory
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, _derived
+from tutti.tasks.agents import CommandTrajectory
+from tutti.tasks.exchange.imported import Cell, ImportedAttempt, trial_keys, trial_rows
 from tutti.tasks.reporting.efficiency import _sums
 from tutti.tasks.serving.gateway.calls.access import UsdBudget
 from tutti.tasks.serving.gateway.calls.record import CallRecord
@@ -108,7 +110,8 @@ def test_imports_and_figures(calls: list[CallCost]) -> None:
         {"role": c.role, "cost_usd": c.usd, "status": "ok"} for c in calls
     ]
     attempt = ImportedAttempt(Cell("r", "b", "m"), "t", file=Path("f"), calls=rows)
-    assert _derived(attempt)["cost_usd"] == total(calls)
+    (imported,) = trial_rows(attempt, trial_keys("x", attempt), "run")["attempts"]
+    assert imported["cost_usd"] == total(calls)
     sums = _sums({"a": rows, "b": rows[:1]}, "cost_usd")
     assert sums == ([] if unknown(calls) else [total(calls), USD])
     tasks = [

@@ -1,12 +1,8 @@
 """Converts other programs' chat messages to rows of `messages` and `tool_runs`.
 
-In: messages in the forms of OpenAI's chat and responses APIs and similar ones (tool calls nested in
-`function`, flat, or as a JSON text; arguments as text or as an object). Out: rows. A message whose
-role or content cannot be read refuses the record. A tool call that cannot be read is reported and
-left out.
-
-Content that is a list of parts becomes its text. With an image or sound among the parts, it becomes
-the parts as JSON text.
+In: messages of OpenAI's chat and responses APIs and similar ones. Out: rows. A message whose role
+or content cannot be read refuses the record; a tool call is only left out. Parts of content become
+their text, with an image or sound among them JSON text.
 """
 
 from collections.abc import Iterable
@@ -30,7 +26,6 @@ def message_rows(fields: Fields, name: str) -> list[Row]:
 
 
 def message_row(fields: Fields) -> Row:
-    """One message."""
     if "role" not in fields and fields.data.get("type") in ITEMS:
         return _item_row(fields)
     role = fields.needed("role", fields.identity("role"))
@@ -59,18 +54,18 @@ def tool_calls(fields: Fields) -> list[Row]:
     rows = []
     for place, member in enumerate(fields.array("tool_calls")):
         where = f"tool_calls.{place}"
-        member = parsed(member) if isinstance(member, str) else member
-        if not isinstance(member, dict):
-            fields.problem(where, f"{shown(fields.array('tool_calls')[place])} is no tool call")
+        data = parsed(member) if isinstance(member, str) else member
+        if not isinstance(data, dict):
+            fields.problem(where, f"{shown(member)} is no tool call")
             continue
-        call = fields.member("tool_calls", place, member)
+        call = fields.part(where, data)
         function = call.inner("function") if "function" in call else call
         tool = function.identity("name")
         if tool is None:
             fields.problem(f"{where}.name", "a tool call without its tool's name is left out")
             continue
-        named = call.identity("id") if call.data.get("id") != "" else None
-        rows.append({"id": named, "name": tool, "arguments": _arguments(function)})
+        id = call.identity("id") if data.get("id") != "" else None
+        rows.append({"id": id, "name": tool, "arguments": _arguments(function)})
     return rows
 
 
@@ -80,7 +75,6 @@ def _arguments(fields: Fields) -> str | None:
 
 
 def _item_row(fields: Fields) -> Row:
-    """An item of the responses API without a role."""
     kind = fields.text("type")
     if kind == "function_call":
         tool = fields.needed("name", fields.identity("name"))
@@ -90,8 +84,8 @@ def _item_row(fields: Fields) -> Row:
         row: Row = {"role": "tool", "content": content(fields, "output")}
         return row | compact(tool_call_id=fields.identity("call_id"))
     if kind == "reasoning":
-        said = content(fields, "content") or content(fields, "summary")
-        return {"role": "assistant", "content": None, "reasoning": said}
+        text = content(fields, "content") or content(fields, "summary")
+        return {"role": "assistant", "content": None, "reasoning": text}
     return {"role": "assistant", "content": content(fields, "content")}
 
 
@@ -107,14 +101,14 @@ def tool_runs(messages: Iterable[Row], calls: Iterable[Row]) -> list[Row]:
     """One tool run per tool message, with the name and arguments of the call that requested it. A
     run belongs to the step of the last preceding call."""
     steps: dict[str, int] = {call["call_id"]: call["step"] for call in calls}
-    asked: dict[str, Row] = {}
+    requests: dict[str, Row] = {}
     step, runs = 0, []
     for row in messages:
         step = steps.get(row.get("call_id") or "", step)
-        asked |= {call["id"]: call for call in row.get("tool_calls") or () if call["id"]}
+        requests |= {call["id"]: call for call in row.get("tool_calls") or () if call["id"]}
         if row["role"] != "tool":
             continue
-        call = asked.get(row.get("tool_call_id") or "", {})
+        call = requests.get(row.get("tool_call_id") or "", {})
         run = {"step": step, "result": row["content"]}
         run |= compact(name=row.get("name") or call.get("name"), arguments=call.get("arguments"))
         runs.append(run)
@@ -123,16 +117,16 @@ def tool_runs(messages: Iterable[Row], calls: Iterable[Row]) -> list[Row]:
 
 def link_calls(messages: list[Row], calls: list[Row]) -> None:
     """Set in each assistant message the call that made it, if there is one for each."""
-    said = [row for row in messages if row["role"] == "assistant"]
-    if len(said) == len(calls):
-        for row, call in zip(said, calls, strict=True):
+    replies = [row for row in messages if row["role"] == "assistant"]
+    if len(replies) == len(calls):
+        for row, call in zip(replies, calls, strict=True):
             row["call_id"] = call["call_id"]
 
 
-def last_said(messages: Iterable[Row]) -> str | None:
+def last_reply(messages: Iterable[Row]) -> str | None:
     """The last non-empty text of the assistant."""
-    said = [row["content"] for row in messages if row["role"] == "assistant" and row["content"]]
-    return said[-1] if said else None
+    texts = [row["content"] for row in messages if row["role"] == "assistant" and row["content"]]
+    return texts[-1] if texts else None
 
 
 def params(value: Any) -> str | None:

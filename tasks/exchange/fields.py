@@ -1,25 +1,19 @@
-"""Reads other programs' JSON, and typed values from it; reports exactly what could not be read.
+"""Reads other programs' JSON, and typed values from it; reports what could not be read.
 
-In: a JSON document, or JSON Lines, plain or gzip (recognised by its first bytes). Out: `Fields`, an
-object with its place in the file, one at a time, or an `ImportIssue` with the file, the line, the
-dotted field and the value. Blank lines are skipped. A line is refused when it is not JSON, not an
-object, not UTF-8, nested too deeply or longer than `MAX_LINE_BYTES`. Python's writers put NaN and
-Infinity into JSON and lone surrogates into text: such a line is accepted with null or U+FFFD in
-their place, and each place is reported.
-
-A wrong value in a minor field costs only that field. `refuse` and `needed` give up the whole record
-by raising `RecordRefused`, which `take` turns into the record's issues. Pydantic checks the values,
-strictly: text is not a number, a number is not text, and true is not 1. Only whole floats are
-accepted as integers, because some writers average and sum counts as floats.
+In: a JSON document or JSON Lines, plain or gzip. Out: `Fields`, an object with its place in the
+file, or an `ImportIssue` with file, line, dotted field and value. NaN, Infinity and lone
+surrogates, which Python's writers put into JSON, are read as null and U+FFFD, and reported. A wrong
+value in a minor field costs only that field; `refuse` and `needed` give up the record by
+RecordRefused, which `take` turns into issues. Values are checked strictly, but for whole floats as
+integers: some writers average counts.
 """
 
 import gzip
 import json
-import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from functools import partialmethod
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import IO, Annotated, Any, Generic, NoReturn, TypeVar, cast
 
@@ -57,8 +51,8 @@ def _whole(value: Any) -> Any:
 
 
 def _in_utc(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(text)
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 class Kind(Generic[T]):
@@ -95,7 +89,11 @@ class RecordRefused(Exception):
 
 
 class Fields:
-    """A JSON object, its position, and the issues found in it so far."""
+    """A JSON object, its position, and the issues found in it so far.
+
+    The name of a field may be a dotted path, as ``usage.prompt_tokens``: where an object on the way
+    is missing, so is the field.
+    """
 
     def __init__(
         self,
@@ -112,17 +110,21 @@ class Fields:
         self.path = path
 
     def __contains__(self, name: str) -> bool:
-        return self.data.get(name) is not None
+        return self.get(name) is not None
 
-    def where(self, name: str) -> str:
-        """The dotted path of `name` from the top of the record."""
-        return ".".join(part for part in (self.path, name) if part)
+    def get(self, name: str) -> Any:
+        """The value of `name` as it is; None if it is missing."""
+        first, dot, rest = name.partition(".")
+        if dot and name not in self.data:
+            return self.inner(first).get(rest)
+        return self.data.get(name)
 
     def problem(self, name: str, reason: str) -> None:
         """Record that `name` could not be read; only once per field."""
-        found = ImportIssue(self.file, self.line, self.where(name), reason)
-        if found not in self.problems:
-            self.problems.append(found)
+        where = ".".join(part for part in (self.path, name) if part)
+        issue = ImportIssue(self.file, self.line, where, reason)
+        if issue not in self.problems:
+            self.problems.append(issue)
 
     def refuse(self, name: str, reason: str) -> NoReturn:
         """Refuse the record because of `name`."""
@@ -137,20 +139,20 @@ class Fields:
 
     def wrong(self, name: str, wanted: str) -> None:
         """Record that the value of `name` is not `wanted`."""
-        self.problem(name, f"{shown(self.data[name])} is not {wanted}")
+        self.problem(name, f"{shown(self.get(name))} is not {wanted}")
 
     def read(self, name: str, kind: Kind[T]) -> T | None:
         """The value of `name`; None, and an issue, where it is not of this kind."""
-        value = self.data.get(name)
+        value = self.get(name)
         try:
             return None if value is None else kind.validate(value)
         except OverflowError:  # a time before the first or after the last
             self.wrong(name, kind.wanted)
         except ValidationError as error:
             (first, *_) = error.errors(include_url=False, include_context=False)
+            culprit = first["input"] if first["loc"] else value
             place = ".".join(map(str, (name, *first["loc"])))
-            found = value if place == name else first["input"]
-            self.problem(place, f"{shown(found)} is not {kind.wanted}")
+            self.problem(place, f"{shown(culprit)} is not {kind.wanted}")
         return None
 
     text = partialmethod[str | None](read, kind=TEXT)
@@ -181,15 +183,19 @@ class Fields:
 
     def inner(self, name: str) -> "Fields":
         """The object `name`; an empty one if it is missing."""
-        value = self.data.get(name)
+        value = self.get(name)
         if value is not None and not isinstance(value, dict):
             self.wrong(name, "an object")
-        data = value if isinstance(value, dict) else {}
-        return Fields(self.file, self.line, data, self.problems, self.where(name))
+        return self.part(name, value if isinstance(value, dict) else {})
+
+    def part(self, name: str, data: dict[str, Any]) -> "Fields":
+        """An object inside this one, as fields of their own."""
+        path = ".".join(each for each in (self.path, name) if each)
+        return Fields(self.file, self.line, data, self.problems, path)
 
     def array(self, name: str) -> list[Any]:
         """The list `name`; an empty one if it is missing."""
-        value = self.data.get(name)
+        value = self.get(name)
         if value is None or isinstance(value, list):
             return value or []
         self.wrong(name, "a list")
@@ -200,11 +206,11 @@ class Fields:
         such as "a message", another member refuses the record."""
         for place, member in enumerate(self.array(name)):
             if isinstance(member, dict):
-                yield self.member(name, place, member)
-            elif needed:
-                self.refuse(f"{name}.{place}", f"{shown(member)} is not {needed}")
-            else:
-                self.problem(f"{name}.{place}", f"{shown(member)} is not an object")
+                yield self.part(f"{name}.{place}", member)
+                continue
+            self.problem(f"{name}.{place}", f"{shown(member)} is not {needed or 'an object'}")
+            if needed:
+                raise RecordRefused
 
     def score_rows(self, prefix: str = "") -> list[dict[str, Any]]:
         """A row of `scores` for each field that is a number, in their order."""
@@ -215,19 +221,14 @@ class Fields:
             if value is not None
         ]
 
-    def member(self, name: str, place: int, data: dict[str, Any]) -> "Fields":
-        """An object of the list `name`, as fields of their own."""
-        path = self.where(f"{name}.{place}")
-        return Fields(self.file, self.line, data, self.problems, path)
+    def picked(self, names: Iterable[str]) -> dict[str, Any]:
+        """The values of those of `names` that are there, as they are."""
+        return {name: self.data[name] for name in names if name in self}
 
     def json(self, name: str) -> str | None:
         """The value as JSON text."""
-        value = self.data.get(name)
-        try:
-            return None if value is None else json_text(value)
-        except RecursionError:
-            self.problem(name, "is nested too deeply")
-            return None
+        value = self.get(name)
+        return None if value is None else json_text(value)
 
 
 def compact(**values: Any) -> dict[str, Any]:
@@ -237,8 +238,8 @@ def compact(**values: Any) -> dict[str, Any]:
 
 def detail_text(**values: Any) -> str | None:
     """The non-empty values as JSON text; None if there are none."""
-    found = compact(**values)
-    return json_text(found) if found else None
+    known = compact(**values)
+    return json_text(known) if known else None
 
 
 def parsed(text: str) -> Any:
@@ -268,8 +269,6 @@ def take(
 # a rollout with its tokens takes a few; a file without line breaks is unbounded
 MAX_LINE_BYTES = 256 * 2**20
 SKIPPED_BYTES = 2**20  # read at once while looking for the end of a line that is too long
-MAX_DEPTH = 200  # levels of nesting: far beyond any record, and still serialisable
-LISTED_PLACES = 20  # NaNs of one record that are reported one by one; the rest are counted
 GZIP = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
@@ -279,23 +278,20 @@ def records(path: Path) -> Iterator[Fields | ImportIssue]:
     number = 0
     try:
         with _opened(path) as stream:
-            while raw := stream.readline(MAX_LINE_BYTES + 1):
-                number += 1
-                yield from _record(path, number, raw, stream)
+            raws = iter(partial(stream.readline, MAX_LINE_BYTES + 1), b"")
+            for number, raw in enumerate(raws, 1):
+                yield from _line(path, number, raw, stream)
     except (OSError, EOFError, zlib.error) as error:
-        yield _unreadable(path, number + 1, error)
+        yield ImportIssue(path, number + 1, "", f"cannot be read from here on: {error}")
 
 
-def _record(
-    path: Path, number: int, raw: bytes, stream: IO[bytes]
-) -> Iterator[Fields | ImportIssue]:
-    """The object of a line that begins with `raw`; none for a blank line."""
+def _line(path: Path, number: int, raw: bytes, stream: IO[bytes]) -> Iterator[Fields | ImportIssue]:
     if len(raw) > MAX_LINE_BYTES:
-        _skip_line(stream, raw)
+        while raw and not raw.endswith(b"\n"):
+            raw = stream.readline(SKIPPED_BYTES)
         limit = MAX_LINE_BYTES // 2**20
         yield ImportIssue(path, number, "", f"the line is longer than {limit} MiB")
     elif raw.strip():
-        raw = raw.removeprefix(BOM) if number == 1 else raw
         yield _object(path, number, raw)
 
 
@@ -303,10 +299,9 @@ def document(path: Path) -> Fields | ImportIssue:
     """Read a file that is one JSON object."""
     try:
         with _opened(path) as stream:
-            raw = stream.read()
+            return _object(path, None, stream.read())
     except (OSError, EOFError, zlib.error) as error:
-        return _unreadable(path, None, error)
-    return _object(path, None, raw.removeprefix(BOM))
+        return ImportIssue(path, None, "", f"cannot be read: {error}")
 
 
 def readable(path: Path) -> Fields:
@@ -317,98 +312,29 @@ def readable(path: Path) -> Fields:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    stream = path.open("rb")
-    try:
-        packed = stream.read(len(GZIP)) == GZIP
-        stream.seek(0)
-    except OSError:
-        stream.close()
-        raise
-    if not packed:
-        return stream
-    stream.close()
-    return cast(IO[bytes], gzip.open(path, "rb"))
-
-
-def _skip_line(stream: IO[bytes], raw: bytes) -> None:
-    while raw and not raw.endswith(b"\n"):
-        raw = stream.readline(SKIPPED_BYTES)
-
-
-def _unreadable(path: Path, line: int | None, error: Exception) -> ImportIssue:
-    what = "cannot be read" if line in (None, 1) else "cannot be read from here on"
-    return ImportIssue(path, line, "", f"{what}: {error}")
+    with path.open("rb") as stream:
+        is_packed = stream.read(len(GZIP)) == GZIP
+    return cast(IO[bytes], gzip.open(path, "rb")) if is_packed else path.open("rb")
 
 
 def _object(path: Path, line: int | None, raw: bytes) -> Fields | ImportIssue:
+    raw, problems = raw.removeprefix(BOM), list[ImportIssue]()
     try:
-        value, clean = orjson.loads(raw), True
-    except orjson.JSONDecodeError as error:
-        try:
-            value, clean = _lenient(raw, str(error)), False
-        except ValueError as reason:
-            return ImportIssue(path, line, "", _broken(raw, line, str(reason)))
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        try:  # again, with NaN, Infinity and lone surrogates accepted
+            given = json.loads(raw.decode())
+            value = repaired(given)
+        except (ValueError, RecursionError) as error:
+            return ImportIssue(path, line, "", f"is not JSON that can be read: {error}")
+        members = given.items() if isinstance(given, dict) else ()
+        changed = [name for name, inner in members if repaired(inner) != inner]
+        reason = "holds NaN, Infinity or half a surrogate pair, taken as null and U+FFFD"
+        problems += [ImportIssue(path, line, repaired(name), reason) for name in changed]
     if not isinstance(value, dict):
         return ImportIssue(path, line, "", f"{shown(value)} is not a JSON object")
-    if _deeper(value, MAX_DEPTH):
-        return ImportIssue(path, line, "", f"is nested more than {MAX_DEPTH} levels deep")
-    if clean:
-        return Fields(path, line, value)
-    found = Fields(path, line, {})
-    found.data = _repaired(found, value)
-    return found
-
-
-def _lenient(raw: bytes, reason: str) -> Any:
-    """Parse with NaN, Infinity and lone surrogates accepted. Raises ValueError if still invalid."""
     try:
-        return json.loads(raw.decode())
-    except UnicodeDecodeError as error:
-        raise ValueError(f"is not UTF-8 at byte {error.start}") from error
-    except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from error
-    except RecursionError as error:
-        raise ValueError(f"is not JSON that can be read: {reason}") from error
-
-
-def _broken(raw: bytes, line: int | None, reason: str) -> str:
-    if line is None or raw.endswith(b"\n"):
-        return reason
-    return f"{reason} (the last line, without an end: it may still be written)"
-
-
-def _deeper(value: Any, levels: int) -> bool:
-    """Whether `value` is nested more than `levels` deep; iterative, to avoid recursion limits."""
-    level = [value]
-    for _ in range(levels):
-        members = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [each for inner in members for each in inner if isinstance(each, dict | list)]
-        if not level:
-            return False
-    return True
-
-
-def _repaired(found: Fields, value: dict[str, Any]) -> dict[str, Any]:
-    """`value` with what the store cannot hold replaced; the changes are added to `found`."""
-    places = list(_odd_places(value, ""))
-    for place, what in places[:LISTED_PLACES]:
-        found.problem(place, what)
-    if len(places) > LISTED_PLACES:
-        found.problem("", f"and {len(places) - LISTED_PLACES} more such places")
-    whole: dict[str, Any] = repaired(value)
-    return whole
-
-
-def _odd_places(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            if repaired(name) != name:
-                yield path, "a name holds half a surrogate pair, taken as U+FFFD"
-            yield from _odd_places(inner, f"{path}.{repaired(name)}" if path else repaired(name))
-    elif isinstance(value, list):
-        for place, inner in enumerate(value):
-            yield from _odd_places(inner, f"{path}.{place}")
-    elif isinstance(value, float) and not math.isfinite(value):
-        yield path, f"{value} is no number, taken as null"
-    elif isinstance(value, str) and repaired(value) != value:
-        yield path, "holds half a surrogate pair, taken as U+FFFD"
+        orjson.dumps(value)  # it refuses what is nested too deeply for other code as well
+    except orjson.JSONEncodeError as error:
+        return ImportIssue(path, line, "", f"is not JSON that can be stored: {error}")
+    return Fields(path, line, value, problems)

@@ -8,13 +8,11 @@ store's attempts as `ImportedAttempt` objects.
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from tutti.storage import TABLES, Cost, artifact_id
 
@@ -26,13 +24,11 @@ class ImportIssue:
     """A part of a file that could not be read; the rest is imported."""
 
     file: Path
-    """The file as given."""
     line: int | None
     """Its line, from 1; None if the format has no lines."""
     field: str
     """The dotted field from the top of the record; empty for the whole record."""
     reason: str
-    """What is wrong, with the value."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else str(self.file)
@@ -115,8 +111,6 @@ ImportedItem = ImportedAttempt | ImportedRecords | ImportIssue
 
 
 Rows = dict[str, list[Row]]
-Repair = tuple[str, int, str, str, bool]
-"""Table, row, column, reason, and whether the value was replaced."""
 MISFITS = (KeyError, TypeError, ValueError, OverflowError)
 """What Arrow and the writer raise for a value that its column cannot hold (ArrowInvalid is a
 ValueError, ArrowTypeError a TypeError, a lone surrogate a UnicodeEncodeError)."""
@@ -138,8 +132,6 @@ class KeyRefused(ValueError):
 
 @dataclass(frozen=True)
 class AttemptIds:
-    """The ids of one attempt."""
-
     sweep_id: str
     cell_id: str
     sample_id: str
@@ -149,18 +141,13 @@ class AttemptIds:
 def cell_keys(format: str, cell: Cell) -> tuple[str, str]:
     """Ids of the cell and its sweep. Raises KeyRefused."""
     policy, concurrency = cell.policy or FORMER_POLICY, cell.concurrency or FORMER_CONCURRENCY
-    for place, name in (("run", cell.run), ("benchmark", cell.benchmark), ("model", cell.model)):
-        _check_name(f"cell.{place}", name)
-    _check_name("cell.policy", policy)
+    point: Row = {"format": format, "run": cell.run, "benchmark": cell.benchmark}
+    point |= {"model": cell.model, "policy": policy}
+    for place in ("run", "benchmark", "model", "policy"):
+        _check_name(f"cell.{place}", point[place])
     _check_count("cell.concurrency", concurrency, least=1)
     _check_count("cell.repeat", cell.repeat)
-    point: Row = {
-        "format": format,
-        "run": cell.run,
-        "benchmark": cell.benchmark,
-        "model": cell.model,
-    }
-    point |= {"policy": policy, "concurrency": concurrency, "repeat": cell.repeat}
+    point |= {"concurrency": concurrency, "repeat": cell.repeat}
     return artifact_id("sweep", {"format": format, "run": cell.run}), artifact_id("cell", point)
 
 
@@ -171,9 +158,8 @@ def trial_keys(format: str, trial: ImportedAttempt) -> AttemptIds:
     _check_count("trial", trial.trial)
     _check_count("attempt", trial.attempt, least=1)
     sample_id = artifact_id("sample", [cell_id, trial.task_id, trial.trial])
-    return AttemptIds(
-        sweep_id, cell_id, sample_id, artifact_id("attempt", [sample_id, trial.attempt])
-    )
+    attempt_id = artifact_id("attempt", [sample_id, trial.attempt])
+    return AttemptIds(sweep_id, cell_id, sample_id, attempt_id)
 
 
 def _check_name(field: str, name: Any) -> None:
@@ -222,82 +208,40 @@ def placed(rows: Mapping[str, list[Row]], cell: Cell, sweep_id: str, cell_id: st
 
 
 def _attempt(trial: ImportedAttempt, keys: AttemptIds, run_id: str) -> Row:
-    cell = trial.cell
-    given = {name: value for name, value in trial.outcome.items() if value is not None}
-    row = _derived(trial) | given
-    row |= {"run_id": run_id, "sweep_id": keys.sweep_id, "cell_id": keys.cell_id}
-    row |= {"sample_id": keys.sample_id, "attempt_id": keys.attempt_id, "task_id": trial.task_id}
-    row |= {"trial": trial.trial, "attempt": trial.attempt, "benchmark": cell.benchmark}
-    row |= {"model": cell.model, "policy": cell.policy, "source": "import"}
-    return row | {"concurrency": cell.concurrency, "repeat": cell.repeat}
-
-
-def _derived(trial: ImportedAttempt) -> Row:
-    """Values derived from the messages and calls, for formats that lack them."""
+    """The row of `attempts`; what the format lacks is derived from messages and calls."""
     own = [call for call in trial.calls if call.get("role") in (None, "orchestrator")]
-    said = [message for message in trial.messages if message.get("role") == "assistant"]
-    asked = sum(len(message.get("tool_calls") or ()) for message in said)
-    row: Row = {"status": "ok", "steps": len(own) or len(said), "calls": len(own) or len(said)}
-    row["tool_calls"] = len(trial.tool_runs) or asked
-    row |= {name: total(call.get(name) for call in own) for name in TOKENS}
-    costs = [call.get("cost_usd") for call in trial.calls if not _is_free(call)]
-    row["cost_usd"] = Cost.of(costs).usd if trial.calls else None
-    row["started_at"] = min((c["sent_at"] for c in trial.calls if c.get("sent_at")), default=None)
-    row["ended_at"] = max((c["ended_at"] for c in trial.calls if c.get("ended_at")), default=None)
-    return row
-
-
-def _is_free(call: Row) -> bool:
-    return call.get("cost_usd") is None and call.get("status") not in (None, "ok")
+    replies = [message for message in trial.messages if message.get("role") == "assistant"]
+    requests = sum(len(message.get("tool_calls") or ()) for message in replies)
+    costs = [
+        call.get("cost_usd")
+        for call in trial.calls
+        if call.get("cost_usd") is not None or call.get("status") in (None, "ok")
+    ]
+    derived: Row = {
+        "status": "ok",
+        "steps": len(own) or len(replies),
+        "calls": len(own) or len(replies),
+        "tool_calls": len(trial.tool_runs) or requests,
+        **{name: total(call.get(name) for call in own) for name in TOKENS},
+        "cost_usd": Cost.of(costs).usd if trial.calls else None,
+        "started_at": min((c["sent_at"] for c in trial.calls if c.get("sent_at")), default=None),
+        "ended_at": max((c["ended_at"] for c in trial.calls if c.get("ended_at")), default=None),
+    }
+    cell = trial.cell
+    names = ("benchmark", "model", "policy", "concurrency", "repeat")
+    return (
+        derived
+        | {name: value for name, value in trial.outcome.items() if value is not None}
+        | {name: getattr(cell, name) for name in names}
+        | {"task_id": trial.task_id, "trial": trial.trial, "attempt": trial.attempt}
+        | {"run_id": run_id, "source": "import", **asdict(keys)}
+    )
 
 
 def total(values: Iterable[Any]) -> Any:
     """The sum of the known values; None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def repair(rows: Rows) -> Iterator[Repair]:
-    """Replace values that the store cannot hold by the nearest ones, in place.
-
-    Lone surrogates become U+FFFD (UTF-8 cannot encode them), NaN and infinities null (one NaN makes
-    every mean over its column NaN).
-    """
-    for table, records in rows.items():
-        for name in dict.fromkeys(name for record in records for name in record):
-            yield from _repair_column(table, name, records)
-
-
-def _repair_column(table: str, name: str, records: list[Row]) -> Iterator[Repair]:
-    schema = TABLES.get(table, pa.schema([]))
-    kind = schema.field(name).type if name in schema.names else None
-    if kind is not None and not _misfit(kind, [record.get(name) for record in records]):
-        return
-    for place, record in enumerate(records):
-        if name not in record:
-            continue
-        value = record[name]
-        if kind is None:
-            yield table, place, name, "the store has no such column", False
-        elif reason := _misfit(kind, [value]):
-            record[name] = repaired(value)
-            done = not _misfit(kind, [record[name]])
-            yield table, place, name, f"{shown(value)}: {reason}", done
-
-
-def _misfit(kind: pa.DataType, values: list[Any]) -> str:
-    """Why a column of `kind` cannot hold `values`; empty if it can."""
-    try:
-        pa.array(values, type=kind)
-    except MISFITS as error:
-        return str(error)
-    numbers = [value for value in values if isinstance(value, float)]
-    if not all(map(math.isfinite, numbers)):
-        return "no measurement, kept as null"
-    members = chain.from_iterable(value for value in values if isinstance(value, list | tuple))
-    if any(isinstance(member, float) and math.isnan(member) for member in members):
-        return "holds NaN, kept as null"
-    return ""
 
 
 def repaired(value: Any) -> Any:

@@ -1,16 +1,10 @@
 """Import of samples that lm-evaluation-harness logged.
 
-In: a ``samples_<task>_<time>.jsonl`` (``--log_samples``) or a folder of them. The model and the
-run's settings come from the ``results_<time>.json`` beside it. The time in its name is the run.
-
-A document is a task with one trial. The file has one line per document and filter, all lines of a
-filter before those of the next. It is therefore read twice: first for the scores of each document,
-then for the documents. A score is named metric/filter. The first metric of the first filter sets
-score and correct (value 1, where higher is better). A metric whose value is a list (perplexities,
-F1) is kept in its score's detail.
-
-Each response is a call. Log-likelihood tasks send one request per choice: the continuations and
-their likelihoods are in the first score's detail, and the answer is the likeliest one.
+In: a ``samples_<task>_<time>.jsonl`` (``--log_samples``) or a folder of them, and the
+``results_<time>.json`` beside it. Out: a trial for each document; the time is the run. The file has
+a line per document and filter, so it is read twice: for the scores, then for the documents. A score
+is named metric/filter; the first one sets score and correct. Each response is a call. The
+likelihoods of a choice are in the first score's detail, and the answer is the likeliest one.
 """
 
 import re
@@ -19,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tutti.tasks.exchange.chat import add_call, message_rows, params
 from tutti.tasks.exchange.fields import (
@@ -63,26 +57,30 @@ def read(path: Path, run: str) -> Iterator[ImportedItem]:
     results: dict[Path, Fields] = {}
     for file in files:
         name = NAME.fullmatch(file.name)
-        beside_it = _results_file(file, name["time"]) if name else None
-        if beside_it is not None and beside_it not in results:
-            results[beside_it] = readable(beside_it)
-            yield from results[beside_it].problems
-        about = results[beside_it] if beside_it else Fields(file, None, {})
         task, time = (name["task"], name["time"]) if name else (file.name.split(".")[0], run)
+        beside = sorted(file.parent.glob(f"*_{time}.json"))[:1] if name else []
+        for other in beside:
+            if other not in results:
+                results[other] = readable(other)
+                yield from results[other].problems
+        about = results[beside[0]] if beside else Fields(file, None, {})
         yield from _SampleFile(file, time, task, about).imported()
 
 
-def _results_file(samples: Path, time: str) -> Path | None:
-    found = sorted(samples.parent.glob(f"*_{time}.json"))
-    return found[0] if found else None
+class _Request(NamedTuple):
+    prompt: str
+    continuation: str | None
+    """Of a likelihood request."""
+    settings: dict[str, Any] | None
+    """Of a generation request; None for a likelihood request."""
 
 
 @dataclass
 class _DocumentScores:
     line: int | None
     """Its first line, which the rest of the trial is read from."""
-    filters: set[str]
-    scores: list[Row]
+    filters: set[str] = field(default_factory=set)
+    scores: list[Row] = field(default_factory=list)
 
 
 @dataclass
@@ -95,77 +93,71 @@ class _SampleFile:
 
     def imported(self) -> Iterator[ImportedItem]:
         """Issues of all lines, then a trial for each document with its issues."""
-        yield from take(records(self.file), self._note)
+        yield from take(records(self.file), self._add_scores)
         homes = {document.line: name for name, document in self.documents.items()}
-        cell = self._cell()
+        detail = self.about.picked(SETTINGS)
+        detail |= compact(task=self.about.inner("configs").data.get(self.task))
+        cell = Cell(self.run, self.task, self._model(), detail=detail)
         for fields in records(self.file):
             if isinstance(fields, Fields) and fields.line in homes:
                 fields.problems.clear()  # the first pass reported them
-                yield from take([fields], partial(self._filled, cell, homes[fields.line]))
+                yield from take([fields], partial(self._trial, cell, homes[fields.line]))
 
-    def _note(self, fields: Fields) -> Iterable[ImportedItem]:
+    def _add_scores(self, fields: Fields) -> Iterable[ImportedItem]:
         doc_id = fields.needed("doc_id", fields.identity("doc_id"))
-        _requests(fields)  # refuses a line without a prompt, so that another one is used
+        requests = _requests(fields)  # refuses a line without a prompt, so that another is used
         name = fields.text("filter") or "none"
-        found = self.documents.setdefault(doc_id, _DocumentScores(fields.line, set(), []))
-        if name in found.filters:
+        document = self.documents.setdefault(doc_id, _DocumentScores(fields.line))
+        if name in document.filters:
             reason = f"document {doc_id} with filter {name} came before; the first is taken"
             fields.problem("doc_id", reason)
             return []
-        found.filters.add(name)
-        found.scores += self._scores(fields, name)
-        return []
-
-    def _scores(self, fields: Fields, name: str) -> Iterator[Row]:
+        document.filters.add(name)
         higher = self.about.inner("higher_is_better").inner(self.task)
         version = self.about.inner("versions").data.get(self.task)
-        answer = _answer(fields)
+        answer = _answer(fields, requests)
         for metric in _metrics(fields):
             value, detail = _metric(fields, metric)
-            row: Row = {"scorer": f"{metric}/{name}"}
-            row |= compact(value=value, answer=answer, detail=detail)
-            if version is not None:
-                row["scorer_version"] = str(version)
-            if value in (0.0, 1.0) and higher.data.get(metric) is not False:
-                row["correct"] = value == 1.0
-            yield row
-
-    def _cell(self) -> Cell:
-        about = self.about
-        detail = {name: about.data[name] for name in SETTINGS if name in about}
-        detail |= compact(task=about.inner("configs").data.get(self.task))
-        return Cell(self.run, self.task, self._model(), detail=detail)
+            is_graded = value in (0.0, 1.0) and higher.data.get(metric) is not False
+            document.scores.append(
+                compact(
+                    scorer=f"{metric}/{name}",
+                    value=value,
+                    answer=answer,
+                    detail=detail,
+                    scorer_version=None if version is None else str(version),
+                    correct=value == 1.0 if is_graded else None,
+                )
+            )
+        return []
 
     def _model(self) -> str:
         """The model's name; the harness names the folder after it, with __ for /."""
-        arguments = self.about.inner("config").data.get("model_args")
-        given = arguments if isinstance(arguments, dict) else _pairs(arguments)
+        given = self.about.get("config.model_args")
+        if isinstance(given, str):  # of older runs: pretrained=org/model,dtype=auto
+            given = dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)
+        given = given if isinstance(given, dict) else {}
         names = [self.about.data.get("model_name"), *(given.get(n) for n in MODEL_ARGUMENTS)]
         folder = self.file.resolve().parent.name
         names.append(folder.replace("__", "/") if "__" in folder else None)
         return next((name for name in names if isinstance(name, str) and name), "unknown")
 
-    def _filled(self, cell: Cell, task_id: str, fields: Fields) -> list[ImportedItem]:
+    def _trial(self, cell: Cell, task_id: str, fields: Fields) -> list[ImportedItem]:
         trial = ImportedAttempt(cell, task_id, file=self.file, line=fields.line)
         likelihoods = _take_responses(fields, _requests(fields), trial)
-        trial.scores = self.documents[trial.task_id].scores
+        trial.scores = self.documents[task_id].scores
         trial.outcome = {"status": "ok"} | compact(answer=_likeliest(likelihoods))
         if trial.scores:
             main = trial.scores[0]
-            filtered = None if likelihoods else fields.data.get("filtered_resps")
-            told = compact(requests=likelihoods or None, filtered_resps=filtered)
-            told |= compact(expected=fields.data.get("target"))
-            main["detail"] = json_text(parsed(main.get("detail", "{}")) | told)
+            filtered = None if likelihoods else fields.get("filtered_resps")
+            more = compact(requests=likelihoods or None, filtered_resps=filtered)
+            more |= compact(expected=fields.get("target"))
+            main["detail"] = json_text(parsed(main.get("detail", "{}")) | more)
             main |= compact(answer=trial.outcome.get("answer"))
-            found = {"answer": main.get("answer"), "score": main.get("value")}
-            trial.outcome |= compact(**found, correct=main.get("correct"))
+            trial.outcome |= compact(
+                answer=main.get("answer"), score=main.get("value"), correct=main.get("correct")
+            )
         return [trial]
-
-
-def _pairs(arguments: Any) -> dict[str, str]:
-    """Older runs wrote model arguments as text: ``pretrained=org/model,dtype=auto``."""
-    text = arguments if isinstance(arguments, str) else ""
-    return dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
 
 
 def _metrics(fields: Fields) -> list[str]:
@@ -173,15 +165,12 @@ def _metrics(fields: Fields) -> list[str]:
         return [name for name in fields.data if name not in KNOWN]
     names = fields.array("metrics")
     for place, name in enumerate(names):
-        if not isinstance(name, str):
-            fields.problem(f"metrics.{place}", f"{shown(name)} is not a metric's name")
-        elif name not in fields.data:
-            fields.problem(name, "is missing, though listed in metrics")
+        if not isinstance(name, str) or name not in fields.data:
+            fields.problem(f"metrics.{place}", f"{shown(name)} is not a metric of this line")
     return [name for name in names if isinstance(name, str) and name in fields.data]
 
 
 def _metric(fields: Fields, name: str) -> tuple[float | None, str | None]:
-    """A metric's value, or the reference to its parts if it is computed over all documents."""
     value = fields.data[name]
     if isinstance(value, bool):
         return float(value), None
@@ -190,108 +179,92 @@ def _metric(fields: Fields, name: str) -> tuple[float | None, str | None]:
     return fields.number(name), None
 
 
-def _answer(fields: Fields) -> str | None:
+def _answer(fields: Fields, requests: list[_Request]) -> str | None:
     """The filter's output for the only response of a generation request."""
-    requests, found = _requests(fields), fields.array("filtered_resps")
-    only = found[0] if len(found) == 1 else None
+    outputs = fields.array("filtered_resps")
+    only = outputs[0] if len(outputs) == 1 else None
     only = only[0] if isinstance(only, list) and len(only) == 1 else only
-    writes = len(requests) == 1 and _settings(requests[0]) is not None
-    return only if writes and isinstance(only, str) else None
+    is_generation = len(requests) == 1 and requests[0].settings is not None
+    return only if is_generation and isinstance(only, str) else None
 
 
-def _settings(arguments: list[Any]) -> dict[str, Any] | None:
-    """Settings of a generation request; None for a likelihood request."""
-    given = arguments[1] if len(arguments) > 1 else None
-    return given if isinstance(given, dict) else None
-
-
-def _requests(fields: Fields) -> list[list[Any]]:
-    """The arguments of each request, the prompt as text first."""
+def _requests(fields: Fields) -> list[_Request]:
+    """Raises RecordRefused for a request without a prompt."""
     value = fields.data.get("arguments")
     if isinstance(value, dict):
         value = [list(v.values()) if isinstance(v, dict) else v for v in value.values()]
     if not isinstance(value, list) or not all(isinstance(v, list) and v for v in value):
         fields.refuse("arguments", f"{shown(value)} is not a list of requests")
-    return [
-        [_prompt_text(fields, place, prompt), *rest] for place, (prompt, *rest) in enumerate(value)
-    ]
+    requests = []
+    for place, (prompt, *rest) in enumerate(value):
+        # With a chat template the prompt is the only member of a list.
+        text = prompt[0] if isinstance(prompt, list) and len(prompt) == 1 else prompt
+        if not isinstance(text, str):
+            fields.refuse(f"arguments.gen_args_{place}.arg_0", f"{shown(prompt)} is not a prompt")
+        more = rest[0] if rest else None
+        continuation = more if isinstance(more, str) else None
+        requests.append(_Request(text, continuation, more if isinstance(more, dict) else None))
+    return requests
 
 
-def _prompt_text(fields: Fields, place: int, prompt: Any) -> str:
-    """With a chat template the prompt is the only member of a list."""
-    text = prompt[0] if isinstance(prompt, list) and len(prompt) == 1 else prompt
-    if not isinstance(text, str):
-        fields.refuse(f"arguments.gen_args_{place}.arg_0", f"{shown(prompt)} is not a prompt")
-    return text
-
-
-def _take_responses(fields: Fields, requests: list[list[Any]], trial: ImportedAttempt) -> list[Row]:
+def _take_responses(fields: Fields, requests: list[_Request], trial: ImportedAttempt) -> list[Row]:
     """Add messages and calls of every request; returns the likelihoods."""
     responses = fields.array("resps")
     if len(responses) != len(requests):
         fields.problem("resps", f"{len(responses)} for {len(requests)} requests")
     likelihoods, prompt = [], None
-    for place, (arguments, given) in enumerate(zip(requests, responses, strict=False)):
-        if arguments[0] != prompt:
-            prompt = arguments[0]
+    for place, (request, given) in enumerate(zip(requests, responses, strict=False)):
+        if request.prompt != prompt:
+            prompt = request.prompt
             trial.messages += _prompt(fields, place, prompt)
         where = f"resps.{place}"
         if not isinstance(given, list):
             fields.problem(where, f"{shown(given)} is not a list of responses")
-        elif (settings := _settings(arguments)) is not None:
-            _take_texts(fields, where, given, settings, trial)
+        elif request.settings is not None:
+            _take_texts(fields, where, given, request, trial)
         elif given:
-            row = _likelihood(fields, where, arguments, given[0])
-            if prompt != requests[0][0]:
-                row["context"] = prompt
+            row = _likelihood(fields, where, given[0])
+            row |= compact(continuation=request.continuation)
+            row |= {} if prompt == requests[0].prompt else {"context": prompt}
             likelihoods.append(row)
-            asked = compact(request="loglikelihood", continuation=row.get("continuation"))
-            add_call(trial.calls, model=trial.cell.model, params=params(asked))
+            sent = compact(request="loglikelihood", continuation=request.continuation)
+            add_call(trial.calls, model=trial.cell.model, params=params(sent))
     return likelihoods
+
+
+def _take_texts(
+    fields: Fields, where: str, given: list[Any], request: _Request, trial: ImportedAttempt
+) -> None:
+    for number, response in enumerate(given):
+        if not isinstance(response, str):
+            fields.problem(f"{where}.{number}", f"{shown(response)} is not a response")
+            continue
+        call = add_call(trial.calls, model=trial.cell.model, params=params(request.settings))
+        reply = {"role": "assistant", "content": response, "call_id": call["call_id"]}
+        trial.messages.append(reply)
 
 
 def _prompt(fields: Fields, place: int, text: str) -> list[Row]:
     """Plain text, or a conversation as JSON text (with a chat template)."""
     turns = parsed(text) if text.startswith("[{") else None
     if isinstance(turns, list):
-        where = f"arguments.gen_args_{place}.arg_0"
         with suppress(RecordRefused):  # plain text that looked like a conversation
-            return message_rows(Fields(fields.file, fields.line, {where: turns}), where)
+            name = f"arguments.gen_args_{place}.arg_0"
+            return message_rows(Fields(fields.file, fields.line, {name: turns}), name)
     return [{"role": "user", "content": text}]
 
 
-def _take_texts(
-    fields: Fields, where: str, given: list[Any], settings: dict[str, Any], trial: ImportedAttempt
-) -> None:
-    for place, response in enumerate(given):
-        if not isinstance(response, str):
-            fields.problem(f"{where}.{place}", f"{shown(response)} is not a response")
-            continue
-        call = add_call(trial.calls, model=trial.cell.model, params=params(settings))
-        said = {"role": "assistant", "content": response, "call_id": call["call_id"]}
-        trial.messages.append(said)
-
-
-def _likelihood(fields: Fields, where: str, arguments: list[Any], response: Any) -> Row:
+def _likelihood(fields: Fields, where: str, response: Any) -> Row:
     """Parse a likelihood's text: the number, and whether greedy decoding gives the same."""
     parts = response if isinstance(response, list) else [response]
-    value = _float(parts[0]) if parts else None
-    if value is None:
-        what = shown(parts[0]) if parts else "nothing"
-        fields.problem(f"{where}.0", f"{what} is not a finite log-likelihood")
-    continuation = arguments[1] if len(arguments) > 1 else None
-    return compact(
-        continuation=continuation if isinstance(continuation, str) else None,
-        loglikelihood=value,
-        is_greedy=str(parts[1]) == "True" if len(parts) > 1 else None,
-    )
-
-
-def _float(value: Any) -> float | None:
+    value = parts[0] if parts else None
     try:
-        return NUMBER.validate(float(value) if isinstance(value, str) else value)
+        number = NUMBER.validate(float(value) if isinstance(value, str) else value)
     except ValueError:  # pydantic's error is one, too
-        return None
+        number = None
+        fields.problem(f"{where}.0", f"{shown(value)} is not a finite log-likelihood")
+    greedy = str(parts[1]) == "True" if len(parts) > 1 else None
+    return compact(loglikelihood=number, is_greedy=greedy)
 
 
 def _likeliest(likelihoods: list[Row]) -> str | None:

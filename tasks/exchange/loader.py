@@ -1,9 +1,8 @@
 """Loads what an importer yields into the store: every attempt and every log record exactly once.
 
-In: `ImportedAttempt`, `ImportedRecords` and `ImportIssue` objects, in any order. Out: rows and an
-`ImportReport`. Ids follow from the content. Runs, sweeps, cells, samples, attempts and positions in
-logs are entered in the transaction that makes the rows visible. An import that is repeated, was
-killed or runs twice at once therefore adds what is missing and nothing else.
+In: `ImportedAttempt`, `ImportedRecords` and `ImportIssue` objects. Out: rows and an `ImportReport`.
+Ids follow from the content, and all states are entered in the transaction of the rows: an import
+that is repeated, was killed or runs twice at once adds what is missing and nothing else.
 """
 
 import dataclasses
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -33,7 +32,6 @@ from tutti.tasks.exchange.imported import (
     cell_keys,
     json_text,
     placed,
-    repair,
     repaired,
     trial_keys,
     trial_rows,
@@ -82,12 +80,12 @@ def enter_cells(
         cat.insert_if_absent(connection, cat.sweeps, {**sweep, "spec": spec})
         others = sa.select(sa.func.count()).where(cat.cells.c.sweep_id == sweep_id)
         position = connection.execute(others).scalar_one()
-        row = {name: getattr(cell, name) for name in ("benchmark", "model", "policy", "repeat")}
-        row |= {"cell_id": cell_id, "sweep_id": sweep_id, "concurrency": cell.concurrency}
+        point = {name: getattr(cell, name) for name in ("policy", "concurrency", "repeat")}
+        row = {"benchmark": cell.benchmark, "model": cell.model, "sweep_id": sweep_id, **point}
         row |= {"position": position, "task_set_id": task_set_id, "index_id": "", "samples": 0}
-        cat.insert_if_absent(connection, cat.cells, {**row, "status": cat.FINISHED})
-        detail: Row = {"imported": format, "run": cell.run, "policy": cell.policy}
-        detail |= {"concurrency": cell.concurrency, "repeat": cell.repeat, **cell.detail}
+        row |= {"cell_id": cell_id, "status": cat.FINISHED}
+        cat.insert_if_absent(connection, cat.cells, row)
+        detail: Row = {"imported": format, "run": cell.run, **point, **cell.detail}
         benchmark = {"imported": format, "run": cell.run, "benchmark": cell.benchmark}
         _artifact(connection, task_set_id, benchmark)
         _artifact(connection, model_id, {"name": cell.model})
@@ -192,7 +190,6 @@ class LogPositions:
         return any(_records(connection, mark) != self.seen[mark] for mark in sorted(self.moved))
 
     def enter(self, connection: sa.Connection) -> None:
-        """Enter the new positions."""
         for mark, records in self.moved.items():
             detail = self.details[mark][1]
             values = {"detail": json_text({**detail, "records": records}, ascii_only=True)}
@@ -222,6 +219,7 @@ BATCH = 2000  # small trials per commit: a commit costs several synced files, wh
 BATCH_CHARACTERS = 16_000_000  # large trials: bytes held in memory between commits
 LISTED_PROBLEMS = 1000  # issues kept with their texts; the rest are counted
 RACES = 50  # retries when another import enters the same trials first
+TWICE = "is twice in this import; the first is taken"
 
 
 @dataclass
@@ -239,12 +237,10 @@ class ImportReport:
     problems: list[ImportIssue] = field(default_factory=list)
     """The first issues: values that could not be read, or were repaired."""
     problems_total: int = 0
-    """How many problems there were."""
     sweeps: dict[str, str] = field(default_factory=dict)
     """Names of all sweeps in the import, by id."""
 
     def add_problem(self, problem: ImportIssue) -> None:
-        """Count a problem, and keep it while there is room."""
         self.problems_total += 1
         if len(self.problems) < LISTED_PROBLEMS:
             self.problems.append(problem)
@@ -292,6 +288,12 @@ class _Race(Exception):
     """Another process entered part of a batch between the check and the transaction."""
 
 
+class _Held(NamedTuple):
+    keys: AttemptIds
+    trial: ImportedAttempt
+    rows: Rows
+
+
 @dataclass
 class _Loader:
     catalog: cat.Catalog
@@ -300,17 +302,15 @@ class _Loader:
     about: Mapping[str, str]
     report: ImportReport
     run_id: str = field(default_factory=lambda: f"run:{uuid.uuid4().hex[:16]}")
-    trials: dict[str, tuple[AttemptIds, ImportedAttempt, Rows]] = field(default_factory=dict)
+    trials: dict[str, _Held] = field(default_factory=dict)
     recordings: list[ImportedRecords] = field(default_factory=list)
     characters: int = 0
 
     @property
     def held(self) -> int:
-        """How much is held for the next commit."""
         return len(self.trials) + len(self.recordings)
 
     def add(self, item: ImportedItem) -> None:
-        """Count an issue; hold a trial or a recording for the next commit."""
         if isinstance(item, ImportIssue):
             self.report.add_problem(item)
         elif isinstance(item, ImportedRecords):
@@ -325,25 +325,64 @@ class _Loader:
             rows = trial_rows(trial, keys, self.run_id)
             self.characters += _characters(rows)
         except KeyRefused as error:
-            self._refuse(trial, error.field, str(error))
+            self._refuse(trial, str(error), error.field)
             return
         except (*MISFITS, AttributeError) as error:
-            self._refuse(trial, "", f"{type(error).__name__}: {error}")
+            self._refuse(trial, f"{type(error).__name__}: {error}")
             return
         if keys.attempt_id in self.trials:
-            self._refuse(trial, "", "is twice in this import; the first is taken")
+            self._refuse(trial, TWICE)
             return
         self.report.sweeps[keys.sweep_id] = title_of(trial.cell)
-        self.trials[keys.attempt_id] = (keys, trial, rows)
+        self.trials[keys.attempt_id] = _Held(keys, trial, rows)
 
-    def _refuse(self, trial: ImportedAttempt, field: str, reason: str) -> None:
-        which = f"task {trial.task_id!r} trial {trial.trial} attempt {trial.attempt}"
-        said = ImportIssue(trial.file or self.file, trial.line, field, f"{which}: {reason}")
-        self.report.add_problem(said)
+    def _refuse(
+        self, item: ImportedAttempt | ImportedRecords, reason: str, field: str = ""
+    ) -> None:
+        if isinstance(item, ImportedRecords):
+            self.report.add_problem(ImportIssue(self.file, None, item.stream, reason))
+            return
+        which = f"task {item.task_id!r} trial {item.trial} attempt {item.attempt}"
+        file = item.file or self.file
+        self.report.add_problem(ImportIssue(file, item.line, field, f"{which}: {reason}"))
 
     def flush(self) -> None:
-        """Commit the attempts and records held so far."""
-        repaired = False
+        self._enter([*self.trials.values(), *self.recordings])
+        self.trials, self.recordings, self.characters = {}, [], 0
+
+    def _enter(self, items: list[_Held | ImportedRecords], is_repaired: bool = False) -> bool:
+        """Commit these; of several that the store refuses, each half. One that it refuses is
+        repaired; if that does not suffice, an attempt is left out, and a recording loses its
+        values. Returns whether the store took all as they were given."""
+        self.trials = {each.keys.attempt_id: each for each in items if isinstance(each, _Held)}
+        self.recordings = [each for each in items if isinstance(each, ImportedRecords)]
+        try:
+            self._commit_new()
+            return True
+        except (RowRefused, *MISFITS) as error:
+            items = [*self.trials.values(), *self.recordings]
+            refusal = str(error)
+        if len(items) > 1:
+            half = len(items) // 2
+            return all([self._enter(items[:half]), self._enter(items[half:])])
+        (item,) = items
+        source = item.trial if isinstance(item, _Held) else item
+        if is_repaired:
+            self._refuse(source, refusal)
+            if isinstance(item, ImportedRecords):  # its rows stay: they are counted by position
+                item.rows = {name: [{} for _ in rows] for name, rows in item.rows.items()}
+                self._enter([item], is_repaired=True)
+            return False
+        rows = {name: [repaired(row) for row in some] for name, some in item.rows.items()}
+        if isinstance(item, _Held):
+            item = item._replace(rows=rows)
+        else:
+            item.rows = rows
+        if self._enter([item], is_repaired=True):
+            self._refuse(source, f"{refusal}; replaced by null or U+FFFD")
+        return False
+
+    def _commit_new(self) -> None:
         for _ in range(RACES):
             self._drop_known()
             marks = LogPositions(self.catalog, self.format)
@@ -356,14 +395,11 @@ class _Loader:
             except _Race:
                 continue  # another process was faster: check again which rows remain to be added
             except sa.exc.IntegrityError as error:
-                if not self._is_overtaken():  # only the content can be at fault; it remains so
+                with self.catalog.engine.connect() as connection:
+                    is_overtaken = bool(known_attempts(connection, self.trials))
+                if not is_overtaken:  # only the content can be at fault; it remains so
                     reason = f"the catalog refuses these attempts: {error.orig}"
                     raise StoreError(f"{self.file}: {reason}") from error
-            except (RowRefused, *MISFITS):
-                if repaired:
-                    raise
-                self._repair()
-                repaired = True
         else:
             raise StoreBusy(
                 f"{self.catalog.home.root}: other imports enter the same attempts; try again later"
@@ -371,34 +407,28 @@ class _Loader:
         self.report.taken += len(self.trials)
         self.report.records += marks.taken
         self.report.records_there += marks.there
-        self.trials, self.recordings, self.characters = {}, [], 0
 
     def _drop_known(self) -> None:
-        ids = {trial.origin: key for key, (_, trial, _) in self.trials.items() if trial.origin}
+        ids = {held.trial.origin: key for key, held in self.trials.items() if held.trial.origin}
         ids |= {key: key for key in self.trials}
         while ids:
             with self.catalog.engine.connect() as connection:
                 known = known_attempts(connection, ids)
             again: list[ImportedAttempt] = []
             for attempt_id, (run_id, status) in known.items():
-                found = self.trials.pop(ids[attempt_id], None)
-                if found is None:
+                held = self.trials.pop(ids[attempt_id], None)
+                if held is None:
                     continue
                 if run_id == self.run_id:
-                    self._refuse(found[1], "", "is twice in this import; the first is taken")
-                elif _is_retry(found[1], status):
-                    again.append(dataclasses.replace(found[1], attempt=found[1].attempt + 1))
+                    self._refuse(held.trial, TWICE)
+                elif _is_retry(held.trial, status):
+                    again.append(dataclasses.replace(held.trial, attempt=held.trial.attempt + 1))
                 else:
                     self.report.there += 1
-            ids = {}
+            before = set(self.trials)
             for trial in again:
-                before = set(self.trials)
                 self._add_trial(trial)
-                ids |= {key: key for key in self.trials.keys() - before}
-
-    def _is_overtaken(self) -> bool:
-        with self.catalog.engine.connect() as connection:
-            return bool(known_attempts(connection, self.trials))
+            ids = {key: key for key in self.trials.keys() - before}
 
     def _new_records(self, marks: LogPositions) -> Rows:
         rows: Rows = {}
@@ -406,7 +436,7 @@ class _Loader:
             try:
                 sweep_id, cell_id, fresh = marks.take(recording)
             except (*MISFITS, AttributeError) as error:
-                self.report.add_problem(ImportIssue(self.file, None, recording.stream, str(error)))
+                self._refuse(recording, str(error))
                 self.recordings.remove(recording)
                 continue
             self.report.sweeps[sweep_id] = title_of(recording.cell)
@@ -432,22 +462,7 @@ class _Loader:
 
         commit(self.catalog, rows, complete)
 
-    def _repair(self) -> None:
-        """After a refusal: repair values if possible; drop attempts with other invalid values."""
-        for key, (_, trial, rows) in list(self.trials.items()):
-            for table, place, name, reason, done in repair(rows):
-                self._refuse(trial, f"{table}.{place}.{name}", reason)
-                if not done:
-                    self.trials.pop(key, None)
-        for recording in self.recordings:
-            for table, place, name, reason, done in repair(recording.rows):
-                where = f"{recording.stream}.{table}.{place}.{name}"
-                self.report.add_problem(ImportIssue(self.file, None, where, reason))
-                if not done:  # the row stays: rows are counted to know which records are imported
-                    recording.rows[table][place].pop(name)
-
     def close(self) -> None:
-        """Mark the import as complete in the run's row."""
         ended = {"status": "completed", "ended_at": cat.now()}
         with self.catalog.transaction() as connection:
             where = cat.runs.c.run_id == self.run_id

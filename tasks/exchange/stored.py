@@ -142,7 +142,6 @@ def _targets(connection: duckdb.DuckDBPyConnection, task_ids: list[str]) -> dict
 
 
 def _scored_against(trial: ImportedAttempt) -> str | None:
-    """The target that an importer kept with a score."""
     for row in trial.scores:
         if (detail := row.get("detail")) and '"target"' in detail:
             target = json.loads(detail).get("target")

@@ -1,27 +1,20 @@
-"""Take rollouts of verifiers and prime-rl, of all their generations.
+"""Import of rollouts of verifiers and prime-rl, of all their generations.
 
-In: a file, or a folder of them:
-- ``results.jsonl`` (verifiers to 0.2, with ``metadata.json`` beside it) and prime-rl's
-  ``train_rollouts.jsonl`` and ``eval_rollouts.jsonl``: a rollout a line, prompt and completion;
-- ``traces.jsonl`` (verifiers from 0.2, prime-rl): a trace or an episode of traces a line, see
-  `tutti.tasks.exchange.verifiers_traces`.
-Of prime-rl's two copies in a run's folder, ``all`` and ``effective``, the first is taken.
-
-A task is an example's id; its rollouts are its trials in the order they come. The score is the
-reward, and it is correct from `pass_threshold` on, as in verifiers' own pass@k. A rollout with an
-error has status infra_error and no score, for verifiers writes reward 0 there.
+In: a file or a folder of them: ``results.jsonl`` (to 0.2, with ``metadata.json``) and prime-rl's
+``*_rollouts.jsonl`` have a rollout a line; of ``traces.jsonl`` see `verifiers_traces`. Of
+prime-rl's copies ``all`` and ``effective`` the first is taken. Out: trials, numbered in the order
+of an example's rollouts. The reward is the score, correct from `pass_threshold` on. A rollout with
+an error is an infra_error without a score, because verifiers writes reward 0 there.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from tutti.storage import foreign_error
 from tutti.tasks.exchange.chat import (
     add_call,
-    last_said,
+    last_reply,
     link_calls,
     message_rows,
     params,
@@ -44,13 +37,18 @@ FILES = ("results.jsonl", "traces.jsonl", "*rollouts*.jsonl")
 
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
-    """The trials in `path`, and the issues. `run` names data without a name."""
+    """The trials in `path`, and the issues. `run` names data without a name; the files of a folder
+    are separate runs, unless the folder is a single run."""
     files = [path] if path.is_file() else _files(path)
     if not files:
         yield ImportIssue(path, None, "", "has no results.jsonl, traces.jsonl or rollouts")
     counted = RolloutCounts()
     for file in files:
-        yield from _read_file(file, _run_name(path, file, run), counted)
+        single = path in (file, file.parent)
+        name = run if single else f"{run}/{file.parent.relative_to(path).as_posix()}"
+        reader = _Reader(name, file, counted)
+        yield from reader.about.problems
+        yield from take(records(file), reader.trials_of)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -59,32 +57,13 @@ def _files(folder: Path) -> list[Path]:
     return sorted(f for f in found if f.parent.name != "effective" or f.parent.parent not in copies)
 
 
-def _run_name(path: Path, file: Path, run: str) -> str:
-    """The files of a folder are separate runs, unless the folder is a single run."""
-    if path == file or file.parent == path:
-        return run
-    return f"{run}/{file.parent.relative_to(path).as_posix()}"
-
-
-def _read_file(path: Path, run: str, counted: RolloutCounts) -> Iterator[ImportedItem]:
-    metadata = path.with_name("metadata.json")
-    about = readable(metadata) if metadata.is_file() else Fields(metadata, None, {})
-    reader = _Reader(run, path.stem, about, counted)
-    yield from about.problems
-    yield from take(records(path), reader.trials_of)
-
-
-@dataclass
 class _Reader:
-    run: str
-    stem: str
-    about: Fields
-    counted: RolloutCounts
-    pass_threshold: float = PASS_THRESHOLD
-
-    def __post_init__(self) -> None:
-        given = self.about.number("pass_threshold")
-        self.pass_threshold = PASS_THRESHOLD if given is None else given
+    def __init__(self, run: str, file: Path, counted: RolloutCounts) -> None:
+        self.run, self.stem, self.counted = run, file.stem, counted
+        metadata = file.with_name("metadata.json")
+        self.about = readable(metadata) if metadata.is_file() else Fields(metadata, None, {})
+        threshold = self.about.number("pass_threshold")
+        self.pass_threshold = PASS_THRESHOLD if threshold is None else threshold
 
     def trials_of(self, fields: Fields) -> Iterable[ImportedItem]:
         if "traces" in fields or "nodes" in fields:
@@ -95,128 +74,95 @@ class _Reader:
         name = "example_id" if "example_id" in fields else "id"
         task_id = fields.needed("example_id", fields.identity(name))
         cell = self._cell(fields)
-        trial = self.counted.trial(cell, task_id)
-        prompt = message_rows(fields, "prompt")
-        said = message_rows(fields, "completion")
+        trial = ImportedAttempt(cell, task_id, self.counted.trial(cell, task_id))
+        replies = message_rows(fields, "completion")
         if isinstance(fields.data.get("completion"), str):
-            said[0]["role"] = "assistant"
-        calls = _calls(fields, said)
-        link_calls(said, calls)
-        messages = prompt + said
-        found = ImportedAttempt(cell, task_id, trial, messages=messages, calls=calls)
-        found.tool_runs = tool_runs(messages, calls)
-        found.outcome = _outcome(fields) | compact(answer=last_said(said))
-        self._score(fields, found)
-        found.file, found.line = fields.file, fields.line
-        return found
+            replies[0]["role"] = "assistant"
+        trial.calls = _calls(fields, replies)
+        link_calls(replies, trial.calls)
+        trial.messages = message_rows(fields, "prompt") + replies
+        trial.tool_runs = tool_runs(trial.messages, trial.calls)
+        trial.outcome = _outcome(fields) | compact(answer=last_reply(replies))
+        reward = fields.number("reward")
+        if trial.outcome["status"] != "infra_error" and reward is not None:
+            answer = trial.outcome.get("answer")
+            detail = detail_text(expected=fields.get("answer"), info=fields.get("info"))
+            correct = reward >= self.pass_threshold
+            trial.score("reward", reward, correct, answer=answer, detail=detail)
+            trial.scores += fields.inner("metrics").score_rows()
+        trial.file, trial.line = fields.file, fields.line
+        return trial
 
     def _cell(self, fields: Fields) -> Cell:
         about = self.about.data
-        names = [about.get("env_id"), fields.data.get("env_name"), fields.data.get("task")]
-        models = [about.get("model"), fields.data.get("model"), _answered_by(fields)]
-        detail = {name: about[name] for name in SETTINGS if name in about}
+        steps = (step.get("response.model") for step in fields.each("trajectory"))
+        models = [about.get("model"), fields.get("model"), *steps]
+        names = [about.get("env_id"), fields.get("env_name"), fields.get("task")]
         return Cell(
             run=self.run if self.stem in ("results", "traces") else f"{self.run}/{self.stem}",
             benchmark=next((n for n in names if isinstance(n, str) and n), self.run),
             model=next((n for n in models if isinstance(n, str) and n), "unknown"),
-            detail=detail,
+            detail=self.about.picked(SETTINGS),
         )
-
-    def _score(self, fields: Fields, trial: ImportedAttempt) -> None:
-        reward = fields.number("reward")
-        if trial.outcome["status"] == "infra_error" or reward is None:
-            return
-        correct = reward >= self.pass_threshold
-        answer = trial.outcome.get("answer")
-        detail = detail_text(expected=fields.data.get("answer"), info=fields.data.get("info"))
-        trial.score("reward", reward, correct, answer=answer, detail=detail)
-        trial.scores += fields.inner("metrics").score_rows()
-
-
-def _answered_by(fields: Fields) -> Any:
-    for step in fields.each("trajectory"):
-        if "model" in step.inner("response"):
-            return step.inner("response").text("model")
-    return None
 
 
 def _outcome(fields: Fields) -> Row:
-    stop = fields.text("stop_condition")
-    status, error = _status(fields, stop)
-    timing = fields.inner("timing")
-    generation, scoring = timing.inner("generation"), timing.inner("scoring")
-    old = (timing if "generation_ms" in timing else fields).amount("generation_ms")
-    started = timing.epoch("start_time") or generation.epoch("start")
-    ended = scoring.epoch("end") or generation.epoch("end")
-    working = generation.amount("duration")
-    if old is not None:
-        working = old / 1000
+    stop, error = fields.text("stop_condition"), _error_text(fields)
+    started = fields.epoch("timing.start_time") or fields.epoch("timing.generation.start")
+    ended = fields.epoch("timing.scoring.end") or fields.epoch("timing.generation.end")
+    working = fields.amount("timing.generation.duration")
+    old = "timing.generation_ms" if "timing.generation_ms" in fields else "generation_ms"
+    if (milliseconds := fields.amount(old)) is not None:
+        working = milliseconds / 1000
         ended = ended or (started and started + timedelta(seconds=min(working, 1e9)))
-    usage = fields.inner("token_usage")
-    return (
-        {"status": status}
-        | foreign_error(error)
-        | compact(
-            stop_reason=stop,
-            started_at=started,
-            ended_at=ended,
-            working_s=working,
-            prompt_tokens=usage.count("input_tokens"),
-            completion_tokens=usage.count("output_tokens"),
-        )
+    if error is not None:
+        status = "limit" if error.startswith(CONTEXT_ERROR) else "infra_error"
+    elif fields.flag("is_truncated") or stop in LIMITS:
+        status = "limit"
+    else:
+        status = "cancelled" if fields.flag("is_completed") is False else "ok"
+    return foreign_error(error) | compact(
+        status=status,
+        stop_reason=stop,
+        started_at=started,
+        ended_at=ended,
+        working_s=working,
+        prompt_tokens=fields.count("token_usage.input_tokens"),
+        completion_tokens=fields.count("token_usage.output_tokens"),
     )
 
 
-def _status(fields: Fields, stop: str | None) -> tuple[str, str | None]:
-    error = fields.data.get("error")
-    if error is not None:
-        text = _error_text(fields, error)
-        return ("limit" if text.startswith(CONTEXT_ERROR) else "infra_error"), text
-    if fields.flag("is_truncated") or stop in LIMITS:
-        return "limit", None
-    return ("cancelled" if fields.flag("is_completed") is False else "ok"), None
-
-
-def _error_text(fields: Fields, error: Any) -> str:
+def _error_text(fields: Fields) -> str | None:
     """The text of an error: verifiers first wrote errors as text, later as objects."""
-    if isinstance(error, str):
+    error = fields.get("error")
+    if error is None or isinstance(error, str):
         return error
-    told = fields.inner("error")
-    parts = [told.text("error"), told.text("message")]
+    parts = [fields.text("error.error"), fields.text("error.message")]
     return ": ".join(part for part in parts if part) or "unknown"
 
 
-def _calls(fields: Fields, said: list[Row]) -> list[Row]:
+def _calls(fields: Fields, replies: list[Row]) -> list[Row]:
     """One call per step of the trajectory; without one, per message of the assistant."""
     steps = list(fields.each("trajectory"))
-    made = [row for row in said if row["role"] == "assistant"]
     calls: list[Row] = []
-    for columns in [_call(step) for step in steps] if steps else [{} for _ in made]:
-        add_call(calls, **columns)
-    spans = list(fields.inner("timing").inner("model").each("spans"))
+    for step in steps:
+        add_call(
+            calls,
+            **step.inner("tokens").sampled("completion_ids", "completion_logprobs"),
+            model=step.text("response.model"),
+            prompt_tokens=step.count("response.usage.prompt_tokens"),
+            completion_tokens=step.count("response.usage.completion_tokens"),
+            finish_reason=step.text("response.message.finish_reason"),
+            params=params(step.get("extras.sampling_args")),
+        )
+    if not steps:
+        for _ in (row for row in replies if row["role"] == "assistant"):
+            add_call(calls)
+    spans = list(fields.each("timing.model.spans"))
     if len(spans) == len(calls):
         for call, span in zip(calls, spans, strict=True):
-            call |= _span(span)
+            sent = span.epoch("start")
+            latency_s = span.amount("duration")
+            call |= compact(sent_at=sent, admitted_at=sent, latency_s=latency_s)
+            call |= compact(ended_at=span.epoch("end"))
     return calls
-
-
-def _call(step: Fields) -> Row:
-    response = step.inner("response")
-    usage, message = response.inner("usage"), response.inner("message")
-    return step.inner("tokens").sampled("completion_ids", "completion_logprobs") | compact(
-        model=response.text("model"),
-        prompt_tokens=usage.count("prompt_tokens"),
-        completion_tokens=usage.count("completion_tokens"),
-        finish_reason=message.text("finish_reason"),
-        params=params(step.inner("extras").data.get("sampling_args")),
-    )
-
-
-def _span(span: Fields) -> Row:
-    sent = span.epoch("start")
-    return compact(
-        sent_at=sent,
-        admitted_at=sent,
-        ended_at=span.epoch("end"),
-        latency_s=span.amount("duration"),
-    )

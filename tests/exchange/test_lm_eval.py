@@ -265,7 +265,7 @@ def test_a_document_lives_by_any_of_its_lines(folder: Path) -> None:
     [
         ("exact_match", "1.0", "exact_match", True),
         ("exact_match", float("nan"), "exact_match", True),
-        ("exact_match", DROP, "exact_match", True),
+        ("exact_match", DROP, "metrics.0", True),
         ("metrics", [3, "exact_match"], "metrics.0", True),
         ("metrics", "exact_match", "metrics", True),
         ("filter", 4, "filter", True),

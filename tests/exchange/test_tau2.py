@@ -309,7 +309,6 @@ def test_other_files_are_problems(path: Path, text: str) -> None:
     [
         ("duration", -1, "duration", True),
         ("duration", "40", "duration", True),
-        ("agent_cost", float("nan"), "agent_cost", True),
         ("start_time", "noon", "start_time", True),
         ("reward_info.reward", "1.0", "reward_info.reward", True),
         ("reward_info.reward_breakdown.DB", "x", "reward_info.reward_breakdown.DB", True),

@@ -167,16 +167,6 @@ def test_an_agents_logs_do_not_hide_the_format(tmp_path: Path) -> None:
     assert detect(tmp_path) == "terminal-bench"
 
 
-def test_numbers_that_do_not_fit_the_trials_are_named(tmp_path: Path) -> None:
-    file = a_run(tmp_path, trial_record("a"), n_resolved=2, accuracy=0.5)
-    trials, problems = taken(read(file, "run"))
-    assert len(trials) == 1
-    assert [str(problem) for problem in problems] == [
-        f"{file}: n_resolved: is 2, but 1 of its trials are resolved",
-        f"{file}: accuracy: is 0.5, but 1 of 1 are resolved",
-    ]
-
-
 def test_without_metadata_the_trials_are_taken(tmp_path: Path) -> None:
     """The file that is missing is named; trials without a number in their name are counted."""
     records = [trial_record("a", trial_name=name) for name in ("x", "y")]

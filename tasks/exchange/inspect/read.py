@@ -25,7 +25,7 @@ from inspect_ai.log import (
 )
 
 from tutti.storage import foreign_error
-from tutti.tasks.exchange.fields import POSITIVE, Fields, RecordRefused
+from tutti.tasks.exchange.fields import POSITIVE, Fields, RecordRefused, compact, detail_text
 from tutti.tasks.exchange.imported import (
     Cell,
     ImportedAttempt,
@@ -52,45 +52,42 @@ def content_of(content: Any) -> tuple[str, str | None, list[str]]:
     return "\n".join(texts), reasoning if thoughts else None, others
 
 
-def message_rows(messages: list[Any]) -> tuple[list[Row], list[tuple[int, str]]]:
-    """Messages as rows (`_id` is Inspect's id), and position and kind of parts without a column."""
-    rows, lost = [], []
-    for place, message in enumerate(messages):
-        text, reasoning, others = content_of(message.content)
-        lost += [(place, kind) for kind in others]
-        ours = (message.metadata or {}).get("tutti") or {}
-        row: Row = {"role": ours.get("role", message.role), "content": text, "_id": message.id}
-        if reasoning is not None:
-            row["reasoning"] = reasoning
-        if message.role == "assistant" and message.tool_calls:
-            texts = ours.get("arguments") or [json_text(c.arguments) for c in message.tool_calls]
-            row["tool_calls"] = [
-                {"id": call.id, "name": call.function, "arguments": text}
-                for call, text in zip(message.tool_calls, texts, strict=True)
-            ]
-        if message.role == "tool":
-            row |= {"tool_call_id": message.tool_call_id, "name": message.function}
-            if message.error is not None and not text:
-                row["content"] = message.error.message
-        rows.append(row)
-    return rows, lost
+def message_row(message: Any) -> tuple[Row, list[str]]:
+    """A message as a row (`_id` is Inspect's id), and the kinds of its parts without a column."""
+    text, reasoning, others = content_of(message.content)
+    ours = (message.metadata or {}).get("tutti") or {}
+    row: Row = {"role": ours.get("role", message.role), "content": text, "_id": message.id}
+    row |= compact(reasoning=reasoning)
+    if message.role == "assistant" and message.tool_calls:
+        texts = ours.get("arguments") or [json_text(c.arguments) for c in message.tool_calls]
+        row["tool_calls"] = [
+            {"id": call.id, "name": call.function, "arguments": text}
+            for call, text in zip(message.tool_calls, texts, strict=True)
+        ]
+    if message.role == "tool":
+        row |= {"tool_call_id": message.tool_call_id, "name": message.function}
+        if message.error is not None and not text:
+            row["content"] = message.error.message
+    return row, others
 
 
 def score_rows(sample: Any) -> list[Row]:
     """One row per scorer; for a scorer with several values one more row each, `name/key`. `detail`
-    keeps the original value if the number does not represent it completely."""
+    has the original value if the number does not represent it completely."""
     rows = []
     for name, score in (sample.scores or {}).items():
         value = score.value
         metadata = dict(score.metadata or {})
         ours = metadata.pop("tutti", {})
-        detail: Row = {"target": sample.target or None, "explanation": score.explanation}
-        detail |= {"metadata": metadata or None, "reason": score.reason}
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            detail["value"] = value
-        kept = {key: given for key, given in detail.items() if given is not None}
-        row: Row = {"scorer": name, "answer": score.answer}
-        row["detail"] = json_text(kept) if kept else None
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        detail = detail_text(
+            target=sample.target or None,
+            explanation=score.explanation,
+            metadata=metadata or None,
+            reason=score.reason,
+            value=None if is_number else value,
+        )
+        row: Row = {"scorer": name, "answer": score.answer, "detail": detail}
         rows.append(row | _judged(value) | own_columns(ours))
         if isinstance(value, list | tuple):
             value = {str(place): member for place, member in enumerate(value)}
@@ -121,38 +118,25 @@ def _judged(value: Any) -> Row:
 def number_of(value: Any) -> float | None:
     """A score's value as a number; None if it is not one (NaN is Inspect's "not scored")."""
     if isinstance(value, str):
-        if value in GRADES:
-            return GRADES[value]
-        if value.lower() in WORDS:
-            return WORDS[value.lower()]
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool | int | float) and math.isfinite(value):
-        return float(value)
-    return None
+        value = GRADES.get(value, WORDS.get(value.lower(), value))
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def usage_of(usage: Any) -> Row:
     """Tokens and cost. Inspect's input tokens exclude cached ones; our prompt tokens do not."""
+    if not usage:
+        return {}
     cached = usage.input_tokens_cache_read
     prompt = usage.input_tokens + (cached or 0) + (usage.input_tokens_cache_write or 0)
     row: Row = {"prompt_tokens": prompt, "cached_tokens": cached}
     return row | {"completion_tokens": usage.output_tokens, "cost_usd": usage.total_cost}
 
 
-def tool_result(result: Any) -> str:
-    """A tool's result as text."""
-    if isinstance(result, str):
-        return result
-    if isinstance(result, list):
-        return content_of(result)[0] or json_text([getattr(part, "type", None) for part in result])
-    return str(getattr(result, "text", result))
-
-
 Key = tuple[int | str, int]
-"""Id and epoch of a sample."""
 SAMPLES_AT_ONCE = 512  # every read begins with the directory of the whole zip
 BYTES_AT_ONCE = 32_000_000  # of JSON; as objects it takes several times that
 READ_ERRORS = (
@@ -167,31 +151,27 @@ ROLE_OF = {"grader": "judge", "critic": "judge", "monitor": "judge"}
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """The trials of one log, or of every log under a folder. `run` names the run of a log that has
     no id of its own."""
-    logs = [path] if path.is_file() else sorted(p for p in path.rglob("*") if _may_be_log(p))
+    logs = [path]
+    if path.is_dir():  # with logs, Inspect writes logs.json, a manifest
+        files = (p for p in path.rglob("*") if p.suffix in (".eval", ".json"))
+        logs = sorted(p for p in files if p.name != "logs.json")
     for log in logs:
         yield from _read_log(log, run)
 
 
-def _may_be_log(path: Path) -> bool:
-    # Inspect keeps logs.json (a manifest) beside its logs; it is not a log.
-    return path.suffix == ".eval" or (path.suffix == ".json" and path.name != "logs.json")
-
-
 def _read_log(path: Path, run: str) -> Iterator[ImportedItem]:
     if path.suffix == ".eval" and not is_zipfile(path):
-        yield ImportIssue(
-            path, None, "", "is truncated or not an Inspect log: it is not a complete zip file"
-        )
+        yield ImportIssue(path, None, "", "is truncated or no Inspect log: not a complete zip file")
         return
     try:
         header = read_eval_log(path, header_only=True)
     except READ_ERRORS as error:
-        yield ImportIssue(path, None, "", f"no Inspect log: {_said(error)}")
+        yield ImportIssue(path, None, "", f"no Inspect log: {_words(error)}")
         return
     ours = Fields(path, None, header.eval.metadata or {}, path="eval.metadata").inner("tutti")
     cell = _cell(header, run, ours)
     yield from ours.problems
-    for item in _samples(path):
+    for item in _json_samples(path) if path.suffix == ".json" else _samples(path):
         if isinstance(item, ImportIssue):
             yield item
             continue
@@ -201,28 +181,20 @@ def _read_log(path: Path, run: str) -> Iterator[ImportedItem]:
         except RecordRefused:
             yield from sample.problems
         except READ_ERRORS as error:
-            yield ImportIssue(path, None, f"samples.{item.id}.{item.epoch}", _said(error))
+            yield ImportIssue(path, None, f"samples.{item.id}.{item.epoch}", _words(error))
 
 
-def _said(error: Exception) -> str:
+def _words(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:500]
 
 
 def _samples(path: Path) -> Iterator[Any]:
-    if path.suffix == ".json":
-        yield from _json_samples(path)
-        return
+    """The samples of a zipped log, read in portions that fit in memory."""
     try:
         keys = [(summary.id, summary.epoch) for summary in read_eval_log_sample_summaries(path)]
     except READ_ERRORS as error:
-        yield ImportIssue(path, None, "summaries", _said(error))
+        yield ImportIssue(path, None, "summaries", _words(error))
         return
-    for some in _in_portions(path, keys):
-        yield from _read_some(path, some)
-
-
-def _in_portions(path: Path, keys: list[Key]) -> Iterator[list[Key]]:
-    """Keys of samples in groups that fit in memory."""
     with ZipFile(path) as archive:
         sizes = {info.filename: info.file_size for info in archive.infolist()}
     some: list[Key] = []
@@ -230,12 +202,11 @@ def _in_portions(path: Path, keys: list[Key]) -> Iterator[list[Key]]:
     for key in keys:
         size = sizes.get(f"samples/{key[0]}_epoch_{key[1]}.json", 0)
         if some and (held + size > BYTES_AT_ONCE or len(some) >= SAMPLES_AT_ONCE):
-            yield some
+            yield from _read_some(path, some)
             some, held = [], 0
         some.append(key)
         held += size
-    if some:
-        yield some
+    yield from _read_some(path, some)
 
 
 def _read_some(path: Path, keys: list[Key]) -> Iterator[Any]:
@@ -244,21 +215,20 @@ def _read_some(path: Path, keys: list[Key]) -> Iterator[Any]:
     except READ_ERRORS as error:
         if len(keys) == 1:
             (sample_id, epoch) = keys[0]
-            yield ImportIssue(path, None, f"samples.{sample_id}.{epoch}", _said(error))
+            yield ImportIssue(path, None, f"samples.{sample_id}.{epoch}", _words(error))
             return
-        half = len(keys) // 2  # one of them is invalid: read them one by one
+        half = len(keys) // 2  # one of them is invalid: read each half
         yield from _read_some(path, keys[:half])
         yield from _read_some(path, keys[half:])
 
 
 def _json_samples(path: Path) -> Iterator[Any]:
-    """Samples of a log in JSON, parsed one by one."""
     try:
         with path.open("rb") as stream:
             for place, raw in enumerate(ijson.items(stream, "samples.item", use_float=True)):
                 yield _json_sample(path, place, raw)
     except ijson.JSONError as error:
-        yield ImportIssue(path, None, "samples", f"the rest cannot be read: {_said(error)}")
+        yield ImportIssue(path, None, "samples", f"the rest cannot be read: {_words(error)}")
 
 
 def _json_sample(path: Path, place: int, raw: Any) -> Any:
@@ -267,23 +237,21 @@ def _json_sample(path: Path, place: int, raw: Any) -> Any:
         sample = resolve_sample_events_data(EvalSample.model_validate(raw))
         return resolve_sample_attachments(sample, "full")
     except READ_ERRORS as error:
-        return ImportIssue(path, None, f"samples.{place}", _said(error))
+        return ImportIssue(path, None, f"samples.{place}", _words(error))
 
 
 def _cell(header: Any, run: str, ours: Fields) -> Cell:
     """Each Inspect log is a cell; `ours` is what a log written by tutti says of its cell."""
     spec = header.eval
-    title = f"{spec.task} {spec.model} {spec.created}"
+    names = ("solver", "task_args", "model_args", "model_base_url", "task_version", "packages")
     detail: Row = {
-        "title": title,
+        "title": f"{spec.task} {spec.model} {spec.created}",
         "status": header.status,
         "created": spec.created,
-        "solver": spec.solver,
+        **{name: getattr(spec, name) for name in names},
+        "config": spec.config.model_dump(exclude_none=True),
+        "generate": header.plan.config.model_dump(exclude_none=True),
     }
-    for name in ("task_args", "model_args", "model_base_url", "task_version", "packages"):
-        detail[name] = getattr(spec, name)
-    detail["config"] = spec.config.model_dump(exclude_none=True)
-    detail["generate"] = header.plan.config.model_dump(exclude_none=True)
     if header.error is not None:
         detail["error"] = header.error.message
     return Cell(
@@ -342,38 +310,41 @@ class _LoggedSample:
     ) -> ImportedAttempt:
         task_id, epoch = str(self.sample.id), self.sample.epoch - 1
         trial = ImportedAttempt(self.cell, task_id, epoch, attempt, outcome, file=self.path)
-        _add_events(trial, events, self.model)
-        asked = [event for event in events if event.event == "model"]
-        if asked and not messages:
+        _add_events(trial, events)
+        models = [event for event in events if event.event == "model"]
+        if models and not messages:
             # The last call of an aborted attempt has the conversation so far.
-            said = [choice.message for choice in asked[-1].output.choices[:1]]
-            messages = [*asked[-1].input, *said]
-        trial.messages = self._messages(messages or [])
-        _name_calls(trial.messages, trial.calls)
+            replies = [choice.message for choice in models[-1].output.choices[:1]]
+            messages = [*models[-1].input, *replies]
+        # The messages' own ids are used only to find the call that made each.
+        made_by = {call.pop("_message", None): call["call_id"] for call in trial.calls}
+        where = f"samples.{self.sample.id}.{self.sample.epoch}.messages"
+        for place, message in enumerate(messages or ()):
+            row, others = message_row(message)
+            call_id = made_by.get(row.pop("_id", None))
+            if call_id is not None and row["role"] == "assistant":
+                row["call_id"] = call_id
+            trial.messages.append(row)
+            self.problems += [
+                ImportIssue(self.path, None, f"{where}.{place}.content", f"{kind} has no column")
+                for kind in others
+                if len(self.problems) < 20  # a conversation repeats its images in every call
+            ]
         return trial
-
-    def _messages(self, messages: list[Any]) -> list[Row]:
-        rows, lost = message_rows(messages)
-        which = f"samples.{self.sample.id}.{self.sample.epoch}.messages"
-        self.problems += [
-            ImportIssue(self.path, None, f"{which}.{place}.content", f"{kind} has no column")
-            for place, kind in lost
-            if len(self.problems) < 20  # a conversation repeats its images in every call
-        ]
-        return rows
 
     def _outcome(self) -> Row:
         sample = self.sample
+        choices = sample.output.choices
         row: Row = {
             "started_at": time_of(sample.started_at),
             "ended_at": time_of(sample.completed_at),
+            "working_s": sample.working_time,
+            "status": "ok",
+            "stop_reason": sample.output.stop_reason if choices else None,
+            **usage_of((sample.model_usage or {}).get(self.model)),
         }
-        row |= {"working_s": sample.working_time, "status": "ok"}
-        row["stop_reason"] = sample.output.stop_reason if sample.output.choices else None
-        if sample.output.choices:
-            row["answer"] = content_of(sample.output.choices[0].message.content)[0]
-        usage = (sample.model_usage or {}).get(self.model)
-        row |= usage_of(usage) if usage else {}
+        if choices:
+            row["answer"] = content_of(choices[0].message.content)[0]
         if sample.limit is not None:
             row |= {"status": "limit", "stop_reason": sample.limit.type}
         if sample.invalidation is not None:
@@ -386,74 +357,74 @@ class _LoggedSample:
 
 
 def _primary(trial: ImportedAttempt) -> Row:
-    """Score, correctness and answer from the first scorer with a number."""
-    valued = [row for row in trial.scores if row["value"] is not None]
-    if not valued:
+    first = next((row for row in trial.scores if row["value"] is not None), None)
+    if first is None:
         return {}
-    found = {"score": valued[0]["value"], "correct": valued[0]["correct"]}
-    return found | ({"answer": valued[0]["answer"]} if valued[0]["answer"] is not None else {})
+    row = {"score": first["value"], "correct": first["correct"]}
+    return row | compact(answer=first["answer"])
 
 
-def _name_calls(messages: list[Row], calls: list[Row]) -> None:
-    """Set in each message the call that made it; the message's own id is used only here."""
-    made_by = {call.pop("_message", None): call["call_id"] for call in calls}
-    for message in messages:
-        made = made_by.get(message.pop("_id", None))
-        if made is not None and message["role"] == "assistant":
-            message["call_id"] = made
-
-
-def _add_events(trial: ImportedAttempt, events: list[Any], model: str) -> None:
+def _add_events(trial: ImportedAttempt, events: list[Any]) -> None:
     """Add model events as calls and tool events as tool runs; a call and its tools are a step."""
     scoring: set[str] = set()
     step = 0
     for place, event in enumerate(events):
+        ours = (event.metadata or {}).get("tutti", {})
         if event.event == "span_begin" and (
             event.type in ("scorer", "scorers") or event.parent_id in scoring
         ):
             scoring.add(event.id)
-        elif (event.metadata or {}).get("tutti", {}).get("made_up"):
+        elif ours.get("made_up"):
             continue  # synthetic: made by our export from the messages, for the viewer
         elif event.event == "model":
-            role = _role(event, event.span_id in scoring)
+            role = event.role
+            if role not in ROLES:
+                is_judge = event.span_id in scoring or role in ROLE_OF
+                other = "orchestrator" if role is None else "expert"
+                role = ROLE_OF.get(role, "judge") if is_judge else other
             step += role == "orchestrator"
-            call = _call(event, place, role) | {"step": max(step, 1)}
-            trial.calls.append(call)
+            call = _call(event, place, role) | own_columns(ours)
+            trial.calls.append(call | {"step": max(step, 1)})
         elif event.event == "tool":
-            trial.tool_runs.append({"step": max(step, 1)} | _tool_run(event))
-
-
-def _role(event: Any, scoring: bool) -> str:
-    if event.role in ROLES:
-        return str(event.role)
-    if scoring or event.role in ROLE_OF:
-        return ROLE_OF.get(event.role, "judge")
-    return "orchestrator" if event.role is None else "expert"
+            trial.tool_runs.append({"step": max(step, 1)} | _tool_run(event) | own_columns(ours))
 
 
 def _call(event: Any, place: int, role: str) -> Row:
     output = event.output
-    choice = output.choices[0] if output.choices else None
-    extra = event.metadata.get("tutti", {}) if event.metadata else {}
-    row: Row = {"call_id": event.uuid or str(place), "role": role, "model": event.model}
-    row |= {"sent_at": event.timestamp, "ended_at": event.completed}
-    row |= {"latency_s": output.time if output.time is not None else event.working_time}
-    row |= usage_of(output.usage) if output.usage else {}
-    row |= {"retry": event.retries, "status": "error" if event.error else "ok"}
-    row["params"] = json_text(event.config.model_dump(exclude_none=True))
-    if choice is not None:
+    row: Row = {
+        "call_id": event.uuid or str(place),
+        "role": role,
+        "model": event.model,
+        "sent_at": event.timestamp,
+        "ended_at": event.completed,
+        "latency_s": output.time if output.time is not None else event.working_time,
+        "retry": event.retries,
+        "status": "error" if event.error else "ok",
+        "params": json_text(event.config.model_dump(exclude_none=True)),
+        **usage_of(output.usage),
+    }
+    if output.choices:
+        choice = output.choices[0]
         row |= {"finish_reason": choice.stop_reason, "_message": choice.message.id}
         row["logprobs"] = choice.logprobs and [each.logprob for each in choice.logprobs.content]
-    return row | own_columns(extra)
+    return row
 
 
 def _tool_run(event: Any) -> Row:
-    result = tool_result(event.result)
-    row: Row = {"name": event.function, "arguments": json_text(event.arguments)}
-    row |= {"started_at": event.timestamp, "ended_at": event.completed, "status": "ok"}
+    result = event.result
+    if isinstance(result, list):
+        kinds = [getattr(part, "type", None) for part in result]
+        result = content_of(result)[0] or json_text(kinds)
+    row: Row = {
+        "name": event.function,
+        "arguments": json_text(event.arguments),
+        "started_at": event.timestamp,
+        "ended_at": event.completed,
+        "status": "ok",
+        "result": str(getattr(result, "text", result)),
+    }
     if event.error is not None or event.failed:
         kind = event.error.type if event.error is not None else "failed"
         row |= {"status": "timeout" if kind == "timeout" else "error", "error_type": kind}
-        result = result or (event.error.message if event.error is not None else "")
-    row |= own_columns((event.metadata or {}).get("tutti", {}))
-    return {"result": result} | row
+        row["result"] = row["result"] or (event.error.message if event.error is not None else "")
+    return row

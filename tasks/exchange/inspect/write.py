@@ -6,8 +6,6 @@ so that a cell of any size fits in memory. Values without a field in Inspect are
 `metadata.tutti`. Token ids and log probabilities of calls and retrievals are not exported.
 
 Of the attempts at a sample, the last is the sample; earlier ones are its retries after errors.
-Where the store has only messages, events of calls and tools are derived from them and marked as
-synthetic, so that the viewer shows a transcript and an import does not read them as calls.
 """
 
 import json
@@ -16,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, get_args
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -72,21 +70,11 @@ OUTCOME_FIELDS = (
 def eval_sample(attempts: list[ImportedAttempt]) -> Any:
     """An `EvalSample`, condensed as inspect_ai writes it."""
     last = attempts[-1]
+    outcome = last.outcome
     messages = [_message(row, place) for place, row in enumerate(last.messages)]
     replies = [message for message in messages if message.role == "assistant"]
-    usage = usage_from(last.outcome)
-    ours = {
-        "attempt_ids": [trial.origin for trial in attempts],
-        "trial": last.trial,
-        "attempt": last.attempt,
-        "outcome": {n: last.outcome[n] for n in OUTCOME_FIELDS if n in last.outcome},
-    }
-    retries = [
-        EvalRetryError(
-            message=_fault(trial), traceback="", traceback_ansi="", events=_events(trial)
-        )
-        for trial in attempts[:-1]
-    ]
+    usage, failure = usage_from(outcome), _failure(last)
+    began, ended = outcome.get("started_at"), outcome.get("ended_at")
     sample = EvalSample(
         id=last.task_id,
         epoch=last.trial + 1,
@@ -95,15 +83,30 @@ def eval_sample(attempts: list[ImportedAttempt]) -> Any:
         messages=messages,
         output=ModelOutput.from_message(replies[-1]) if replies else ModelOutput(),
         scores=_scores(last),
-        metadata={"tutti": ours},
+        metadata={
+            "tutti": {
+                "attempt_ids": [trial.origin for trial in attempts],
+                "trial": last.trial,
+                "attempt": last.attempt,
+                "outcome": {n: outcome[n] for n in OUTCOME_FIELDS if n in outcome},
+            }
+        },
         events=_events(last, messages),
         model_usage={} if usage is None else {last.cell.model: usage},
-        started_at=_iso(last.outcome.get("started_at")),
-        completed_at=_iso(last.outcome.get("ended_at")),
-        total_time=_seconds(last.outcome),
-        working_time=last.outcome.get("working_s"),
-        error=_error(last),
-        error_retries=retries or None,
+        started_at=_iso(began),
+        completed_at=_iso(ended),
+        total_time=(ended - began).total_seconds() if began and ended else None,
+        working_time=outcome.get("working_s"),
+        error=EvalError(message=failure, traceback="", traceback_ansi="")
+        if outcome.get("status") in ("infra_error", "scorer_error", "cancelled")
+        else None,
+        error_retries=[
+            EvalRetryError(
+                message=_failure(trial), traceback="", traceback_ansi="", events=_events(trial)
+            )
+            for trial in attempts[:-1]
+        ]
+        or None,
         limit=_limit(last),
         uuid=last.origin or None,
     )
@@ -127,34 +130,18 @@ def usage_from(row: Row) -> Any:
 
 def _input(messages: list[Any]) -> Any:
     """The sample's input: text if it was a single question."""
-    begun = []
-    for message in messages:
-        if message.role in ("assistant", "tool"):
-            break
-        begun.append(message)
-    asked = [message for message in begun if message.role == "user"]
-    return asked[0].text if len(asked) == 1 else begun
+    begun = list(takewhile(lambda message: message.role not in ("assistant", "tool"), messages))
+    questions = [message for message in begun if message.role == "user"]
+    return questions[0].text if len(questions) == 1 else begun
 
 
 def _iso(value: datetime | None) -> str | None:
     return None if value is None else value.isoformat()
 
 
-def _seconds(outcome: Row) -> float | None:
-    began, ended = outcome.get("started_at"), outcome.get("ended_at")
-    return None if began is None or ended is None else (ended - began).total_seconds()
-
-
-def _fault(trial: ImportedAttempt) -> str:
-    outcome = trial.outcome
+def _failure(trial: ImportedAttempt) -> str:
     names = ("error_message", "error_type", "stop_reason", "status")
-    return str(next((outcome[name] for name in names if outcome.get(name)), None))
-
-
-def _error(trial: ImportedAttempt) -> Any:
-    if trial.outcome.get("status") not in ("infra_error", "scorer_error", "cancelled"):
-        return None
-    return EvalError(message=_fault(trial), traceback="", traceback_ansi="")
+    return str(next((trial.outcome[name] for name in names if trial.outcome.get(name)), None))
 
 
 def _limit(trial: ImportedAttempt) -> Any:
@@ -247,117 +234,85 @@ def _scalar(value: Any) -> Any:
 
 
 def _events(trial: ImportedAttempt, messages: list[Any] | None = None) -> list[Any]:
+    """Events of the calls and tool runs in the store, in the order of their steps."""
     if messages is None:
         messages = [_message(row, place) for place, row in enumerate(trial.messages)]
     began = trial.outcome.get("started_at") or NO_TIME
-    events = _Events(trial, messages, began)
-    return list(events.recorded() if trial.calls else events.made_up())
+    places = {
+        row["call_id"]: place
+        for place, row in enumerate(trial.messages)
+        if row.get("call_id") is not None
+    }
+    runs: dict[int | None, list[Row]] = {}
+    for run in trial.tool_runs:
+        runs.setdefault(run.get("step"), []).append(run)
+    events: list[Any] = []
+    for call in trial.calls:
+        place = places.get(call.get("call_id"))
+        prompt = [] if place is None else messages[:place]
+        reply = None if place is None else messages[place]
+        model = call.get("model") or trial.cell.model
+        events.append(_model_event({**call, "model": model}, prompt, reply, began))
+        requests = list(getattr(reply, "tool_calls", None) or ())
+        for run in runs.pop(call.get("step"), []) if reply is not None else ():
+            request = next((r for r in requests if r.function == run.get("name")), None)
+            requests = [each for each in requests if each is not request]
+            events.append(_tool_event(run, request, began))
+    return events + [_tool_event(run, None, began) for some in runs.values() for run in some]
 
 
-class _Events:
-    """Model and tool events of one attempt, in the order of its steps."""
+def _model_event(call: Row, prompt: list[Any], reply: Any, began: datetime) -> Any:
+    reason = call.get("finish_reason") or "stop"
+    choices = []
+    if reply is not None:
+        stop: Any = STOPS.get(reason, reason)
+        stop = stop if stop in ("stop", "max_tokens", "tool_calls", *STOPS) else "unknown"
+        choices = [ChatCompletionChoice(message=reply, stop_reason=stop)]
+    output = ModelOutput(
+        model=call["model"], choices=choices, usage=usage_from(call), time=call.get("latency_s")
+    )
+    failed = call.get("status") not in (None, "ok")
+    sent = call.get("sent_at") or began
+    ours = {n: call[n] for n in CALL_FIELDS if call.get(n) is not None}
+    ours = {n: _iso(v) if isinstance(v, datetime) else v for n, v in ours.items()}
+    role = call.get("role")
+    return ModelEvent(
+        uuid=call.get("call_id"),
+        model=call["model"],
+        role={"orchestrator": None, "judge": "grader"}.get(role, role) if role else None,
+        input=prompt,
+        tools=[],
+        tool_choice="auto",
+        config=GenerateConfig(),
+        output=output,
+        error=f"{call['status']} {call.get('http_status') or ''}".strip() if failed else None,
+        timestamp=sent,
+        working_start=max((sent - began).total_seconds(), 0.0),
+        completed=call.get("ended_at"),
+        metadata={"tutti": ours},
+    )
 
-    def __init__(self, trial: ImportedAttempt, messages: list[Any], began: datetime) -> None:
-        self.trial, self.messages, self.began = trial, messages, began
-        self.place_of = {
-            row["call_id"]: place
-            for place, row in enumerate(trial.messages)
-            if row.get("call_id") is not None
-        }
-        self.runs: dict[int | None, list[Row]] = {}
-        for run in trial.tool_runs:
-            self.runs.setdefault(run.get("step"), []).append(run)
 
-    def recorded(self) -> Iterator[Any]:
-        """Events of the calls and tool runs in the store."""
-        for call in self.trial.calls:
-            place = self.place_of.get(call.get("call_id"))
-            yield self._model_event(call, place, made_up=False)
-            if place is not None:
-                yield from self._tool_events(self.runs.pop(call.get("step"), []), place)
-        for runs in list(self.runs.values()):
-            yield from self._tool_events(runs, None)
-
-    def made_up(self) -> Iterator[Any]:
-        """Synthetic events of the messages; tool runs are the store's if it has them."""
-        step = 0
-        for place, message in enumerate(self.messages):
-            if message.role == "assistant":
-                step += 1
-                yield self._model_event({"model": self.trial.cell.model}, place, made_up=True)
-                yield from self._tool_events(self.runs.pop(step, []), place)
-            elif message.role == "tool" and not self.trial.tool_runs:
-                run = {"name": message.function, "result": message.text, "made_up": True}
-                run["id"] = message.tool_call_id
-                yield self._tool_event(run, self._asked(message.tool_call_id))
-        for runs in list(self.runs.values()):
-            yield from self._tool_events(runs, None)
-
-    def _asked(self, id: str | None) -> Any:
-        calls = (c for m in self.messages for c in getattr(m, "tool_calls", None) or ())
-        return next((call for call in calls if call.id == id), None)
-
-    def _model_event(self, call: Row, place: int | None, made_up: bool) -> Any:
-        model = call.get("model") or self.trial.cell.model
-        reason = call.get("finish_reason") or "stop"
-        choices = []
-        if place is not None:
-            stop: Any = STOPS.get(reason, reason)
-            stop = stop if stop in ("stop", "max_tokens", "tool_calls", *STOPS) else "unknown"
-            choices = [ChatCompletionChoice(message=self.messages[place], stop_reason=stop)]
-        output = ModelOutput(
-            model=model, choices=choices, usage=usage_from(call), time=call.get("latency_s")
-        )
-        failed = call.get("status") not in (None, "ok")
-        sent = call.get("sent_at") or self.began
-        ours = {n: call[n] for n in CALL_FIELDS if call.get(n) is not None}
-        ours = {n: _iso(v) if isinstance(v, datetime) else v for n, v in ours.items()}
-        role = call.get("role")
-        return ModelEvent(
-            uuid=call.get("call_id"),
-            model=model,
-            role={"orchestrator": None, "judge": "grader"}.get(role, role) if role else None,
-            input=[] if place is None else self.messages[:place],
-            tools=[],
-            tool_choice="auto",
-            config=GenerateConfig(),
-            output=output,
-            error=f"{call['status']} {call.get('http_status') or ''}".strip() if failed else None,
-            timestamp=sent,
-            working_start=max((sent - self.began).total_seconds(), 0.0),
-            completed=call.get("ended_at"),
-            metadata={"tutti": {"made_up": True} if made_up else ours},
-        )
-
-    def _tool_events(self, runs: list[Row], place: int | None) -> Iterator[Any]:
-        message = None if place is None else self.messages[place]
-        asked = list(getattr(message, "tool_calls", None) or ())
-        for run in runs:
-            call = next((c for c in asked if c.function == run.get("name")), None)
-            if call is not None:
-                asked.remove(call)
-            yield self._tool_event(run, call)
-
-    def _tool_event(self, run: Row, call: Any) -> Any:
-        started = run.get("started_at") or self.began
-        text = run.get("arguments")
-        arguments = call.arguments if text is None and call else _arguments(text)
-        failed = run.get("status") not in (None, "ok")
-        kind: Any = run.get("error_type") or run.get("status")
-        kind = kind if kind in TOOL_ERRORS else "unknown"
-        names = ("step", "status", "error_type", "cost_usd", "arguments")
-        ours = {n: run[n] for n in names if run.get(n) is not None}
-        return ToolEvent(
-            id=(call.id if call else run.get("id")) or f"run-{run.get('step')}",
-            function=run.get("name") or "",
-            arguments=arguments if arguments is not None else {"text": text or ""},
-            result=run.get("result") or "",
-            error=ToolCallError(kind, run.get("result") or "") if failed else None,
-            timestamp=started,
-            working_start=max((started - self.began).total_seconds(), 0.0),
-            completed=run.get("ended_at"),
-            metadata={"tutti": {"made_up": True} if run.get("made_up") else ours},
-        )
+def _tool_event(run: Row, call: Any, began: datetime) -> Any:
+    started = run.get("started_at") or began
+    text = run.get("arguments")
+    arguments = call.arguments if text is None and call else _arguments(text)
+    failed = run.get("status") not in (None, "ok")
+    kind: Any = run.get("error_type") or run.get("status")
+    kind = kind if kind in TOOL_ERRORS else "unknown"
+    names = ("step", "status", "error_type", "cost_usd", "arguments")
+    ours = {n: run[n] for n in names if run.get(n) is not None}
+    return ToolEvent(
+        id=(call.id if call else None) or f"run-{run.get('step')}",
+        function=run.get("name") or "",
+        arguments=arguments if arguments is not None else {"text": text or ""},
+        result=run.get("result") or "",
+        error=ToolCallError(kind, run.get("result") or "") if failed else None,
+        timestamp=started,
+        working_start=max((started - began).total_seconds(), 0.0),
+        completed=run.get("ended_at"),
+        metadata={"tutti": ours},
+    )
 
 
 def write(trials: Iterator[ImportedAttempt], folder: Path) -> list[Path]:
@@ -370,18 +325,18 @@ def _write_log(cell: Cell, trials: Iterator[ImportedAttempt], folder: Path) -> P
     totals = _Totals(cell)
     unnamed = folder / "log.part"
     with ZipFile(unnamed, "w", ZIP_DEFLATED) as archive:
-        by_sample = groupby(trials, key=lambda trial: (trial.task_id, trial.trial))
-        for _, attempts in by_sample:
+        for _, attempts in groupby(trials, key=lambda trial: (trial.task_id, trial.trial)):
             of_sample = list(attempts)
             sample = eval_sample(of_sample)
-            name = f"samples/{sample.id}_epoch_{sample.epoch}.json"
-            archive.writestr(name, _json(sample))
+            archive.writestr(f"samples/{sample.id}_epoch_{sample.epoch}.json", _json(sample))
             totals.add(sample, of_sample[-1])
         archive.writestr("summaries.json", f"[{','.join(totals.summaries)}]")
         archive.writestr("header.json", _json(totals.header()))
-    path = folder / totals.file_name()
-    unnamed.rename(path)
-    return path
+    # In Inspect's form: time, task and id with underscores between them.
+    began = totals.began.strftime("%Y-%m-%dT%H-%M-%S-00-00")
+    task = "-".join([cell.benchmark, cell.model, *totals.tags("c"), f"r{cell.repeat}"])
+    task = re.sub(r"[^A-Za-z0-9.-]+", "-", task)[:120]
+    return unnamed.rename(folder / f"{began}_{task}_{totals.cell_id.replace(':', '-')}.eval")
 
 
 def _json(model: Any) -> str:
@@ -390,28 +345,39 @@ def _json(model: Any) -> str:
 
 @dataclass
 class _Totals:
-    """Totals over the samples, for a log's header."""
-
     cell: Cell
     summaries: list[str] = field(default_factory=list)
     sample_ids: dict[str, None] = field(default_factory=dict)
     epochs: int = 1
-    started: datetime | None = None
-    ended: datetime | None = None
+    times: list[datetime] = field(default_factory=list)
+    """The earliest start and the latest end."""
     usage: Any = None
     sums: dict[str, list[float]] = field(default_factory=dict)
     """Maps each scorer to its scores."""
     failed: int = 0
 
+    @property
+    def cell_id(self) -> str:
+        """The cell's id; of an imported one without an id, its run."""
+        return str(self.cell.detail.get("cell_id") or self.cell.run)
+
+    @property
+    def began(self) -> datetime:
+        return self.times[0] if self.times else NO_TIME
+
+    def tags(self, load: str) -> list[str]:
+        cell = self.cell
+        known = [] if cell.concurrency is None else [f"{load}{cell.concurrency}"]
+        return known if cell.policy is None else [cell.policy, *known]
+
     def add(self, sample: Any, last: ImportedAttempt) -> None:
-        """Count one sample."""
         self.summaries.append(_json(sample.summary()))
         self.sample_ids[sample.id] = None
         self.epochs = max(self.epochs, sample.epoch)
         self.failed += sample.error is not None
-        began, ended = last.outcome.get("started_at"), last.outcome.get("ended_at")
-        self.started = min(filter(None, (began, self.started)), default=None)
-        self.ended = max(filter(None, (ended, self.ended)), default=None)
+        known = (last.outcome.get("started_at"), last.outcome.get("ended_at"))
+        times = sorted([*self.times, *filter(None, known)])
+        self.times = [times[0], times[-1]] if times else []
         spent = usage_from(last.outcome)
         if spent is not None:
             self.usage = spent if self.usage is None else self.usage + spent
@@ -419,49 +385,25 @@ class _Totals:
             if row.get("value") is not None and sample.error is None:
                 self.sums.setdefault(row["scorer"], []).append(row["value"])
 
-    def file_name(self) -> str:
-        """A file name in Inspect's form: time, task and id with underscores between them."""
-        cell = self.cell
-        load = [] if cell.concurrency is None else [f"c{cell.concurrency}"]
-        policy = [] if cell.policy is None else [cell.policy]
-        task = "-".join([cell.benchmark, cell.model, *policy, *load, f"r{cell.repeat}"])
-        began = (self.started or NO_TIME).strftime("%Y-%m-%dT%H-%M-%S-00-00")
-        task = re.sub(r"[^A-Za-z0-9.-]+", "-", task)[:120]
-        return f"{began}_{task}_{self._cell_id().replace(':', '-')}.eval"
-
-    def _cell_id(self) -> str:
-        return str(self.cell.detail.get("cell_id") or self.cell.run)
-
     def header(self) -> Any:
-        """The log without its samples."""
-        cell, began = self.cell, (self.started or NO_TIME).isoformat()
-        ended = (self.ended or self.started or NO_TIME).isoformat()
+        cell, began = self.cell, self.began.isoformat()
         point: Row = {name: getattr(cell, name) for name in ("policy", "concurrency", "repeat")}
         names = {"benchmark": cell.benchmark, "model": cell.model}
         ids = list(self.sample_ids)
         spec = EvalSpec(
-            eval_id=self._cell_id(),
+            eval_id=self.cell_id,
             run_id=cell.run,
             created=began,
             task=cell.benchmark,
-            task_id=self._cell_id(),
+            task_id=self.cell_id,
             task_args=point,
-            tags=_tags(cell),
+            tags=[*self.tags("concurrency "), f"repeat {cell.repeat}"],
             dataset=EvalDataset(name=cell.benchmark, samples=len(ids), sample_ids=ids),
             model=cell.model,
             config=EvalConfig(epochs=self.epochs, max_samples=cell.concurrency),
             metadata={"tutti": {**point, **names, **cell.detail}},
         )
-        done = len(self.summaries) - self.failed
-        results = EvalResults(
-            total_samples=len(self.summaries), completed_samples=done, scores=self._scores()
-        )
-        usage = {} if self.usage is None else {cell.model: self.usage}
-        stats = EvalStats(started_at=began, completed_at=ended, model_usage=usage)
-        return EvalLog(status="success", eval=spec, results=results, stats=stats)
-
-    def _scores(self) -> list[Any]:
-        return [
+        scores = [
             EvalScore(
                 name=scorer,
                 scorer=scorer.split("/")[0],
@@ -470,10 +412,11 @@ class _Totals:
             )
             for scorer, values in self.sums.items()
         ]
-
-
-def _tags(cell: Cell) -> list[str]:
-    """The policy and the load where they are known, and the repeat."""
-    known = [] if cell.policy is None else [cell.policy]
-    known += [] if cell.concurrency is None else [f"concurrency {cell.concurrency}"]
-    return [*known, f"repeat {cell.repeat}"]
+        count = len(self.summaries)
+        results = EvalResults(
+            total_samples=count, completed_samples=count - self.failed, scores=scores
+        )
+        usage = {} if self.usage is None else {cell.model: self.usage}
+        ended = (self.times[-1] if self.times else NO_TIME).isoformat()
+        stats = EvalStats(started_at=began, completed_at=ended, model_usage=usage)
+        return EvalLog(status="success", eval=spec, results=results, stats=stats)

@@ -1,22 +1,17 @@
 """Import of what NeMo-Skills generated and graded.
 
-In: an ``output-rs{seed}.jsonl``, ``output.jsonl`` or one of their chunks; a benchmark's folder; or
-the results' folder (with or without ``eval-results``) of all benchmarks. The folder's name is the
-benchmark, and the seed is the trial. ``output.jsonl`` is greedy decoding and becomes a separate
-run.
-
-Rows hold the benchmark's own fields beside the answer. The task is the row's id, or the hash of its
-problem where there is none. Rows name neither the model nor the rendered prompt. The model is
-therefore "unknown", and the first message is the benchmark's problem, unless the row holds the
-conversation. ``.jsonl-async`` files belong to jobs that are still running; they are reported and
-not imported.
+In: an ``output-rs{seed}.jsonl``, ``output.jsonl`` (greedy decoding, a run of its own) or a chunk; a
+benchmark's folder; or the results' folder of all. The folder's name is the benchmark, the seed the
+trial, the row's id (else its problem's hash) the task. Rows name neither the model nor the rendered
+prompt: the model is "unknown", the first message the problem. Files of running jobs
+(``.jsonl-async``) are reported. A row of parallel thinking has the tool runs that tutti's own
+stores; its figures are of all calls together, and the solution that was taken is found by its text.
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -26,83 +21,16 @@ from tutti.tasks.exchange.fields import LOGPROBS, Fields, compact, detail_text, 
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, ImportedItem, ImportIssue, Row
 
 MODES = {"genselect": ("select", "selector"), "gensynthesis": ("synthesis", "synthesizer")}
-"""Their mode: our run's name, and the role of the combining call."""
+"""Their mode of parallel thinking: our run's name, and the role of the combining call."""
 SUMS = frozenset({"completion_tokens", "prompt_tokens", "latency_s", "logprobs"})
 SUMS |= {"sent_at", "admitted_at", "ended_at"}
-"""Figures that a row has for all calls together."""
-THINKING = (
-    "_generation_finished_thinking",
-    "genselect_successful",
-    "gensynthesis_successful",
-    "total_solution_generated_tokens",
-    "num_best_solution_generated_tokens",
-)
-"""Fields without a column here."""
-
-
-@dataclass(frozen=True)
-class ParallelThinking:
-    """The solutions of a row with `solution_list`, and the call that combined them.
-
-    As tutti's own parallel thinking stores them: a run `solution` each, and one `select` or
-    `synthesis` with the combining call's text. The row's `num_generated_tokens` is the sum over all
-    calls and stays the attempt's; the tokens of the solutions are only known together. The row does
-    not name the solution that was taken: it is found by its text.
-    """
-
-    runs: list[Row]
-    combining_call: Row | None
-    """None where nothing was asked: there was no solution."""
-
-    def calls(self, found: Sequence[Row]) -> list[Row]:
-        """The answer's call, without the figures that are of all, and the combining one."""
-        kept = [{name: call[name] for name in call.keys() - SUMS} for call in found]
-        return [*kept, self.combining_call] if self.combining_call is not None else kept
-
-
-def parallel_thinking(fields: Fields) -> ParallelThinking | None:
-    """What the row says of it; None for a row without."""
-    mode = next((mode for mode in MODES if f"{mode}_comparison" in fields), None)
-    if mode is None or not isinstance(fields.data.get("solution_list"), list):
-        return None
-    combine, role = MODES[mode]
-    solutions = fields.array("solution_list")
-    if not all(isinstance(text, str) for text in solutions):
-        fields.wrong("solution_list", "a list of texts")
-        return None
-    said = fields.text(f"{mode}_comparison")
-    runs = [
-        _run("solution", {"number": number}, text, "ok") for number, text in enumerate(solutions)
-    ]
-    if not solutions:
-        return ParallelThinking(runs, None)
-    worked = fields.flag(f"{mode}_successful")
-    error = {"error_type": "no_verdict"} if worked is False else {}
-    answer = fields.text("generation")
-    taken = {"taken": solutions.index(answer)} if answer in solutions else {}
-    status = "error" if error else "ok"
-    runs.append(_run(combine, taken, said or "", status) | error)
-    tokens = fields.count(f"{mode}_num_generated_tokens")
-    call: Row = {"call_id": "call-combine", "step": 1, "role": role, "status": "ok"}
-    return ParallelThinking(runs, call | compact(completion_tokens=tokens))
-
-
-def _run(name: str, arguments: dict[str, int], result: str, status: str) -> Row:
-    return {
-        "step": 1,
-        "name": name,
-        "arguments": json.dumps(arguments),
-        "result": result,
-        "status": status,
-    }
-
-
+"""Figures that a row of parallel thinking has for all calls together."""
 NAME = re.compile(r"output(?:-rs(?P<seed>\d+))?(?:_chunk_(?P<chunk>\d+))?\.jsonl(?:\.gz)?")
 ASYNC = "-async"
 IDS = ("id", "problem_id", "task_id", "question_id", "instance_id")
 PROBLEMS = ("problem", "question", "prompt", "messages", "input")
 GENERATIONS = ("generation", "response", "completion")
-TOLD = (
+DETAILS = (
     "expected_answer",
     "judgement",
     "expected_judgement",
@@ -116,9 +44,13 @@ TOLD = (
     "stopped_on_repetition",
     "num_reasoning_tokens",
     "num_answer_tokens",
-    *THINKING,
+    "_generation_finished_thinking",
+    "genselect_successful",
+    "gensynthesis_successful",
+    "total_solution_generated_tokens",
+    "num_best_solution_generated_tokens",
 )
-"""Fields of a row without a column here, kept in the detail of its main score."""
+"""Fields of a row without a column here, stored in the detail of its main score."""
 JUDGEMENT = "Judgement:"
 VERDICTS = (
     re.compile(r"\A\s*(correct|incorrect|not_attempted)", re.IGNORECASE),
@@ -127,9 +59,6 @@ VERDICTS = (
 CONTEXT_ERROR = "context_window_exceeded"
 CUT_SHORT = ("length", "incomplete")
 
-Files = list[tuple[Path, int | None, int | None]]
-"""Files with their seeds and chunks."""
-
 
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """The trials in `path`, and the issues. `run` names the run."""
@@ -137,197 +66,200 @@ def read(path: Path, run: str) -> Iterator[ImportedItem]:
     if not folders:
         yield ImportIssue(path, None, "", "has no output.jsonl or output-rs*.jsonl")
     for folder in folders:
-        found = [path] if path.is_file() else sorted(folder.glob("output*"))
-        yield from _read_folder(found, folder.resolve().name or run, run)
+        files = [path] if path.is_file() else sorted(folder.glob("output*"))
+        yield from _read_folder(files, folder.resolve().name or run, run)
 
 
 def _folders(path: Path) -> list[Path]:
-    if _has_output(path):
+    def has_output(folder: Path) -> bool:
+        return any(".jsonl" in file.name for file in folder.glob("output*"))
+
+    if has_output(path):
         return [path]
-    root = path / "eval-results"
-    root = root if root.is_dir() else path
-    return sorted(f for f in root.glob("*") if f.is_dir() and _has_output(f))
+    root = path / "eval-results" if (path / "eval-results").is_dir() else path
+    return sorted(f for f in root.glob("*") if f.is_dir() and has_output(f))
 
 
-def _has_output(folder: Path) -> bool:
-    return any(".jsonl" in file.name for file in folder.glob("output*"))
-
-
-def _read_folder(found: list[Path], benchmark: str, run: str) -> Iterator[ImportedItem]:
-    files: Files = []
-    for file in found:
-        match = NAME.fullmatch(file.name)
-        if match:
-            files.append((file, _number(match["seed"]), _number(match["chunk"])))
+def _read_folder(files: list[Path], benchmark: str, run: str) -> Iterator[ImportedItem]:
+    outputs: list[tuple[int, int, Path]] = []  # seed and chunk, -1 for none
+    for file in files:
+        if match := NAME.fullmatch(file.name):
+            outputs.append((_number(match["seed"]), _number(match["chunk"]), file))
         elif file.name.endswith(f".jsonl{ASYNC}"):
             whole = file.name.removesuffix(ASYNC)
             reason = f"is of a job that has not ended: import {whole} when it is there"
             yield ImportIssue(file, None, "", reason)
-        elif len(found) == 1:
+        elif len(files) == 1:
             yield ImportIssue(file, None, "", "is not an output.jsonl or output-rs{seed}.jsonl")
-    whole_seeds = {seed for _, seed, chunk in files if chunk is None}
-    readers: dict[int | None, _Reader] = {}
-    files.sort(key=lambda file: [-1 if number is None else number for number in file[1:]])
-    for file, seed, chunk in files:
-        if chunk is not None and seed in whole_seeds:
+    readers: dict[int, _Reader] = {}
+    for seed, chunk, file in sorted(outputs):
+        if chunk >= 0 and any(other[:2] == (seed, -1) for other in outputs):
             yield ImportIssue(file, None, "", "is not taken: its seed's merged file is there")
             continue
-        reader = readers.setdefault(seed, _Reader(benchmark, run, seed))
+        name = f"{run}/greedy" if seed < 0 else run
+        reader = readers.setdefault(seed, _Reader(Cell(name, benchmark, "unknown"), max(seed, 0)))
         yield from take(records(file), reader.trials_of)
 
 
-def _number(digits: str | None) -> int | None:
-    return None if digits is None else int(digits)
+def _number(digits: str | None) -> int:
+    return -1 if digits is None else int(digits)
 
 
-@dataclass
 class _Reader:
-    benchmark: str
-    run: str
-    seed: int | None
-    seen: Counter[str] = field(default_factory=Counter)
-    """Occurrences of each task id: a second occurrence is another task."""
+    def __init__(self, cell: Cell, seed: int) -> None:
+        self.cell, self.seed = cell, seed
+        self.seen: Counter[str] = Counter()
+        """Occurrences of each task id: a second occurrence is another task."""
 
     def trials_of(self, fields: Fields) -> list[ImportedItem]:
         task_id = _task_id(fields)
         self.seen[task_id] += 1
         if (times := self.seen[task_id]) > 1:
             task_id = f"{task_id}#{times}"
-        run = f"{self.run}/greedy" if self.seed is None else self.run
-        cell = Cell(run, self.benchmark, "unknown")
-        trial = ImportedAttempt(cell, task_id, self.seed or 0, file=fields.file, line=fields.line)
-        trial.messages, trial.calls = _conversation(fields)
+        trial = ImportedAttempt(self.cell, task_id, self.seed, file=fields.file, line=fields.line)
+        _add_conversation(fields, trial)
         trial.tool_runs = tool_runs(trial.messages, trial.calls)
-        if (combined := parallel_thinking(fields)) is not None:
-            trial.calls, trial.tool_runs = combined.calls(trial.calls), combined.runs
+        _add_parallel_thinking(fields, trial)
         trial.outcome = _outcome(fields, trial)
-        _score(fields, trial)
+        if trial.outcome["status"] != "infra_error":
+            _score(fields, trial)
         return [trial]
 
 
 def _task_id(fields: Fields) -> str:
     for name in IDS:
-        if name in fields and (found := fields.identity(name)):
-            return found
+        if name in fields and (id := fields.identity(name)):
+            return id
     for name in PROBLEMS:
         if name in fields:
             return content_hash(fields.data[name])[:16]
     fields.refuse("", f"has no {', '.join(IDS + PROBLEMS)} to tell its task by")
 
 
-def _conversation(fields: Fields) -> tuple[list[Row], list[Row]]:
-    """Messages and calls. With tools the row has all of them; otherwise only problem and answer."""
+def _add_conversation(fields: Fields, trial: ImportedAttempt) -> None:
+    """Add messages and calls. With tools the row has all of them; else only problem and answer."""
     reasons = _each_step(fields, "finish_reason")
-    calls: list[Row] = []
+    calls = trial.calls
     status = "error" if "error" in fields else "ok"
     if "conversation" in fields:
-        messages = message_rows(fields, "conversation")
-        said = [row for row in messages if row["role"] == "assistant"]
-        said = said[-len(reasons) :] if reasons else said  # those before are examples
-        for place in range(len(reasons or said)):
+        trial.messages = message_rows(fields, "conversation")
+        replies = [row for row in trial.messages if row["role"] == "assistant"]
+        replies = replies[-len(reasons) :] if reasons else replies  # those before are examples
+        for place in range(len(reasons or replies)):
             reason = reasons[place] if reasons else None
             add_call(calls, status=status, finish_reason=reason)
-        link_calls(said, calls)
-        return messages, calls
-    asked = next((name for name in PROBLEMS if name in fields), None)
-    messages = message_rows(fields, asked) if asked else []
-    reason = reasons[0] if reasons else None
-    call = add_call(calls, status=status, finish_reason=reason, **_timing(fields))
-    answer = {"role": "assistant", "content": _generation(fields), "call_id": call["call_id"]}
-    return [*messages, answer | compact(reasoning=_reasoning(fields))], calls
+        link_calls(replies, calls)
+        return
+    problem = next((name for name in PROBLEMS if name in fields), None)
+    key = next((name for name in GENERATIONS if name in fields), GENERATIONS[0])
+    answer = fields.needed(key, fields.text(key))
+    reasoning: str | None = "\n".join(_each_step(fields, "reasoning_content"))
+    if not reasoning and (full := fields.text(f"_full_{key}")) not in (None, answer):
+        # The answer lost its blanks when it was split from the reasoning.
+        reasoning = (full or "").rstrip().removesuffix(answer)
+    figures = _figures(fields)
+    call = add_call(
+        calls,
+        status=status,
+        finish_reason=reasons[0] if reasons else None,
+        sent_at=figures.get("started_at"),
+        admitted_at=figures.get("started_at"),
+        ended_at=figures.get("ended_at"),
+        latency_s=figures.get("working_s"),
+        prompt_tokens=figures.get("prompt_tokens"),
+        completion_tokens=figures.get("completion_tokens"),
+        logprobs=fields.read("logprobs", LOGPROBS) or None,
+    )
+    reply: Row = {"role": "assistant", "content": answer, "call_id": call["call_id"]}
+    trial.messages = message_rows(fields, problem) if problem else []
+    trial.messages.append(reply | compact(reasoning=reasoning or None))
 
 
 def _each_step(fields: Fields, name: str) -> list[str]:
     """With tools, a field is a list with its value in every step."""
-    value = fields.data.get(name)
+    value = fields.get(name)
     if not isinstance(value, list):
-        found = fields.text(name)
-        return [] if found is None else [found]
+        text = fields.text(name)
+        return [] if text is None else [text]
     if all(isinstance(step, str) for step in value):
         return value
     fields.wrong(name, "text or a list of texts")
     return []
 
 
-def _generation(fields: Fields) -> str:
-    for name in GENERATIONS:
-        if name in fields:
-            return fields.needed(name, fields.text(name))
-    fields.refuse("generation", "is missing")
-
-
-def _reasoning(fields: Fields) -> str | None:
-    """The reasoning: given separately, or split from the start of the answer."""
-    given = _each_step(fields, "reasoning_content")
-    if given:
-        return "\n".join(given)
-    key = next((name for name in GENERATIONS if name in fields), GENERATIONS[0])
-    full, answer = fields.text(f"_full_{key}"), _generation(fields)
-    if full is None or full == answer:
-        return None
-    return full.rstrip().removesuffix(answer) or None  # the answer lost its blanks by the split
-
-
-def _timing(fields: Fields) -> Row:
-    """The figures of a single call; with tools they are sums over all calls."""
-    sent = fields.epoch("generation_start_time")
+def _figures(fields: Fields) -> Row:
+    """The figures of a row: of its single call, or of all calls together."""
     return compact(
-        sent_at=sent,
-        admitted_at=sent,
+        started_at=fields.epoch("generation_start_time"),
         ended_at=fields.epoch("generation_end_time"),
-        latency_s=fields.amount("generation_time"),
+        working_s=fields.amount("generation_time"),
         prompt_tokens=fields.count("num_input_tokens"),
         completion_tokens=fields.count("num_generated_tokens"),
-        logprobs=fields.read("logprobs", LOGPROBS) or None,
     )
+
+
+def _add_parallel_thinking(fields: Fields, trial: ImportedAttempt) -> None:
+    mode = next((mode for mode in MODES if f"{mode}_comparison" in fields), None)
+    solutions = fields.get("solution_list")
+    if mode is None or not isinstance(solutions, list):
+        return
+    if not all(isinstance(text, str) for text in solutions):
+        fields.wrong("solution_list", "a list of texts")
+        return
+
+    def run(name: str, arguments: dict[str, int], result: str, status: str = "ok") -> Row:
+        row: Row = {"step": 1, "name": name, "arguments": json.dumps(arguments)}
+        return row | {"result": result, "status": status}
+
+    name, role = MODES[mode]
+    runs = [run("solution", {"number": nth}, text) for nth, text in enumerate(solutions)]
+    calls = [{key: call[key] for key in call.keys() - SUMS} for call in trial.calls]
+    if solutions:
+        answer = fields.text("generation")
+        taken = {"taken": solutions.index(answer)} if answer in solutions else {}
+        text, failed = fields.text(f"{mode}_comparison"), fields.flag(f"{mode}_successful") is False
+        combining = run(name, taken, text or "", "error" if failed else "ok")
+        runs.append(combining | ({"error_type": "no_verdict"} if failed else {}))
+        call: Row = {"call_id": "call-combine", "step": 1, "role": role, "status": "ok"}
+        tokens = fields.count(f"{mode}_num_generated_tokens")
+        calls.append(call | compact(completion_tokens=tokens))
+    trial.calls, trial.tool_runs = calls, runs
 
 
 def _outcome(fields: Fields, trial: ImportedAttempt) -> Row:
     error = fields.text("error")
     last = trial.calls[-1].get("finish_reason") if trial.calls else None
     status = "limit" if error == CONTEXT_ERROR or last in CUT_SHORT else "ok"
-    if error and error != CONTEXT_ERROR:
-        status = "infra_error"
+    answer = fields.get("predicted_answer")
     return (
-        {"status": status}
-        | foreign_error(error)
+        foreign_error(error)
+        | _figures(fields)
         | compact(
+            status="infra_error" if error and error != CONTEXT_ERROR else status,
             stop_reason=error or last,
-            started_at=fields.epoch("generation_start_time"),
-            ended_at=fields.epoch("generation_end_time"),
-            working_s=fields.amount("generation_time"),
             tool_calls=fields.count("num_tool_calls"),
-            prompt_tokens=fields.count("num_input_tokens"),
-            completion_tokens=fields.count("num_generated_tokens"),
-            answer=_answer(fields),
+            answer=answer if isinstance(answer, str) else fields.json("predicted_answer"),
         )
     )
 
 
-def _answer(fields: Fields) -> str | None:
-    value = fields.data.get("predicted_answer")
-    return value if isinstance(value, str) else fields.json("predicted_answer")
-
-
 def _score(fields: Fields, trial: ImportedAttempt) -> None:
-    if trial.outcome["status"] == "infra_error":
-        return
     for name, scorer, value_of in METRICS:
         if name not in fields:
             continue
         value = value_of(fields, name)
-        row = {"scorer": scorer} | compact(value=value, answer=trial.outcome.get("answer"))
-        if value in (0.0, 1.0):
-            row["correct"] = value == 1.0
+        correct = value == 1.0 if value in (0.0, 1.0) else None
+        row = compact(
+            scorer=scorer, value=value, answer=trial.outcome.get("answer"), correct=correct
+        )
         if not trial.scores:
-            trial.outcome |= compact(score=value, correct=row.get("correct"))
-            told = {key: fields.data.get(key) for key in TOLD}
-            row |= compact(detail=detail_text(**told))
+            trial.outcome |= compact(score=value, correct=correct)
+            row |= compact(detail=detail_text(**{key: fields.get(key) for key in DETAILS}))
         trial.scores.append(row)
 
 
 def _mark(fields: Fields, name: str) -> float | None:
-    """True and false are 1 and 0 here; other numbers are as they are."""
+    """True and false are 1 and 0; other numbers are as they are."""
     value = fields.data[name]
     return float(value) if isinstance(value, bool) else fields.number(name)
 
@@ -337,7 +269,7 @@ def _judged(fields: Fields, name: str) -> float | None:
     text = fields.text(name)
     if text is None:
         return None
-    if JUDGEMENT in text:  # theirs: what the last one does not begin with "yes" is wrong
+    if JUDGEMENT in text:  # as they do: a last one that does not begin with "yes" is wrong
         return float(text.rpartition(JUDGEMENT)[2].strip().lower().startswith("yes"))
     for verdict in VERDICTS:
         if found := verdict.findall(text):
@@ -370,8 +302,8 @@ def _equals(fields: Fields, name: str, wanted: str) -> float | None:
 
 
 def _within(fields: Fields, name: str, inner: str) -> float | None:
-    found = fields.inner(name).flag(inner)
-    return None if found is None else float(found)
+    flag = fields.inner(name).flag(inner)
+    return None if flag is None else float(flag)
 
 
 FOLLOWED = partial(_within, inner="follow_all_instructions")

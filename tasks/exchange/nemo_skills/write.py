@@ -1,14 +1,9 @@
 """Export in NeMo-Skills' layout: a file of rows a seed, and ``metrics.json``.
 
-In: a connection of `storage.connect` and cells of one set-up. Out: below a folder
+In: a connection of `storage.connect` and cells of one set-up. Out: in a folder
 ``eval-results/<benchmark>/output-rs{S}.jsonl`` (``output.jsonl`` of tasks tried once) and
-``eval-results/metrics.json``, with a block ``<benchmark>-<subset>`` for each subset. How to run::
-
-    tutti export nemo-skills --sweep demo --out DIR
-
-Its programs join the files of a benchmark line by line. So every file has the same tasks in the
-same order: those with as many counted trials (view `counted`) as the cell has at most. The others
-are left out, and counted: a lost attempt is no wrong answer.
+``eval-results/metrics.json``. Its programs join the files line by line, so every file has the same
+tasks: those with as many counted trials as the cell has at most; the others are counted.
 """
 
 import json
@@ -206,8 +201,6 @@ MEASURE_SQL = "select measure from headlines where cell_id = $cell"
 
 @dataclass
 class WrittenRun:
-    """What was written of one set-up."""
-
     files: list[Path] = field(default_factory=list)
     rows: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
@@ -218,8 +211,6 @@ class WrittenRun:
 
 @dataclass(frozen=True)
 class _CellRows:
-    """What of a cell is written, and what its rows say besides the attempt."""
-
     benchmark: str
     verdicts: dict[str, tuple[bool, float, str | None]]
     """By attempt whether it is right, its headline score, and the answer that was read."""
@@ -306,7 +297,6 @@ def _write_rows(
 def _tasks(
     connection: duckdb.DuckDBPyConnection, cell_id: str, chosen: _CellRows
 ) -> Iterator[list[Row]]:
-    """The rows of each task, one a seed."""
     trials = stored_trials(connection.cursor(), cells=[cell_id])
     kept = (trial for trial in trials if trial.origin in chosen.verdicts)
     for task_id, some in groupby(kept, key=lambda trial: trial.task_id):
@@ -392,7 +382,6 @@ def _expected(target: str | None) -> str | None:
 
 
 def _message(row: Row) -> Row:
-    """In OpenAI's form."""
     calls = [
         {
             "id": call["id"],

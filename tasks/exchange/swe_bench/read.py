@@ -1,13 +1,9 @@
 """Import of the verdicts of SWE-bench's own program (``swebench`` 5.0).
 
-In: the report that ``swebench.harness.run_evaluation`` writes, ``<model>.<run id>.json``. Beside
-it ``preds.json`` or ``preds.jsonl``, the predictions, if they are there: their patches become the
-answers. Out: an `ImportedAttempt` for each submitted instance; the task is the instance's id.
-A prediction that tutti exported has the `attempt_id`: such an attempt is of its store already.
-
-The verdict is the program's: resolved is right. Unresolved instances, empty patches and errors of
-the evaluation are wrong, as its count has them; the detail of the score says which. Instances
-without a prediction are no attempts: the cell's detail has their number.
+In: the report ``<model>.<run id>.json``, and ``preds.json`` or ``preds.jsonl`` beside it, whose
+patches become the answers. Out: an `ImportedAttempt` for each submitted instance. An `attempt_id`
+in a prediction names the exported attempt. Unresolved instances, empty patches and errors are
+wrong, as its count has them; instances without a prediction are no attempts.
 """
 
 import json

@@ -1,9 +1,8 @@
 """Export of predictions for SWE-bench's own program (``swebench`` 5.0).
 
-In: the stored answers of a sweep. Out: ``preds.json``, an object by instance with `instance_id`,
-`model_name_or_path`, `model_patch` and `attempt_id`, by which `tutti import swe-bench --onto` knows
-the graded attempt again; swebench reads over it. A file has one prediction an instance: each cell
-and each trial has a folder where there are several.
+In: the stored answers of a sweep. Out: ``preds.json``, an object by instance, whose `attempt_id`
+lets `tutti import swe-bench --onto` find the graded attempt. A file has one prediction an instance:
+each cell and each trial has a folder where there are several.
 """
 
 import json
@@ -96,8 +95,6 @@ PREDICTIONS = "preds.json"
 
 @dataclass
 class WrittenPredictions:
-    """What was written."""
-
     files: list[Path] = field(default_factory=list)
     predictions: int = 0
     empty: int = 0

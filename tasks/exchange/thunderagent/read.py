@@ -1,28 +1,24 @@
-"""Import a run of ThunderAgent's or ToolOrchestra's HLE example: its logs and its results.
+"""Import of a run of ThunderAgent's or ToolOrchestra's HLE example: its logs and its results.
 
 In: an output or log folder of one run, or one file of it. Read are `orchestrator_usage.jsonl`,
 `*_timeseries.csv`, the eval log's `[HLE_TRIAL_COMPLETE]` and `type=step_complete` lines, and the
-tasks' `{id}.json`. Of an output folder `…/outputs/NAME` the logs are looked for in `…/logs/NAME`
-too, and the other way round. Out: one `ImportedRecords` per record (so that a log that has grown
-adds only its new lines), `ImportedAttempt` objects, and an `ImportIssue` for each failure.
+tasks' `{id}.json`; for a folder `…/outputs/NAME` also the logs in `…/logs/NAME`, and vice versa.
+Out: one `ImportedRecords` per record (a log that has grown adds only its new lines),
+`ImportedAttempt` objects, and an `ImportIssue` for each failure.
 
 | theirs | ours |
 |---|---|
 | a usage line | a row of `calls`, role orchestrator; `step` is its place, for it names no program |
 | ts_unix of a usage line | `ended_at`: it is the time of the response |
 | hits_total, kv_cache_usage_perc, X_sum | `server_metrics` vllm:prefix_cache_hits_total, … |
-| delta_hits, delta_X_sum | the same names with `:delta` |
+| delta_hits, delta_X_sum | the same names with `:delta`; they do not follow from the totals |
 | sm_util, mem_used_mib of GPU 0 | gpu_utilization, gpu_memory_used_mib of engine gpu0 |
 | a trial's or a step's line | `gateway_events`: release / trial_complete, finish / step_complete |
 
-When a request was sent is nowhere in these files. It stays null and so do the latencies; hence
-`window_summary`, whose second 0 is the first request sent, has no figures for such a cell, and
-`reference_window`, whose second 0 is the first response, has theirs. The changes (`:delta`) are
-kept because they do not follow from the totals: after a sample without numbers the sampler notes
-none or the whole counter, depending on the machine's awk.
+No file says when a request was sent: latencies stay null, and `window_summary`, whose second 0 is
+the first request sent, has no figures for such a cell. `reference_window` has them.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -32,6 +28,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tutti.tasks.exchange.fields import Fields, compact, detail_text, document, records, take
 from tutti.tasks.exchange.imported import (
     Cell,
     ImportedAttempt,
@@ -48,128 +45,6 @@ RESULT_FIELDS = {"id", "all_tool_responses", "all_message_responses", "correct",
 REQUEST_FIELDS = {"vllm_model_configs", "cur_output_dir", "context_str", "problem", "answer", "eid"}
 """Fields of the request that a tool's response repeats; the rest is the tool's result."""
 SCORER = "thunderagent-hle"
-
-
-@dataclass(frozen=True)
-class TrialEnd:
-    """A log line that marks a completed trial."""
-
-    file: Path
-    line: int
-    at: datetime
-    said: dict[str, str]
-    """Its `key=value` pairs: task_id, job_id, status, correct."""
-
-
-def read_results(
-    files: Sequence[Path], cell: Cell, marks: Sequence[TrialEnd]
-) -> Iterator[ImportedAttempt | ImportIssue]:
-    """One trial per result, ended at its mark; without results, one per mark."""
-    ends = {mark.said.get("task_id"): mark.at for mark in marks}
-    found = False
-    for file in files:
-        try:
-            result = json.loads(file.read_bytes())
-        except (ValueError, RecursionError) as error:
-            yield ImportIssue(file, None, "", f"no JSON: {error}")
-            continue
-        if isinstance(result, dict) and result.keys() >= RESULT_FIELDS:
-            found = True
-            yield from _of_result(file, result, cell, ends.get(str(result["id"])))
-    if not found:
-        yield from _of_marks(cell, marks)
-
-
-def _of_marks(cell: Cell, marks: Sequence[TrialEnd]) -> Iterator[ImportedAttempt]:
-    seen: Counter[str] = Counter()
-    for mark in marks:
-        task_id = mark.said.get("task_id")
-        if task_id is None:
-            continue  # it counts as a trial, but of no task
-        outcome = _outcome(mark.said.get("status"), mark.said.get("correct") == "True", True)
-        place: dict[str, Any] = {"file": mark.file, "line": mark.line}
-        ended = {"ended_at": mark.at}
-        yield ImportedAttempt(cell, task_id, seen[task_id], outcome=outcome | ended, **place)
-        seen[task_id] += 1
-
-
-def _outcome(status: Any, correct: bool, answered: bool) -> Row:
-    """The attempt's outcome. A tool failure ends the trial ("error") and is not a wrong answer."""
-    if status == "error":
-        return {"status": "infra_error", "stop_reason": "tool_error"}
-    row: Row = {"status": "ok" if answered else "limit", "correct": correct}
-    return row | {"stop_reason": "answer" if answered else "turns", "score": float(correct)}
-
-
-def _of_result(
-    file: Path, result: Row, cell: Cell, ended_at: datetime | None
-) -> Iterator[ImportedAttempt | ImportIssue]:
-    responses, problem = _turns(result, "all_tool_responses")
-    said, other = _turns(result, "all_message_responses")
-    for place, reason in (problem, other):
-        if reason:
-            yield ImportIssue(file, None, place, reason)
-    trial = ImportedAttempt(cell, str(result["id"]), file=file)
-    trial.messages.append({"role": "user", "content": str(result.get("problem", ""))})
-    answer = None
-    for turn in sorted(said.keys() | responses.keys()):
-        message = said.get(turn)
-        given = responses.get(turn)
-        replies = [r for r in given if isinstance(r, dict)] if isinstance(given, list) else []
-        _add_turn(trial, turn, message if isinstance(message, dict) else {}, replies)
-        answer = next((r.get("pred") for r in replies if r.get("tool") == "answer"), answer)
-    trial.outcome = _outcome(result["status"], result["correct"] is True, answer is not None)
-    trial.outcome |= {"ended_at": ended_at, "steps": len(responses)}
-    trial.outcome |= {"answer": None if answer is None else str(answer).strip()}
-    if result.get("error_type"):
-        trial.outcome["error_type"] = str(result["error_type"])
-    if "score" in trial.outcome:
-        score = {"scorer": SCORER, "value": trial.outcome["score"], "scored_at": ended_at}
-        score |= {"correct": trial.outcome["correct"], "answer": trial.outcome["answer"]}
-        trial.scores.append(score | {"detail": json_text({"expected": result.get("answer")})})
-    yield trial
-
-
-def _turns(result: Row, field: str) -> tuple[dict[int, Any], tuple[str, str]]:
-    """The turns by number (`turn_3_response`), and the issues."""
-    value = result[field]
-    if not isinstance(value, dict):
-        return {}, (field, f"{shown(value)} is no object")
-    numbered = {name: re.fullmatch(r"turn_(\d+)_\w+", name) for name in value}
-    turns = {int(match[1]): value[name] for name, match in numbered.items() if match}
-    odd = [name for name, match in numbered.items() if not match]
-    return turns, (field, f"{shown(odd)} are no turns" if odd else "")
-
-
-def _add_turn(trial: ImportedAttempt, turn: int, message: Row, replies: list[Row]) -> None:
-    given = message.get("tool_calls")
-    asked = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
-    calls = [
-        {
-            "id": f"turn_{turn}_{place}",
-            "name": str(call.get("tool_name")),
-            "arguments": json_text(call.get("tool_arguments")),
-        }
-        for place, call in enumerate(asked)
-    ]
-    content = message.get("content")
-    said = {"role": "assistant", "content": None if content is None else str(content)}
-    trial.messages.append(said | {"tool_calls": calls})
-    for reply in replies:
-        name = str(reply.get("tool"))
-        # Of several calls only the first valid one is executed; a reply names only its tool.
-        call = next((c for c in calls if c["name"] == name), None)
-        kept = {key: value for key, value in reply.items() if key not in REQUEST_FIELDS}
-        text = json_text(kept)
-        failed = bool(reply.get("tool_error"))
-        run = {"step": turn + 1, "name": name, "arguments": call and call["arguments"]}
-        run |= {"result": text, "status": "infra_error" if failed else "ok"}
-        run |= {"error_type": str(reply.get("tool_error_type") or "tool_error") if failed else None}
-        trial.tool_runs.append(run)
-        link = {"tool_call_id": call and call["id"], "name": name}
-        trial.messages.append({"role": "tool", "content": text} | link)
-
-
 USAGE = "orchestrator_usage.jsonl"
 SERIES = "*_timeseries.csv"
 EVAL_LOGS = ("eval.log", "eval_driver.log")
@@ -180,8 +55,6 @@ NAMED = re.compile(
     r"(?P<method>baseline|continuum|thunderagent|trnew|tr)_c(?P<c>\d+)(_rep(?P<rep>\d+))?"
 )
 POLICIES = {"baseline": "passthrough", "continuum": "continuum"}  # the others are thunderagent
-TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
-MAX_TOKENS = 2**53  # a larger float in JSON is not an exact count
 QUARTER_S = 15 * 60  # time zones differ by quarters of an hour
 TRIAL_MARK, STEP_MARK = "HLE_TRIAL_COMPLETE", "type=step_complete"
 TRIAL = {"event": "release", "reason_code": "trial_complete", "reason": "trial_complete"}
@@ -191,12 +64,23 @@ TRIAL_STAMPS = (
     re.compile(r"\bts_iso=(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})"),
     re.compile(r"(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2})"),
 )
-STEP_STAMP = re.compile(r"\[PROFILE\]\s+(\d{4}-\d{2}-\d{2}\s+\d{2}:\d{2}:\d{2})")
+STEP_STAMPS = (re.compile(r"\[PROFILE\]\s+(\d{4}-\d{2}-\d{2}\s+\d{2}:\d{2}:\d{2})"),)
+
+
+@dataclass(frozen=True)
+class TrialEnd:
+    """A log line that marks a completed trial."""
+
+    file: Path
+    line: int
+    at: datetime
+    pairs: dict[str, str]
+    """Its `key=value` pairs: task_id, job_id, status, correct."""
 
 
 @dataclass
 class SourceRun:
-    """The files of one run, and what they say about it."""
+    """The files of one run, and its settings."""
 
     path: Path
     run: str
@@ -212,56 +96,40 @@ class SourceRun:
         twin = place.parent.parent / (other or "") / place.name
         return [here, twin] if other and twin.is_dir() else [here]
 
-    @cached_property
-    def name(self) -> str:
-        """The folder's name."""
-        return self.folders[0].resolve().name
-
-    def files(self, pattern: str) -> list[Path]:
+    def files(self, *patterns: str) -> list[Path]:
         """The files to be read; only the given file if one was given."""
-        found = self.beside(pattern)
+        found = self.beside(*patterns)
         return found if self.path.is_dir() else [file for file in found if file == self.path]
 
-    def beside(self, pattern: str) -> list[Path]:
-        """All files of the run."""
-        return [path for folder in self.folders for path in sorted(folder.glob(pattern))]
+    def beside(self, *patterns: str) -> list[Path]:
+        """All files of the run, in the order of the patterns."""
+        places = ((pattern, folder) for pattern in patterns for folder in self.folders)
+        return [path for pattern, folder in places for path in sorted(folder.glob(pattern))]
 
     @cached_property
     def first_usage(self) -> dict[str, Any]:
-        """The first usage line that is a record."""
-        for file in self.beside(USAGE):
-            for line in lines(file):
-                record = _record(line.text)
-                if isinstance(record, dict):
-                    return record
-        return {}
+        found = (record for file in self.beside(USAGE) for record in records(file))
+        return next((each.data for each in found if isinstance(each, Fields)), {})
 
     @cached_property
     def cell(self) -> Cell:
         """The run's settings: from the folder's name, else from the log's line `type=run_start`."""
-        started = self._run_start()
-        model = str(self.first_usage.get("model") or started.get("model_name") or "unknown")
-        named = NAMED.search(self.name)
+        logs = (line for file in self.beside(*EVAL_LOGS) for line in lines(file))
+        start = next((_pairs(line.text) for line in logs if "type=run_start" in line.text), {})
+        model = str(self.first_usage.get("model") or start.get("model_name") or "unknown")
+        name = self.folders[0].resolve().name
+        named = NAMED.search(name)
         method, count, repeat = named.group("method", "c", "rep") if named else ("baseline", "", "")
-        said = count or started.get("concurrency")
-        detail = {"folder": self.name, "model_path": model, "utc_offset_s": self.utc_offset_s}
+        concurrency = count or start.get("concurrency")
         return Cell(
             run=self.run,
-            benchmark="tau2" if self.name.startswith("tau2") else "hle",
+            benchmark="tau2" if name.startswith("tau2") else "hle",
             model=model.rstrip("/").rsplit("/", 1)[-1] or model,
             policy=POLICIES.get(method, "thunderagent") if named else None,
-            concurrency=int(said) if said else None,
+            concurrency=int(concurrency) if concurrency else None,
             repeat=int(repeat or 0),
-            detail=detail,
+            detail={"folder": name, "model_path": model, "utc_offset_s": self.utc_offset_s},
         )
-
-    def _run_start(self) -> dict[str, str]:
-        logs = [file for name in EVAL_LOGS for file in self.beside(name)]
-        for file in logs:
-            for line in lines(file):
-                if "type=run_start" in line.text:
-                    return _pairs(line.text)
-        return {}
 
     @cached_property
     def utc_offset_s(self) -> int | None:
@@ -273,9 +141,15 @@ class SourceRun:
         except (ValueError, OverflowError):
             return None
 
-    def from_local(self, text: str) -> datetime:
-        """A local time without a zone, in UTC; this machine's zone if the run's is unknown."""
-        local = datetime.fromisoformat(text)
+    def time_in(self, text: str, stamps: Sequence[re.Pattern[str]]) -> datetime:
+        """The Unix time in a line, else the first local time, of this machine's zone if the run's
+        is unknown. Raises ValueError."""
+        if unix := UNIX.search(text):
+            return datetime.fromtimestamp(float(unix[1]), UTC)
+        found = next(filter(None, (stamp.search(text) for stamp in stamps)), None)
+        if found is None:
+            raise ValueError(text)
+        local = datetime.fromisoformat(" ".join(found[1].split()))
         if self.utc_offset_s is None:
             return local.astimezone(UTC)
         return local.replace(tzinfo=UTC) - timedelta(seconds=self.utc_offset_s)
@@ -284,13 +158,12 @@ class SourceRun:
 def read(path: Path, run: str) -> Iterator[ImportedItem]:
     """Read everything in the folder or file at `path`; `run` is the run's permanent name."""
     source = SourceRun(path, run)
-    known = any(source.files(name) for name in (USAGE, SERIES, *TRIAL_LOGS))
+    is_empty = not source.files(USAGE, SERIES, *TRIAL_LOGS)
     for item in _read(source):
-        known = True
+        is_empty = False
         yield item
-    if not known:
-        wanted = f"no {USAGE}, {SERIES}, eval log or task's result in it"
-        yield ImportIssue(path, None, "", wanted if path.exists() else "there is no such file")
+    if is_empty:
+        yield ImportIssue(path, None, "", f"no {USAGE}, {SERIES}, eval log or task's result in it")
 
 
 def _read(source: SourceRun) -> Iterator[ImportedItem]:
@@ -298,9 +171,16 @@ def _read(source: SourceRun) -> Iterator[ImportedItem]:
         yield from _read_usage(file, source)
     for file in source.files(SERIES):
         yield from read_series(file, source.cell, lines(file))
-    yield from _read_marks(source, TRIAL_MARK, TRIAL_LOGS)
-    yield from _read_marks(source, STEP_MARK, STEP_LOGS)
-    yield from read_results(source.files("*.json"), source.cell, source.marks)
+    yield from _read_marks(source, "trials", TRIAL_MARK, TRIAL_LOGS)
+    yield from _read_marks(source, "steps", STEP_MARK, STEP_LOGS)
+    results = 0
+    for file in source.files("*.json"):
+        found = document(file)
+        if isinstance(found, ImportIssue) or found.data.keys() >= RESULT_FIELDS:
+            results += isinstance(found, Fields)
+            yield from take([found], lambda fields: [_attempt(fields, source)])
+    if not results:
+        yield from _attempts_of_marks(source)
 
 
 def lines(file: Path) -> Iterator[LogLine]:
@@ -310,78 +190,39 @@ def lines(file: Path) -> Iterator[LogLine]:
             yield LogLine(number, line.decode("utf-8", "replace").strip(), line.endswith(b"\n"))
 
 
-def _record(text: str) -> Any:
-    """The JSON value; None where there is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def moment(unix: Any) -> datetime:
-    """A Unix time in UTC, to the microsecond. Raises ValueError if it is invalid."""
-    try:
-        return datetime.fromtimestamp(float(unix), UTC)
-    except (TypeError, ValueError, OverflowError, OSError) as error:
-        raise ValueError(f"{shown(unix)} is not a Unix time") from error
-
-
 def _read_usage(file: Path, source: SourceRun) -> Iterator[ImportedItem]:
-    place = 0
-    for line in lines(file):
-        if not line.text:
+    for place, record in enumerate(records(file)):
+        if isinstance(record, ImportIssue):
+            yield record
             continue
-        record = _record(line.text)
-        if not line.ended and not isinstance(record, dict):
-            yield line.unended(file)
-            return
-        place += 1
-        if not isinstance(record, dict):
-            yield ImportIssue(file, line.number, "", f"{shown(line.text)} is not a JSON object")
-            continue
-        try:
-            row = _call(record, source, place) | {"ended_at": moment(record.get("ts_unix"))}
-        except ValueError as error:
-            yield ImportIssue(file, line.number, "ts_unix", str(error))
-            continue
-        for name in TOKENS:
-            try:
-                row[name] = _count(record.get(name))
-            except ValueError as error:
-                yield ImportIssue(file, line.number, name, str(error))
-        yield ImportedRecords(source.cell, USAGE, place - 1, {"calls": [row]}, 1)
+        ended = record.epoch("ts_unix")
+        if ended is None:
+            record.problem("ts_unix", "is needed")
+        row = compact(
+            call_id=f"{source.run}/{source.folders[0].resolve().name}/usage-{place + 1}",
+            step=place + 1,
+            role="orchestrator",
+            status="ok",  # only successful calls are logged
+            model=source.cell.model,
+            endpoint=record.text("base_url"),
+            params=json_text(record.picked(("req_id", "model", "cached_tokens_inferred"))),
+            ended_at=ended,
+            prompt_tokens=record.count("prompt_tokens"),
+            completion_tokens=record.count("completion_tokens"),
+            cached_tokens=record.count("cached_tokens"),
+        )
+        yield from record.problems
+        if ended is not None:
+            yield ImportedRecords(source.cell, USAGE, place, {"calls": [row]}, 1)
 
 
-def _call(record: dict[str, Any], source: SourceRun, place: int) -> dict[str, Any]:
-    kept = ("req_id", "model", "cached_tokens_inferred")
-    return {
-        "call_id": f"{source.run}/{source.name}/usage-{place}",
-        "step": place,
-        "role": "orchestrator",
-        "status": "ok",  # only successful calls are logged
-        "model": source.cell.model,
-        "endpoint": None if record.get("base_url") is None else str(record["base_url"]),
-        "params": json_text({name: record[name] for name in kept if name in record}),
-    }
-
-
-def _count(value: Any) -> int | None:
-    if value is None:
-        return None
-    try:
-        number = float(value)
-        if number.is_integer() and abs(number) <= MAX_TOKENS:
-            return int(number)
-    except (TypeError, ValueError):
-        pass  # reported below
-    raise ValueError(f"{shown(value)} is not a token count")
-
-
-def _read_marks(source: SourceRun, mark: str, names: tuple[str, ...]) -> Iterator[ImportedItem]:
+def _read_marks(
+    source: SourceRun, stream: str, mark: str, names: tuple[str, ...]
+) -> Iterator[ImportedItem]:
     """Records of the first log with `mark` lines; the other logs repeat them."""
     is_trial = mark == TRIAL_MARK
     place = 0
-    for file in (file for name in names for file in source.files(name)):
+    for file in source.files(*names):
         for line in lines(file):
             if mark not in line.text:
                 continue
@@ -389,15 +230,15 @@ def _read_marks(source: SourceRun, mark: str, names: tuple[str, ...]) -> Iterato
                 yield line.unended(file)
                 break
             try:
-                at = _time_in(source, line.text, TRIAL_STAMPS if is_trial else (STEP_STAMP,))
-            except ValueError as error:
-                yield ImportIssue(file, line.number, "ts_unix", str(error))
+                at = source.time_in(line.text, TRIAL_STAMPS if is_trial else STEP_STAMPS)
+            except (ValueError, OverflowError, OSError):
+                reason = f"{shown(line.text)} is not a time"
+                yield ImportIssue(file, line.number, "ts_unix", reason)
                 continue
-            said = _pairs(line.text)
+            pairs = _pairs(line.text)
             if is_trial:
-                source.marks.append(TrialEnd(file, line.number, at, said))
-            row = {"at": at, "program_id": said.get("job_id")} | (TRIAL if is_trial else STEP)
-            stream = "trials" if is_trial else "steps"
+                source.marks.append(TrialEnd(file, line.number, at, pairs))
+            row = {"at": at, "program_id": pairs.get("job_id")} | (TRIAL if is_trial else STEP)
             yield ImportedRecords(source.cell, stream, place, {"gateway_events": [row]}, 1)
             place += 1
         if place:
@@ -408,11 +249,92 @@ def _pairs(text: str) -> dict[str, str]:
     return dict(re.findall(r"(\w+)=(\S+)", text))
 
 
-def _time_in(source: SourceRun, text: str, stamps: tuple[re.Pattern[str], ...]) -> datetime:
-    """The Unix time in a line, else the first of the local times."""
-    if found := UNIX.search(text):
-        return moment(found[1])
-    for stamp in stamps:
-        if found := stamp.search(text):
-            return source.from_local(" ".join(found[1].split()))
-    raise ValueError(f"{shown(text)} is not a time")
+def _attempts_of_marks(source: SourceRun) -> Iterator[ImportedAttempt]:
+    seen: Counter[str] = Counter()
+    for mark in source.marks:
+        task_id = mark.pairs.get("task_id")
+        if task_id is None:
+            continue  # it counts as a trial, but of no task
+        outcome = _outcome(mark.pairs.get("status"), mark.pairs.get("correct") == "True", True)
+        outcome["ended_at"] = mark.at
+        trial = ImportedAttempt(source.cell, task_id, seen[task_id], outcome=outcome)
+        trial.file, trial.line = mark.file, mark.line
+        yield trial
+        seen[task_id] += 1
+
+
+def _outcome(status: Any, correct: bool, answered: bool) -> Row:
+    """The attempt's outcome. A tool failure ends the trial ("error") and is not a wrong answer."""
+    if status == "error":
+        return {"status": "infra_error", "stop_reason": "tool_error"}
+    row: Row = {"status": "ok" if answered else "limit", "correct": correct}
+    return row | {"stop_reason": "answer" if answered else "turns", "score": float(correct)}
+
+
+def _attempt(result: Fields, source: SourceRun) -> ImportedAttempt:
+    """The attempt of a task's result, ended at its mark. Raises RecordRefused."""
+    task_id = result.needed("id", result.identity("id"))
+    trial = ImportedAttempt(source.cell, task_id, file=result.file)
+    trial.messages.append({"role": "user", "content": result.text("problem") or ""})
+    responses = _turns(result, "all_tool_responses")
+    messages = _turns(result, "all_message_responses")
+    answer = None
+    for turn in sorted(messages.keys() | responses.keys()):
+        message = messages.get(turn)
+        given = responses.get(turn)
+        replies = [r for r in given if isinstance(r, dict)] if isinstance(given, list) else []
+        _add_turn(trial, turn, message if isinstance(message, dict) else {}, replies)
+        answer = next((r.get("pred") for r in replies if r.get("tool") == "answer"), answer)
+    ended_at = {mark.pairs.get("task_id"): mark.at for mark in source.marks}.get(task_id)
+    text = None if answer is None else str(answer).strip()
+    outcome = _outcome(result.get("status"), result.get("correct") is True, answer is not None)
+    trial.outcome = outcome | compact(
+        ended_at=ended_at,
+        steps=len(responses),
+        answer=text,
+        error_type=result.text("error_type") or None,
+    )
+    if "score" in outcome:
+        detail = detail_text(expected=result.get("answer"))
+        score = {"answer": text, "detail": detail, "scored_at": ended_at}
+        trial.score(SCORER, outcome["score"], outcome["correct"], **score)
+    return trial
+
+
+def _turns(result: Fields, name: str) -> dict[int, Any]:
+    """The turns by number (`turn_3_response`)."""
+    turns = {}
+    for key, value in result.inner(name).data.items():
+        if match := re.fullmatch(r"turn_(\d+)_\w+", key):
+            turns[int(match[1])] = value
+        else:
+            result.problem(name, f"{shown(key)} is no turn")
+    return turns
+
+
+def _add_turn(trial: ImportedAttempt, turn: int, message: Row, replies: list[Row]) -> None:
+    given = message.get("tool_calls")
+    requests = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
+    calls = [
+        {
+            "id": f"turn_{turn}_{place}",
+            "name": str(call.get("tool_name")),
+            "arguments": json_text(call.get("tool_arguments")),
+        }
+        for place, call in enumerate(requests)
+    ]
+    content = message.get("content")
+    reply_row = {"role": "assistant", "content": None if content is None else str(content)}
+    trial.messages.append(reply_row | {"tool_calls": calls})
+    for reply in replies:
+        name = str(reply.get("tool"))
+        # Of several calls only the first valid one is executed; a reply names only its tool.
+        call = next((c for c in calls if c["name"] == name), {})
+        text = json_text({key: v for key, v in reply.items() if key not in REQUEST_FIELDS})
+        failed = bool(reply.get("tool_error"))
+        kind = str(reply.get("tool_error_type") or "tool_error") if failed else None
+        run = {"step": turn + 1, "name": name, "arguments": call.get("arguments")}
+        run |= {"result": text, "status": "infra_error" if failed else "ok", "error_type": kind}
+        trial.tool_runs.append(run)
+        link = {"tool_call_id": call.get("id"), "name": name}
+        trial.messages.append({"role": "tool", "content": text} | link)

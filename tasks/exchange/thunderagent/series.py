@@ -1,8 +1,7 @@
 """Import of the samplers' `*_timeseries.csv` of ThunderAgent's and ToolOrchestra's examples.
 
-In: a file and its lines. Out: one `ImportedRecords` per line, with a row of `server_metrics` for
-each number in it. Wide files have one column per series; long ones have the columns `metric` and
-`value`. "nan" means that the sampler read no number, and is not an issue.
+In: a file and its lines, wide (a column per series) or long (columns `metric` and `value`). Out:
+one `ImportedRecords` per line. "nan" means that the sampler read no number, and is not an issue.
 """
 
 import csv
@@ -58,9 +57,7 @@ class LogLine:
     """A line of a log that may still be growing."""
 
     number: int
-    """From 1."""
     text: str
-    """Without its end."""
     ended: bool
     """Whether it has a line end: a line without one may still grow."""
 

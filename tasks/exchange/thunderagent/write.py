@@ -1,15 +1,10 @@
 """ThunderAgent's logs (usage, prefix cache, GPUs) and its summary files, from the store.
 
 In: a connection of `storage.connect` and a cell. Out: ``orchestrator_usage.jsonl``,
-``prefix_cache_timeseries.csv`` and ``gpu_sm_util_timeseries.csv`` in a folder, each only where the
-cell has such rows. Of several engines each has a CSV of its own, ``prefix_cache_1_timeseries.csv``.
-
-A change since the sample before is what an imported log noted; else the difference of the totals,
-0 where a counter went back, as their sampler has it. What was not measured is ``nan``: the memory
-of GPUs in use as a share and their whole memory, which our NVML samples lack.
-
-The summaries (`window_summary.json`, `steps_summary.json`, `combined_summary.json`) are rows of the
-macro `reference_window` in its launcher's order of fields.
+``prefix_cache_timeseries.csv`` (further engines: ``prefix_cache_1_timeseries.csv``),
+``gpu_sm_util_timeseries.csv``, and summaries, which are rows of the macro `reference_window`. A
+change is the one that an imported log noted, else the difference of the totals, 0 where a counter
+went back, as in their sampler. What was not measured is ``nan``.
 """
 
 import csv

@@ -1,6 +1,6 @@
-"""The ancestors and descendants of an artifact, as a graph, as text and as a picture.
+"""The ancestors and descendants of an artifact.
 
-In: a catalog and an artifact's id. Out: a `Graph`; a text tree, Mermaid or Graphviz source.
+In: a catalog and an artifact's id. Out: a `Graph`; a text tree, or Mermaid source.
 """
 
 import json
@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from tutti.storage import catalog as cat
 
 Direction = Literal["up", "down", "both"]
-HASH_SHOWN = 8  # of 16 hex digits in pictures: 32 bits are enough to distinguish its nodes
+HASH_SHOWN = 8  # of 16 hex digits in a chart: 32 bits are enough to distinguish its nodes
+IDS_AT_ONCE = 500  # bound variables of one statement
 MAX_FACTS = 3
 MAX_FACT_CHARACTERS = 40
 NOT_LAST, LAST, BAR, BLANK = "├── ", "└── ", "│   ", "    "
@@ -53,12 +54,6 @@ class Node:
         return self.artifact_id.split(":", 1)[0]
 
     @property
-    def short_id(self) -> str:
-        """The id with a hash prefix long enough for a picture."""
-        kind, colon, digits = self.artifact_id.partition(":")
-        return f"{kind}{colon}{digits[:HASH_SHOWN]}"
-
-    @property
     def facts(self) -> str:
         """A few words that distinguish it from others of its kind."""
         return _facts(self.kind, self.detail) if self.entered else "not in this store"
@@ -83,11 +78,19 @@ class Graph:
 
     def as_json(self) -> dict[str, Any]:
         """Nodes and edges as plain values."""
-        return {
-            "artifact_id": self.start,
-            "nodes": [_node_json(node) for node in self.nodes.values()],
-            "edges": [{"parent": parent, "child": child} for parent, child in self.edges],
-        }
+        nodes = [
+            {
+                "artifact_id": node.artifact_id,
+                "kind": node.kind,
+                "detail": node.detail,
+                "path": node.path,
+                "created_at": node.created_at.isoformat() if node.created_at else None,
+                "entered": node.entered,
+            }
+            for node in self.nodes.values()
+        ]
+        edges = [{"parent": parent, "child": child} for parent, child in self.edges]
+        return {"artifact_id": self.start, "nodes": nodes, "edges": edges}
 
 
 def walk(
@@ -104,9 +107,14 @@ def walk(
         reached = _reached(artifact_id, up=way == "up", depth=depth)
         rows = catalog.rows(sa.select(reached.c.parent_id, reached.c.artifact_id).distinct())
         edges.update((row["parent_id"], row["artifact_id"]) for row in rows)
-    entered = _entered(catalog, artifact_id, ways, depth)
     ids = sorted({artifact_id, *(end for edge in edges for end in edge)})
-    nodes = {each: entered.get(each, Node(each)) for each in ids}
+    nodes = {each: Node(each) for each in ids}
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some = cat.artifacts.c.artifact_id.in_(ids[start : start + IDS_AT_ONCE])
+        for row in catalog.rows(sa.select(cat.artifacts).where(some)):
+            detail = json.loads(row["detail"])
+            id = row["artifact_id"]
+            nodes[id] = Node(id, detail, row["path"], row["created_at"], True)
     return Graph(artifact_id, nodes, tuple(sorted(edges)))
 
 
@@ -128,41 +136,11 @@ def _reached(start: str, up: bool, depth: int | None) -> sa.CTE:
     return edges.union(further)
 
 
-def _entered(
-    catalog: cat.Catalog, start: str, ways: Iterable[str], depth: int | None
-) -> dict[str, Node]:
-    """The catalog's rows of `start` and of every end of an edge, selected inside the database."""
-    wanted: list[Any] = [cat.artifacts.c.artifact_id == start]
-    for way in ways:
-        reached = _reached(start, up=way == "up", depth=depth)
-        column = reached.c.parent_id if way == "up" else reached.c.artifact_id
-        wanted.append(cat.artifacts.c.artifact_id.in_(sa.select(column)))
-    rows = catalog.rows(sa.select(cat.artifacts).where(sa.or_(*wanted)))
-    return {
-        row["artifact_id"]: Node(
-            row["artifact_id"], json.loads(row["detail"]), row["path"], row["created_at"], True
-        )
-        for row in rows
-    }
-
-
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
-
-
-def _node_json(node: Node) -> dict[str, Any]:
-    made = None if node.created_at is None else node.created_at.isoformat()
-    return {
-        "artifact_id": node.artifact_id,
-        "kind": node.kind,
-        "detail": node.detail,
-        "path": node.path,
-        "created_at": made,
-        "entered": node.entered,
-    }
 
 
 def _facts(kind: str, detail: dict[str, Any]) -> str:
@@ -249,10 +227,11 @@ def _line(node: Node, again: bool = False) -> str:
 
 def mermaid(graph: Graph) -> str:
     """A Mermaid flowchart, parents to the left; `start` has a thick border."""
-    names = _names(graph)
+    names = {each: f"n{place}" for place, each in enumerate(graph.nodes)}
     lines = ["flowchart LR"]
     for each, node in graph.nodes.items():
-        words = [node.short_id, node.facts] if node.facts else [node.short_id]
+        kind, colon, digits = each.partition(":")
+        words = filter(None, (f"{kind}{colon}{digits[:HASH_SHOWN]}", node.facts))
         lines.append(f'    {names[each]}["{"<br/>".join(map(_mermaid_text, words))}"]')
     lines += [f"    {names[parent]} --> {names[child]}" for parent, child in graph.edges]
     lines.append(f"    style {names[graph.start]} stroke-width:3px")
@@ -264,26 +243,4 @@ def _mermaid_text(text: str) -> str:
     return "".join(f"#{ord(c)};" if c in '"#&<>`\\' else c for c in text)
 
 
-def graphviz(graph: Graph) -> str:
-    """A Graphviz digraph, parents to the left; `start` has a thick border."""
-    names = _names(graph)
-    lines = [
-        "digraph lineage {",
-        "    rankdir=LR;",
-        '    node [shape=box, style=rounded, fontname="sans-serif", fontsize=10];',
-    ]
-    for each, node in graph.nodes.items():
-        words = [node.short_id, node.facts] if node.facts else [node.short_id]
-        label = "\\n".join(word.replace("\\", "\\\\").replace('"', '\\"') for word in words)
-        thick = ", penwidth=3" if each == graph.start else ""
-        lines.append(f'    {names[each]} [label="{label}"{thick}];')
-    lines += [f"    {names[parent]} -> {names[child]};" for parent, child in graph.edges]
-    return "\n".join([*lines, "}"]) + "\n"
-
-
-def _names(graph: Graph) -> dict[str, str]:
-    """Node names without characters special in either language."""
-    return {each: f"n{place}" for place, each in enumerate(graph.nodes)}
-
-
-RENDERINGS = {"text": text_tree, "mermaid": mermaid, "dot": graphviz}
+RENDERINGS = {"text": text_tree, "mermaid": mermaid}

@@ -8,22 +8,20 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tutti import storage
+from tutti.cli.flow import progress_bar
 from tutti.cli.store.exports import (
-    SWEEP_EXPORTS,
+    EXPORTS,
     TRAINING_FORMATS,
-    Exported,
-    SweepExport,
-    export_parquet,
+    ExportRequest,
+    export_attempts,
     export_training_set,
 )
 from tutti.cli.sweep.control import find_sweep
@@ -115,39 +113,26 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Export attempts (all if none are chosen) or a training set in another program's format."""
+    narrowed = bool(cell or where)
     if training_set or format in TRAINING_FORMATS.split(", "):
-        narrowed = bool(sweep or cell or where)
-        done = export_training_set(training_set, format, out, narrowed, force)
-    elif format in exchange.EXPORTERS:
-        with storage.open_catalog() as catalog:
-            chosen = AttemptChoice(sweep, cell or [], where)
-            files, count = _export(catalog, format, out, chosen, force)
-        found = {"attempts": count, "files": [str(file) for file in files]}
-        done = Exported(found, f"{count} attempts in {len(files)} files in {out}")
-    else:
-        done = _export_sweep(format, out, sweep, window, bool(cell or where), force)
-    for note in done.notes:
-        typer.echo(note, err=True)
-    typer.echo(json.dumps(done.found) if as_json else done.words)
-
-
-def _export_sweep(
-    format: str, out: Path, sweep: str, window: str, narrowed: bool, force: bool
-) -> Exported:
-    if format not in (*SWEEP_EXPORTS, "parquet"):
-        known = ", ".join([*exchange.EXPORTERS, *SWEEP_EXPORTS, "parquet"])
-        raise UsageError(f"no export format {format!r}; known: {known}")
-    if narrowed:
+        done = export_training_set(training_set, format, out, narrowed or bool(sweep), force)
+    elif format not in EXPORTS:
+        raise UsageError(f"no export format {format!r}; known: {', '.join(EXPORTS)}")
+    elif narrowed and format not in exchange.EXPORTERS:
         raise UsageError(
             f"{format} exports whole sweeps; use --sweep instead of --cell and --where"
         )
-    with storage.open_catalog() as catalog:
-        if format == "parquet":
-            return export_parquet(
-                catalog, find_sweep(catalog, sweep) if sweep else None, out, force
-            )
-        sweep_id = find_sweep(catalog, sweep) if sweep else _newest_sweep(catalog)
-        return SWEEP_EXPORTS[format](SweepExport(catalog, sweep_id, out, force, window))
+    else:
+        with storage.open_catalog() as catalog:
+            needs_sweep = format not in (*exchange.EXPORTERS, "parquet")
+            sweep_id = find_sweep(catalog, sweep) if sweep else None
+            if needs_sweep and sweep_id is None:
+                sweep_id = _newest_sweep(catalog)
+            request = ExportRequest(catalog, out, force, sweep_id, cell or (), where, window)
+            done = EXPORTS[format](request)
+    for note in done.notes:
+        typer.echo(note, err=True)
+    typer.echo(json.dumps(done.content) if as_json else done.words)
 
 
 @verb
@@ -163,15 +148,19 @@ def view(
     inspect.require_inspect()
     processes.claim_port(port, f"`--port {port + 1}`, for example")
     with storage.open_catalog() as catalog:
-        chosen = sweep if sweep or cell or where else _newest_sweep(catalog)
-        key = storage.content_hash([str(chosen), cell or [], where])
+        sweep_id = find_sweep(catalog, sweep) if sweep else None
+        if not (sweep or cell or where):
+            sweep_id = _newest_sweep(catalog)
+        key = storage.content_hash([str(sweep_id), cell or [], where])
         folder = catalog.home.root / "exports" / key
         for file in folder.glob("*.eval"):  # of an earlier view: the store may have changed
             file.unlink()
-        attempts = AttemptChoice(chosen, cell or [], where)
-        files, count = _export(catalog, "inspect", folder, attempts, True)
-        shown = {"url": f"http://{host}:{port}/", "folder": str(folder), "attempts": count}
-        words = f"{count} attempts in {len(files)} logs at {shown['url']}\nCtrl-C ends it."
+        request = ExportRequest(catalog, folder, True, sweep_id, cell or (), where)
+        content = export_attempts("inspect", request).content
+        shown = {"url": f"http://{host}:{port}/", "folder": str(folder)}
+        shown["attempts"] = content["attempts"]
+        count = f"{content['attempts']} attempts in {len(content['files'])} logs"
+        words = f"{count} at {shown['url']}\nCtrl-C ends it."
         _serve_view(catalog, folder, host, port, json.dumps(shown) if as_json else words)
 
 
@@ -216,11 +205,15 @@ def _import_one(
 ) -> None:
     from tutti.tasks.runs import code_version, describe_machine
 
+    if not name:  # unique, because the name is part of every imported id
+        whole = path.resolve()
+        digest = storage.content_hash(str(whole))[:6]
+        name = f"{whole.parent.name}/{whole.name}@{digest}"
     about = {"machine": json.dumps(describe_machine()), "code_version": code_version()}
     with ExitStack() as stack:
-        source = exchange.IMPORTERS[format](path, name or _own_name(path))
+        source = exchange.IMPORTERS[format](path, name)
         if sys.stderr.isatty():
-            source = _with_progress(source, path, stack)
+            source = _with_progress(source, stack.enter_context(progress_bar(f"reading {path}")))
         origin = exchange.ImportOrigin(path, about)
         exchange.load(catalog, source, format, origin=origin, report=report)
 
@@ -249,23 +242,12 @@ def _import_onto(
     return problems
 
 
-def _own_name(path: Path) -> str:
-    """A unique name of the file, because the name is part of every imported id."""
-    whole = path.resolve()
-    return f"{whole.parent.name}/{whole.name}@{storage.content_hash(str(whole))[:6]}"
-
-
 def _with_progress(
-    source: "Iterator[exchange.ImportedItem]", path: Path, stack: ExitStack
+    source: "Iterator[exchange.ImportedItem]", show: Callable[[int, int], None]
 ) -> "Iterator[exchange.ImportedItem]":
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,}"))
-    bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-    task = stack.enter_context(bar).add_task(f"reading {path}", total=None)
-    for item in source:
+    for count, item in enumerate(source, 1):
         yield item
-        bar.advance(task)
+        show(count, 0)
 
 
 def _show_report(report: "exchange.ImportReport", as_json: bool) -> None:
@@ -294,47 +276,6 @@ def _line(text: str) -> str:
     return " ".join(shown(text).split("\n"))
 
 
-@dataclass(frozen=True)
-class AttemptChoice:
-    """The attempts to export; all where nothing is chosen."""
-
-    sweep: str
-    """A sweep's id or name; empty for all."""
-    cells: list[str]
-    where: str | None
-    """A condition in SQL."""
-
-
-def _export(
-    catalog: "storage.Catalog",
-    format: str,
-    out: Path,
-    chosen: AttemptChoice,
-    force: bool,
-) -> tuple[list[Path], int]:
-    """The written files, and the number of attempts in them."""
-    count = 0
-
-    def counted(
-        trials: "Iterator[exchange.ImportedAttempt]",
-    ) -> "Iterator[exchange.ImportedAttempt]":
-        nonlocal count
-        for trial in trials:
-            count += 1
-            yield trial
-
-    sweeps = [find_sweep(catalog, chosen.sweep)] if chosen.sweep else []
-    _check_cells(catalog, chosen.cells)
-    with closing(
-        storage.connect(catalog.home, storage.macros_named(chosen.where or ""))
-    ) as connection:
-        trials = counted(
-            exchange.stored_trials(connection, chosen.where, sweeps=sweeps, cells=chosen.cells)
-        )
-        files = exchange.export(format, trials, out, force)
-    return files, count
-
-
 def _newest_sweep(catalog: "storage.Catalog") -> str:
     import sqlalchemy as sa
 
@@ -349,13 +290,3 @@ def _newest_sweep(catalog: "storage.Catalog") -> str:
     if not found:
         raise UsageError("no attempts yet; run `tutti demo` or `tutti import`")
     return str(found[0]["sweep_id"])
-
-
-def _check_cells(catalog: "storage.Catalog", cells: list[str]) -> None:
-    import sqlalchemy as sa
-
-    from tutti.storage import catalog as cat
-
-    for cell in cells:
-        if not catalog.rows(sa.select(cat.cells.c.cell_id).where(cat.cells.c.cell_id == cell)):
-            raise UsageError(f"no cell {cell!r}; tutti sql 'select * from cells' lists them")

@@ -1,20 +1,21 @@
-"""`tutti export` of whole sweeps and of training sets, in the formats that read no attempts alone.
+"""`tutti export`: attempts, whole sweeps and training sets in other programs' formats.
 
-In: a sweep's id, or a training set's. Out: files, and an `Exported` that says which. Each function
-raises UsageError, also for files that are there already unless `force`.
+In: an `ExportRequest`, or a training set's id. Out: files, and an `Exported` that says which. Each
+function raises UsageError, also for files that are there already unless `force`.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from tutti import storage
 from tutti.cli.failures import UsageError
-from tutti.tasks import training
+from tutti.tasks import exchange, training
 from tutti.tasks.exchange import nemo_skills, swe_bench, thunderagent
 
 TRAINING_FORMATS = "alpaca, sharegpt, openai, verl, prime-rl"
@@ -26,24 +27,26 @@ TABLES = (
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export says."""
+    """The outcome of an export: `content` is JSON for programs; `words` and `notes` are for people,
+    the notes on standard error."""
 
-    found: dict[str, Any]
-    """For programs."""
+    content: dict[str, Any]
     words: str
-    """For people."""
     notes: Sequence[str] = ()
-    """For standard error."""
 
 
 @dataclass(frozen=True)
-class SweepExport:
-    """A whole sweep, and where it goes."""
+class ExportRequest:
+    """What is exported, and where it goes."""
 
     catalog: "storage.Catalog"
-    sweep_id: str
     out: Path
     force: bool
+    sweep_id: str | None
+    """None for all sweeps, where a format can hold them."""
+    chosen_cells: Sequence[str] = ()
+    where: str | None = None
+    """A condition in SQL on `attempts`."""
     window: str = "600,7800"
     """Of ThunderAgent's summaries: start and end in seconds, with a comma."""
 
@@ -52,13 +55,46 @@ class SweepExport:
         from tutti.storage import catalog as cat
 
         rows = cat.cells.select().where(cat.cells.c.sweep_id == self.sweep_id)
-        kept = rows if superseded else rows.where(cat.cells.c.status != cat.SUPERSEDED)
-        return self.catalog.rows(kept)
+        wanted = rows if superseded else rows.where(cat.cells.c.status != cat.SUPERSEDED)
+        return self.catalog.rows(wanted)
 
     def refuse_existing(self, paths: Iterable[Path]) -> None:
         """Raise UsageError for the first of `paths` that exists, unless files are replaced."""
         if taken := [path for path in paths if path.exists() and not self.force]:
             raise UsageError(f"{taken[0]}: exists already; --force replaces it")
+
+    def done(self, files: Iterable[Path], counted: str, **content: Any) -> Exported:
+        """The outcome for a sweep: its files, and in words how many things were `counted`."""
+        names = [str(file) for file in files]
+        words = f"{self.sweep_id}: {counted.format(files=f'{len(names)} files')} in {self.out}"
+        return Exported({"sweep_id": self.sweep_id, **content, "files": names}, words)
+
+
+def export_attempts(format: str, request: ExportRequest) -> Exported:
+    """The chosen attempts as logs of Inspect or ATIF."""
+    from tutti.storage import catalog as cat
+
+    for cell in request.chosen_cells:
+        if not request.catalog.rows(cat.cells.select().where(cat.cells.c.cell_id == cell)):
+            raise UsageError(f"no cell {cell!r}; tutti sql 'select * from cells' lists them")
+    count = 0
+
+    def counted(
+        trials: "Iterator[exchange.ImportedAttempt]",
+    ) -> "Iterator[exchange.ImportedAttempt]":
+        nonlocal count
+        for count, trial in enumerate(trials, 1):  # noqa: B007
+            yield trial
+
+    sweeps = [] if request.sweep_id is None else [request.sweep_id]
+    macros = storage.macros_named(request.where or "")
+    with closing(storage.connect(request.catalog.home, macros)) as connection:
+        trials = exchange.stored_trials(
+            connection, request.where, sweeps=sweeps, cells=request.chosen_cells
+        )
+        files = exchange.export(format, counted(trials), request.out, request.force)
+    content = {"attempts": count, "files": [str(file) for file in files]}
+    return Exported(content, f"{count} attempts in {len(files)} files in {request.out}")
 
 
 def _set_up(cell: Mapping[str, object]) -> str:
@@ -67,58 +103,59 @@ def _set_up(cell: Mapping[str, object]) -> str:
     return f"{cell['model']}_{cell['policy'] or 'unknown'}{load}_{repeat}".replace("/", "-")
 
 
-def write_outputs(asked: SweepExport) -> dict[str, "nemo_skills.WrittenRun"]:
-    """A folder a set-up (model, policy, concurrency, repeat) with all of its benchmarks, by name.
-
-    One set-up alone is written into `out` itself. Raises UsageError for a sweep without counted
-    attempts.
-    """
-    found = sorted(asked.cells(), key=lambda cell: (_set_up(cell), cell["position"]))
-    set_ups = {name: list(cells) for name, cells in groupby(found, _set_up)}
-    folders = {name: asked.out / name if len(set_ups) > 1 else asked.out for name in set_ups}
+def _export_nemo_skills(request: ExportRequest) -> Exported:
+    """A folder a set-up (model, policy, concurrency, repeat) with all of its benchmarks; one set-up
+    alone is written into `out` itself."""
+    cells = sorted(request.cells(), key=lambda cell: (_set_up(cell), cell["position"]))
+    set_ups = {name: list(some) for name, some in groupby(cells, _set_up)}
+    folders = {name: request.out / name if len(set_ups) > 1 else request.out for name in set_ups}
     places = [folder / nemo_skills.RESULTS for folder in folders.values()]
-    asked.refuse_existing(places)
+    request.refuse_existing(places)
     for results in places:
         for file in (*results.glob("*/output*.jsonl"), *results.glob("metrics.json")):
             file.unlink()
-    written = {}
-    with closing(storage.connect(asked.catalog.home, macros=["counted"])) as connection:
-        for name, cells in set_ups.items():
-            named = [(cell["cell_id"], cell["benchmark"]) for cell in cells]
-            written[name] = nemo_skills.write_run(connection, named, folders[name])
-    if not any(each.rows for each in written.values()):
-        raise UsageError(f"{asked.sweep_id} has no attempt that counts")
-    return written
-
-
-def _export_nemo_skills(asked: SweepExport) -> Exported:
-    written = write_outputs(asked)
+    runs = {}
+    with closing(storage.connect(request.catalog.home, macros=["counted"])) as connection:
+        for name, some in set_ups.items():
+            named = [(cell["cell_id"], cell["benchmark"]) for cell in some]
+            runs[name] = nemo_skills.write_run(connection, named, folders[name])
+    count = sum(run.rows for run in runs.values())
+    if not count:
+        raise UsageError(f"{request.sweep_id} has no attempt that counts")
+    fewer = "tasks have fewer counted trials than others and are left out"
     notes = []
-    for name, run in written.items():
-        fewer = "tasks have fewer counted trials than others and are left out"
+    for name, run in runs.items():
         notes += [f"{name}, {each}: {n} {fewer}" for each, n in run.left_out.items()]
-        unnamed = "messages without a role are left out"
-        notes += [f"{name}, {each}: {n} {unnamed}" for each, n in run.without_role.items()]
-    files = [str(file) for run in written.values() for file in run.files]
-    count = sum(run.rows for run in written.values())
-    found = {"sweep_id": asked.sweep_id, "attempts": count, "files": files}
-    found["left_out"] = {name: run.left_out for name, run in written.items() if run.left_out}
-    found["without_role"] = {n: run.without_role for n, run in written.items() if run.without_role}
-    words = f"{asked.sweep_id}: {count} attempts in {len(files)} files in {asked.out}"
-    return Exported(found, words, notes)
+        notes += [
+            f"{name}, {each}: {n} messages without a role are left out"
+            for each, n in run.without_role.items()
+        ]
+    done = request.done(
+        (file for run in runs.values() for file in run.files),
+        f"{count} attempts in {{files}}",
+        attempts=count,
+        left_out={name: run.left_out for name, run in runs.items() if run.left_out},
+        without_role={name: run.without_role for name, run in runs.items() if run.without_role},
+    )
+    return Exported(done.content, done.words, notes)
 
 
-def _export_thunderagent(asked: SweepExport) -> Exported:
+def _export_thunderagent(request: ExportRequest) -> Exported:
     """In a folder a cell ThunderAgent's summary files, and the logs that they are of: usage, prefix
     cache, GPUs."""
-    start_s, end_s = _ends(asked.window)
+    try:
+        start_s, end_s = (float(each) for each in request.window.split(","))
+    except ValueError:
+        start_s = end_s = 0.0
+    if not 0 <= start_s < end_s:
+        raise UsageError(f"--window: {request.window!r} is not START,END in seconds")
     folders = {
-        cell["cell_id"]: asked.out / f"{cell['benchmark']}_{_set_up(cell)}".replace("/", "-")
-        for cell in asked.cells()
+        cell["cell_id"]: request.out / f"{cell['benchmark']}_{_set_up(cell)}".replace("/", "-")
+        for cell in request.cells()
     }
-    asked.refuse_existing(folders.values())
+    request.refuse_existing(folders.values())
     written: list[Path] = []
-    with closing(storage.connect(asked.catalog.home, macros=["reference_window"])) as connection:
+    with closing(storage.connect(request.catalog.home, macros=["reference_window"])) as connection:
         for cell_id, folder in folders.items():
             folder.mkdir(parents=True, exist_ok=True)
             logs = thunderagent.write_logs(connection, cell_id, folder)
@@ -140,55 +177,37 @@ def _export_thunderagent(asked: SweepExport) -> Exported:
                 path = folder / f"{name}.json"
                 path.write_text(json.dumps(summary, indent=2) + "\n")
                 written.append(path)
-    found = {"sweep_id": asked.sweep_id, "files": [str(file) for file in written]}
-    return Exported(found, f"{asked.sweep_id}: {len(written)} files in {asked.out}")
+    return request.done(written, "{files}")
 
 
-def _ends(window: str) -> tuple[float, float]:
-    try:
-        start_s, end_s = (float(each) for each in window.split(","))
-    except ValueError:
-        raise UsageError(f"--window: {window!r} is not START,END in seconds") from None
-    if not 0 <= start_s < end_s:
-        raise UsageError(f"--window: {window!r}: START must be before END")
-    return start_s, end_s
-
-
-def _export_swe_bench(asked: SweepExport) -> Exported:
-    sweep_id, out = asked.sweep_id, asked.out
+def _export_swe_bench(request: ExportRequest) -> Exported:
+    sweep_id = request.sweep_id or ""
     cells = {
-        cell["cell_id"]: (_set_up(cell), cell["model"] or "unknown") for cell in asked.cells(True)
+        cell["cell_id"]: (_set_up(cell), cell["model"] or "unknown") for cell in request.cells(True)
     }
-    with closing(storage.connect(asked.catalog.home)) as connection:
+    with closing(storage.connect(request.catalog.home)) as connection:
         answers = swe_bench.stored_answers(connection, sweep_id)
         replies = swe_bench.last_replies(connection, sweep_id)
-    done = swe_bench.write_predictions(answers, replies, cells, out, asked.force)
-    words = f"{done.empty} answers have no diff: empty patches, which swebench counts as wrong"
-    notes = [words] if done.empty else []
-    found = {"sweep_id": sweep_id, "predictions": done.predictions, "empty": done.empty}
-    found |= {"files": [str(file) for file in done.files]}
-    words = f"{sweep_id}: {done.predictions} predictions in {len(done.files)} files in {out}"
-    return Exported(found, words, notes)
+    written = swe_bench.write_predictions(answers, replies, cells, request.out, request.force)
+    empty = f"{written.empty} answers have no diff: empty patches, which swebench counts as wrong"
+    done = request.done(
+        written.files,
+        f"{written.predictions} predictions in {{files}}",
+        predictions=written.predictions,
+        empty=written.empty,
+    )
+    return Exported(done.content, done.words, [empty] if written.empty else [])
 
 
-SWEEP_EXPORTS: dict[str, Callable[[SweepExport], Exported]] = {
-    "thunderagent": _export_thunderagent,
-    "nemo-skills": _export_nemo_skills,
-    "swe-bench": _export_swe_bench,
-}
-
-
-def export_parquet(
-    catalog: "storage.Catalog", sweep_id: str | None, out: Path, force: bool
-) -> Exported:
+def _export_parquet(request: ExportRequest) -> Exported:
     """A copy of the tables, one Parquet file each as its view shows it; of one sweep if given.
     Tables without a `sweep_id` are written whole."""
-    asked = SweepExport(catalog, sweep_id or "", out, force)
+    out, sweep_id = request.out, request.sweep_id
     files = [out / f"{table}.parquet" for table in TABLES]
-    asked.refuse_existing(files)
+    request.refuse_existing(files)
     out.mkdir(parents=True, exist_ok=True)
     macros = ("headlines", "steady_window", "window_summary", "results")
-    with closing(storage.connect(catalog.home, macros)) as connection:
+    with closing(storage.connect(request.catalog.home, macros)) as connection:
         for table, file in zip(TABLES, files, strict=True):
             rows = connection.sql(f"select * from {table}")
             if sweep_id is not None and "sweep_id" in rows.columns:
@@ -196,8 +215,17 @@ def export_parquet(
                 rows = connection.sql(sql, params={"sweep": sweep_id})
             with storage.replacing(file) as unfinished:
                 rows.write_parquet(str(unfinished), compression="zstd")
-    found = {"sweep_id": sweep_id, "files": list(map(str, files))}
-    return Exported(found, f"{len(files)} tables in {out}")
+    content = {"sweep_id": sweep_id, "files": list(map(str, files))}
+    return Exported(content, f"{len(files)} tables in {out}")
+
+
+EXPORTS: dict[str, Callable[[ExportRequest], Exported]] = {
+    **{name: partial(export_attempts, name) for name in exchange.EXPORTERS},
+    "thunderagent": _export_thunderagent,
+    "nemo-skills": _export_nemo_skills,
+    "swe-bench": _export_swe_bench,
+    "parquet": _export_parquet,
+}
 
 
 def export_training_set(
@@ -209,7 +237,7 @@ def export_training_set(
     if narrowed:
         raise UsageError("--training-set is exported whole; leave out --sweep, --cell and --where")
     with storage.open_catalog() as catalog:
-        made = training.export_training_set(set_id, format, out, catalog, force)
-    words = f"{made['conversations']} conversations in {len(made['files'])} files in {out}"
-    lost = [f"  {count} {note}" for note, count in made["notes"].items()]
-    return Exported(made, "\n".join([words, *lost]))
+        content = training.export_training_set(set_id, format, out, catalog, force)
+    words = f"{content['conversations']} conversations in {len(content['files'])} files in {out}"
+    lost = [f"  {count} {note}" for note, count in content["notes"].items()]
+    return Exported(content, "\n".join([words, *lost]))

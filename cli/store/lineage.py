@@ -1,12 +1,10 @@
 """`tutti lineage ID`: the ancestors and descendants of an artifact.
 
-In: an artifact's id, a prefix of one, or an attempt's id. Out: a tree as text, Mermaid or Graphviz
-source, or a picture if Graphviz is installed.
+In: an artifact's id, a prefix of one, or an attempt's id. Out: a tree as text, a Mermaid chart, or
+JSON.
 """
 
 import json
-import shutil
-import subprocess
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -18,8 +16,7 @@ from tutti.cli.failures import UsageError
 from tutti.cli.verbs import AsJson, verb
 
 MAX_CANDIDATES = 10
-PICTURES = (".svg", ".png", ".pdf")
-SOURCES = {".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".json": "json"}
+SUFFIXES = {".mmd": "mermaid", ".mermaid": "mermaid", ".json": "json"}
 LIST_THEM = 'tutti sql "select artifact_id, kind from artifacts"'
 
 
@@ -28,7 +25,6 @@ class Drawing(StrEnum):
 
     text = "text"
     mermaid = "mermaid"
-    dot = "dot"
 
 
 @verb
@@ -43,18 +39,28 @@ def lineage(
         Drawing | None,
         typer.Option("--format", help="output format (text, or by the suffix of --out)"),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="output file: .mmd, .dot, or a picture (.svg, .png, .pdf)"),
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="output file, such as x.mmd or x.json")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the ancestors and descendants of an artifact."""
     direction: storage.Direction = "both" if up == down else "up" if up else "down"
     with storage.open_catalog() as catalog:
         graph = storage.walk(catalog, resolve(catalog, artifact), direction, depth)
-    form = _form(drawing.value if drawing else None, as_json, out)
-    _put(_drawn(graph, form), out)
+    form = SUFFIXES.get(out.suffix.lower(), "text") if out else "text"
+    form = "json" if as_json else drawing.value if drawing else form
+    if form == "json":
+        text = json.dumps(graph.as_json(), ensure_ascii=False) + "\n"
+    else:
+        text = storage.RENDERINGS[form](graph)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+
+    from tutti.cli.sql.statements import writing  # it loads DuckDB
+
+    with writing(out) as path:
+        path.write_text(text, encoding="utf-8")
+    typer.echo(str(out))
 
 
 def resolve(catalog: "storage.Catalog", given: str) -> str:
@@ -92,7 +98,6 @@ def _beginning_with(catalog: "storage.Catalog", given: str) -> list[str]:
 
 
 def _cell_of_attempt(catalog: "storage.Catalog", given: str) -> str | None:
-    """The cell of an attempt; None for an unknown attempt."""
     connection = storage.connect(catalog.home, macros=())
     try:
         sql = "select cell_id from attempts where attempt_id = $given limit 1"
@@ -100,50 +105,3 @@ def _cell_of_attempt(catalog: "storage.Catalog", given: str) -> str | None:
     finally:
         connection.close()
     return str(row[0]) if row and row[0] else None
-
-
-def _form(drawing: str | None, as_json: bool, out: Path | None) -> str:
-    """The requested format, else the one of the file's suffix, else text."""
-    asked = "json" if as_json else drawing
-    suffix = "" if out is None else out.suffix.lower()
-    if suffix in PICTURES and asked not in (None, "dot"):
-        raise UsageError(f"{out}: pictures are drawn from dot; remove the other format")
-    return asked or ("dot" if suffix in PICTURES else SOURCES.get(suffix, "text"))
-
-
-def _drawn(graph: "storage.Graph", form: str) -> str:
-    if form == "json":
-        return json.dumps(graph.as_json(), ensure_ascii=False) + "\n"
-    return storage.RENDERINGS[form](graph)
-
-
-def _put(text: str, out: Path | None) -> None:
-    if out is None:
-        typer.echo(text, nl=False)
-        return
-
-    from tutti.cli.sql.statements import writing  # it loads DuckDB
-
-    with writing(out) as path:
-        if out.suffix.lower() in PICTURES:
-            _picture(text, path, out)
-        else:
-            path.write_text(text, encoding="utf-8")
-    typer.echo(str(out))
-
-
-def _picture(source: str, path: Path, out: Path) -> None:
-    """Draw with Graphviz. Raises UsageError if it is not installed or fails."""
-    program = shutil.which("dot")
-    if program is None:
-        raise UsageError(
-            f"{out}: pictures need Graphviz's `dot`, which is not installed (apt install graphviz, "
-            "brew install graphviz). Without it: --format mermaid, which GitHub and most editors "
-            "draw"
-        )
-    kind = out.suffix.lower().removeprefix(".")
-    done = subprocess.run(
-        [program, f"-T{kind}", "-o", str(path)], input=source, text=True, capture_output=True
-    )
-    if done.returncode:
-        raise UsageError(f"{out}: dot failed: {done.stderr.strip()}")

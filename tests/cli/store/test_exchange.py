@@ -143,7 +143,7 @@ def test_thunderagents_summaries_of_a_sweep(logs: Path, home: Path, tmp_path: Pa
     assert "--force" in run(*asked, home=home).output
     assert run(*asked, "--force", home=home).exit_code == 0
     wrong = run("export", "thunderagent", "--out", out, "--window", "9,1", home=home)
-    assert wrong.exit_code == 2 and "START must be before END" in wrong.output
+    assert wrong.exit_code == 2 and "is not START,END in seconds" in wrong.output
 
 
 def test_swe_bench_there_and_back(home: Path, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`tutti lineage`: which artifact is meant, in which form it is drawn, where to."""
 
 import json
-import stat
 from pathlib import Path
 
 import pytest
@@ -67,13 +66,12 @@ def test_help_names_every_flag(home: Path) -> None:
 
 def test_forms(home: Path) -> None:
     assert run(home, "index", "--format", "mermaid").stdout.startswith("flowchart LR\n")
-    assert run(home, "index", "--format", "dot").stdout.startswith("digraph lineage {\n")
     assert json.loads(run(home, "index", "--json").stdout)["artifact_id"] == "index:aa11"
 
 
 @pytest.mark.parametrize(
     ("name", "begin"),
-    [("a.mmd", "flowchart"), ("a.dot", "digraph"), ("a.txt", "index:"), ("a.json", "{")],
+    [("a.mmd", "flowchart"), ("a.txt", "index:"), ("a.json", "{")],
 )
 def test_a_files_name_decides_its_form(name: str, begin: str, home: Path, tmp_path: Path) -> None:
     out = tmp_path / name
@@ -81,31 +79,6 @@ def test_a_files_name_decides_its_form(name: str, begin: str, home: Path, tmp_pa
     assert done.stdout == f"{out}\n" and out.read_text().startswith(begin)
 
 
-def test_a_picture_without_graphviz_says_what_to_do(home: Path, tmp_path: Path) -> None:
-    out = tmp_path / "a.svg"
-    done = run(home, "index", "--out", str(out), PATH=str(tmp_path))
-    assert done.exit_code == 2 and not out.exists()
-    assert "apt install graphviz" in done.stderr and "--format mermaid" in done.stderr
-
-
-def test_a_picture_is_drawn_by_dot(home: Path, tmp_path: Path) -> None:
-    """A stand-in for the program: what it is given, and that its failure is told."""
-    program = tmp_path / "dot"
-    program.write_text(
-        '#!/bin/sh\n[ "$1" = -Tpng ] || { echo "no $1" >&2; exit 1; }\n/bin/cat >"$3"\n'
-    )
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    out = tmp_path / "a.png"
-    assert run(home, "index", "--out", str(out), PATH=str(tmp_path)).exit_code == 0
-    assert out.read_text().startswith("digraph")
-    failed = run(home, "index", "--out", str(tmp_path / "a.svg"), PATH=str(tmp_path))
-    assert failed.exit_code == 2 and "dot failed: no -Tsvg" in failed.stderr
-
-
-def test_a_picture_of_another_form_and_a_folder_that_is_not_there(
-    home: Path, tmp_path: Path
-) -> None:
-    mixed = run(home, "index", "--out", str(tmp_path / "a.svg"), "--json")
-    assert mixed.exit_code == 2 and "drawn from dot" in mixed.stderr
+def test_a_folder_that_is_not_there(home: Path, tmp_path: Path) -> None:
     nowhere = run(home, "index", "--out", str(tmp_path / "no" / "a.mmd"))
     assert nowhere.exit_code == 2 and "there is no folder" in nowhere.stderr

@@ -8,7 +8,7 @@ import pytest
 
 from tutti import storage
 from tutti.cli.failures import UsageError
-from tutti.cli.store.exports import TABLES, export_parquet
+from tutti.cli.store.exports import EXPORTS, TABLES, ExportRequest
 
 
 def test_one_file_a_table_with_the_rows_of_one_sweep(tmp_path: Path) -> None:
@@ -17,11 +17,12 @@ def test_one_file_a_table_with_the_rows_of_one_sweep(tmp_path: Path) -> None:
         for sweep in ("s1", "s2", None):
             row = {"attempt_id": f"of {sweep}", "sweep_id": sweep, "trial": 0}
             storage.commit(catalog, {"attempts": [row]})
-        done = export_parquet(catalog, None, tmp_path / "all", False)
-        export_parquet(catalog, "s1", tmp_path / "one", False)
+        done = EXPORTS["parquet"](ExportRequest(catalog, tmp_path / "all", False, None))
+        request = ExportRequest(catalog, tmp_path / "one", False, "s1")
+        EXPORTS["parquet"](request)
         with pytest.raises(UsageError, match="exists already"):
-            export_parquet(catalog, "s1", tmp_path / "one", False)
-    files = done.found["files"]
+            EXPORTS["parquet"](request)
+    files = done.content["files"]
     assert [Path(file).stem for file in files] == TABLES
     assert set(pd.read_parquet(files[0])["attempt_id"]) == {"of s1", "of s2", "of None"}
     with duckdb.connect() as connection:

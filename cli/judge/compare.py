@@ -1,7 +1,7 @@
 """`tutti compare` and `tutti gate`: a sweep against another, or against the gates of a file."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -22,31 +22,6 @@ from tutti.terminal import table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-
-def apart(set_ups: Sequence[str]) -> tuple[str, list[str]]:
-    """What all set-ups share, and what is left of each. A set-up is comma-separated parts: ``gsm8k,
-    pocket, cap, 8 at once``. One alone is left whole."""
-    parts = [each.split(", ") for each in set_ups]
-    if len(set(set_ups)) < 2:
-        return "", list(set_ups)
-    shared = [part for part in parts[0] if all(part in each for each in parts)]
-    own = [", ".join(part for part in each if part not in shared) for each in parts]
-    return ", ".join(shared), own
-
-
-def grouped(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """(set-up, note) pairs as lines, one for each note: ``note: set-ups``, or ``note`` where all
-    set-ups have it."""
-    by_note: dict[str, list[str]] = {}
-    names = set()
-    for name, note in notes:
-        by_note.setdefault(note, []).append(name)
-        names.add(name)
-    return [
-        note if set(own) == names else f"{note}: {'; '.join(dict.fromkeys(own))}"
-        for note, own in by_note.items()
-    ]
 
 
 class Metric(StrEnum):
@@ -100,20 +75,25 @@ def known(
 
 
 def _show_comparison(found: "list[analysis.CellComparison]", title: str, margin: float) -> None:
-    shared, own = apart([row.where for row in found])
-    if shared:
-        title = f"{title}\n{shared}"
     rows = []
-    for name, row in zip(own, found, strict=True):
+    for row in found:
         numbers = map(number, (row.mean_a, row.mean_b, row.difference))
         ends = interval(row.ci_low, row.ci_high)
-        rows.append((name, row.n, *numbers, ends, probability(row.p_holm), row.verdict))
+        rows.append((row.where, row.n, *numbers, ends, probability(row.p_holm), row.verdict))
     heads = dict.fromkeys(("n", "A", "B", "B - A", "interval", "p"), "right")
     console = Console()
     console.print(table({"set-up": "fold"} | heads | {"verdict": "left"}, rows, title))
-    for line in grouped((name, _note(row)) for name, row in zip(own, found, strict=True)):
-        console.print(line)
+    for note, places in _by_note((_note(row), row.where) for row in found).items():
+        console.print(note if len(places) == len(found) else f"{note}: {'; '.join(places)}")
     console.print(f"n: paired tasks. p: Holm's, over all rows. same: within ±{margin:g}.")
+
+
+def _by_note(notes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The set-ups of each note."""
+    places: dict[str, list[str]] = {}
+    for note, place in notes:
+        places.setdefault(note, []).append(place)
+    return places
 
 
 def _note(row: "analysis.CellComparison") -> str:
@@ -207,12 +187,12 @@ def _show_gates(found: "list[analysis.Outcome]") -> None:
     console = Console()
     for gate in dict.fromkeys(str(each.gate) for each in found):
         mine = [each for each in found if str(each.gate) == gate]
-        shared, own = apart([each.where for each in mine])
-        console.print(f"[bold]{gate}[/]" + (f" ({shared})" if shared else ""))
+        console.print(f"[bold]{gate}[/]")
         rows = (
-            (Text(each.status, COLOURS[each.status]), name, each.words or NOTHING)
-            for name, each in zip(own, mine, strict=True)
+            (Text(each.status, COLOURS[each.status]), each.where, each.words or NOTHING)
+            for each in mine
         )
         console.print(table({"": "left", " ": "fold", "  ": "fold"}, rows))
-        for line in grouped((n, each.reason) for n, each in zip(own, mine, strict=True)):
+        for note, places in _by_note((each.reason, each.where) for each in mine).items():
+            line = note if len(places) == len(mine) else f"{note}: {'; '.join(places)}"
             console.print(f"  {escape(line)}")

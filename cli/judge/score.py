@@ -96,7 +96,6 @@ def _rescored(
 
 
 def _check_source(sweep_id: str, catalog: Any, given: Path | None, labels: Path | None) -> None:
-    """Raises UsageError where the options do not fit the sweep."""
     if given is not None and labels is not None:
         raise UsageError("--from and --labels: name one; --from takes labels, too")
 

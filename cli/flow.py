@@ -1,8 +1,7 @@
 """Runs a flow for a verb, as a Prefect flow run or as a plain function; shows progress.
 
-A flow run has the Prefect server that PREFECT_API_URL names, or a temporary one, which ends with
-the run and keeps its history in TUTTI_HOME/prefect, where `make ui` shows it. Prefect's ephemeral
-mode is not used, because it loses task-run records on exit.
+A flow run has the server of PREFECT_API_URL, or a temporary one with its history in
+TUTTI_HOME/prefect. Prefect's ephemeral mode is not used: it loses task-run records on exit.
 """
 
 import asyncio

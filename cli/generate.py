@@ -134,7 +134,6 @@ def _say_what_is_left(done: "GenerateResult") -> None:
 
 
 def _words(done: "GenerateResult") -> str:
-    """The files written, a line each; what other machines owe."""
     lines = [str(path) for path in done.written]
     if not lines and not done.missing and not done.chunks_missing:
         lines = ["all files are there; nothing was generated"]

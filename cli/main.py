@@ -38,7 +38,6 @@ class InOrder(TyperGroup):
     """Lists the verbs in the order of `VERBS`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the verbs."""
         return sorted(super().list_commands(ctx), key=[*VERBS].index)
 
 
@@ -173,7 +172,6 @@ VERBS: dict[str, Callable[..., None] | typer.Typer] = {
     "arena": arena.arena,
     "contamination": contamination.contamination,
 }
-"""The verbs in the order of work."""
 for name, command in VERBS.items():
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=name)

@@ -143,7 +143,6 @@ def group(verbs: Mapping[str, Callable[..., None]], help: str) -> typer.Typer:
 
 
 def _of_model(annotation: Any) -> Flags | None:
-    """The `Flags` in an annotation; None for any other."""
     return next((x for x in getattr(annotation, "__metadata__", ()) if isinstance(x, Flags)), None)
 
 
@@ -171,12 +170,10 @@ def _flags_of(group: Any) -> list[inspect.Parameter]:
 
 
 def _flagged(group: Any) -> "list[Field[Any]]":
-    """The fields of a dataclass that are flags."""
     return [each for each in fields(group) if not each.metadata.get("internal")]
 
 
 def _described(field: "Field[Any]", info: OptionInfo) -> Any:
-    """The annotation of a flag that has an `OptionInfo`."""
     option = typer.Option(
         flag_of(field.name), help=info.help, metavar=info.metavar, min=info.least, max=info.most
     )

@@ -1,8 +1,7 @@
 """The flow `demo`: the whole chain on real parts, on a laptop without a GPU.
 
 Corpus, index, gated tasks, vLLM, gateway, a sweep over concurrency and policies, a short training
-step on a task family the model has never seen, the same measurement before and after, a report.
-Run: ``make demo`` or ``tutti demo``. Run again after any crash: it goes on where it was.
+step, the same measurement before and after, a report. After a crash, run it again to resume.
 """
 
 import asyncio

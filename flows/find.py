@@ -1,9 +1,5 @@
-"""The flow `find-concurrency`: for each policy of a suite, the highest concurrency that keeps its
-step latency and accuracy.
-
-Run: ``tutti sweep search SUITE --max-p95-s 2``, or from the Prefect UI. Each probe is a cell of
-the suite's sweep: asked again it is reused, and the report shows it with the others.
-"""
+"""The flow `find-concurrency`: for each policy of a suite, the highest concurrency that meets the
+limits of step latency and accuracy. Each probe is a cell of the suite's sweep, so it is reused."""
 
 import asyncio
 from collections.abc import Sequence
@@ -88,8 +84,6 @@ async def find_concurrency(
 
 @dataclass(frozen=True)
 class _Levels:
-    """Measures a suite's levels on one deployment."""
-
     suite: Suite
     task_set: TaskSet
     deployment: Deployment

@@ -1,8 +1,7 @@
 """The timestamps of rows: UTC, and never decreasing within a process.
 
-The wall clock is read once and advanced by the monotonic clock. A clock that is set back during a
-run therefore cannot end an attempt before its start. A long-lived process follows the wall clock
-forward again.
+The monotonic clock advances the wall clock, which is read once: a clock that is set back cannot end
+an attempt before its start. A long-lived process follows the wall clock forward.
 """
 
 import threading

@@ -1,9 +1,7 @@
 """The columns of all tables, and the version of the schema.
 
-Columns are only ever added, so parts of every version are read together: what a part lacks is null.
-
-Types are DuckDB's words; `storage.schemas` has the same as Arrow schemas. Here they are without
-Arrow, which takes longer to load than a reader takes to answer.
+Columns are only ever added: what an older part lacks is null. Types are DuckDB's words, because
+Arrow takes longer to load than a reader takes to answer (`storage.write.encode` has its types).
 """
 
 SCHEMA_VERSION, OLDEST_READ = 9, 8

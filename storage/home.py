@@ -1,11 +1,8 @@
 """The location of all data, TUTTI_HOME, and its files, each complete or absent.
 
-Nothing outside it is written. TUTTI_HOME may be a URL (``s3://bucket/tutti``, or any other that
-fsspec supports). The tables' parts are then stored there, and `root` is a scratch folder on this
-machine for programs that need local files.
-
-Local files are written under a temporary name, synced and renamed. Remote files are uploaded in one
-request.
+TUTTI_HOME may be a URL (``s3://bucket/tutti``, or any other that fsspec supports): the tables'
+parts are stored there, and `root` is a scratch folder of this machine. Local files are written
+under a temporary name, synced and renamed; remote ones are uploaded in one request.
 """
 
 import contextlib

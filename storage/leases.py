@@ -1,10 +1,8 @@
 """Leases with fencing tokens: which process, on any host, may work on a name and commit for it.
 
-A lease is held for a limited time and renewed. When its holder dies, the lease expires and another
-process takes it with a higher token. A commit under a lease checks the token in its own
-transaction, so a worker that was presumed dead and resumes cannot commit late work. Times come from
-the database where it has a clock. A clock that jumps can end a lease early or late, but never lets
-two holders commit.
+A lease that is not renewed expires, and another process takes it with a higher token. A commit
+under a lease checks the token in its own transaction, so that a worker that was presumed dead
+cannot commit late work. A clock that jumps can end a lease early, but never lets two commit.
 """
 
 import json
@@ -54,7 +52,6 @@ class Holder:
 
 
 _OURS: set[tuple[Home, Lease]] = set()
-"""Leases held by this process."""
 
 
 def acquire(

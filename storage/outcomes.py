@@ -1,10 +1,7 @@
 """Outcomes of attempts: which statuses count, kinds of errors, and costs that may be unknown.
 
-`infra_error` and `cancelled` never count; `scorer_error` counts once the attempt has a score. The
-view `counted` applies the rule; Python uses the constants for attempts that are not stored yet.
-
-`error_type` is short and stable, to group by in SQL; the text is in `error_message`. An import
-keeps the foreign harness's own kind, such as the name of its exception's class.
+`infra_error` and `cancelled` never count; `scorer_error` counts once the attempt has a score: the
+view `counted`. `error_type` is a short kind to group by; an import has the foreign harness's own.
 """
 
 import re
@@ -78,7 +75,6 @@ class Cost:
 
     @classmethod
     def of(cls, parts: Iterable[float | None]) -> "Cost":
-        """The sum of `parts`."""
         total = cls()
         for usd in parts:
             total.add(usd)
@@ -92,7 +88,6 @@ class Cost:
             self.known_usd += usd
 
     def include(self, other: "Cost") -> None:
-        """Add the parts of another sum."""
         self.known_usd += other.known_usd
         self.unknown += other.unknown
 

@@ -1,13 +1,9 @@
 """Before parts are read: the lock between readers and the compactor, and the check of the parts.
 
-A connection resolves the paths of its parts once. While it is open it holds ``readers.lock`` in the
-store, shared with other readers. The compactor moves files only while it holds the lock alone, so
-that no open connection loses a part. The kernel releases the locks of a killed process. A store at
-a URL has no locks and no rename: its replaced parts stay until their grace is over.
-
-A reader checks each part's size and modification time. A part is read and hashed again only if its
-modification time differs from when it was last verified: a file that was cut short or changed is
-refused before any query reads it, and an untouched store opens at once.
+An open connection holds ``readers.lock``, shared; the compactor moves files only while it holds it
+alone. The kernel releases the locks of a killed process. A store at a URL has no locks: its
+replaced parts stay until their grace is over. A part is hashed again only if its modification time
+differs from the last verification, so that an untouched store opens at once.
 """
 
 import fcntl

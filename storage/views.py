@@ -288,8 +288,6 @@ def _rows(
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """What the catalog says at one moment."""
-
     rows: dict[str, list[dict[str, Any]]]
     """The rows of each of the catalog's tables."""
     urls: dict[str, Parts]

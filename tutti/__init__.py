@@ -1,8 +1,7 @@
 """tutti: Prefect flows that measure tool-using agents and train on what they did.
 
-Every module of ours is below this package: ``tutti.flows``, ``tutti.tasks``, ``tutti.storage``,
-``tutti.cli``. In a checkout they are links to the folders beside this one. The names below are the
-API for Python programs; each is loaded when it is first used.
+Every module is below this package; in a checkout its folders are links to those beside it. The
+names below are the API for Python programs; each is loaded when it is first used.
 """
 
 from typing import TYPE_CHECKING

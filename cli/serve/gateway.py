@@ -1,8 +1,7 @@
 """`tutti gateway`: the program-aware gateway before engines, until Ctrl-C.
 
 In: engines by URL, models of the registry (those with a checkpoint are started first), a policy.
-Out: where it listens and how an agent is pointed at it; then it serves. Ctrl-C, or SIGTERM, ends
-the gateway, then the engines that were started for it, with exit code 0.
+Out: its address and how an agent uses it. Ctrl-C or SIGTERM ends it and its engines, with code 0.
 """
 
 import asyncio
@@ -58,7 +57,6 @@ class GatewaySetup:
 
     @property
     def all_endpoints(self) -> list["gateways.EndpointConfig"]:
-        """Those given, and those of the engines to be started."""
         return [*self.endpoints, *(endpoint for _, endpoint in self.engines)]
 
 
@@ -83,15 +81,12 @@ def gateway(
 
 @dataclass(frozen=True)
 class ChosenModels:
-    """What --engine and --model name."""
-
     endpoints: list["gateways.EndpointConfig"]
     checkpoints: dict[str, "serving.Model"]
     record_tokens: bool
 
 
 def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> ChosenModels:
-    """Raises RegistryError, UsageError."""
     from pydantic import ValidationError
 
     if not urls and not names:
@@ -199,7 +194,6 @@ async def _serve(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool)
 
 
 def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool) -> str:
-    """Where it is and how it is used."""
     url = f"http://{setup.settings.host}:{port}"
     names = [name for endpoint in setup.all_endpoints for name in endpoint.models]
     if as_json:

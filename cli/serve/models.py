@@ -1,8 +1,7 @@
 """`tutti models`: lists the registry, shows which keys are set, and tests the endpoints.
 
 In: the registry file. Out: the fields of each entry, without keys. `--check` requests each
-endpoint's list of models as the gateway would (same path and key), and looks for a checkpoint's
-weights.
+endpoint's list of models as the gateway would, and looks for a checkpoint's weights.
 """
 
 import asyncio
@@ -36,7 +35,6 @@ class Entry:
 
     @property
     def served_name(self) -> str:
-        """The model's name at its endpoint."""
         return self.model.served_name or self.name
 
     @property

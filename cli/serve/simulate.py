@@ -24,7 +24,6 @@ COLUMNS = (
     ("held p50, p95 s", "{held_p50_s:.2f}, {held_p95_s:.2f}"),
     ("engine-h", "{engine_hours:.3f}"),
 )
-"""The columns of the table; JSON has every figure."""
 
 
 @verb

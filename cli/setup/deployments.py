@@ -1,9 +1,8 @@
 """Registers the deployments of prefect.yaml, their forms and the automation for worse nights.
 
-In: prefect.yaml, the night file that its deployment `nightly` names, TUTTI_NOTIFY_BLOCK, and the
-benchmarks, models and agents of this machine. Out: a file for `prefect deploy`, an automation at
-the server, and the schema that each form is drawn from and that the server checks parameters by.
-Whatever a flow takes stays valid: a choice always stands beside a field for another value.
+In: prefect.yaml, the night file that it names, TUTTI_NOTIFY_BLOCK, this machine's benchmarks,
+models and agents. Out: a file for `prefect deploy`, an automation, and the schemas of the forms.
+Whatever a flow takes stays valid: each choice has a field for another value beside it.
 """
 
 import os
@@ -39,9 +38,7 @@ class Registration:
     """What is registered at the server."""
 
     file: Path
-    """For `prefect deploy`."""
     names: tuple[str, ...]
-    """The deployments in it."""
     night: NightFile
 
 
@@ -223,7 +220,6 @@ class DeploymentForms:
 
 
 def _shape_suite(fields: dict[str, Schema], policy: Schema) -> None:
-    """Set the order (`position`), and the help of the common fields."""
     for name in HIDDEN:
         fields.pop(name)
     for name, text in FIRST.items():

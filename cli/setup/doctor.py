@@ -1,9 +1,7 @@
 """Checks whether this machine can run tutti: the logic of `tutti doctor`.
 
-In: the store, the project, the models environment's Python. Out: `Check`s, each with the finding
-and the command that fixes it. To add one: a function from `Place` to `Finding`, a line in `PROBES`.
-
-Each probe runs in a thread with a time limit, so that a dead disk fails one row and not the report.
+In: the store, the project, the models environment's Python. Out: `Check`s with findings and fixes.
+Each probe of `PROBES` runs in a thread with a time limit: a dead disk fails one row only.
 """
 
 import json
@@ -112,18 +110,15 @@ GRACE_S = 5.0  # a probe that bounds its own command ends it and reports within 
 
 @dataclass(frozen=True)
 class Check:
-    """One row of the report."""
+    """One row of the report; `required` is whether tutti needs it."""
 
     name: str
-    """The name of the check."""
     status: Status
     """"warning": usable, with a remark; "missing": absent or broken."""
     found: str
-    """The finding in words."""
     fix: str = ""
     """The command that fixes it; empty if there is nothing to do."""
     required: bool = True
-    """Whether tutti needs it."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +132,6 @@ class Place:
 
 
 class Finding(NamedTuple):
-    """The result of a probe."""
-
     status: Status
     found: str
     fix: str = ""
@@ -154,7 +147,6 @@ class Probe(NamedTuple):
 
 
 def look_python(place: Place) -> Finding:
-    """Check the version of this Python."""
     found = f"{platform.python_version()} at {sys.executable}"
     oldest, newest = PYTHONS
     if oldest <= sys.version_info[:2] <= newest:
@@ -164,7 +156,6 @@ def look_python(place: Place) -> Finding:
 
 
 def look_packages(place: Place) -> Finding:
-    """Import the platform's packages: an installed wheel can still fail to load."""
     versions, failures, _ = import_in(sys.executable, PACKAGES)
     if failures:
         return Finding("missing", f"{failures}; {versions}".strip("; "), FIXES.platform)
@@ -172,7 +163,6 @@ def look_packages(place: Place) -> Finding:
 
 
 def look_models(place: Place) -> Finding:
-    """Check that vLLM and torch import in the models environment and see the GPU, if any."""
     python = shutil.which(place.models_python)
     if python is None:
         found = f"no Python at {place.models_python}; TUTTI_MODELS_PYTHON can name one with vLLM"
@@ -192,7 +182,6 @@ def look_models(place: Place) -> Finding:
 
 
 def look_cores(place: Place) -> Finding:
-    """Count the cores that this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # may be fewer than are there; not on macOS
     cores = len(allowed(0)) if allowed else os.cpu_count() or 1
     if cores < MIN_CORES:
@@ -201,7 +190,6 @@ def look_cores(place: Place) -> Finding:
 
 
 def look_memory(place: Place) -> Finding:
-    """Check the machine's memory."""
     memory_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     found = f"{memory_gb:.1f} GB"
     if memory_gb < MIN_MEMORY_GB:
@@ -210,7 +198,6 @@ def look_memory(place: Place) -> Finding:
 
 
 def look_gpu(place: Place) -> Finding:
-    """List the NVIDIA GPUs that nvidia-smi reports."""
     program = shutil.which("nvidia-smi")
     if program is None:
         fix = "add a GPU machine's endpoint to models.yaml"
@@ -223,7 +210,6 @@ def look_gpu(place: Place) -> Finding:
 
 
 def look_gpu_holders(place: Place) -> Finding:
-    """Show which run holds which GPU."""
     from tutti.cli.serve.gpus import told_holders
 
     try:
@@ -233,7 +219,6 @@ def look_gpu_holders(place: Place) -> Finding:
 
 
 def look_home(place: Place) -> Finding:
-    """Check that the store can be written, without creating a folder."""
     folder = _nearest(place.home)
     try:
         # Written for real: permission bits say nothing of quotas and read-only mounts.
@@ -246,7 +231,6 @@ def look_home(place: Place) -> Finding:
 
 
 def look_disk(place: Place) -> Finding:
-    """Check the free disk space of the store."""
     free_gb = shutil.disk_usage(_nearest(place.home)).free / 1e9
     found = f"{free_gb:.1f} GB free"
     if free_gb < MIN_DISK_GB:
@@ -255,7 +239,6 @@ def look_disk(place: Place) -> Finding:
 
 
 def look_port(place: Place) -> Finding:
-    """Check that Prefect's port is free or has a healthy Prefect server."""
     import http.client  # here: it loads slowly; not urllib: that obeys a proxy's variables
 
     where = f"127.0.0.1:{PREFECT_PORT}"
@@ -277,7 +260,6 @@ def look_port(place: Place) -> Finding:
 
 
 def look_sandbox(place: Place) -> Finding:
-    """Find how model-written programs are isolated on this machine."""
     try:
         # Here, not at the top: it loads asyncio and probes by running a program.
         from tutti.tasks.sandbox import SandboxUnavailable, level_for_models
@@ -294,7 +276,6 @@ def look_sandbox(place: Place) -> Finding:
 
 
 def look_checkpoint(place: Place) -> Finding:
-    """Check that the included pocket checkpoint has complete weights and a card."""
     folder, fix = place.project / "assets" / "pocket", FIXES.checkpoint
     weights = folder / "model.safetensors"
     try:
@@ -307,7 +288,6 @@ def look_checkpoint(place: Place) -> Finding:
 
 
 def look_registry(place: Place) -> Finding:
-    """Check that the model registry is valid and names a model."""
     from tutti.tasks.config import read_document
 
     path = place.project / "deployments" / "models.yaml"
@@ -324,7 +304,6 @@ def look_registry(place: Place) -> Finding:
 
 
 def look_keys(place: Place) -> Finding:
-    """List which providers' keys are set, without their values."""
     present = [name for name in PROVIDER_KEYS if os.environ.get(name)]
     found = ", ".join(f"{k} {'set' if k in present else 'not set'}" for k in PROVIDER_KEYS)
     if present:
@@ -399,7 +378,6 @@ def examine(home: Path, project: Path, models_python: Path, quick: bool = False)
 
 
 def render(checks: Sequence[Check]) -> "Table":
-    """The report as a table."""
     from rich.text import Text
 
     colours = {"ok": "green", "warning": "yellow", "missing": "red"}

@@ -24,18 +24,13 @@ CUDA_PINS = {
 
 @dataclass(frozen=True)
 class Fixes:
-    """What to do about a part of the installation; several lines are several commands."""
+    """The commands that mend a part of the installation; several lines are several commands."""
 
     platform: str
-    """The platform's packages are missing or broken."""
     python: str
-    """This Python's version is not supported."""
     models: str
-    """The models environment is missing or broken."""
     checkpoint: str
-    """The included weights are missing or incomplete."""
     registry: str
-    """The included model registry is missing."""
 
 
 def installed_fixes(cuda: bool) -> Fixes:

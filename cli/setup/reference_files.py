@@ -1,8 +1,8 @@
-"""ToolOrchestra's own settings as tutti's files: address lists and tool descriptions.
+"""ToolOrchestra's own settings as tutti's files.
 
-In: a ``model_config_*.json`` (model or service -> addresses) and a ``tools.json`` (three tools
-whose experts stand in prose and in a table). Out: the text of a model registry, of an agent file
-and of a suite. What their files do not say (the context) is marked with ``CHECK``.
+In: a ``model_config_*.json`` (addresses by model or service) and a ``tools.json`` (experts in prose
+and in a table). Out: the text of a model registry, an agent file and a suite; what their files do
+not say is marked with ``CHECK``.
 """
 
 import json

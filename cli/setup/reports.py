@@ -1,8 +1,7 @@
 """Serves the store's reports to a browser on this machine, read-only (`make ui`, on port 4201).
 
-Run: ``python -m tutti.cli.setup.reports FOLDER PORT``. In: the store's folder of artifacts. Out: at
-``/`` a list of the reports, the newest first; and the pages and figures of each. Nothing else of
-the store is served, and nothing is written.
+Run: ``python -m tutti.cli.setup.reports FOLDER PORT``. In: the store's folder of artifacts. Out:
+a list of the reports, and their pages and figures; nothing else of the store is served.
 """
 
 import argparse
@@ -60,10 +59,9 @@ td:nth-child(2) {{ white-space: nowrap; }}
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """A report's page on disk."""
+    """A report's page on disk; its name is its folder's."""
 
     name: str
-    """Its folder's."""
     title: str
     written_at: datetime
 

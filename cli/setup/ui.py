@@ -1,8 +1,7 @@
 """Runs Prefect's server, a worker per pool and the deployments of prefect.yaml, until Ctrl-C.
 
-Run: ``tutti ui [--port 4201]``, or ``make ui`` in a checkout. In: TUTTI_HOME, whose folder
-`prefect` keeps the history, and PREFECT_SERVER_API_PORT. Out: the UI's address. Every child process
-ends with this process, even if it is killed.
+Run: ``tutti ui [--port 4201]``. In: TUTTI_HOME (history in `prefect`), PREFECT_SERVER_API_PORT.
+Out: the UI's address. Every child process ends with this process, even if it is killed.
 """
 
 import json

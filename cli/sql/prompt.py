@@ -180,7 +180,6 @@ def run_command(shell: Shell, text: str) -> None:
 
 
 def _ask(shell: Shell, columns: dict[str, list[Any]]) -> None:
-    """Show a table of these columns."""
     unnested = ", ".join(f'unnest(${place}) as "{name}"' for place, name in enumerate(columns, 1))
     rows = Rows(shell.connection.execute(f"select {unnested}", list(columns.values())))
     shell.show(as_table(rows, terminal_width() or NO_TERMINAL_COLUMNS))

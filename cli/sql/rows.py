@@ -141,7 +141,6 @@ def to_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value that orjson has no form for."""
     if isinstance(value, Decimal | int):
         return orjson.Fragment(str(value).encode())
     if isinstance(value, bytes):

@@ -35,27 +35,36 @@ def run_sql(
     output = format_of(out, output)
     if output == "parquet" and out is None and sys.stdout.isatty():
         raise UsageError("Parquet is no text for a terminal: give --out FILE, or a pipe")
-    with closing(connect(macros=macros_named(text))) as connection:
-        try:
-            statements = statements_of(connection, text)
-            _check_parameters(statements, parameters)
-            has_one_result = output == "parquet" or out is not None
-            if has_one_result and any(map(_is_query, statements[:-1])):
-                raise UsageError("a file holds the rows of one statement: give one at a time")
-            answered = False
-            for statement in statements:
-                is_last = statement is statements[-1]
-                form, file = (output, out) if is_last or not has_one_result else ("table", None)
-                words = run_statement(connection, statement, parameters, form, file)
-                answered |= words is not None
-                if form == "table" and not has_one_result:
-                    sys.stdout.write(f"{words or 'done'}\n")
-                elif form == "csv" and words and not is_last:
-                    sys.stdout.write("\n")
-            if output == "json" and out is None and not answered:
-                sys.stdout.write("[]\n")
-        except USERS_ERRORS as error:
-            raise UsageError(str(error)) from error
+    try:
+        with closing(connect(macros=macros_named(text))) as connection:
+            _run_all(connection, statements_of(connection, text), parameters, output, out)
+    except USERS_ERRORS as error:
+        raise UsageError(str(error)) from error
+
+
+def _run_all(
+    connection: duckdb.DuckDBPyConnection,
+    statements: list[duckdb.Statement],
+    parameters: dict[str, Any],
+    output: str,
+    out: Path | None,
+) -> None:
+    _check_parameters(statements, parameters)
+    has_one_result = output == "parquet" or out is not None
+    if has_one_result and any(map(_is_query, statements[:-1])):
+        raise UsageError("a file holds the rows of one statement: give one at a time")
+    answered = False
+    for statement in statements:
+        is_last = statement is statements[-1]
+        form, file = (output, out) if is_last or not has_one_result else ("table", None)
+        words = run_statement(connection, statement, parameters, form, file)
+        answered |= words is not None
+        if form == "table" and not has_one_result:
+            sys.stdout.write(f"{words or 'done'}\n")
+        elif form == "csv" and words and not is_last:
+            sys.stdout.write("\n")
+    if output == "json" and out is None and not answered:
+        sys.stdout.write("[]\n")
 
 
 def statements_of(connection: duckdb.DuckDBPyConnection, text: str) -> list[duckdb.Statement]:

@@ -117,7 +117,6 @@ def _as_json(written: "reporting.Report") -> dict[str, Any]:
 
 
 def _compared(row: "analysis.CellComparison") -> dict[str, Any]:
-    """A comparison by the names of a report's JSON."""
     same = ("where", "name_a", "name_b", "n", "left_out", "mean_a", "mean_b", "verdict", "reason")
     other = {"figure": row.metric, "change": row.difference, "p": row.p_holm}
     other |= {"low": row.ci_low, "high": row.ci_high}
@@ -129,7 +128,6 @@ def _of(
     row: "reporting.Efficiency | reporting.Noise",
     left_out: str,
 ) -> dict[str, Any]:
-    """A row with its cell's names in place of the cell's figures."""
     names = ("benchmark", "model", "policy", "concurrency")
     figures = {key: value for key, value in asdict(row).items() if key != left_out}
     return {name: getattr(which, name) for name in names} | figures

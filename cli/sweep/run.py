@@ -55,7 +55,6 @@ def run(
 
 
 def _shown(suite: "spec.Suite") -> ExitCode:
-    """Print the first prompt of each benchmark."""
     for part in {each.benchmark: each for each in suite.parts()}.values():
         typer.echo(plan.TaskSet.first_prompt(part))
     return ExitCode.DONE

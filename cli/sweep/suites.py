@@ -27,7 +27,6 @@ Reasoning = Annotated[
 
 
 SETTINGS = "tasks/sweeps/from_flags/keep.py:RunSettings"
-"""The model of most flags of a sweep."""
 Budget = Annotated[dict[str, Any], Flags(SETTINGS, "budget_minutes budget_usd")]
 Limits = Annotated[dict[str, Any], Flags(SETTINGS, "budget_minutes budget_usd unsafe_sandbox")]
 

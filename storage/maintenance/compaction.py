@@ -1,9 +1,8 @@
 """Merges small parts, sorted, into the current schema, and deletes files that nobody reads.
 
-One compactor works at a time, under a lease. The merged part is entered and its sources are removed
-in one transaction, which fails unless every source still exists: rows are never duplicated,
-whenever a process is killed. `set_tasks` replaces the parts with attempts of a gateway's programs
-in the same way, because parts are never changed in place.
+One compactor works at a time, under a lease. A merged part replaces its sources in one transaction,
+which fails unless every source still exists: rows are never duplicated, whenever a process is
+killed. `set_tasks` replaces parts in the same way.
 """
 
 import contextlib

@@ -13,7 +13,6 @@ from tutti.storage.write.writer import Complete, end_attempts
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Any]]
-"""Rows by table."""
 NOTHING: Rows = {}
 OnRefused = Callable[[Exception], object]
 _TEXTS = ("content", "reasoning", "tool_calls")
@@ -61,7 +60,6 @@ class Entry:
     """How often it alone failed by an error that may pass."""
 
     def make_rows(self, make: Make) -> None:
-        """Make the rows."""
         self.rows, self.complete, self.ended = make()
         self.is_whole, self.make = self.complete is not None, None
         self.n_rows = _count(self.rows) or 1

@@ -1,14 +1,10 @@
 """The background writer: one queue of closures, committed in order by one thread.
 
-`add` never waits and never fails: when the queue is full it refuses the rows and counts them (a
-gateway's calls). `put` waits for room instead, so that the producer slows down to the speed of the
-disk (a sweep's attempts).
-
-Each entry fails alone: it is logged, counted in `dropped` and told to its producer, to nobody else.
-While the store takes nothing, the entries stay in order and are tried again every `commit_s`; the
-queue's limits of rows and bytes bound what waits. An entry that alone fails `TRIES` times by an
-error that may pass, while the store takes a part and its catalog answers, fails for good. A closed
-writer and one whose lease is lost raise StoreError and LeaseLost to everybody.
+`add` never waits: when the queue is full it refuses the rows and counts them (a gateway's calls).
+`put` waits for room (a sweep's attempts). Each entry fails alone: it is logged, counted in
+`dropped` and reported to its producer. While the store takes nothing, the entries stay in order
+and are tried again every `commit_s`. An entry that alone fails `TRIES` times fails for good. A
+closed writer and one whose lease is lost raise StoreError and LeaseLost.
 """
 
 import logging

@@ -1,11 +1,7 @@
 """Stores the token ids of growing prompts once: a conversation of n tokens costs O(n), not O(n²).
 
-A call's prompt is written as spans. A span refers to positions of an earlier call's tokens (its
-prompt and its completion, one after the other), or holds ids that no earlier call has. An agent
-that continues its context has one reference and its new ids; one that drops the oldest turns has
-two references. `read_prompts` turns the spans of a program's calls back into ids.
-
-`LastUsed` bounds the memory of what is remembered by program.
+A call's prompt is written as spans: references to positions of an earlier call's tokens (prompt,
+then completion), or new ids. `read_prompts` turns them back into ids. `LastUsed` bounds the memory.
 """
 
 import sys
@@ -83,7 +79,6 @@ class TokenHistory:
 
     @property
     def size(self) -> int:
-        """Bytes remembered."""
         return sum(len(known) for _, known in self._known)
 
     def observe(self, call_id: str, prompt: Sequence[int], completion: Sequence[int]) -> list[Span]:

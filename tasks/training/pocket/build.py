@@ -1,7 +1,5 @@
 """Build the pocket checkpoint: training files from gated tasks, then the job that trains it.
-
-Platform side. In: a task set made with `POCKET_TASKS`. Out: a checkpoint folder and its card.
-"""
+Platform side. In: a task set made with `POCKET_TASKS`. Out: a checkpoint folder and its card."""
 
 import json
 import os
@@ -20,15 +18,6 @@ from tutti.tasks.training.stage import Report, run_job, write_jsonl
 
 POCKET_TASKS = TaskRequest(
     families=POCKET_FAMILIES, train_per_family=10_000, test_per_family=60, seed=0
-)
-SHIPPED = (
-    "model.safetensors",
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    "training.json",
 )
 
 
@@ -62,9 +51,8 @@ def train_pocket(
     """
     work = catalog.home.artifact_folder(task_set_id.replace("task_set", "pocket"))
     work.mkdir(parents=True, exist_ok=True)
-    documents = [d.as_row() for d in load_stdlib_corpus() if d.split == "train"]
     files = {
-        "corpus": documents,
+        "corpus": [d.as_row() for d in load_stdlib_corpus() if d.split == "train"],
         "trajectories": read_conversations(catalog, task_set_id, "train"),
         "held-out": read_conversations(catalog, task_set_id, "test"),
     }
@@ -80,31 +68,21 @@ def train_pocket(
     trained = work / "checkpoint"
     run_job("tutti.tasks.training.pocket.train", arguments, trained, catalog, on_report)
     record = json.loads((trained / "training.json").read_text())
-    _ship(trained, out)
+    staging = out.with_name(out.name + ".tmp")
+    shutil.rmtree(staging, ignore_errors=True)
+    shutil.copytree(trained, staging)
+    shutil.rmtree(out, ignore_errors=True)
+    os.replace(staging, out)
     state.unlink(missing_ok=True)
     return {
         "data": {
             "task_set_id": task_set_id,
             "trajectories": len(files["trajectories"]),
-            "training_documents": len(documents),
+            "training_documents": len(files["corpus"]),
             "data_hash": content_hash([files["corpus"], files["trajectories"]]),
         },
         "command": "tutti train pocket",
-        "recipe": record["recipe"],
-        "parameters": record["parameters"],
-        "tokens": record["tokens"],
+        **{name: record[name] for name in ("recipe", "parameters", "tokens")},
         "wall_s": round(record["seconds"]),
         "held_out_exact_teacher_forced": record["log"][-1]["held_out_exact"],
     }
-
-
-def _ship(trained: Path, out: Path) -> None:
-    staging = out.with_name(out.name + ".tmp")
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
-    for name in SHIPPED:
-        if (trained / name).is_file():
-            shutil.copy2(trained / name, staging / name)
-    if out.exists():
-        shutil.rmtree(out)
-    os.replace(staging, out)

@@ -1,10 +1,8 @@
 """Shadow worlds: copies of the corpus with invented identifiers, solved by the same oracle.
 
 A model of a few million parameters memorises real names long before it learns to copy them. In
-shadow worlds no name occurs twice, so that copying is the only way to be correct. The same oracle
-policies solve the same families there.
-In: the training documents, a seed. Out: an endless stream of conversations (messages as an OpenAI
-client would send them).
+shadow worlds no name occurs twice, so that copying is the only way to be correct. In: the training
+documents, a seed. Out: an endless stream of conversations, as an OpenAI client sends them.
 """
 
 import itertools
@@ -115,22 +113,12 @@ class ShadowWorld:
     def _default(self) -> str:
         rng = self.rng
         word = self._word()
-        return str(
-            rng.choice(
-                [
-                    None,
-                    rng.choice([True, False]),
-                    rng.choice([0, 1, -1, 2]),
-                    rng.randint(-99, 99),
-                    rng.randint(100, 99_999),
-                    rng.randint(0, 50) / 10,
-                    repr(word),
-                    repr(rng.choice(["", " ", "\t", "-", ",", "utf-8", word[:1]])),
-                    repr(word.encode()),
-                    rng.choice(["()", "[]", "{}", "b''", "b' '"]),
-                ]
-            )
-        )
+        truth = rng.choice([True, False])
+        numbers = [rng.choice([0, 1, -1, 2]), rng.randint(-99, 99), rng.randint(100, 99_999)]
+        tenths = rng.randint(0, 50) / 10
+        texts = [repr(word), repr(rng.choice(["", " ", "\t", "-", ",", "utf-8", word[:1]]))]
+        empty = rng.choice(["()", "[]", "{}", "b''", "b' '"])
+        return str(rng.choice([None, truth, *numbers, tenths, *texts, repr(word.encode()), empty]))
 
     def _expression_task(self) -> Task:
         rng = self.rng
@@ -139,29 +127,18 @@ class ShadowWorld:
         inside = ", ".join(rng.choices(kinds, k=rng.randint(0, 3)))
         head = repr(self._word()) if rng.random() < 0.4 else self._identifier(parts=1)
         text = f"{head}.{self._identifier()}({inside})"
-        printed = str(
-            rng.choice(
-                [
-                    rng.choice([True, False, None]),
-                    rng.randint(-99, 999),
-                    rng.random(),
-                    round(rng.random() * 100, 2),
-                    (rng.randint(0, 9), rng.randint(0, 99)),
-                    self._word() + rng.choice(["", "-", ".", "/"]) + self._word(),
-                    [self._word()[:4]],
-                    self._word().upper(),
-                ]
-            )
-        )
+        values: list[Any] = [rng.choice([True, False, None]), rng.randint(-99, 999), rng.random()]
+        values += [round(rng.random() * 100, 2), (rng.randint(0, 9), rng.randint(0, 99))]
+        values.append(self._word() + rng.choice(["", "-", ".", "/"]) + self._word())
+        values += [[self._word()[:4]], self._word().upper()]
+        answer = str(rng.choice(values))
         question = rng.choice(EXPRESSION_QUESTIONS).format(expression=text)
-        return question_task("expression", question, printed, {"expression": text}, (), "train")
+        return question_task("expression", question, answer, {"expression": text}, (), "train")
 
 
 def conversation(task: Task, use_tool: Callable[[ToolUse], str]) -> list[dict[str, Any]]:
     """The oracle's trajectory for `task`: messages, the last one with the boxed answer.
-
-    `use_tool(use)` returns a tool's result. Raises LookupError if the oracle cannot solve it.
-    """
+    `use_tool(use)` returns a tool's result. Raises LookupError if the oracle cannot solve it."""
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": SYSTEM_PROMPT},
         {"role": "user", "content": task.inputs["question"]},

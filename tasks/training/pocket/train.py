@@ -8,9 +8,7 @@ Run: ``python -m tutti.tasks.training.pocket.train --help``.
 import argparse
 import itertools
 import json
-import multiprocessing
 import os
-import queue
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -19,6 +17,7 @@ from random import Random
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from tutti.tasks.agents.tools import TOOL_SCHEMAS
@@ -30,7 +29,7 @@ from tutti.tasks.training.trainer.batching import row_groups
 from tutti.tasks.training.trainer.rows import Row, conversation_rows
 
 BATCHES_PER_POOL = 16  # samples are sorted by length within a pool, so batches carry little padding
-FEEDER_TIMEOUT_S = 120.0
+BATCH_TIMEOUT_S = 120.0
 SAVE_EVERY = 200  # steps: at most about three minutes of work are lost
 VOCABULARY = 4096
 MIN_FREQUENCY = 3
@@ -49,26 +48,8 @@ SCAFFOLD = [
     '"}}',
     "\\boxed{",
 ]
-CHAT_TEMPLATE = """\
-{%- if messages[0].role == 'system' or tools %}{{ '<|im_start|>system\\n' }}
-{%- if messages[0].role == 'system' %}{{ messages[0].content }}{% endif %}
-{%- if tools %}{{ '\\n<tools>' }}
-{%- for tool in tools %}{{ '\\n' + tool.function.name + '(' }}
-{%- for name in tool.function.parameters.properties %}{{ name }}{{ ', ' if not loop.last }}
-{%- endfor %}{{ ')' }}{% endfor %}{{ '\\n</tools>' }}{% endif %}{{ '<|im_end|>\\n' }}{% endif %}
-{%- for message in messages %}
-{%- if message.role == 'user' %}{{ '<|im_start|>user\\n' + message.content + '<|im_end|>\\n' }}
-{%- elif message.role == 'assistant' %}{{ '<|im_start|>assistant\\n' }}
-{{- message.content or '' }}
-{%- for call in message.tool_calls or [] %}
-{{- '\\n' if message.content or not loop.first }}
-{{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
-{{- call.function.arguments if call.function.arguments is string
-    else call.function.arguments | tojson }}
-{{- '}\\n</tool_call>' }}{% endfor %}{{ '<|im_end|>\\n' }}
-{%- elif message.role == 'tool' %}{{ '<|im_start|>user\\n<tool_response>\\n' }}
-{{- message.content + '\\n</tool_response><|im_end|>\\n' }}{% endif %}{% endfor %}
-{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+CHAT_TEMPLATE = Path(__file__).with_name("chat_template.jinja")
+Messages = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -80,8 +61,7 @@ class Recipe:
     real_share: float = 0.25
     """Share of samples from the gated trajectories; the rest are shadow worlds."""
     prompt_loss_weight: float = 0.2
-    """Weight of tokens that the model does not write: an early signal that helps it learn to
-    copy."""
+    """Weight of tokens that the model does not write, which help it learn to copy."""
     prompt_loss_share: float = 0.1
     """Share of those tokens in the loss; the softmax over all of them would halve the speed."""
     muon_lr: float = 0.02
@@ -100,10 +80,10 @@ class Recipe:
     """1: compile the decoder (45 s once, then 1.8 times as fast on a CPU); needs a C++ compiler."""
 
 
-def build_model(recipe: Recipe, vocabulary: int, eos: int, pad: int) -> Any:
+def build_model(recipe: Recipe, tokenizer: Any) -> Any:
     """A Qwen3 decoder with random weights, embeddings tied."""
     config = Qwen3Config(
-        vocab_size=vocabulary,
+        vocab_size=len(tokenizer),
         hidden_size=recipe.hidden,
         intermediate_size=recipe.intermediate,
         num_hidden_layers=recipe.layers,
@@ -112,15 +92,15 @@ def build_model(recipe: Recipe, vocabulary: int, eos: int, pad: int) -> Any:
         head_dim=recipe.head_dim,
         max_position_embeddings=2048,
         tie_word_embeddings=True,
-        eos_token_id=eos,
+        eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
-        pad_token_id=pad,
+        pad_token_id=tokenizer.pad_token_id,
         use_cache=False,
     )
     return Qwen3ForCausalLM(config)
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
+def train_tokenizer(texts: Iterable[str]) -> Any:
     """Train the tokenizer on `texts`: a transformers `PreTrainedTokenizerFast` with a Hermes
     chat template: byte-level BPE in which an identifier always has the same tokens.
 
@@ -128,8 +108,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
     never merged with letters, so ``iterable`` is the same tokens after a space, a quote or a brace;
     and the JSON around a tool call is one token, so a call is a name and little else.
 
-    `vocabulary` counts every token, special ones included. Merges rarer than 3 are left out,
-    because training would hardly see such tokens.
+    Rare merges are left out, because training would hardly see such tokens.
     """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE
@@ -145,7 +124,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = BpeTrainer(
-        vocab_size=vocabulary - len(SCAFFOLD),
+        vocab_size=VOCABULARY - len(SCAFFOLD),
         min_frequency=MIN_FREQUENCY,
         special_tokens=SPECIAL,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
@@ -160,59 +139,54 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
         model_max_length=2048,
         clean_up_tokenization_spaces=False,
     )
-    wrapped.chat_template = CHAT_TEMPLATE
+    wrapped.chat_template = CHAT_TEMPLATE.read_text().removesuffix("\n")
     return wrapped
 
 
-def encode(tokenizer: Any, messages: list[dict[str, Any]]) -> Row:
+def encode(tokenizer: Any, messages: Messages) -> Row:
     """A conversation; the template rewrites no turn, so it is one sequence."""
     (row,) = conversation_rows(tokenizer, messages, TOOL_SCHEMAS)
     return row
 
 
-def batches(samples: Iterator[Row], recipe: Recipe, rng: Random) -> Iterator[list[Row]]:
+class Batches(IterableDataset[list[Row]]):  # type: ignore[misc]  # torch is not in this environment
     """Endless batches of similar lengths, at most `tokens_per_batch` tokens with padding."""
-    while True:
-        pool: list[Row] = []
-        tokens = 0
-        while tokens < recipe.tokens_per_batch * BATCHES_PER_POOL:
-            pool.append(next(samples))
-            tokens += len(pool[-1].ids)
-        made = list(row_groups(pool, recipe.tokens_per_batch, packed=False, unit=1))
-        rng.shuffle(made)
-        yield from made
 
+    def __init__(
+        self, tokenizer: Any, documents: list[Document], real: list[Messages], recipe: Recipe
+    ) -> None:
+        self.tokenizer, self.documents, self.real = tokenizer, documents, real
+        self.recipe, self.seed = recipe, recipe.seed
 
-def feed(
-    out: Any, tokenizer_dir: str, corpus: str, trajectories: str, recipe: Recipe, first_step: int
-) -> None:
-    """The feeder process: put batches into the queue `out`, forever."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    seed = recipe.seed + first_step  # a resumed training must not see the same worlds again
-    rng = Random(seed)
-    documents = read_documents(Path(corpus))
-    real = read_conversations(Path(trajectories))
-    shadow = shadow_conversations(documents, seed)
-
-    def samples() -> Iterator[Row]:
+    def __iter__(self) -> Iterator[list[Row]]:
+        recipe, rng = self.recipe, Random(self.seed)
+        shadow = shadow_conversations(self.documents, self.seed)
         while True:
-            use_real = real and rng.random() < recipe.real_share
-            yield encode(tokenizer, rng.choice(real) if use_real else next(shadow))
+            pool: list[Row] = []
+            tokens = 0
+            while tokens < recipe.tokens_per_batch * BATCHES_PER_POOL:
+                use_real = self.real and rng.random() < recipe.real_share
+                pool.append(
+                    encode(self.tokenizer, rng.choice(self.real) if use_real else next(shadow))
+                )
+                tokens += len(pool[-1].ids)
+            batches = list(row_groups(pool, recipe.tokens_per_batch, packed=False, unit=1))
+            rng.shuffle(batches)
+            yield from batches
 
-    for batch in batches(samples(), recipe, rng):
-        out.put(batch)
-
-
-def read_documents(path: Path) -> list[Document]:
-    """Documents from JSONL, one per line."""
-    return [Document.from_row(json.loads(line)) for line in path.read_text().splitlines()]
-
-
-def read_conversations(path: Path) -> list[list[dict[str, Any]]]:
-    """Conversations from JSONL, ``{"messages": [...]}`` per line."""
-    return [json.loads(line)["messages"] for line in path.read_text().splitlines()]
+    def loader(self) -> Any:
+        """The batches, made by another process."""
+        return DataLoader(
+            self,
+            None,
+            num_workers=1,
+            collate_fn=list,
+            prefetch_factor=64,
+            timeout=BATCH_TIMEOUT_S,
+            # A spawned process would look for the main module, which is not in the search path.
+            multiprocessing_context="fork",
+            generator=torch.Generator(),  # else it would draw from the training's own
+        )
 
 
 def collate(batch: list[Row], pad: int, recipe: Recipe) -> tuple[Any, Any, Any]:
@@ -237,8 +211,8 @@ def _padded(batch: list[Row], pad: int) -> tuple[Any, Any]:
 def optimizers_for(model: Any, recipe: Recipe) -> list[Any]:
     """Muon for the matrices inside the layers, AdamW for embeddings and norms."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
-    chosen = {id(p) for p in matrices}
-    others = [p for p in model.parameters() if id(p) not in chosen]
+    inside = {id(p) for p in matrices}
+    others = [p for p in model.parameters() if id(p) not in inside]
     return [
         torch.optim.Muon(
             matrices, lr=recipe.muon_lr, weight_decay=recipe.weight_decay, momentum=0.95
@@ -259,75 +233,57 @@ def loss_of(model: Any, ids: Any, targets: Any, weights: Any) -> tuple[Any, floa
     return (losses * weight).sum() / weight.sum(), hits
 
 
-def save_state(state: Path, model: Any, optimizers: list[Any], progress: dict[str, Any]) -> None:
-    """Write weights, optimizers and progress, whole or not at all."""
-    temporary = state.with_suffix(".tmp")
-    parts = {"model": model.state_dict(), "optimizers": [o.state_dict() for o in optimizers]}
-    torch.save(parts | {"progress": progress}, temporary)
-    os.replace(temporary, state)
-
-
-def load_state(state: Path | None, model: Any, optimizers: list[Any]) -> dict[str, Any]:
-    """Restore what `save_state` wrote; without such a file, start at the beginning."""
-    if state is None or not state.is_file():
-        return {"step": 0, "tokens": 0, "seconds": 0.0, "log": []}
-    saved = torch.load(state)
-    model.load_state_dict(saved["model"])
-    for optimizer, kept in zip(optimizers, saved["optimizers"], strict=True):
-        optimizer.load_state_dict(kept)
-    progress: dict[str, Any] = saved["progress"]
-    return progress
-
-
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
-def exact_share(model: Any, samples: list[Row], pad: int) -> float:
+def exact_share(model: Any, samples: list[Row]) -> float:
     """Share of conversations in which every written token is the model's first choice."""
-    if not samples:
-        return float("nan")
     model.eval()
     exact = 0
     for first in range(0, len(samples), 24):
-        ids, written = _padded(samples[first : first + 24], pad)
+        ids, written = _padded(samples[first : first + 24], model.config.pad_token_id)
         with torch.autocast(model.device.type, dtype=torch.bfloat16):
             choices = model(input_ids=ids.to(model.device)).logits.argmax(-1).cpu()
         right = (choices[:, :-1] == ids[:, 1:]) | ~written[:, 1:]
         exact += int(right.all(1).sum())
     model.train()
-    return exact / len(samples)
+    return exact / len(samples) if samples else float("nan")
 
 
 def fit(
-    model: Any,
-    stream: Any,
-    held_out: list[Row],
-    recipe: Recipe,
-    report_every: int,
-    state: Path | None,
+    model: Any, data: Batches, held_out: list[Row], state: Path, report_every: int
 ) -> dict[str, Any]:
     """Run `recipe.steps` steps; returns tokens seen, seconds, and the log of losses.
 
-    `stream` is the feeder's queue; `held_out` are never trained on. Progress is saved to `state`
-    regularly; if that file exists, training resumes from it.
+    `held_out` are never trained on. Progress is saved to `state` regularly; if that file exists,
+    training resumes from it.
     """
-    device, pad = model.device, model.config.pad_token_id
+    device, recipe = model.device, data.recipe
     schedule = OptimizerSettings(
         learning_rate=1.0,
         warmup_share=min(1.0, recipe.warmup / recipe.steps),
         final_share=recipe.final_lr_share,
     )
     optimizers = optimizers_for(model, recipe)
-    base = [group["lr"] for o in optimizers for group in o.param_groups]
-    saved = load_state(state, model, optimizers)
-    log: list[dict[str, float]] = saved["log"]
-    tokens, started = saved["tokens"], time.monotonic() - saved["seconds"]
+    groups = [(group, group["lr"]) for each in optimizers for group in each.param_groups]
+    progress: dict[str, Any] = {"step": 0, "tokens": 0, "seconds": 0.0, "log": []}
+    if state.is_file():
+        saved = torch.load(state)
+        model.load_state_dict(saved["model"])
+        for optimizer, known in zip(optimizers, saved["optimizers"], strict=True):
+            optimizer.load_state_dict(known)
+        progress = saved["progress"]
+    first, tokens, log = progress["step"], progress["tokens"], progress["log"]
+    data.seed += first  # a resumed training must not see the same worlds again
+    batches = data.loader()
+    began = time.monotonic() - progress["seconds"]
     model.train()
     if recipe.compile:
         model.model.compile(dynamic=True)
-    for step in range(saved["step"], recipe.steps):
-        drawn = stream.get(timeout=FEEDER_TIMEOUT_S)
-        ids, targets, weights = (part.to(device) for part in collate(drawn, pad, recipe))
+    for step, drawn in zip(range(first, recipe.steps), batches, strict=False):
+        ids, targets, weights = (
+            part.to(device) for part in collate(drawn, model.config.pad_token_id, recipe)
+        )
         share = schedule.rate(step / recipe.steps)
-        for group, lr in zip((g for o in optimizers for g in o.param_groups), base, strict=True):
+        for group, lr in groups:
             group["lr"] = lr * share
         with torch.autocast(device.type, dtype=torch.bfloat16):
             loss, accuracy = loss_of(model, ids, targets, weights)
@@ -336,75 +292,67 @@ def fit(
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         tokens += sum(len(row.ids) for row in drawn)
-        if step % report_every == 0 or step == recipe.steps - 1:
-            elapsed = time.monotonic() - started
+        last, elapsed = step == recipe.steps - 1, time.monotonic() - began
+        if step % report_every == 0 or last:
             row = {"step": step, "tokens": tokens, "seconds": round(elapsed, 1)}
             row |= {"loss": round(loss.item(), 4), "token_accuracy": round(accuracy, 4)}
-            if step % (report_every * 10) == 0 or step == recipe.steps - 1:
-                row["held_out_exact"] = round(exact_share(model, held_out, pad), 4)
+            if step % (report_every * 10) == 0 or last:
+                row["held_out_exact"] = round(exact_share(model, held_out), 4)
             log.append(row)
             print(json.dumps(row | {"tokens_per_s": int(tokens / elapsed)}), flush=True)
-        if state is not None and (step + 1) % SAVE_EVERY == 0:
-            elapsed = time.monotonic() - started
-            done = {"step": step + 1, "tokens": tokens, "seconds": elapsed, "log": log}
-            save_state(state, model, optimizers, done)
-    return {"tokens": tokens, "seconds": time.monotonic() - started, "log": log}
+        if (step + 1) % SAVE_EVERY == 0:
+            progress = {"step": step + 1, "tokens": tokens, "seconds": elapsed, "log": log}
+            save_state(state, model, optimizers, progress)
+    return {"tokens": tokens, "seconds": time.monotonic() - began, "log": log}
+
+
+def save_state(state: Path, model: Any, optimizers: list[Any], progress: dict[str, Any]) -> None:
+    """Write weights, optimizers and progress, whole or not at all."""
+    temporary = state.with_suffix(".tmp")
+    parts = {"model": model.state_dict(), "optimizers": [o.state_dict() for o in optimizers]}
+    torch.save(parts | {"progress": progress}, temporary)
+    os.replace(temporary, state)
+
+
+def _rows(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def main() -> None:
     """Train and save; see ``--help``."""
     parser = argparse.ArgumentParser(description="Train the pocket model from scratch.")
-    parser.add_argument("--corpus", required=True, help="training documents, JSONL")
-    parser.add_argument("--trajectories", required=True, help="oracle conversations, JSONL")
-    parser.add_argument("--held-out", required=True, help="conversations never trained on, JSONL")
-    parser.add_argument("--out", required=True, help="folder for the checkpoint")
-    parser.add_argument("--state", default="", help="file that lets a stopped training go on")
+    parser.add_argument("--corpus", required=True, type=Path, help="training documents, JSONL")
+    parser.add_argument("--trajectories", required=True, type=Path, help="conversations, JSONL")
+    parser.add_argument("--held-out", required=True, type=Path, help="never trained on, JSONL")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the checkpoint")
+    parser.add_argument("--state", type=Path, help="file that lets a stopped training go on")
     parser.add_argument("--report-every", type=int, default=50, help="steps between log lines")
     for name, value in asdict(Recipe()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    given = vars(parser.parse_args())
-    out = Path(given.pop("out"))
-    corpus, trajectories = given.pop("corpus"), given.pop("trajectories")
-    held_out = read_conversations(Path(given.pop("held_out")))
-    report_every = given.pop("report_every")
-    state = Path(given["state"]) if given["state"] else None
-    del given["state"]
-    recipe = Recipe(**given)
+    given = parser.parse_args()
+    recipe = Recipe(**{name: getattr(given, name) for name in asdict(Recipe())})
 
     torch.manual_seed(recipe.seed)
-    out.mkdir(parents=True, exist_ok=True)
-    documents = read_documents(Path(corpus))
-    real = read_conversations(Path(trajectories))
+    given.out.mkdir(parents=True, exist_ok=True)
+    documents = [Document.from_row(row) for row in _rows(given.corpus)]
+    real, held_out = (
+        [row["messages"] for row in _rows(file)] for file in (given.trajectories, given.held_out)
+    )
     shadow = itertools.islice(shadow_conversations(documents, recipe.seed + 1), 4000)
     texts = [m["content"] for conversation in [*real, *shadow] for m in conversation]
     tokenizer = train_tokenizer([*texts, *(document.text for document in documents)])
-    tokenizer.save_pretrained(out)
+    tokenizer.save_pretrained(given.out)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
-    model = build_model(recipe, len(tokenizer), eos, pad).to(device)
+    model = build_model(recipe, tokenizer).to(device)
     parameters = sum(p.numel() for p in model.parameters())
     print(json.dumps({"parameters": parameters, "vocabulary": len(tokenizer)}), flush=True)
-
     unseen = [encode(tokenizer, messages) for messages in held_out]
-    context = multiprocessing.get_context("spawn")
-    first_step = 0
-    if state is not None and state.is_file():
-        first_step = torch.load(state)["progress"]["step"]
-    stream = context.Queue(maxsize=64)
-    feeder = context.Process(
-        target=feed, args=(stream, str(out), corpus, trajectories, recipe, first_step), daemon=True
-    )
-    feeder.start()
-    try:
-        result = fit(model, stream, unseen, recipe, report_every, state)
-    except queue.Empty:
-        raise SystemExit("the feeder process gave no batch in time; its error is above") from None
-    finally:
-        feeder.terminate()
-        feeder.join()
-    model.to(torch.bfloat16).save_pretrained(out)
+    data = Batches(tokenizer, documents, real, recipe)
+    state = given.state or given.out / "state.pt"
+    result = fit(model, data, unseen, state, given.report_every)
+    model.to(torch.bfloat16).save_pretrained(given.out)
     record = {"recipe": asdict(recipe), "parameters": parameters, **result}
-    (out / "training.json").write_text(json.dumps(record, indent=1))
+    (given.out / "training.json").write_text(json.dumps(record, indent=1))
 
 
 if __name__ == "__main__":

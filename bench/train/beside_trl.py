@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from tutti.tasks.training.objectives import objective
+from tutti.tasks.training.objectives.losses import objective
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.trainer.model import Policy
 from tutti.tasks.training.trainer.rows import Row, conversation_rows

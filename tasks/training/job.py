@@ -1,10 +1,6 @@
-"""A training job: what a file of `deployments/training` says, or the flags of `tutti train`.
+"""A training job: a file of `deployments/training`, or the flags of `tutti train`."""
 
-A training must end before the wall-time limit of its batch job: that of SLURM_JOB_END_TIME, which
-Slurm sets, or the job's `wall_time_minutes`. It then saves its state and ends as incomplete, so
-that it is submitted again and goes on.
-"""
-
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -23,30 +19,11 @@ from tutti.tasks.training.settings import BatchSettings, Learning, Strict
 VARIABLE = "SLURM_JOB_END_TIME"
 """Seconds since the epoch."""
 RESERVE_S, RESERVE_SHARE = 180.0, 0.1
-"""Time kept, of that which is left at the start, for the end: weights are written, processes end,
-and Slurm counts in minutes. Slurm's signal, the second line of defence in deployments/slurm, comes
-60 s before the limit, or up to 45 s sooner."""
+"""Time reserved for the end, at most this share of the time left at the start: weights are written,
+and Slurm counts in minutes. Slurm's signal (deployments/slurm) comes 60 to 105 s before the limit.
+"""
 BEGAN_AT = time.time()
-"""When this process began, as far as `wall_time_minutes` is concerned."""
-
-
-def stop_at(minutes: float | None) -> float | None:
-    """When no more steps may begin, in seconds since the epoch; None without a limit.
-
-    Raises UsageError for a SLURM_JOB_END_TIME that is no time.
-    """
-    ends = [] if minutes is None else [BEGAN_AT + minutes * 60]
-    if given := os.environ.get(VARIABLE):
-        try:
-            ends.append(float(given))
-        except ValueError:
-            raise UsageError(f"{VARIABLE}={given!r} is not a time in seconds") from None
-    if not ends:
-        return None
-    end = min(ends)
-    return end - min(RESERVE_S, max(0.0, end - BEGAN_AT) * RESERVE_SHARE)
-
-
+"""The start of `wall_time_minutes`."""
 BackendName = Literal["tutti", "llama-factory", "trl", "verl", "nemo-rl", "prime-rl"]
 
 
@@ -83,26 +60,16 @@ class TrainingData(Strict):
         description="SQL that gives `attempt_id`, and `weight` or `wanted` where the objective "
         "reads it; or `chosen` and `rejected` attempts for pairs",
     )
-    file: Path | None = Field(
-        None, description='JSONL of {"messages": [...], "tools": [...]}, in place of a query'
-    )
+    file: Path | None = Field(None, description="JSONL of conversations, in place of a query")
     tokens: Literal["recorded", "template"] = Field(
-        "recorded",
-        description="recorded: the ids that the engine drew; template: the attempts' messages, "
-        "tokenised with the base's chat template (another model's attempts)",
+        "recorded", description="ids that the engine drew, or messages by the base's template"
     )
-    splits: tuple[str, ...] = Field(
-        ("train",), description="splits of tasks that may be trained on; others are held out"
-    )
-    embedder: TextEmbedder | None = Field(
-        None, description="finds held-out questions in other words; default: that guard is not run"
-    )
+    splits: tuple[str, ...] = Field(("train",), description="splits that may be trained on")
+    embedder: TextEmbedder | None = Field(None, description="finds reworded held-out questions")
     near_held_out: float | None = Field(
         None, gt=0, lt=1, description="least cosine by `embedder` of a reworded question [0.7]"
     )
-    held_out_share: float = Field(
-        0.0, ge=0, lt=1, description="share of the tasks kept aside to measure the loss on"
-    )
+    held_out_share: float = Field(0.0, ge=0, lt=1, description="share of the tasks held out")
 
     @model_validator(mode="after")
     def _one_source(self) -> "TrainingData":
@@ -115,22 +82,26 @@ class JobMachine(Strict):
     """Where and when a job runs: nothing of it changes what the job makes."""
 
     gpus: int | tuple[int | str, ...] | None = Field(
-        None, description="so many GPUs, or these by index or uuid; default: one where there is any"
+        None, description="number of GPUs, or their indexes or uuids; default: one if there is any"
     )
-    gpu_wait_minutes: float = Field(
-        60.0, ge=0, description="how long it waits for GPUs that others hold"
-    )
-
+    gpu_wait_minutes: float = Field(60.0, ge=0, description="wait for GPUs that others hold")
     wall_time_minutes: float | None = Field(
-        None,
-        gt=0,
-        description="it is saved before, and ends with exit code 5; under Slurm its limit counts",
+        None, gt=0, description="it is saved before, and ends with exit code 5"
     )
 
     @property
     def stop_at(self) -> float | None:
-        """When no more steps may begin, in seconds since the epoch. Raises UsageError."""
-        return stop_at(self.wall_time_minutes)
+        """When no more steps may begin, in seconds since the epoch; None without a limit: the
+        sooner of `wall_time_minutes` and Slurm's. The training then saves its state, and ends as
+        incomplete. Raises UsageError for a SLURM_JOB_END_TIME that is no time."""
+        given, minutes = os.environ.get(VARIABLE) or "inf", self.wall_time_minutes
+        try:
+            end = min(float(given), math.inf if minutes is None else BEGAN_AT + minutes * 60)
+        except ValueError:
+            raise UsageError(f"{VARIABLE}={given!r} is not a time in seconds") from None
+        if math.isinf(end):
+            return None
+        return end - min(RESERVE_S, max(0.0, end - BEGAN_AT) * RESERVE_SHARE)
 
     def claim(self, run_id: str, work: str) -> GpuClaim:
         """The job's GPUs, for a run that does `work`."""
@@ -150,33 +121,23 @@ class TrainJob(Learning, JobMachine):
     )
     data: TrainingData = Field(description="what is trained on")
     backend: BackendName = Field("tutti", description="the trainer; docs/backends.md has all")
-    backend_settings: dict[str, Any] = Field(
-        {}, description="settings of another backend, in its own names, over those of the job"
-    )
-    batch: BatchSettings = Field(
-        BatchSettings(), description="how sequences become steps and micro-batches"
-    )
+    backend_settings: dict[str, Any] = Field({}, description="of another backend, its own names")
+    batch: BatchSettings = Field(BatchSettings(), description="sizes of steps and micro-batches")
     epochs: float | None = Field(None, gt=0, description="passes over the data; default: 1")
     steps: int | None = Field(None, ge=1, description="steps")
     minutes: float | None = Field(None, gt=0, description="ends the training at this time")
-    save_every_s: float = Field(
-        60.0, gt=0, description="seconds between saved states, from which a stopped job goes on"
-    )
+    save_every_s: float = Field(60.0, gt=0, description="seconds between saved states")
 
     @property
     def passes(self) -> float | None:
-        """Passes over the data: one where nothing says when it ends."""
-        unended = self.epochs is None and self.steps is None and self.minutes is None
-        return 1.0 if unended else self.epochs
+        """Passes over the data: one where no field says when it ends."""
+        ends = (self.epochs, self.steps, self.minutes)
+        return 1.0 if ends == (None, None, None) else self.epochs
 
     @model_validator(mode="after")
-    def _has_a_backend_for_settings(self) -> "TrainJob":
+    def _fits_together(self) -> "TrainJob":
         if self.backend == "tutti" and self.backend_settings:
             raise ValueError("backend_settings: are for another `backend` than tutti")
-        return self
-
-    @model_validator(mode="after")
-    def _has_what_the_objective_reads(self) -> "TrainJob":
         from_file = self.data.file is not None
         if self.objective in PAIRS and from_file:
             raise ValueError(f"objective: {self.objective} compares attempts; give `data.from`")
@@ -191,10 +152,8 @@ class TrainJob(Learning, JobMachine):
 
 
 def job_with(path: Path | None, given: Mapping[str, Any]) -> TrainJob:
-    """A job's file, or none, with the given fields that are not None.
-
-    Raises JobError with the field.
-    """
+    """A job's file, or none, with the given fields that are not None. Raises JobError with the
+    field."""
     content = {} if path is None else read_job(path).model_dump(mode="json", exclude_none=True)
     if ("data" in content and given.get("data", {}).get("from")) or given["data"].get("file"):
         content.get("data", {}).pop("query", None)
@@ -208,14 +167,13 @@ def job_with(path: Path | None, given: Mapping[str, Any]) -> TrainJob:
 
 
 def _merged(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    made = dict(content)
+    merged = dict(content)
     for name, value in given.items():
         if isinstance(value, Mapping):
-            inner = _merged(made.get(name) or {}, value)
-            made |= {name: inner} if inner else {}
-        elif value is not None:
-            made[name] = value
-    return made
+            value = _merged(merged.get(name) or {}, value) or None
+        if value is not None:
+            merged[name] = value
+    return merged
 
 
 def read_job(path: Path) -> TrainJob:

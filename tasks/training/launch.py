@@ -1,11 +1,8 @@
 """Runs a module of tutti in the models environment, where tutti is not installed.
 
-An installed tutti is in one folder with the platform's packages. Those are of other versions, often
-of another Python, and must not be imported here. So the package `tutti` is loaded from its own
-folder, whose neighbours stay out of the module search path.
-
-Run: ``python -P PACKAGE/tasks/training/launch.py MODULE [ARGUMENT ...]``. -P keeps this file's
-folder out of the path too. Python's own modules only.
+The packages beside an installed tutti are the platform's and must not be imported here. So `tutti`
+is loaded from its own folder, which stays out of the module search path; -P keeps this file's
+folder out too. Run: ``python -P PACKAGE/tasks/training/launch.py MODULE [ARGUMENT ...]``.
 """
 
 import importlib.util

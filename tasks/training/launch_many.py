@@ -2,8 +2,8 @@
 
 Run: ``python -P launch_many.py N MODULE [ARGUMENT ...]``. Each process runs `launch.py` and finds
 its place in TUTTI_WORLD, which `trainer/world.py` reads. The first that fails decides the exit
-code, which torchrun would make 1; the others get `END_S` to say why they end, too. No process
-outlives this one. Python's own modules only.
+code (torchrun makes it 1); the others get `END_S` to end. No process outlives this one. Python's
+own modules only.
 """
 
 import contextlib
@@ -39,19 +39,15 @@ def start(rank: int, size: int, meeting: Path, command: list[str]) -> Child:
 
 def wait(children: list[Child]) -> int:
     """Until all have ended: 0, or the exit code of the first that failed."""
-    failed: int | None = None
-    deadline = float("inf")
-    while True:
+    failed, deadline = 0, float("inf")
+    while time.monotonic() < deadline:
         codes = [child.poll() for child in children]
-        failures = [code for code in codes if code]
-        if failures and failed is None:
-            failed, deadline = failures[0], time.monotonic() + END_S
-        if None not in codes or time.monotonic() > deadline:
+        if not failed and (failed := next(filter(None, codes), 0)):
+            deadline = time.monotonic() + END_S
+        if None not in codes:
             break
         time.sleep(POLL_S)
-    if failed is None:
-        return 0
-    return failed if failed > 0 else 128 - failed  # as shells do: 137 for SIGKILL
+    return failed if failed >= 0 else 128 - failed  # as shells do: 137 for SIGKILL
 
 
 def end(children: list[Child]) -> None:

@@ -1,19 +1,19 @@
-"""How many weights a checkpoint has, and the memory that its training needs, with the arithmetic.
+"""The number of weights of a checkpoint, and the memory that its training needs.
 
-In: a checkpoint's folder, or only its name, and what is trained. Out: a `ModelSize`, and
-`MemoryPart`s in bytes. Weights are counted in the headers of the safetensors files where there are
-any, else by `config.json`, else by a table of published configurations. The memory is an estimate:
-of what a step holds at its highest, without what the allocator and the libraries take. Needs no
-torch.
+Weights are counted in the headers of the safetensors files where there are any, else by
+`config.json`, else by a table of published configurations. The memory is an estimate of the peak of
+a step, without the allocator and the libraries. Needs no torch.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tutti.tasks.serving.weights import parameters_in, read_json
-from tutti.tasks.training.settings import CHUNK_ELEMENTS, LoraSettings
+from tutti.tasks.training.objectives import reads_reference
+from tutti.tasks.training.settings import CHUNK_ELEMENTS, Learning, LoraSettings
 
 Config = Mapping[str, Any]
 
@@ -48,8 +48,7 @@ KNOWN: dict[str, Config] = {
 Qwen/Qwen3-8B, Qwen/Qwen2.5-32B, meta-llama/Meta-Llama-3-8B-Instruct,
 mistralai/Mistral-7B-Instruct-v0.3 and google/gemma-2-2b-it on the Hugging Face hub."""
 NORMS = {"llama": 2, "mistral": 2, "qwen2": 2, "qwen3": 2, "gemma2": 4}
-"""Norms of a layer as wide as its hidden states, by the type of a model whose weights can be
-counted by its configuration."""
+"""Norms of a layer as wide as its hidden states, by the type of a model."""
 FLOAT32, BFLOAT16 = 4, 2
 ADAMW = 8
 """Bytes of a trained weight: two moments in float32."""
@@ -66,7 +65,6 @@ class ModelSize:
     parameters: int | None
     """All weights; None where neither its files nor its configuration say."""
     source: str
-    """Where they were counted."""
     layers: int
     hidden: int
     vocabulary: int
@@ -74,10 +72,8 @@ class ModelSize:
     """The projections of a layer: name to (inputs, outputs)."""
 
     def adapter_parameters(self, lora: LoraSettings) -> int:
-        """Weights of an adapter: rank x (inputs + outputs) of each matrix that it changes.
-
-        Source: arXiv 2106.09685, 4.1. Raises KeyError for a target that is no projection.
-        """
+        """Weights of an adapter: rank x (inputs + outputs) of each matrix that it changes. Source:
+        arXiv 2106.09685, 4.1. Raises KeyError for a target that is no projection."""
         a_layer = sum(lora.rank * sum(self.matrices[name]) for name in lora.targets)
         return self.layers * a_layer
 
@@ -97,10 +93,9 @@ def size_of_checkpoint(folder: Path) -> ModelSize | None:
     counted = parameters_in(folder)
     if counted is not None:
         source = "the headers of its safetensors files"
-    try:
+    with suppress(KeyError, TypeError, ArithmeticError):  # of another kind of model
         return _size(config, source, counted)
-    except (KeyError, TypeError, ArithmeticError):  # a configuration of another kind of model
-        return None
+    return None
 
 
 def _size(config: Config, source: str, counted: int | None) -> ModelSize:
@@ -127,72 +122,62 @@ def _size(config: Config, source: str, counted: int | None) -> ModelSize:
     return ModelSize(counted, source, layers, hidden, vocabulary, matrices)
 
 
-@dataclass(frozen=True)
-class MemoryPart:
-    """A part of the memory."""
+class MemoryPart(NamedTuple):
+    """A part of the memory of a training."""
 
     what: str
     size_bytes: int
     arithmetic: str
 
 
-@dataclass(frozen=True)
-class TrainedModel:
-    """What a step holds."""
+def memory_parts(
+    size: ModelSize,
+    parameters: int,
+    job: Learning,
+    tokens: int,
+    adapter: int | None = None,
+) -> list[MemoryPart]:
+    """The parts of a training's memory, for micro-batches of at most `tokens` ids.
 
-    size: ModelSize
-    parameters: int
-    """All weights of the base."""
-    adapter: int | None
-    """Weights of the adapter; None where all weights are trained."""
-    reference: bool
-    """Whether the objective reads the base's log probabilities."""
-    tokens: int
-    """The longest micro-batch."""
-    half: bool = True
-    """Whether the arithmetic is in bfloat16."""
-    checkpointing: bool = False
-    """Whether activations are computed again for the gradient."""
-
-
-def memory_parts(model: TrainedModel) -> list[MemoryPart]:
-    """The parts of a training's memory. Weights are float32: `trainer/model.py` says why."""
-    base, adapter = model.parameters, model.adapter
-    trained = base if adapter is None else adapter
-    parts = [_each("weights", base, FLOAT32, "float32")]
+    `parameters` counts the weights of the base, `adapter` those of an adapter, if one is trained.
+    Weights are float32: `trainer/model.py` says why. Activations: Korthikanti et al., arXiv
+    2205.05198, eq. 1: s b h (34 + 5 a s / h) bytes a layer, without the second term, the attention
+    scores, which no kernel of ours keeps; with checkpointing, 2 s b h a layer and one layer whole.
+    In float32 all is twice that. Logits are those of a chunk (`CHUNK_ELEMENTS`).
+    """
+    trained = parameters if adapter is None else adapter
+    half, reference = job.dtype != "float32", reads_reference(job.objective, job.objective_settings)
+    weights = [("weights", parameters, FLOAT32, "float32")]
     if adapter is not None:
-        parts.append(_each("adapter", adapter, FLOAT32, "float32"))
-    parts.append(_each("gradients", trained, FLOAT32, "float32"))
-    parts.append(_each("AdamW", trained, ADAMW, "two moments"))
-    if model.half:
-        parts.append(_each("weights, cast", base, BFLOAT16, "autocast's bfloat16 copies"))
-    if model.reference and adapter is None:
-        parts.append(_each("reference", base, FLOAT32, "the base, frozen"))
-    return [*parts, _activations(model), _logits(model)]
-
-
-def _each(what: str, weights: int, size: int, why: str) -> MemoryPart:
-    return MemoryPart(what, weights * size, f"{weights:,} x {size} B ({why})")
-
-
-def _activations(model: TrainedModel) -> MemoryPart:
-    """Source: Korthikanti et al., arXiv 2205.05198, eq. 1: s b h (34 + 5 a s / h) bytes a layer, of
-    which the second term is the attention scores, which no kernel of ours keeps; with
-    checkpointing, 2 s b h a layer and one layer whole. In float32 all is twice that."""
-    size, tokens = model.size, model.tokens
-    width = 1 if model.half else 2
-    a_layer = f"{tokens:,} tokens x {size.hidden:,} x {width * A_LAYER} B"
-    if not model.checkpointing:
-        total = width * A_LAYER * tokens * size.hidden * size.layers
-        return MemoryPart("activations", total, f"{a_layer} x {size.layers} layers")
-    kept = width * A_BOUNDARY * size.layers
-    total = (kept + width * A_LAYER) * tokens * size.hidden
-    return MemoryPart("activations", total, f"{a_layer} + {width * A_BOUNDARY} B a layer")
-
-
-def _logits(model: TrainedModel) -> MemoryPart:
-    """Logits of a chunk and their gradient, in float32 (`CHUNK_ELEMENTS`)."""
-    vocabulary = model.size.vocabulary
-    rows = min(model.tokens, max(1, CHUNK_ELEMENTS // vocabulary))
-    arithmetic = f"{rows:,} tokens x {vocabulary:,} x 4 B, and their gradient"
-    return MemoryPart("logits", 2 * FLOAT32 * rows * vocabulary, arithmetic)
+        weights.append(("adapter", adapter, FLOAT32, "float32"))
+    weights += [
+        ("gradients", trained, FLOAT32, "float32"),
+        ("AdamW", trained, ADAMW, "two moments"),
+    ]
+    if half:
+        weights.append(("weights, cast", parameters, BFLOAT16, "autocast's bfloat16 copies"))
+    if reference and adapter is None:
+        weights.append(("reference", parameters, FLOAT32, "the base, frozen"))
+    width = 1 if half else 2
+    layer, boundary = width * A_LAYER, width * A_BOUNDARY
+    rows = min(tokens, max(1, CHUNK_ELEMENTS // size.vocabulary))
+    if job.gradient_checkpointing:
+        activations, more = boundary * size.layers + layer, f" + {boundary} B a layer"
+    else:
+        activations, more = layer * size.layers, f" x {size.layers} layers"
+    return [
+        *(
+            MemoryPart(what, n * each, f"{n:,} x {each} B ({why})")
+            for what, n, each, why in weights
+        ),
+        MemoryPart(
+            "activations",
+            activations * tokens * size.hidden,
+            f"{tokens:,} tokens x {size.hidden:,} x {layer} B{more}",
+        ),
+        MemoryPart(
+            "logits",
+            2 * FLOAT32 * rows * size.vocabulary,
+            f"{rows:,} tokens x {size.vocabulary:,} x 4 B, and their gradient",
+        ),
+    ]

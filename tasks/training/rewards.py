@@ -1,38 +1,7 @@
 """Rewards of attempts and turns, advantages within groups, and filters of groups. Plain Python.
 
-Advantages of the attempts of one group sum to 0 over the group:
-
-- `mean_std` GRPO, arXiv 2402.03300: (r - mean) / (sd + 1e-4), sd of the population less one.
-- `leave_one_out` RLOO, arXiv 2402.14740: r - mean of the others.
-- `centred` Dr. GRPO, arXiv 2503.20783: r - mean.
-- `whitened` REINFORCE++, arXiv 2501.03262: over the whole batch of groups, not group by group.
-- `decoupled` GDPO, arXiv 2601.05242: each part of the reward normalised by itself, then summed.
-
-A group of equal rewards has advantages of exactly 0. A group is all attempts of one task by the
-same weights. Reasons to leave one out, the first that applies: `infra` too few attempts are left
-without those that failed for infrastructure reasons, which are never scored 0; `unjudged` a judge
-of turns gave no verdict on an attempt; `invalid` no attempt has a valid form; `dead` all rewards
-are equal, so that nothing can be learned (DAPO's dynamic sampling, arXiv 2503.14476, section 3.2);
-`flat` they differ by less than `least_deviation` (ToolOrchestra drops below 0.1).
-
-A user's preferences over tools, accuracy, cost and latency: M = [whether each tool served, outcome,
--cost, -latency], each feature min-max normalised over the group (0 where it is constant), R = M . P
-with weights P in [0, 1]. A tool may also weigh from -1 to 0: it is to be avoided, and fewer calls,
-failed ones included, earn more. Source: ToolOrchestra, arXiv 2511.21689, section 3.2, which has no
-negative weights and counts all calls of a tool: there 30 refused calls earn 30 times what one good
-call does. So here a preferred tool counts once, if a call of it succeeded. In the released code
-cost and latency have the sign reversed and accuracy, cost and latency are added twice, so the
-dearer attempt earns more; the minimum of a tool's uses leaves out the attempts that did not use it.
-Here each feature counts once, and attempts without a use count 0.
-
-Turns (EPO, arXiv 2502.12486): a process reward model, a rule or a judge picks assistant turns of a
-dialogue. As published (released `preprocessing.py`): r_t = 1 if picked, else the outcome at the
-last turn, else 0; G_t = r_t + gamma G_{t+1}; weight G_t / max |G|. That division by dialogue
-cancels the outcome: a failure with two picks weighs as much as a success, and nothing is negative.
-Ours: the outcome is added at the last turn whether or not it was picked, a pick counts `process`
-and not 1, and from each return the mean of the other dialogues' returns at the same turn is taken
-away. So with equal picks a failure never weighs more than a success, equal dialogues and equal
-outcomes without picks weigh exactly 0 whatever their lengths, and failures are pushed down.
+A group is all attempts of one task by the same weights. Advantages of the attempts of a group sum
+to 0 over the group; a group of equal rewards has advantages of exactly 0.
 """
 
 import math
@@ -44,42 +13,22 @@ from tutti.errors import TuttiError
 
 
 class RewardError(TuttiError, ValueError):
-    """A reward was asked of values that it is not defined for."""
+    """A reward is not defined for these values."""
 
 
 def overlong(tokens: int, most: int, buffer: int) -> float:
     """DAPO's soft punishment of long answers: 0 up to most - buffer, -1 above most, linear between.
-
-    Source: arXiv 2503.14476, eq. 13. Raises RewardError for a buffer that is not in (0, most].
-    """
+    Source: arXiv 2503.14476, eq. 13. Raises RewardError for a buffer that is not in (0, most]."""
     if not 0 < buffer <= most:
         raise RewardError(f"buffer: {buffer} tokens of {most}; it must be from 1 to {most}")
-    if tokens <= most - buffer:
-        return 0.0
-    return max(-1.0, (most - buffer - tokens) / buffer)
+    return max(-1.0, min(0.0, (most - buffer - tokens) / buffer))
 
 
 EPSILON = 1e-4
-Advantages = Callable[[Sequence[float]], list[float]]
-
-
-def mean_std(rewards: Sequence[float]) -> list[float]:
-    """GRPO's, by the group's mean and standard deviation."""
-    centred_ones = centred(rewards)
-    if len(rewards) < 2:
-        return centred_ones
-    deviation = math.sqrt(sum(a * a for a in centred_ones) / (len(rewards) - 1))
-    return [a / (deviation + EPSILON) for a in centred_ones]
-
-
-def leave_one_out(rewards: Sequence[float]) -> list[float]:
-    """RLOO's: each against the mean of the others; 0 for a group of one."""
-    n = len(rewards)
-    return [0.0] * n if n < 2 else [a * n / (n - 1) for a in centred(rewards)]
 
 
 def centred(rewards: Sequence[float]) -> list[float]:
-    """Dr. GRPO's: each against the group's mean. Raises RewardError for what is no number."""
+    """Dr. GRPO's, arXiv 2503.20783: r - mean. Raises RewardError for what is no number."""
     for nth, reward in enumerate(rewards):
         if not math.isfinite(reward):
             raise RewardError(f"rewards[{nth}]: {reward!r} is not a number")
@@ -89,8 +38,15 @@ def centred(rewards: Sequence[float]) -> list[float]:
     return [reward - mean for reward in rewards]
 
 
+def leave_one_out(rewards: Sequence[float]) -> list[float]:
+    """RLOO's, arXiv 2402.14740: r - mean of the others; 0 for a group of one."""
+    n = len(rewards)
+    return [0.0] * n if n < 2 else [a * n / (n - 1) for a in centred(rewards)]
+
+
 def whitened(groups: Sequence[Sequence[float]]) -> list[list[float]]:
-    """REINFORCE++'s baseline form: centred by group, divided by the batch's deviation."""
+    """REINFORCE++'s, arXiv 2501.03262: centred by group, divided by the deviation of all groups
+    (of the population less one) + 1e-4."""
     parts = [centred(group) for group in groups]
     every = [a for part in parts for a in part]
     if len(every) < 2:
@@ -99,30 +55,29 @@ def whitened(groups: Sequence[Sequence[float]]) -> list[list[float]]:
     return [[a / (deviation + EPSILON) for a in part] for part in parts]
 
 
+def mean_std(rewards: Sequence[float]) -> list[float]:
+    """GRPO's, arXiv 2402.03300: (r - mean) / (sd + 1e-4), sd of the population less one."""
+    return whitened([rewards])[0]
+
+
 def decoupled(parts: Mapping[str, Sequence[float]], weights: Mapping[str, float]) -> list[float]:
-    """GDPO's: `mean_std` of each part of the reward, weighted and summed.
+    """GDPO's, arXiv 2601.05242: `mean_std` of each part of the reward, weighted and summed.
 
     Normalising the sum instead maps different mixes of parts to the same advantage. Raises
     RewardError where parts and weights have other names, or parts differ in length.
     """
     if parts.keys() != weights.keys() or len({len(part) for part in parts.values()}) > 1:
         raise RewardError(f"parts {sorted(parts)} and weights {sorted(weights)} do not match")
-    normalised = {name: mean_std(part) for name, part in parts.items()}
-    columns = zip(*normalised.values(), strict=True)
-    scale = list(weights[name] for name in normalised)
-    return [sum(w * a for w, a in zip(scale, row, strict=True)) for row in columns]
+    scaled = [[weights[name] * a for a in mean_std(part)] for name, part in parts.items()]
+    return [sum(row) for row in zip(*scaled, strict=True)]
 
 
-ADVANTAGES: dict[str, Advantages] = {
+ADVANTAGES: dict[str, Callable[[Sequence[float]], list[float]]] = {
     "mean_std": mean_std,
     "leave_one_out": leave_one_out,
     "centred": centred,
 }
 """By name; those of one group alone."""
-
-
-LEAST = 2
-"""Fewest attempts of a group with a reward."""
 REASONS = ("infra", "unjudged", "invalid", "dead", "flat")
 
 
@@ -148,48 +103,46 @@ class Filtered:
     kept: dict[str, list[Rollout]]
     """By task; attempts without a reward are left out of them."""
     dropped: dict[str, str]
-    """Task to reason."""
 
     @property
     def dead_share(self) -> float:
         """Share of groups with equal rewards among those with rewards; 0 without any."""
-        rewarded = len(self.kept) + sum(why in ("dead", "flat") for why in self.dropped.values())
-        return sum(why == "dead" for why in self.dropped.values()) / rewarded if rewarded else 0.0
+        counts = self.counts()
+        rewarded = counts["kept"] + counts["dead"] + counts["flat"]
+        return counts["dead"] / rewarded if rewarded else 0.0
 
     def counts(self) -> dict[str, int]:
         """Groups by reason, those kept included."""
-        whys = [*self.dropped.values()]
-        return {"kept": len(self.kept)} | {why: whys.count(why) for why in REASONS}
+        reasons = [*self.dropped.values()]
+        return {"kept": len(self.kept)} | {why: reasons.count(why) for why in REASONS}
 
 
 def filtered(groups: Mapping[str, Iterable[Rollout]], least_deviation: float) -> Filtered:
-    """Sort groups, by task, into those kept and those left out.
+    """Sort groups, by task, into those kept and those left out, by the first reason that applies:
 
-    `least_deviation` is the least standard deviation of the rewards (of the population).
+    `infra` fewer than two attempts have a reward: those that failed for infrastructure reasons are
+    never scored 0; `unjudged` a judge of turns gave no verdict on an attempt; `invalid` no attempt
+    has a valid form; `dead` all rewards are equal, so that nothing can be learned (DAPO's dynamic
+    sampling, arXiv 2503.14476, 3.2); `flat` their standard deviation (of the population) is below
+    `least_deviation` (ToolOrchestra drops below 0.1).
     """
-    kept: dict[str, list[Rollout]] = {}
-    dropped: dict[str, str] = {}
+    result = Filtered({}, {})
     for task_id, rollouts in groups.items():
-        group = list(rollouts)
-        if (why := _reason(group, least_deviation)) is not None:
-            dropped[task_id] = why
+        group = [each for each in rollouts if each.reward is not None]
+        rewards = [each.reward for each in group if each.reward is not None]
+        if len(group) < 2:
+            result.dropped[task_id] = "infra"
+        elif not all(each.judged for each in group):
+            result.dropped[task_id] = "unjudged"
+        elif not any(each.valid for each in group):
+            result.dropped[task_id] = "invalid"
+        elif len(set(rewards)) == 1:
+            result.dropped[task_id] = "dead"
+        elif statistics.pstdev(rewards) < least_deviation:
+            result.dropped[task_id] = "flat"
         else:
-            kept[task_id] = [each for each in group if each.reward is not None]
-    return Filtered(kept, dropped)
-
-
-def _reason(group: Sequence[Rollout], least_deviation: float) -> str | None:
-    """Why a group is left out; None if it is kept."""
-    rewards = [each.reward for each in group if each.reward is not None]
-    if len(rewards) < LEAST:
-        return "infra"
-    if not all(each.judged for each in group if each.reward is not None):
-        return "unjudged"
-    if not any(each.valid for each in group):
-        return "invalid"
-    if len(set(rewards)) == 1:
-        return "dead"
-    return "flat" if statistics.pstdev(rewards) < least_deviation else None
+            result.kept[task_id] = group
+    return result
 
 
 ACCURACY, COST, LATENCY = "accuracy", "cost", "latency"
@@ -201,34 +154,43 @@ class AttemptFeatures:
 
     solved: bool
     cost_usd: float | None
-    """None where it is unknown, as of the latency: then no weight may be of it."""
+    """None where it is unknown, as for the latency: then it can have no weight."""
     latency_s: float | None
     uses: Mapping[str, int]
     """Calls of each tool, failed ones too; a tool that is absent was not called."""
     served: Collection[str] = ()
-    """Tools of which a call succeeded."""
 
 
 def preference_rewards(
     group: Sequence[AttemptFeatures], weights: Mapping[str, float]
 ) -> list[float]:
-    """The reward of each attempt of a group, 0 to the sum of the weights' sizes; 0 for the
-    unsolved.
+    """The reward of each attempt of a group by a user's preferences over tools, accuracy, cost and
+    latency: 0 to the sum of the weights' sizes; 0 for the unsolved.
 
-    `weights` are by tool, and by `accuracy`, `cost` and `latency`; what is not named weighs 0.
+    M = [whether each tool served, outcome, -cost, -latency], each feature min-max normalised over
+    the group (0 where it is constant), R = M . P with weights P in [0, 1]. A tool may also weigh
+    from -1 to 0: it is to be avoided, and fewer calls, failed ones included, earn more. Source:
+    ToolOrchestra, arXiv 2511.21689, section 3.2, which has no negative weights and counts all calls
+    of a tool: there 30 refused calls earn 30 times what one good call does. So here a preferred
+    tool counts once, if a call of it succeeded. In the released code cost and latency have the sign
+    reversed and accuracy, cost and latency are added twice, so the dearer attempt earns more; the
+    minimum of a tool's uses leaves out the attempts that did not use it. Here each feature counts
+    once, and attempts without a use count 0.
+
     Raises RewardError for a weight out of bounds, for a cost or latency that is negative, and for
     one that is unknown but has a weight.
     """
     for name, weight in weights.items():
         if why := weight_reason(name, weight):
             raise RewardError(f"weights.{name}: {why}")
-    scaled = {name: _scaled(name, group, weight < 0) for name, weight in weights.items() if weight}
-    return [
-        sum(abs(weights[name]) * of_each[nth] for name, of_each in scaled.items())
-        if each.solved
-        else 0.0
-        for nth, each in enumerate(group)
-    ]
+    rewards = [0.0] * len(group)
+    for name, weight in weights.items():
+        values = [_feature(name, each, weight < 0) for each in group] if weight else []
+        low, high = min(values, default=0.0), max(values, default=0.0)
+        if high > low:
+            for nth, value in enumerate(values):
+                rewards[nth] += abs(weight) * ((value - low) / (high - low))
+    return [r if each.solved else 0.0 for r, each in zip(rewards, group, strict=True)]
 
 
 def weight_reason(name: str, weight: float) -> str:
@@ -237,24 +199,17 @@ def weight_reason(name: str, weight: float) -> str:
     return "" if least <= weight <= 1.0 else f"{weight!r} is not from {least:.0f} to 1"
 
 
-def _scaled(name: str, group: Sequence[AttemptFeatures], is_avoided: bool) -> list[float]:
-    values = [_feature(name, each, is_avoided) for each in group]
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    if high <= low:
-        return [0.0] * len(values)
-    return [(value - low) / (high - low) for value in values]
-
-
 def _feature(name: str, each: AttemptFeatures, is_avoided: bool) -> float:
-    known = {ACCURACY: float(each.solved), COST: each.cost_usd, LATENCY: each.latency_s}
-    if name not in known:
+    if name == ACCURACY:
+        return float(each.solved)
+    if name not in (COST, LATENCY):
         return -float(each.uses.get(name, 0)) if is_avoided else float(name in each.served)
-    value = known[name]
+    value = each.cost_usd if name == COST else each.latency_s
     if value is None:
         raise RewardError(f"{name}: it is unknown of an attempt; it can have no weight")
     if value < 0:
         raise RewardError(f"{name}: {value!r} is negative")
-    return -value if name in (COST, LATENCY) else value
+    return -value
 
 
 GAMMA = 0.99
@@ -273,19 +228,15 @@ class Dialogue:
 
 def returns(rewards: Sequence[float], gamma: float = GAMMA) -> list[float]:
     """G_t = r_t + gamma G_{t+1}."""
-    found: list[float] = []
-    after = 0.0
-    for reward in reversed(rewards):
-        after = reward + gamma * after
-        found.append(after)
-    return found[::-1]
+    values, after = [0.0] * len(rewards), 0.0
+    for nth in reversed(range(len(rewards))):
+        values[nth] = after = rewards[nth] + gamma * after
+    return values
 
 
 def turn_returns(dialogue: Dialogue, gamma: float = GAMMA, process: float = PROCESS) -> list[float]:
-    """Each turn's return: picks count `process`, the outcome counts at the last turn.
-
-    Raises RewardError for an outcome outside [0, 1].
-    """
+    """Each turn's return: picks count `process`, the outcome counts at the last turn. Raises
+    RewardError for an outcome outside [0, 1]."""
     if not 0.0 <= dialogue.outcome <= 1.0:
         raise RewardError(f"outcome: {dialogue.outcome!r} is not from 0 to 1")
     rewards = [process * picked for picked in dialogue.picked]
@@ -299,21 +250,27 @@ def turn_advantages(
 ) -> list[list[float]]:
     """Each turn's return less the mean of the group's other dialogues at that turn.
 
+    A process reward model, a rule or a judge picks assistant turns (EPO, arXiv 2502.12486). As
+    published (released `preprocessing.py`): r_t = 1 if picked, else the outcome at the last turn,
+    else 0; weight G_t / max |G|. That division by dialogue cancels the outcome: a failure with two
+    picks weighs as much as a success, and nothing is negative. Here the outcome is added at the
+    last turn whether or not it was picked, and a baseline is subtracted. So with equal picks a
+    failure never weighs more than a success, equal dialogues and equal outcomes without picks weigh
+    exactly 0 whatever their lengths, and failures are pushed down.
+
     Turns are matched from the end, where the outcome is: so dialogues of different lengths compare
     equally discounted outcomes.
     """
     every = [turn_returns(each, gamma, process) for each in aligned(group)]
-    advantages = [
-        [
-            _mean([own - other[nth] for other in _others(every, place)])
+    advantages = []
+    for place, (dialogue, turns) in enumerate(zip(group, every, strict=True)):
+        others = [other for nth, other in enumerate(every) if nth != place and other]
+        gains = [
+            sum(own - other[nth] for other in others) / max(1, len(others))
             for nth, own in enumerate(turns)
         ]
-        for place, turns in enumerate(every)
-    ]
-    return [
-        found[len(found) - len(each.picked) :]
-        for each, found in zip(group, advantages, strict=True)
-    ]
+        advantages.append(gains[len(gains) - len(dialogue.picked) :])
+    return advantages
 
 
 def aligned(group: Sequence[Dialogue]) -> list[Dialogue]:
@@ -325,11 +282,3 @@ def aligned(group: Sequence[Dialogue]) -> list[Dialogue]:
         else each
         for each in group
     ]
-
-
-def _others(every: Sequence[list[float]], place: int) -> list[list[float]]:
-    return [turns for nth, turns in enumerate(every) if nth != place and turns]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0

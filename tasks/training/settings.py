@@ -1,8 +1,5 @@
-"""What a trainer is told: the form of the file that the platform writes and the trainer reads, and
-what of it every job states.
-
-Both environments import it, so it needs pydantic only.
-"""
+"""Settings of a training: those of every job, and the file that the trainer reads. Both
+environments import it, so it needs pydantic only."""
 
 import math
 from pathlib import Path
@@ -17,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from tutti.tasks.training.objectives import check_name, settings_with
+from tutti.tasks.training.objectives import settings_with
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 CHUNK_ELEMENTS = 2**25
@@ -37,6 +34,11 @@ class LoraSettings(Strict):
     alpha: float | None = Field(None, gt=0, description="scale; if empty, twice the rank")
     targets: tuple[str, ...] = Field(PROJECTIONS, description="names of the matrices it changes")
 
+    @property
+    def scale(self) -> float:
+        """`alpha`, or twice the rank."""
+        return self.alpha or 2 * self.rank
+
 
 class OptimizerSettings(Strict):
     """AdamW, its schedule and the bound of the gradient."""
@@ -45,9 +47,7 @@ class OptimizerSettings(Strict):
     weight_decay: float = Field(0.0, ge=0, description="of matrices; never of norms and biases")
     betas: tuple[float, float] = Field((0.9, 0.95), description="decay of the two moments")
     warmup_share: float = Field(0.03, ge=0, le=1, description="share of the steps that it rises")
-    schedule: Literal["cosine", "linear", "constant"] = Field(
-        "cosine", description="how the learning rate falls after the warm-up"
-    )
+    schedule: Literal["cosine", "linear", "constant"] = Field("cosine", description="of the rate")
     final_share: float = Field(0.0, ge=0, le=1, description="share of the rate left at the end")
     gradient_clip: float = Field(1.0, gt=0, description="longest gradient of a step")
 
@@ -66,13 +66,9 @@ class BatchSettings(Strict):
 
     sequences: int = Field(32, ge=1, description="sequences a step")
     tokens: int = Field(4096, ge=16, description="most tokens of a micro-batch, padding included")
-    max_tokens: int | None = Field(
-        None, ge=2, description="longer sequences are left out, and counted; if empty, none is"
-    )
+    max_tokens: int | None = Field(None, ge=2, description="longer sequences are left out")
     layout: Literal["auto", "packed", "rows"] = Field(
-        "auto",
-        description="packed: end to end in one row, without attention across; rows: padded, those "
-        "of like length together; auto: packed on a GPU, rows on a CPU",
+        "auto", description="packed: end to end in one row; rows: padded; auto: packed on a GPU"
     )
 
 
@@ -82,9 +78,7 @@ class Learning(Strict):
     objective: str = Field("sft", description="sft, dpo, sdpo, kto, …; docs/training.md has all")
     objective_settings: dict[str, Any] = Field({}, description="settings of the objective")
     lora: LoraSettings | None = Field(None, description="train an adapter and not all weights")
-    optimizer: OptimizerSettings = Field(
-        OptimizerSettings(), description="AdamW, its schedule and the bound of the gradient"
-    )
+    optimizer: OptimizerSettings = Field(OptimizerSettings(), description="AdamW and its schedule")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="of the arithmetic; the weights are trained in float32"
     )
@@ -94,7 +88,7 @@ class Learning(Strict):
     @field_validator("objective")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        check_name(name)
+        settings_with(name, {})
         return name
 
     @field_validator("objective_settings")
@@ -114,22 +108,15 @@ class TrainerSettings(Learning):
     batch: BatchSettings = BatchSettings()
     epochs: float | None = Field(None, gt=0, description="passes over the data")
     steps: int | None = Field(None, ge=1, description="steps")
-    seconds: float | None = Field(
-        None, gt=0, description="ends the training at this time; such a run resumes, not exactly"
-    )
-    updates: int = Field(
-        1, ge=1, description="of a policy's step: its sequences in so many parts, one after another"
-    )
+    seconds: float | None = Field(None, gt=0, description="ends the training at this time")
+    updates: int = Field(1, ge=1, description="updates of a policy's step")
     save_every_s: float = Field(60.0, gt=0, description="seconds between saved states")
-    stop_at: float | None = Field(
-        None, description="seconds since the epoch: it is saved, and ends, before"
-    )
-    report_every: int = Field(1, ge=1, description="steps between reports")
+    stop_at: float | None = Field(None, description="time at which it is saved and ends")
     evaluate_every: int = Field(50, ge=1, description="steps between held-out measurements")
 
     @classmethod
     def of(cls, job: Learning, base: Path, data: Path, **more: Any) -> "TrainerSettings":
-        """Those of a job for its base and data, with what only its kind of training has."""
+        """Those of a job for its base and data, with those of its kind of training."""
         shared = job.model_dump(include=set(Learning.model_fields))
         return cls.model_validate({**shared, "base": base.resolve(), "data": data, **more})
 

@@ -1,8 +1,4 @@
-"""Runs a training job in the models environment and registers the checkpoint.
-
-In: conversations, a base checkpoint. Out: an artifact (``checkpoint:`` or ``adapter:``) with its
-parents, a card, and rows of `train_steps`.
-"""
+"""Runs a module in the models environment, follows its reports, and records its steps."""
 
 import contextlib
 import json
@@ -33,7 +29,6 @@ ENVIRONMENT = {
     # spinning made a step ten times as slow.
     "OMP_WAIT_POLICY": "PASSIVE",
 }
-"""Of a training's process."""
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -43,7 +38,7 @@ class TrainingFailed(TuttiError, RuntimeError):
 
 
 class WallTimeReached(TuttiError, RuntimeError):
-    """The training was saved before its wall-time limit; the same command goes on."""
+    """The training was saved before its wall-time limit; the same command resumes it."""
 
     exit_code = ExitCode.INCOMPLETE
 
@@ -68,15 +63,12 @@ def training_command(
 ) -> tuple[list[str], dict[str, str]]:
     """The command that runs a module of ours in the models environment, and its environment.
 
-    With several processes, one a leased GPU, the module must know of worlds: the trainer's do.
-    Raises ModelsEnvironmentMissing.
+    Several processes, one a leased GPU, are a world of the trainer. Raises
+    ModelsEnvironmentMissing.
     """
-    folder = PACKAGE / "tasks" / "training"
-    launcher = [str(folder / "launch.py")]
-    if processes > 1:
-        launcher = [str(folder / "launch_many.py"), str(processes)]
-    command = [str(models_python()), "-P", *launcher, module, *arguments]
-    return command, ENVIRONMENT
+    launcher = ["launch.py"] if processes < 2 else ["launch_many.py", str(processes)]
+    launcher[0] = str(PACKAGE / "tasks" / "training" / launcher[0])
+    return [str(models_python()), "-P", *launcher, module, *arguments], ENVIRONMENT
 
 
 def run_job(
@@ -94,20 +86,20 @@ def run_job(
     JSON lines it printed. Raises TrainingFailed with the end of its log, WallTimeReached, GpuError.
     """
     staging = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.tmp")
-    told = [*arguments, "--out", str(staging)]
-    training_command(module, told)  # without a models environment it waits for no GPU
+    arguments = [*arguments, "--out", str(staging)]
+    training_command(module, arguments)  # without a models environment it waits for no GPU
     reports: list[dict[str, Any]] = []
     try:
         with (
             lease_gpus(catalog, claim, lambda text: on_report({"waiting": text})) as gpus,
             Child(
-                "training", *training_command(module, told, len(gpus.gpus)), catalog, gpus
+                "training", *training_command(module, arguments, len(gpus.gpus)), catalog, gpus
             ) as child,
         ):
             log, code = ReportLog(child.log), None
             while code is None:
-                code = child.poll()  # before the log is read: what was said last is read too
-                reports += _told(log, on_report)
+                code = child.poll()  # before the log is read, so that its end is read too
+                reports += log.tell(on_report)
                 time.sleep(POLL_S if code is None else 0.0)
             if code == ExitCode.INCOMPLETE:
                 raise WallTimeReached(reports[-1].get("saved"))
@@ -129,9 +121,15 @@ class ReportLog:
     def __init__(self, log: Path) -> None:
         self._log, self._offset = log, 0
 
+    def tell(self, on_report: Report) -> list[dict[str, Any]]:
+        """Give the new ones to `on_report`, and return them."""
+        rows = self.new()
+        for row in rows:
+            on_report(row)
+        return rows
+
     def new(self) -> list[dict[str, Any]]:
-        """Those since the last call. Only what was written since is read, up to its last whole
-        line; a line that is no JSON object is another's."""
+        """Those since the last call, up to the last whole line; other lines are skipped."""
         if not self._log.is_file():
             return []
         with self._log.open("rb") as lines:
@@ -139,19 +137,12 @@ class ReportLog:
             written = lines.read()
         whole = written[: written.rfind(b"\n") + 1]
         self._offset += len(whole)
-        found = []
+        rows = []
         for line in whole.split(b"\n"):
             if line.startswith(b'{"'):
                 with contextlib.suppress(ValueError):
-                    found.append(json.loads(line))
-        return found
-
-
-def _told(log: ReportLog, on_report: Report) -> list[dict[str, Any]]:
-    new = log.new()
-    for row in new:
-        on_report(row)
-    return new
+                    rows.append(json.loads(line))
+        return rows
 
 
 def record_steps(
@@ -159,10 +150,6 @@ def record_steps(
 ) -> None:
     """Commit a trainer's reports to `train_steps`."""
     names = COLUMNS["train_steps"].keys() - {"run_id", "checkpoint_id", "at"}
-    rows = [
-        {"run_id": run_id, "checkpoint_id": checkpoint_id, "at": cat.now()}
-        | {name: row.get(name) for name in names}
-        for row in reports
-        if "step" in row
-    ]
+    key = {"run_id": run_id, "checkpoint_id": checkpoint_id, "at": cat.now()}
+    rows = [key | {name: row.get(name) for name in names} for row in reports if "step" in row]
     commit(catalog, {"train_steps": rows})

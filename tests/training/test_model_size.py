@@ -5,18 +5,14 @@ import math
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tutti.tasks.project import POCKET
 from tutti.tasks.serving import WeightsError
-from tutti.tasks.training.model_size import (
-    ModelSize,
-    TrainedModel,
-    memory_parts,
-    size_of_checkpoint,
-)
-from tutti.tasks.training.settings import LoraSettings
+from tutti.tasks.training.model_size import ModelSize, memory_parts, size_of_checkpoint
+from tutti.tasks.training.settings import Learning, LoraSettings
 
 POCKET_CONFIG = (POCKET / "config.json").read_text()
 PUBLISHED = {
@@ -95,27 +91,25 @@ def test_memory_by_hand() -> None:
     small = ModelSize(10, "by hand", 2, 4, 7, {})
     logits = 2 * 4 * 5 * 7
 
-    def parts(**more: object) -> dict[str, int]:
-        given = {"adapter": None, "reference": False, "tokens": 5} | more
-        return {each.what: each.size_bytes for each in memory_parts(
-            TrainedModel(small, 10, **given))}  # type: ignore[arg-type]  # fmt: skip
+    def parts(adapter: int | None = None, **fields: Any) -> dict[str, int]:
+        job = Learning.model_validate({"objective": "dapo"} | fields)
+        return {each.what: each.size_bytes for each in memory_parts(small, 10, job, 5, adapter)}
 
+    reference: dict[str, Any] = {"objective_settings": {"kl": 0.1}}
     assert parts() == {
         "weights": 40, "gradients": 40, "AdamW": 80, "weights, cast": 20,
         "activations": 34 * 5 * 4 * 2, "logits": logits,
     }  # fmt: skip
-    assert parts(adapter=3, reference=True, checkpointing=True) == {
+    assert parts(3, **reference, gradient_checkpointing=True) == {
         "weights": 40, "adapter": 12, "gradients": 12, "AdamW": 24, "weights, cast": 20,
         "activations": (2 * 2 + 34) * 5 * 4, "logits": logits,
     }  # fmt: skip
-    assert parts(reference=True, half=False) == {
+    assert parts(**reference, dtype="float32") == {
         "weights": 40, "gradients": 40, "AdamW": 80, "reference": 40,
         "activations": 2 * 34 * 5 * 4 * 2, "logits": logits,
     }  # fmt: skip
 
 
 def test_the_logits_of_a_long_micro_batch_are_those_of_a_chunk() -> None:
-    qwen = size("Qwen3-8B")
-    (logits,) = [p for p in memory_parts(TrainedModel(qwen, 1, None, False, 32768))
-                 if p.what == "logits"]  # fmt: skip
+    logits = memory_parts(size("Qwen3-8B"), 1, Learning(), 32768)[-1]
     assert logits.size_bytes == 8 * (2**25 // 151936) * 151936

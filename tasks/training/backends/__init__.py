@@ -1,29 +1,23 @@
 """Other trainers, from the same job: a backend is one file and one line in `BackendName`.
 
-In: a job, and its base with a training set, or its tasks. Out: the backend's own configuration and
-data in a folder, with `launch.sh`; where a backend of fixed sets is installed here, a trained
-checkpoint or adapter.
+In: a job. Out: the backend's own configuration and data in a folder, with `launch.sh`; where a
+backend of fixed sets is installed here, a trained checkpoint or adapter.
 """
 
 from importlib import import_module
 from typing import Any, get_args
 
-from tutti.tasks.training.backends.base import (
-    Backend,
-    BackendJob,
-    BackendRefused,
-    PolicyBackend,
-)
+from tutti.tasks.training.backends.base import BackendRefused, PolicyBackend, SetBackend
 from tutti.tasks.training.job import BackendName
 
 BACKENDS = tuple(name for name in get_args(BackendName) if name != "tutti")
 POLICY_BACKENDS = ("verl", "prime-rl")
 
 
-def backend_of(name: str) -> Backend:
+def backend_of(name: str) -> SetBackend:
     """The backend of a name that `BackendName` has."""
-    found: Backend = _module(name).BACKEND
-    return found
+    backend: SetBackend = _module(name).BACKEND
+    return backend
 
 
 def policy_backend_of(name: str) -> PolicyBackend:
@@ -31,21 +25,9 @@ def policy_backend_of(name: str) -> PolicyBackend:
     if name not in POLICY_BACKENDS:
         known = ", ".join(POLICY_BACKENDS)
         raise BackendRefused(f"--backend: {name!r} writes no policy jobs; one of {known}")
-    found: PolicyBackend = _module(name).POLICY_BACKEND
-    return found
+    backend: PolicyBackend = _module(name).POLICY_BACKEND
+    return backend
 
 
 def _module(name: str) -> Any:
     return import_module(f"{__name__}.{name.replace('-', '_')}")
-
-
-__all__ = [
-    "BACKENDS",
-    "POLICY_BACKENDS",
-    "Backend",
-    "BackendJob",
-    "BackendRefused",
-    "PolicyBackend",
-    "backend_of",
-    "policy_backend_of",
-]

@@ -1,22 +1,22 @@
-"""What every backend has, and what its configuration is made from.
+"""The parts that backends share: the plan of a job, and how settings are made and checked.
 
-Settings of a job that no backend reads are refused, not ignored; those of some backends only are
-refused by these. A backend trains on a fixed set (`Backend`), or a policy on its own attempts
-(`PolicyBackend`).
-
-Of a policy job, what another trainer cannot be told is refused. Tasks are carried where an attempt
-is one answer that one of our pure scorers reads.
+A backend trains on a fixed set (`SetBackend`), or a policy on its own attempts (`PolicyBackend`).
+A field of a job that a backend cannot follow is refused, not ignored. The settings of a job are a
+template in `settings/`: each line is a dotted name and a value in JSON.
 """
 
 import difflib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pyarrow.parquet as pq
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tutti.errors import UsageError
 from tutti.tasks.benchmarks import Benchmark
@@ -34,7 +34,7 @@ from tutti.tasks.training.settings import steps_of
 KEYS = Path(__file__).parent / "keys"
 """Names of each backend's settings, taken from the backend; the first line says which version."""
 LAUNCHER = PACKAGE / "tasks" / "training" / "launch.py"
-TOKENISE = "tutti.tasks.training.trainer.tokenise"
+BESIDE = "tutti.tasks.training.trainer.beside"
 OUTPUT = "output"
 TEMPLATE_TOKENS = 64
 """Most tokens that a chat template adds to a message, with room for its opening."""
@@ -44,8 +44,40 @@ class BackendRefused(UsageError):
     """A job cannot be trained by a backend as it is; the message names the field."""
 
 
+class _Plan:
+    """The parts of a plan that do not depend on its kind."""
+
+    job: TrainJob | PolicyJob
+    folder: Path
+
+    @property
+    def steps(self) -> int:
+        """Steps of the training."""
+        return self.job.steps or 0
+
+    @property
+    def output(self) -> Path:
+        """The folder of the backend's results."""
+        return self.folder / OUTPUT
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps in which the learning rate rises."""
+        return round(self.steps * self.job.optimizer.warmup_share)
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it calculates in bfloat16."""
+        return self.job.dtype != "float32"
+
+    @property
+    def dtype(self) -> str:
+        """The type of the arithmetic."""
+        return "bfloat16" if self.is_half else "float32"
+
+
 @dataclass(frozen=True)
-class BackendJob:
+class BackendJob(_Plan):
     """A job for a backend, and the folder that its configuration is written to."""
 
     job: TrainJob
@@ -56,26 +88,16 @@ class BackendJob:
     """Whether it is launched on this machine, without a GPU."""
 
     @property
-    def rows(self) -> int:
-        """Rows that are trained on."""
-        file = self.training_set.rows
-        if file.suffix == ".parquet":
-            return int(pq.read_metadata(file).num_rows)
-        with file.open(encoding="utf-8") as lines:
-            return sum(1 for _ in lines)
-
-    @property
     def steps(self) -> int:
         """Steps until the job's epochs or steps are over, whichever is first."""
-        job = self.job
-        steps = steps_of(self.rows, job.batch.sequences, job.passes, job.steps)
+        job, file = self.job, self.training_set.rows
+        if file.suffix == ".parquet":
+            rows = pq.read_metadata(file).num_rows
+        else:
+            rows = file.read_bytes().count(b"\n")
+        steps = steps_of(rows, job.batch.sequences, job.passes, job.steps)
         assert steps is not None, f"minutes are refused, and it ends by nothing else: {job}"
         return steps
-
-    @property
-    def warmup_steps(self) -> int:
-        """Steps in which the learning rate rises."""
-        return round(self.steps * self.job.optimizer.warmup_share)
 
     @property
     def max_tokens(self) -> int:
@@ -85,14 +107,17 @@ class BackendJob:
         config = json.loads((self.base / "config.json").read_text())
         return int(config.get("max_position_embeddings") or 2048)
 
-    @property
-    def is_half(self) -> bool:
-        """Whether it calculates in bfloat16."""
-        return self.job.dtype != "float32"
+    def tokenise_command(self, form: str) -> list[str]:
+        """The arguments after a Python that write the set's ids; `form` names their columns."""
+        command = ["-P", str(LAUNCHER), BESIDE, "tokenise"]
+        command += ["--base", str(self.base), "--form", form]
+        command += ["--rows", str(self.training_set.rows), "--out", str(self.folder / "tokens")]
+        longest = self.job.batch.max_tokens
+        return command + (["--max-tokens", str(longest)] if longest else [])
 
 
 @dataclass(frozen=True)
-class PolicyPlan:
+class PolicyPlan(_Plan):
     """A policy job for a backend, its tasks, and the folder that it is written to."""
 
     job: PolicyJob
@@ -104,11 +129,21 @@ class PolicyPlan:
     folder: Path
 
     @property
+    def tasks(self) -> tuple[Task, ...]:
+        """All tasks, trained on and held out."""
+        return (*self.train.tasks, *self.held_out.tasks)
+
+    @property
+    def held_out_suite(self) -> Suite:
+        """The suite of the held-out tasks."""
+        return self.job.evaluation.suite or self.job.suite
+
+    @property
     def clip(self) -> Clipping:
         """The objective's settings: published ones, and the job's over them."""
-        found = settings_with(self.job.objective, self.job.objective_settings)
-        assert isinstance(found, Clipping), f"{self.job.objective} has no clipping"
-        return found
+        clip = settings_with(self.job.objective, self.job.objective_settings)
+        assert isinstance(clip, Clipping), f"{self.job.objective} has no clipping"
+        return clip
 
     @property
     def answer_tokens(self) -> int:
@@ -118,114 +153,89 @@ class PolicyPlan:
     @property
     def held_out_tokens(self) -> int:
         """Most tokens of an answer to a held-out task."""
-        return (self.job.evaluation.suite or self.job.suite).reply_tokens(self.context_tokens)
+        return self.held_out_suite.reply_tokens(self.context_tokens)
 
     @property
     def prompt_tokens(self) -> int:
         """A bound of the longest prompt: a token is at least a byte, whatever the tokenizer."""
-        sizes = (
+        longest = max(
             sum(len(str(each["content"]).encode()) + TEMPLATE_TOKENS for each in task.messages)
-            for task in (*self.train.tasks, *self.held_out.tasks)
+            for task in self.tasks
         )
-        return max(1, min(max(sizes), self.context_tokens - self.answer_tokens))
-
-    @property
-    def attempts(self) -> int:
-        """Attempts a step."""
-        return self.job.rollouts.groups * self.job.rollouts.group_size
-
-    @property
-    def warmup_steps(self) -> int:
-        """Steps in which the learning rate rises."""
-        return round(self.job.steps * self.job.optimizer.warmup_share)
-
-    @property
-    def measured_every(self) -> int:
-        """Steps between held-out measurements; all, where the job asks for first and last only."""
-        return self.job.evaluation.every or self.job.steps
+        return max(1, min(longest, self.context_tokens - self.answer_tokens))
 
     @property
     def gpus(self) -> int:
         """GPUs that the job names; 1 without any."""
-        asked = self.job.gpus
-        return len(asked) if isinstance(asked, tuple) else asked or 1
-
-    @property
-    def is_half(self) -> bool:
-        """Whether it calculates in bfloat16."""
-        return self.job.dtype != "float32"
+        gpus = self.job.gpus
+        return len(gpus) if isinstance(gpus, tuple) else gpus or 1
 
 
 Planned = TypeVar("Planned", BackendJob, PolicyPlan)
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "settings"),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+    finalize=partial(json.dumps, default=str),
+)
 
 
-@dataclass(frozen=True)
-class Trainer(Generic[Planned]):
-    """A trainer of somebody else's: how its configuration is made."""
+@dataclass(frozen=True, kw_only=True)
+class Backend(Generic[Planned]):
+    """A trainer of another project, on a fixed set or of policies."""
 
     name: str
-    configuration: Callable[[Planned], dict[str, Any]]
-    """Its own settings from a job; nested where its are."""
-    write: Callable[[Planned, Mapping[str, Any]], tuple[str, str]]
-    """(text of its configuration's file, lines of `launch.sh`) for its settings."""
+    schema: str
+    """The name of its schema: in `CHECKS`, `keys/` and `settings/`."""
     config_file: str
-    """What its own schema is asked about, in the folder."""
-
-    @property
-    def schema(self) -> str:
-        """The name of its schema: in `CHECKS`, and in `keys/`."""
-        return self.name
-
-    def settings(self, plan: Planned) -> dict[str, Any]:
-        """Those of the job, and `backend_settings` over them. Raises BackendRefused."""
-        made = self.configuration(plan)
-        for name, value in flat(plan.job.backend_settings):
-            *path, last = name.split(".")
-            inner = made
-            for each in path:
-                inner = inner.setdefault(each, {})
-            inner[last] = value
-        return made
-
-
-@dataclass(frozen=True)
-class Backend(Trainer[BackendJob]):
-    """A trainer on a fixed set."""
-
-    read_steps: Callable[[Path], list[dict[str, Any]]]
+    """The file, in the folder, that its own schema checks."""
+    write: Callable[[Planned, Mapping[str, Any]], tuple[str, str]]
+    """(text of its configuration's file, lines of `launch.sh`) for nested settings."""
+    refuse: Callable[[Planned], list[str]] = lambda plan: []
+    """What it cannot do of a job, each with its field."""
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    read_steps: Callable[[Path], list[dict[str, Any]]] = lambda folder: []
     """Its log in the folder, as rows in the names of `train_steps`."""
     data_format: str | None = None
     """The export that it reads; None where it is given ids."""
     runs_here: bool = False
     """Whether tutti launches it itself, in its environment on this machine."""
-
-
-@dataclass(frozen=True)
-class PolicyBackend(Trainer[PolicyPlan]):
-    """A trainer of policies."""
-
-    refuse: Callable[[PolicyPlan], list[str]]
-    """What it cannot do of a job, each with its field."""
-    write_data: Callable[[PolicyPlan, Path], None]
-    """Writes the tasks and the reward function into a folder."""
-    differences: Callable[[PolicyPlan], list[str]]
+    write_data: Callable[[Planned, Path], None] = lambda plan, folder: None
+    """Writes the tasks of a policy job and the reward function into a folder."""
+    differences: Callable[[Planned], list[str]] = lambda plan: []
     """What it does otherwise than tutti, and a job cannot change."""
 
-    @property
-    def schema(self) -> str:
-        """As of any trainer."""
-        return f"{self.name}-rl"
+    def configuration(self, plan: Planned) -> dict[str, Any]:
+        """Its settings from a job, by their dotted names."""
+        context = {"plan": plan, "job": plan.job, "optimizer": plan.job.optimizer}
+        text = TEMPLATES.get_template(f"{self.schema}.jinja").render(context, **self.constants)
+        pairs = (line.split(" = ", 1) for line in text.splitlines() if line)
+        return {name: json.loads(value) for name, value in pairs}
+
+    def settings(self, plan: Planned) -> dict[str, Any]:
+        """Nested settings of the job, and `backend_settings` over them."""
+        nested: dict[str, Any] = {}
+        for name, value in (*flat(self.configuration(plan)), *flat(plan.job.backend_settings)):
+            *path, last = name.split(".")
+            inner = nested
+            for each in path:
+                inner = inner.setdefault(each, {})
+            inner[last] = value
+        return nested
 
 
-def check_names(backend: Trainer[Any], settings: Mapping[str, Any]) -> None:
+SetBackend = Backend[BackendJob]
+PolicyBackend = Backend[PolicyPlan]
+
+
+def check_names(backend: Backend[Any], settings: Mapping[str, Any]) -> None:
     """Raises BackendRefused for a setting that the backend's list of names does not have."""
     version, known = known_names(backend.schema)
-    tables = {f"{name}." for name, value in flat(settings) if value == {}}
-    for name, _ in flat(settings):
-        opened = (each[:-1] for each in known if each.endswith(".*"))
-        if name in known or any(f"{name}.".startswith(each) for each in opened):
-            continue
-        if f"{name}." in tables and any(each.startswith(f"{name}.") for each in known):
+    opened = tuple(each[:-1] for each in known if each.endswith(".*"))
+    for name, value in flat(settings):
+        is_table = value == {} and any(each.startswith(f"{name}.") for each in known)
+        if name in known or is_table or f"{name}.".startswith(opened):
             continue
         near = difflib.get_close_matches(name, known, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -255,21 +265,10 @@ def overrides(settings: Mapping[str, Any], prefix: str = "") -> str:
     return "".join(f"{prefix}{name}={json.dumps(value)}\n" for name, value in flat(settings))
 
 
-def tokenise_command(plan: BackendJob, form: str) -> list[str]:
-    """The arguments after a Python that write the set's ids for a backend; `form` names its
-    columns."""
-    command = ["-P", str(LAUNCHER), TOKENISE, "--base", str(plan.base), "--form", form]
-    command += ["--rows", str(plan.training_set.rows), "--out", str(plan.folder / "tokens")]
-    longest = plan.job.batch.max_tokens
-    return command + (["--max-tokens", str(longest)] if longest else [])
-
-
 def json_lines(file: Path) -> list[dict[str, Any]]:
     """The JSON objects of a log; an incomplete last line is left out."""
-    if not file.is_file():
-        return []
-    rows = []
-    for line in file.read_text(errors="replace").splitlines():
+    rows: list[dict[str, Any]] = []
+    for line in file.read_text(errors="replace").splitlines() if file.is_file() else ():
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError:
@@ -279,8 +278,8 @@ def json_lines(file: Path) -> list[dict[str, Any]]:
 
 def named(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """The figures of a row by our names: {ours: theirs}; those that are not there are left out."""
-    found = {ours: row[theirs] for ours, theirs in names.items() if row.get(theirs) is not None}
-    return found | ({"tokens": int(found["tokens"])} if "tokens" in found else {})
+    figures = {ours: row[theirs] for ours, theirs in names.items() if row.get(theirs) is not None}
+    return figures | ({"tokens": int(figures["tokens"])} if "tokens" in figures else {})
 
 
 SCORERS = ("exact", "numeric", "math", "choice")
@@ -291,59 +290,58 @@ REWARDS = {
     "if(coalesce(score, 0) = 1, 1, -1)": "1.0 if score == 1 else -1.0",
 }
 """`reward.sql` that a file of Python can say: the expression of `score` that it writes."""
+COLUMNS = "columns of `counted` are tutti's; a reward is the score"
+NOT_CARRIED = {
+    "self_play": "the other side is played by no other trainer",
+    "minutes": "it ends by `steps`",
+    "wall_time_minutes": "it ends by `steps`",
+    "rollouts.late_factor": "it waits for every attempt",
+    "reward.process": "picks of turns are made by tutti",
+    "reward.preference": COLUMNS,
+    "reward.parts": COLUMNS,
+    "reward.permuted": "a control of tutti's own",
+    "reward.least_deviation": "groups are left out by tutti; give 0",
+}
+"""Fields of a policy job that no other trainer has, and why; they must be empty."""
+NOT_CARRIED_OF_SUITES = {
+    "benchmarks": "name one, as `benchmark`",
+    **dict.fromkeys(
+        [f"harness.{name}" for name in ("command", "mcp", "search_index", "python", "parallel")],
+        "attempts are made by tutti",
+    ),
+    **dict.fromkeys(
+        [f"roles.{name}" for name in ("judge", "user", "agent", "experts", "search_url")],
+        "other models and tools are called by tutti",
+    ),
+}
 
 
-def reward_expression(job: PolicyJob) -> str:
-    """The reward in Python, of `score`; for a job that `not_carried` says nothing of."""
-    return REWARDS[" ".join(job.reward.sql.split())]
+def written(job: PolicyJob, name: str) -> str:
+    """A file of `written/`, with the reward of a job that `not_carried` accepts."""
+    text = (Path(__file__).parent / "written" / name).read_text()
+    return text.replace("REWARD_OF_SCORE", REWARDS[" ".join(job.reward.sql.split())])
 
 
 def not_carried(job: PolicyJob) -> Iterator[str]:
     """What no other trainer can be told, each with its field."""
-    yield from _of_suite(job.suite, "suite")
-    if job.evaluation.suite is not None:
-        yield from _of_suite(job.evaluation.suite, "evaluation.suite")
-    yield from _of_reward(job)
+    for where, suite in (("suite", job.suite), ("evaluation.suite", job.evaluation.suite)):
+        if suite is None:
+            continue
+        if suite.benchmark == STDLIB:
+            yield f"{where}.benchmark: stdlib's tasks need tutti's tools search and python"
+        if suite.harness.command is None and not suite.benchmarks and suite.command is not None:
+            yield f"{where}.benchmark: attempts at {suite.benchmark} are made by {suite.command}"
+        yield from _filled(suite, NOT_CARRIED_OF_SUITES, f"{where}.")
+    yield from _filled(job, NOT_CARRIED)
+    if " ".join(job.reward.sql.split()) not in REWARDS:
+        known = " or ".join(map(repr, REWARDS))
+        yield f"reward.sql: {job.reward.sql!r} is SQL over tutti's store; only {known} is carried"
     if job.by_turns and job.reward.process is None:
         yield f"objective: {job.objective} gives each turn an advantage; these are one answer"
-    if job.self_play is not None:
-        yield "self_play: the other side is played by no other trainer"
-    for name in ("minutes", "wall_time_minutes"):
-        if getattr(job, name) is not None:
-            yield f"{name}: it ends by `steps`"
-    if job.rollouts.late_factor is not None:
-        yield "rollouts.late_factor: it waits for every attempt"
 
 
-def _of_suite(suite: Suite, where: str) -> Iterator[str]:
-    if suite.request is not None:
-        yield f"{where}.benchmark: {suite.benchmark}'s tasks need tutti's tools search and python"
-    if suite.benchmarks:
-        yield f"{where}.benchmarks: name one, as `benchmark`"
-    if suite.harness.command is None and suite.command is not None and not suite.benchmarks:
-        yield f"{where}.benchmark: attempts at {suite.benchmark} are made by {suite.command}"
-    for name in ("command", "mcp", "search_index", "python", "parallel"):
-        if getattr(suite.harness, name) is not None:
-            yield f"{where}.harness.{name}: attempts are made by tutti"
-    for name in ("judge", "user", "agent", "experts", "search_url"):
-        if getattr(suite.roles, name):
-            yield f"{where}.roles.{name}: other models and tools are called by tutti"
-
-
-def _of_reward(job: PolicyJob) -> Iterator[str]:
-    reward = job.reward
-    if reward.process is not None:
-        yield "reward.process: picks of turns are made by tutti"
-    for name in ("preference", "parts"):
-        if getattr(reward, name):
-            yield f"reward.{name}: columns of `counted` are tutti's; a reward is the score"
-    if " ".join(reward.sql.split()) not in REWARDS:
-        known = " or ".join(map(repr, REWARDS))
-        yield f"reward.sql: {reward.sql!r} is SQL over tutti's store; only {known} is carried"
-    if reward.permuted:
-        yield "reward.permuted: a control of tutti's own"
-    if reward.least_deviation:
-        yield "reward.least_deviation: groups are left out by tutti; give 0"
+def _filled(model: Any, fields: Mapping[str, str], before: str = "") -> Iterator[str]:
+    return (f"{before}{name}: {why}" for name, why in fields.items() if attrgetter(name)(model))
 
 
 def not_carried_of(tasks: TaskSet, where: str) -> Iterator[str]:
@@ -367,7 +365,7 @@ def _reason(benchmark: Benchmark, task: Task) -> str:
 
 
 def truth_of(scorer: Scorer, task: Task) -> str:
-    """What the reward function is told of a task: its scorer, and the scorer's target."""
+    """A task's scorer and target, as JSON for the reward function."""
     return json.dumps(
         {"scorer": scorer.name, "version": scorer.version, "target": dict(task.target)}
     )

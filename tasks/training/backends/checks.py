@@ -7,6 +7,8 @@ backend's only. Exit code 3 with one line on standard error where the schema ref
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,63 +34,47 @@ def trl(file: Path) -> None:
     SFTConfig(**{"use_cpu": not torch.cuda.is_available()} | json.loads(file.read_text())["config"])
 
 
-def verl(file: Path, entry: str = "sft_trainer_engine") -> None:
+def verl(entry: str, file: Path) -> None:
     """By Hydra, over the configuration in its package."""
     from hydra import compose, initialize_config_dir
 
-    found = importlib.util.find_spec("verl")
-    assert found is not None and found.origin is not None, "verl is not installed here"
-    folder = Path(found.origin).parent / "trainer" / "config"
+    package = importlib.util.find_spec("verl")
+    assert package is not None and package.origin is not None, "verl is not installed here"
+    folder = Path(package.origin).parent / "trainer" / "config"
     with initialize_config_dir(str(folder), version_base=None):
         compose(entry, overrides=file.read_text().splitlines())
 
 
-def verl_rl(file: Path) -> None:
-    """As `verl`, for its reinforcement learning."""
-    verl(file, "ppo_trainer")
-
-
-def prime_rl(file: Path) -> None:
-    """By its pydantic model."""
-    from prime_rl.configs.sft import SFTConfig
-
-    _validate(SFTConfig, file)
-
-
-def prime_rl_rl(file: Path) -> None:
-    """As `prime_rl`, for its reinforcement learning; the taskset is in the file's folder."""
-    from prime_rl.configs.rl import RLConfig
-
-    sys.path.insert(0, str(file.parent))
-    _validate(RLConfig, file)
-
-
-def _validate(model: Any, file: Path) -> None:
+def prime_rl(module: str, model: str, file: Path) -> None:
+    """By its pydantic model; the taskset of a policy job is in the file's folder."""
     import tomllib
 
     from pydantic import ValidationError
 
+    sys.path.insert(0, str(file.parent))
+    schema: Any = getattr(importlib.import_module(f"prime_rl.configs.{module}"), model)
     try:
-        model.model_validate(tomllib.loads(file.read_text()))
+        schema.model_validate(tomllib.loads(file.read_text()))
     except ValidationError as error:
-        found = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise ValueError("; ".join(found)) from None
+        faults = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise ValueError("; ".join(faults)) from None
 
 
-CHECKS = {"llama-factory": llama_factory, "trl": trl, "verl": verl, "prime-rl": prime_rl}
-CHECKS |= {"verl-rl": verl_rl, "prime-rl-rl": prime_rl_rl}
-
-
-def main() -> None:
-    """See the module."""
-    try:
-        CHECKS[sys.argv[1]](Path(sys.argv[2]))
-    except ImportError:
-        raise  # the environment is broken, which says nothing of the configuration
-    except Exception as error:  # whatever a schema raises says what it refuses
-        print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)
-        sys.exit(REFUSED)
+CHECKS: dict[str, Callable[[Path], None]] = {
+    "llama-factory": llama_factory,
+    "trl": trl,
+    "verl": partial(verl, "sft_trainer_engine"),
+    "verl-rl": partial(verl, "ppo_trainer"),
+    "prime-rl": partial(prime_rl, "sft", "SFTConfig"),
+    "prime-rl-rl": partial(prime_rl, "rl", "RLConfig"),
+}
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        CHECKS[sys.argv[1]](Path(sys.argv[2]))
+    except ImportError:
+        raise  # the environment is broken, so the configuration is not checked
+    except Exception as error:  # the exception of a schema is its refusal
+        print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)
+        sys.exit(REFUSED)

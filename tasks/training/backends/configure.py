@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from tutti.tasks.training.backends.base import (
     BackendRefused,
     PolicyBackend,
     PolicyPlan,
-    Trainer,
+    SetBackend,
     check_names,
     known_names,
     not_carried,
@@ -40,10 +40,15 @@ from tutti.tasks.training.policy import PolicyJob, held_out_suite, rollout_suite
 from tutti.tasks.training.policy.cells import keep_apart
 from tutti.tasks.training.sets.frozen import TrainingSet
 
-ENVIRONMENTS = ".venv-backends"
 CHECK_S = 300
 """Longest check: LLaMA-Factory's imports take 20 s on two busy cores."""
 CHECKER = Path(__file__).with_name("checks.py")
+HEADER = """\
+#!/usr/bin/env bash
+# Written by tutti. GPUS: how many of each node's are used.
+set -euo pipefail
+cd "$(dirname "$0")"
+"""
 DIFFERENCES = (
     "an attempt whose scorer fails earns 0; tutti leaves it out",
     "limits.working_s, limits.attempt_usd: time and cost of an attempt have no limit",
@@ -62,10 +67,10 @@ def configure_backend(
     """
     if job.backend == "tutti":
         raise BackendRefused("--write-only: is for another backend; name it with --backend")
+    plan = BackendJob(job, base.resolve(), training_set, folder.resolve())
     with whole_folder(folder) as unfinished:
-        plan = BackendJob(job, base.resolve(), training_set, folder.resolve())
-        found = write_all(backend_of(job.backend), plan, unfinished, catalog)
-    return {"folder": str(folder), "launch": f"bash {folder / 'launch.sh'}", **found}
+        written = write_all(backend_of(job.backend), plan, unfinished, catalog)
+    return {"folder": str(folder), "launch": f"bash {folder / 'launch.sh'}", **written}
 
 
 def configure_policy(
@@ -78,33 +83,24 @@ def configure_policy(
     the backend does otherwise. Raises BackendRefused, BenchmarkError, JobError, SuiteError.
     """
     backend = policy_backend_of(name)
-    python = backend_python(name)
     plan, left_out = _plan(job, backend, base, folder.resolve(), home)
-    if python is None:
-        check_names(backend, job.backend_settings)
-    settings = backend.settings(plan)
     with whole_folder(folder) as unfinished:
         backend.write_data(plan, unfinished)
-        checked = _write(backend, backend.write(plan, settings), python, unfinished)
-    return {
-        "folder": str(folder),
-        "launch": f"bash {folder / 'launch.sh'}",
-        "checked": checked,
-        "notes": {
-            "tasks to train on": len(plan.train.tasks),
-            "tasks held out": len(plan.held_out.tasks),
-        }
-        | Counter(f"tasks left out: {why}" for why in left_out.values()),
-        "differences": [*DIFFERENCES, *_of_entry(base, job.base), *backend.differences(plan)],
-    }
+        checked = _write(backend, plan, unfinished)
+    notes = {"tasks to train on": len(plan.train.tasks), "tasks held out": len(plan.held_out.tasks)}
+    notes |= Counter(f"tasks left out: {why}" for why in left_out.values())
+    differences = [*DIFFERENCES, *backend.differences(plan)]
+    for name in ("thinking", "request"):  # fields of the base that no backend is told
+        if getattr(base, name) not in (None, {}):
+            differences.append(f"models.{job.base}.{name}: its requests do not have it")
+    written = {"checked": checked, "notes": notes, "differences": differences}
+    return {"folder": str(folder), "launch": f"bash {folder / 'launch.sh'}", **written}
 
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """A folder to write to, which becomes `folder` at the end; nothing is left where that fails.
-
-    Raises BackendRefused where `folder` is not new or empty.
-    """
+    Raises BackendRefused where `folder` is not new or empty."""
     if folder.is_dir() and any(folder.iterdir()):
         raise BackendRefused(f"--write-only: {folder} is not empty")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -119,47 +115,35 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def write_all(backend: Backend, plan: BackendJob, folder: Path, catalog: Catalog) -> dict[str, Any]:
+def write_all(
+    backend: SetBackend, plan: BackendJob, folder: Path, catalog: Catalog
+) -> dict[str, Any]:
     """Write configuration, data and `launch.sh` into `folder`; paths in them are the plan's.
-
-    Returns `checked` and `notes`. Raises BackendRefused, ExportRefused.
-    """
-    python, job = backend_python(backend.name), plan.job
-    if python is None:
-        check_names(backend, job.backend_settings)
+    Returns `checked` and `notes`. Raises BackendRefused, ExportRefused."""
+    job, reasons = plan.job, []
     if job.objective != "sft":
-        raise BackendRefused(f"objective: {job.objective} is trained by tutti; {backend.name}: sft")
+        reasons.append(f"objective: {job.objective} is trained by tutti; {backend.name}: sft")
     if job.minutes is not None:
-        raise BackendRefused(f"minutes: {backend.name} ends by `epochs` or `steps`")
-    settings = backend.settings(plan)
-    notes: Counter[str] = Counter()
+        reasons.append(f"minutes: {backend.name} ends by `epochs` or `steps`")
+    _refuse(backend, reasons or backend.refuse(plan))
+    checked, notes = _write(backend, plan, folder), Counter[str]()
     if backend.data_format is not None:
-        made = conversations_of(plan.training_set.set_id, catalog, notes)
-        write_conversations(made, backend.data_format, folder / "data", notes)
-    checked = _write(backend, backend.write(plan, settings), python, folder)
+        conversations = conversations_of(plan.training_set.set_id, catalog, notes)
+        write_conversations(conversations, backend.data_format, folder / "data", notes)
     return {"checked": checked, "notes": {note: n for note, n in notes.items() if n}}
 
 
-def _write(
-    backend: Trainer[Any], written: tuple[str, str], python: Path | None, folder: Path
-) -> str:
-    """Write the text of a configuration, and `launch.sh`, which runs its lines in its own folder.
-
-    Returns by what it was checked. Raises BackendRefused.
-    """
-    text, launch = written
-    (folder / backend.config_file).write_text(text)
-    header = "#!/usr/bin/env bash\n# Written by tutti. GPUS: how many of each node's are used.\n"
-    script = f'{header}set -euo pipefail\ncd "$(dirname "$0")"\n{launch}'
-    (folder / "launch.sh").write_text(script)
-    return check(backend, python, folder)
-
-
-def check(backend: Trainer[Any], python: Path | None, folder: Path) -> str:
-    """By what the written configuration was checked. Raises BackendRefused."""
-    version, _ = known_names(backend.schema)
+def _write(backend: Backend[Any], plan: Any, folder: Path) -> str:
+    """Write the configuration, and `launch.sh`, which runs in its own folder. Returns by what the
+    configuration was checked. Raises BackendRefused."""
+    python = backend_python(backend.name)
     if python is None:
-        return f"names of settings only, by those of {version}"
+        check_names(backend, plan.job.backend_settings)
+    text, launch = backend.write(plan, backend.settings(plan))
+    (folder / backend.config_file).write_text(text)
+    (folder / "launch.sh").write_text(HEADER + launch)
+    if python is None:
+        return f"names of settings only, by those of {known_names(backend.schema)[0]}"
     # -I: this folder has modules of the names of backends
     command = [str(python), "-I", str(CHECKER), backend.schema, str(folder / backend.config_file)]
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "DISABLE_VERSION_CHECK": "0"}
@@ -170,31 +154,23 @@ def check(backend: Trainer[Any], python: Path | None, folder: Path) -> str:
     except subprocess.TimeoutExpired:
         raise BackendRefused(f"backend: {backend.name}: {python} took over {CHECK_S} s") from None
     if done.returncode:
-        told = done.stderr.strip().splitlines() or ["no message"]
+        lines = done.stderr.strip().splitlines() or ["no message"]
         refused = done.returncode == REFUSED
         what = "its schema refuses this" if refused else f"its check ended with {done.returncode}"
-        raise BackendRefused(f"backend_settings: {backend.name}: {what}: {told[-1]}")
+        raise BackendRefused(f"backend_settings: {backend.name}: {what}: {lines[-1]}")
     return f"{backend.name}'s own schema, in {python.parent.parent}"
 
 
 def backend_python(name: str) -> Path | None:
-    """The Python of a backend's environment, if there is one whose schema can be asked.
-
-    TUTTI_<NAME>_PYTHON, or else in `.venv-backends`; TRL is in the models environment.
-    """
+    """The Python of a backend's environment, if there is one that can check a configuration.
+    TUTTI_<NAME>_PYTHON, or else in `.venv-backends`; TRL is in the models environment."""
     if name not in CHECKS:
         return None
-    variable = f"TUTTI_{name.replace('-', '_').upper()}_PYTHON"
     folder = PROJECT if IS_SOURCE else Path.cwd()
-    usual = folder / ENVIRONMENTS / name / "bin" / "python"
-    python = Path(os.environ.get(variable) or (models_python_path() if name == "trl" else usual))
+    usual = folder / ".venv-backends" / name / "bin" / "python"
+    given = os.environ.get(f"TUTTI_{name.replace('-', '_').upper()}_PYTHON")
+    python = Path(given or (models_python_path() if name == "trl" else usual))
     return python if python.is_file() else None
-
-
-def _of_entry(base: Model, name: str) -> list[str]:
-    """Fields of a base's requests that no backend is told."""
-    given = [field for field in ("thinking", "request") if getattr(base, field) not in (None, {})]
-    return [f"models.{name}.{field}: its requests do not have it" for field in given]
 
 
 def _plan(
@@ -202,7 +178,7 @@ def _plan(
 ) -> tuple[PolicyPlan, dict[str, str]]:
     """The job with its tasks, and those that are left out. Raises BackendRefused with all that
     cannot be carried."""
-    _raise(backend, [*not_carried(job)])
+    _refuse(backend, not_carried(job))
     if base.checkpoint is None:
         raise BackendRefused(f"base: {job.base} has no checkpoint in models.yaml")
     longest = job.suite.reply_tokens(base.context_tokens)
@@ -215,13 +191,13 @@ def _plan(
     test = replace(test, tasks=test.tasks[: job.evaluation.limit])
     tasks = keep_apart(train, test, job, home)
     train = replace(train, tasks=tasks.kept)
-    _raise(backend, [*not_carried_of(train, "suite"), *not_carried_of(test, "evaluation")])
+    _refuse(backend, (*not_carried_of(train, "suite"), *not_carried_of(test, "evaluation")))
     weights = weights_folder(base).resolve()
     plan = PolicyPlan(job, weights, base.context_tokens, train, test, folder)
-    _raise(backend, backend.refuse(plan))
+    _refuse(backend, backend.refuse(plan))
     return plan, tasks.left_out
 
 
-def _raise(backend: PolicyBackend, reasons: list[str]) -> None:
-    if reasons:
-        raise BackendRefused(f"{backend.name} cannot be told all of the job: {'; '.join(reasons)}")
+def _refuse(backend: Backend[Any], reasons: Iterable[str]) -> None:
+    if every := "; ".join(reasons):
+        raise BackendRefused(f"{backend.name} cannot be told all of the job: {every}")

@@ -10,7 +10,6 @@ import shutil
 import time
 import uuid
 from pathlib import Path
-from typing import Any
 
 from tutti.storage import Catalog
 from tutti.tasks.serving import ServingError
@@ -18,10 +17,11 @@ from tutti.tasks.serving.processes import Child
 from tutti.tasks.serving.weights import parameters_in
 from tutti.tasks.training.backends import backend_of
 from tutti.tasks.training.backends.base import (
+    BESIDE,
     OUTPUT,
-    Backend,
     BackendJob,
     BackendRefused,
+    SetBackend,
     json_lines,
 )
 from tutti.tasks.training.backends.configure import backend_python, write_all
@@ -31,7 +31,6 @@ from tutti.tasks.training.stage import ENVIRONMENT, POLL_S, Report, TrainingFail
 
 SILENT_S = 1800.0
 """A training that logs no step and prints nothing for so long is ended."""
-MEASURE = "tutti.tasks.training.trainer.measure"
 
 
 def run_backend(
@@ -42,10 +41,8 @@ def run_backend(
     catalog: Catalog,
     on_report: Report,
 ) -> None:
-    """Train to the end; `out` appears only if it succeeds.
-
-    Raises BackendRefused for a backend that is not here, and TrainingFailed with its words.
-    """
+    """Train to the end; `out` appears only if it succeeds. Raises BackendRefused for a backend that
+    is not here, and TrainingFailed with its words."""
     backend, python = backend_of(job.backend), backend_python(job.backend)
     if not backend.runs_here:
         raise BackendRefused(
@@ -71,16 +68,15 @@ def run_backend(
 
 
 def _follow(
-    backend: Backend, python: Path, plan: BackendJob, catalog: Catalog, on_report: Report
+    backend: SetBackend, python: Path, plan: BackendJob, catalog: Catalog, on_report: Report
 ) -> None:
     """Run `launch.sh` with the backend's environment first in the path."""
-    folder = plan.folder
     path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    command = ["bash", str(folder / "launch.sh")]
+    command = ["bash", str(plan.folder / "launch.sh")]
     seen, size, changed = 0, -1, time.monotonic()
     with Child(backend.name, command, ENVIRONMENT | {"PATH": path}, catalog) as child:
         while (code := child.poll()) is None:
-            rows = backend.read_steps(folder)
+            rows = backend.read_steps(plan.folder)
             for row in rows[seen:]:
                 on_report(row | {"of": plan.steps, "done": row["step"] / plan.steps})
             printed = child.log.stat().st_size if child.log.is_file() else 0
@@ -93,37 +89,31 @@ def _follow(
             raise TrainingFailed(f"{backend.name} exited with code {code}; {child.last_words()}")
 
 
-def _finish(backend: Backend, plan: BackendJob, seconds: float, catalog: Catalog) -> None:
+def _finish(backend: SetBackend, plan: BackendJob, seconds: float, catalog: Catalog) -> None:
     """Write `training.json` beside the weights, with the loss that our trainer measures."""
-    made = plan.folder / OUTPUT
+    out = plan.folder / OUTPUT
     log = backend.read_steps(plan.folder)
-    if not log or not any(made.glob("*.safetensors")):
-        raise TrainingFailed(f"{backend.name} ended without a step or weights in {made}")
+    if not log or not any(out.glob("*.safetensors")):
+        raise TrainingFailed(f"{backend.name} ended without a step or weights in {out}")
     counts = json.loads((plan.folder / "tokens" / "counts.json").read_text())
-    result = {"steps": log[-1]["step"], "tokens": log[-1].get("tokens"), "log": log}
-    result |= {"sequences": counts["sequences"], "dropped": counts["dropped"]}
-    result |= {"train_s": train_seconds(made) or seconds, "parameters": parameters_in(plan.base)}
-    result["best_held_out"] = measured(plan, made, catalog)
-    (made / "training.json").write_text(json.dumps(result, indent=1))
-    shutil.copy(plan.folder / backend.config_file, made / "settings.json")
-    (made / "training_args.bin").unlink(missing_ok=True)  # a pickle, which nothing here reads
+    results = out / "train_results.json"
+    reported = [json.loads(results.read_text())] if results.is_file() else []
+    reported += json_lines(out / "trainer_log.jsonl")
+    times = [row["train_runtime"] for row in reported if "train_runtime" in row]
+    result = {"steps": log[-1]["step"], "tokens": log[-1].get("tokens"), "log": log, **counts}
+    result["train_s"] = float(times[0]) if times else seconds
+    result["parameters"] = parameters_in(plan.base)
+    result["best_held_out"] = measured(plan, out, catalog)
+    (out / "training.json").write_text(json.dumps(result, indent=1))
+    shutil.copy(plan.folder / backend.config_file, out / "settings.json")
+    (out / "training_args.bin").unlink(missing_ok=True)  # a pickle, which nothing here reads
 
 
-def measured(plan: BackendJob, made: Path, catalog: Catalog) -> float | None:
+def measured(plan: BackendJob, out: Path, catalog: Catalog) -> float | None:
     """The loss per trained token on the held-out rows, as our own trainer measures it."""
     held_out = plan.training_set.held_out
     if held_out is None:
         return None
-    arguments = ["--base", str(plan.base), "--made", str(made), "--rows", str(held_out)]
-    target = plan.folder / "measured"
-    reports = run_job(MEASURE, arguments, target, catalog, lambda row: None)
+    arguments = ["measure", "--base", str(plan.base), "--made", str(out), "--rows", str(held_out)]
+    reports = run_job(BESIDE, arguments, plan.folder / "measured", catalog, lambda row: None)
     return float(reports[-1]["held_out_loss"])
-
-
-def train_seconds(made: Path) -> float | None:
-    """Seconds of training, as Hugging Face's trainers report them."""
-    results = made / "train_results.json"
-    rows = [json.loads(results.read_text())] if results.is_file() else []
-    rows += json_lines(made / "trainer_log.jsonl")
-    found: list[Any] = [row["train_runtime"] for row in rows if "train_runtime" in row]
-    return float(found[0]) if found else None

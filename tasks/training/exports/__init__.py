@@ -1,8 +1,4 @@
-"""Exports of frozen training sets, for other trainers: a format is one function and one line here.
-
-A format is ``format(conversations, notes) -> {file: its content}``. It counts in `notes` what it
-cannot carry, and raises ExportRefused where nothing is left.
-"""
+"""Exports of frozen training sets, for other trainers: a format is a function and a line here."""
 
 import json
 import os
@@ -19,12 +15,11 @@ from tutti.storage import Catalog
 from tutti.tasks.training.exports import formats
 from tutti.tasks.training.exports.conversation import (
     Conversation,
-    ExportedFiles,
     ExportRefused,
     conversations_of,
 )
 
-SET_FORMATS: dict[str, Callable[[Sequence[Conversation], Counter[str]], ExportedFiles]] = {
+SET_FORMATS: dict[str, Callable[[Sequence[Conversation], Counter[str]], dict[str, Any]]] = {
     "alpaca": formats.alpaca,
     "sharegpt": formats.sharegpt,
     "openai": formats.openai,
@@ -46,30 +41,30 @@ def export_training_set(
             f"{format}: no format of training sets; known: {', '.join(SET_FORMATS)}"
         )
     notes: Counter[str] = Counter()
-    made = conversations_of(set_id, catalog, notes)
-    return write_conversations(made, format, out, notes, force)
+    conversations = conversations_of(set_id, catalog, notes)
+    return write_conversations(conversations, format, out, notes, force)
 
 
 def write_conversations(
-    made: Sequence[Conversation],
+    conversations: Sequence[Conversation],
     format: str,
     out: Path,
     notes: Counter[str],
     force: bool = False,
 ) -> dict[str, Any]:
-    """As `export_training_set`, of conversations that were read. Raises ExportRefused."""
+    """As `export_training_set`, for conversations that were read. Raises ExportRefused."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".export-") as unfinished:
-        files = SET_FORMATS[format](made, notes)
-        if taken := [out / name for name in files if (out / name).exists() and not force]:
-            raise ExportRefused(f"{taken[0]}: exists already; --force replaces it")
+        files = SET_FORMATS[format](conversations, notes)
+        if existing := [out / name for name in files if (out / name).exists() and not force]:
+            raise ExportRefused(f"{existing[0]}: exists already; --force replaces it")
         for name, content in files.items():
             _write(content, Path(unfinished) / name)
         for name in files:
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(Path(unfinished) / name, out / name)
     return {
-        "conversations": len(made),
+        "conversations": len(conversations),
         "files": [str(out / name) for name in files],
         "notes": {note: n for note, n in notes.items() if n},
     }

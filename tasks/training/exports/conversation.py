@@ -1,8 +1,5 @@
-"""A frozen training set as conversations.
-
-In: a set's id. Out: messages in the form of OpenAI's API. Sets of recorded ids give the messages
-of their attempts from the store; ids are never turned back into text.
-"""
+"""A frozen training set as conversations, in the form of OpenAI's API. Sets of recorded ids give
+the messages of their attempts from the store; ids are never turned back into text."""
 
 import json
 from collections import Counter
@@ -20,13 +17,10 @@ from tutti.tasks.training.sets.build import MESSAGES, message_of
 from tutti.tasks.training.sets.chosen import rows_by_attempt
 from tutti.tasks.training.sets.guards import HeldOut
 
-SIDES = (("train", False), ("held_out", True))
-"""What files are called, and whether their conversations are held out."""
 COLUMNS = ["name", "values", "turns", "wanted", "pair"]
-OLD_NAME = "conversations"
-"""Name of the file in sets of `tutti improve`."""
-ExportedFiles = dict[str, Any]
-"""By name: a table of Parquet, or what JSON has."""
+FILES = (("rows", False), ("held_out", True), ("conversations", False))
+"""Files of a set, and whether their rows are held out. `conversations` is in sets of older versions
+of `tutti improve`."""
 ORIGINS = (
     "select a.attempt_id, a.task_id, a.benchmark, any_value(t.family) as family, "
     "any_value(t.answer) as answer, any_value(t.split) as split from attempts a "
@@ -48,7 +42,6 @@ class Conversation:
     """In the form of OpenAI's API, with `reasoning`; arguments of calls are objects where they are
     JSON, else text."""
     name: str = ""
-    """Its attempt, where it has one."""
     tools: Sequence[Any] = ()
     wanted: bool | None = None
     is_held_out: bool = False
@@ -67,84 +60,62 @@ def conversations_of(set_id: str, catalog: Catalog, notes: Counter[str]) -> list
     if known is None or not set_id.startswith("training_set:"):
         raise ExportRefused(f"{set_id}: no such training set; `tutti lineage` names a checkpoint's")
     folder = Path(known["path"] or "")
-    made: list[Conversation] = []
-    for name, is_held_out in (("rows", False), ("held_out", True)):
-        for file in (folder / f"{name}.jsonl", folder / f"{name}.parquet"):
-            if file.is_file():
-                made += _read(file, is_held_out, catalog, notes)
-    if not made and (folder / f"{OLD_NAME}.jsonl").is_file():
-        made = list(_said(folder / f"{OLD_NAME}.jsonl", False, notes))
-    if not made:
+    every: list[Conversation] = []
+    for name, is_held_out in FILES:
+        if (file := folder / f"{name}.jsonl").is_file():
+            every += _from_file(file, is_held_out, notes)
+        if (file := folder / f"{name}.parquet").is_file():
+            every += _from_attempts(file, is_held_out, catalog, notes)
+    if not every:
         raise ExportRefused(f"{set_id}: {folder} holds no rows; train on it again to build it")
     guard = HeldOut.of(catalog.home, known["detail"].get("splits", ("train",)))
-    said = {str(n): list(said_in(each.messages)) for n, each in enumerate(made) if not each.name}
-    copies = guard.of_texts(said)
+    texts = {str(n): list(said_in(each.messages)) for n, each in enumerate(every) if not each.name}
+    copies = guard.of_texts(texts)
     notes.update(f"conversations left out: {why}" for why in copies.values())
-    kept = [each for n, each in enumerate(made) if str(n) not in copies]
-    if not kept:
+    every = [each for n, each in enumerate(every) if str(n) not in copies]
+    if not every:
         raise ExportRefused(f"{set_id}: every conversation copies a held-out text")
-    return kept
+    names = [each.name for each in every if each.name]
+    rows = query(ORIGINS, catalog.home, {"ids": names}) if names else []
+    origins = {row["attempt_id"]: row for row in rows}
+    return [replace(each, origin=origins.get(each.name, {})) for each in every]
 
 
-def _read(
-    file: Path, is_held_out: bool, catalog: Catalog, notes: Counter[str]
-) -> list[Conversation]:
-    if file.suffix == ".jsonl":
-        made = list(_said(file, is_held_out, notes))
-    else:
-        made = list(_attempts(file, is_held_out, catalog, notes))
-    names = [each.name for each in made if each.name]
-    found = query(ORIGINS, catalog.home, {"ids": names}) if names else []
-    origins = {row["attempt_id"]: row for row in found}
-    return [replace(each, origin=origins.get(each.name, {})) for each in made]
+def _from_file(file: Path, is_held_out: bool, notes: Counter[str]) -> Iterator[Conversation]:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        weights = [each.pop("weight", 1.0) for each in row["messages"]]
+        _check_row(row, weights, notes)
+        name, tools = row.get("name") or "", row.get("tools") or ()
+        yield Conversation(row["messages"], name, tools, row.get("wanted"), is_held_out)
 
 
-def _said(file: Path, is_held_out: bool, notes: Counter[str]) -> Iterator[Conversation]:
-    """Of a file of conversations."""
-    with file.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            _refuse_pairs(row)
-            weights = [each.get("weight", 1.0) for each in row["messages"]]
-            _count_weights(weights, notes)
-            messages = [
-                {key: value for key, value in each.items() if key != "weight"}
-                for each in row["messages"]
-            ]
-            name, tools = row.get("name") or "", row.get("tools") or ()
-            yield Conversation(messages, name, tools, row.get("wanted"), is_held_out)
-
-
-def _attempts(
+def _from_attempts(
     file: Path, is_held_out: bool, catalog: Catalog, notes: Counter[str]
 ) -> Iterator[Conversation]:
-    """Of recorded ids: each attempt once, with its messages."""
-    rows: dict[str, dict[str, Any]] = {}
+    """Each attempt of a set of recorded ids once, with its messages."""
+    wanted: dict[str, bool | None] = {}
     for row in pq.read_table(file, columns=COLUMNS).to_pylist():
-        _refuse_pairs(row)
         trained = zip(row["values"], row["turns"], strict=True)
-        _count_weights([value for value, turn in trained if turn >= 0], notes)
-        if row["name"] in rows:
+        _check_row(row, [value for value, turn in trained if turn >= 0], notes)
+        if row["name"] in wanted:
             notes["further sequences of an attempt (its messages are written once)"] += 1
-        rows.setdefault(row["name"], row)
-    notes["attempts without their log probabilities and token ids"] += len(rows)
-    names = list(rows)
-    for place, messages in rows_by_attempt(MESSAGES, names, catalog.home):
+        wanted.setdefault(row["name"], row["wanted"])
+    notes["attempts without their log probabilities and token ids"] += len(wanted)
+    names = list(wanted)
+    for place, rows in rows_by_attempt(MESSAGES, names, catalog.home):
         name = names[place]
-        if not messages:
+        if not rows:
             raise ExportRefused(f"{name}: the store has no messages of this attempt")
-        said = [message_of(each) for each in messages]
-        yield Conversation(said, name, (), rows[name]["wanted"], is_held_out)
+        messages = [message_of(each) for each in rows]
+        yield Conversation(messages, name, (), wanted[name], is_held_out)
 
 
-def _refuse_pairs(row: Mapping[str, Any]) -> None:
+def _check_row(row: Mapping[str, Any], weights: Sequence[float], notes: Counter[str]) -> None:
     if row.get("pair") is not None:
         raise ExportRefused(
             "a set of pairs compares whole attempts, which no format of these has; export a set "
             "of its chosen attempts (objective sft), or of labelled ones (kto)"
         )
-
-
-def _count_weights(weights: Sequence[float], notes: Counter[str]) -> None:
     if any(weight != 1.0 for weight in weights):
         notes["conversations or sequences without their weights (each counts 1)"] += 1

@@ -1,13 +1,13 @@
 """Formats of conversations: LLaMA-Factory's, and those of messages in the form of OpenAI's API.
 
-LLaMA-Factory's are alpaca and sharegpt, with labels of KTO and `dataset_info.json`. Alpaca has
-instruction, input, output, history and system: turns of a user and the model in alternation.
-ShareGPT has calls of tools as `function_call` and their results as `observation`. A turn with text
-and a call is written as the text and the call in ``<tool_call>`` marks; several results in a row
-are joined, as LLaMA-Factory joins them where it reads OpenAI's format. Source: LLaMA-Factory 0.9.5,
-data/README.md, data/parser.py, data/converter.py, data/formatter.py.
+A format is ``format(conversations, notes) -> {file: its content}``: a table of Parquet, or JSON. It
+counts in `notes` what it cannot carry, and raises ExportRefused where nothing is left.
 
-Of openai, verl and prime-rl, arguments of calls are JSON text, because objects of many shapes do
+In ShareGPT a turn with text and a call is the text and the call in ``<tool_call>`` marks; several
+results in a row are joined, as LLaMA-Factory joins them where it reads OpenAI's format. Source:
+LLaMA-Factory 0.9.5, data/README.md, data/parser.py, data/converter.py, data/formatter.py.
+
+In openai, verl and prime-rl, arguments of calls are JSON text, because objects of many shapes do
 not fit a column. None of these has a label: conversations that are not wanted are left out.
 """
 
@@ -18,150 +18,145 @@ from typing import Any
 
 import pyarrow as pa
 
-from tutti.tasks.training.exports.conversation import (
-    SIDES,
-    Conversation,
-    ExportedFiles,
-    ExportRefused,
-)
+from tutti.tasks.training.exports.conversation import Conversation, ExportRefused
 
+Files = dict[str, Any]
+Conversations = Sequence[Conversation]
 THINKING = "<think>\n{}\n</think>\n\n"
-"""LLaMA-Factory's own marks of reasoning."""
-ALPACA = {
-    "formatting": "alpaca",
-    "columns": {
+COLUMNS = {
+    "alpaca": {
         "prompt": "instruction",
         "query": "input",
         "response": "output",
         "system": "system",
         "history": "history",
     },
+    "sharegpt": {"messages": "conversations", "system": "system", "tools": "tools"},
 }
-SHAREGPT = {
-    "formatting": "sharegpt",
-    "columns": {"messages": "conversations", "system": "system", "tools": "tools"},
-    "tags": {
-        "role_tag": "from",
-        "content_tag": "value",
-        "user_tag": "human",
-        "assistant_tag": "gpt",
-        "observation_tag": "observation",
-        "function_tag": "function_call",
-        "system_tag": "system",
-    },
+SHAREGPT_TAGS = {
+    "role_tag": "from",
+    "content_tag": "value",
+    "user_tag": "human",
+    "assistant_tag": "gpt",
+    "observation_tag": "observation",
+    "function_tag": "function_call",
+    "system_tag": "system",
 }
-ALPACA_TOOLS = "conversations left out: tools (sharegpt carries them)"
-ORDER = "conversations left out: user and assistant do not alternate"
-TURNS = "conversations left out: their turns do not alternate"
-UNREAD = "conversations left out: arguments of a call are no JSON"
-ASKED, ANSWERED = ("human", "observation"), ("gpt", "function_call")
+SPEAKERS = {"human": "user", "observation": "user", "gpt": "model", "function_call": "model"}
 BETWEEN_RESULTS = "\n</tool_response>\n<tool_response>\n"
-Convert = Callable[[Conversation], dict[str, Any] | str]
-"""A conversation's row, or why it is left out."""
 
 
-def alpaca(made: Sequence[Conversation], notes: Counter[str]) -> ExportedFiles:
+class _LeftOut(Exception):
+    """A conversation that a format cannot carry; the message says why."""
+
+
+def alpaca(conversations: Conversations, notes: Counter[str]) -> Files:
     """The files of Alpaca's format. Raises ExportRefused."""
-    return _with_info(made, notes, _alpaca_row, ALPACA)
+    info = {"formatting": "alpaca", "columns": COLUMNS["alpaca"]}
+    return _with_info(conversations, notes, _alpaca_row, info)
 
 
-def sharegpt(made: Sequence[Conversation], notes: Counter[str]) -> ExportedFiles:
+def sharegpt(conversations: Conversations, notes: Counter[str]) -> Files:
     """The files of ShareGPT's format. Raises ExportRefused."""
-    return _with_info(made, notes, _sharegpt_row, SHAREGPT)
+    info = {"formatting": "sharegpt", "columns": COLUMNS["sharegpt"], "tags": SHAREGPT_TAGS}
+    return _with_info(conversations, notes, _sharegpt_row, info)
 
 
 def _with_info(
-    made: Sequence[Conversation], notes: Counter[str], convert: Convert, info: Mapping[str, Any]
-) -> ExportedFiles:
-    labelled = any(each.wanted is not None for each in made)
-    columns = {**info["columns"], **({"kto_tag": "label"} if labelled else {})}
-    entries, files = {}, ExportedFiles()
-    for side, is_held_out in SIDES:
+    conversations: Conversations,
+    notes: Counter[str],
+    convert: Callable[[Conversation], dict[str, Any]],
+    info: dict[str, Any],
+) -> Files:
+    labelled = any(each.wanted is not None for each in conversations)
+    if labelled:
+        info = info | {"columns": info["columns"] | {"kto_tag": "label"}}
+    entries, files = {}, Files()
+    for side, some in _sides(conversations):
         rows = []
-        for each in (each for each in made if each.is_held_out == is_held_out):
-            row = convert(each)
-            if isinstance(row, str):
-                notes[row] += 1
-            else:
-                rows.append(row | ({"label": each.wanted is not False} if labelled else {}))
+        for each in some:
+            try:
+                row = convert(each)
+            except _LeftOut as why:
+                notes[f"conversations left out: {why}"] += 1
+                continue
+            rows.append(row | ({"label": each.wanted is not False} if labelled else {}))
         if rows:
-            entries[side] = {"file_name": f"{side}.json", **info, "columns": columns}
+            entries[side] = {"file_name": f"{side}.json", **info}
             files[f"{side}.json"] = rows
     if "train" not in entries:
-        said = "; ".join(f"{n} x {note}" for note, n in notes.items() if n)
-        raise ExportRefused(f"nothing is left to export: {said}")
+        counts = "; ".join(f"{n} x {note}" for note, n in notes.items() if n)
+        raise ExportRefused(f"nothing is left to export: {counts}")
     return files | {"dataset_info.json": entries}
 
 
-def _alpaca_row(made: Conversation) -> dict[str, Any] | str:
-    system, said = _system(made)
-    if made.tools or any(each["role"] == "tool" or each.get("tool_calls") for each in said):
-        return ALPACA_TOOLS
-    while said and said[-1]["role"] != "assistant":
-        said.pop()
-    roles = [each["role"] for each in said]
+def _alpaca_row(conversation: Conversation) -> dict[str, Any]:
+    system, messages = _system(conversation)
+    if conversation.tools or any(
+        each["role"] == "tool" or each.get("tool_calls") for each in messages
+    ):
+        raise _LeftOut("tools (sharegpt carries them)")
+    while messages and messages[-1]["role"] != "assistant":
+        messages.pop()
+    roles = [each["role"] for each in messages]
     if not roles or roles != ["user", "assistant"] * (len(roles) // 2):
-        return ORDER
-    texts = [_spoken(each) if each["role"] == "assistant" else each["content"] for each in said]
-    turns = [list(pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
-    instruction, output = turns.pop()
-    row = {"instruction": instruction, "input": "", "output": output}
-    return row | {"system": system, "history": turns}
+        raise _LeftOut("user and assistant do not alternate")
+    texts = [_text(each) for each in messages]
+    *history, (instruction, output) = zip(texts[::2], texts[1::2], strict=True)
+    row = {"instruction": instruction, "input": "", "output": output, "system": system}
+    return row | {"history": [list(pair) for pair in history]}
 
 
-def _sharegpt_row(made: Conversation) -> dict[str, Any] | str:
-    system, said = _system(made)
-    if any(isinstance(call["arguments"], str) for each in said for call in _calls(each)):
-        return UNREAD
+def _sharegpt_row(conversation: Conversation) -> dict[str, Any]:
+    system, messages = _system(conversation)
     turns: list[dict[str, str]] = []
-    for message in said:
+    for message in messages:
         turn = _turn(message)
         if turn["from"] == "observation" and turns and turns[-1]["from"] == "observation":
             turns[-1]["value"] += BETWEEN_RESULTS + turn["value"]
         else:
             turns.append(turn)
-    while turns and turns[-1]["from"] not in ANSWERED:  # an attempt that ended after a tool
+    while turns and SPEAKERS.get(turns[-1]["from"]) != "model":  # it ended after a tool
         turns.pop()
-    expected = [ASKED, ANSWERED] * (len(turns) // 2)
-    known = len(turns) == len(expected) and turns
-    if not known or any(t["from"] not in e for t, e in zip(turns, expected, strict=True)):
-        return TURNS
+    speakers = [SPEAKERS.get(turn["from"]) for turn in turns]
+    if not turns or speakers != ["user", "model"] * (len(turns) // 2):
+        raise _LeftOut("their turns do not alternate")
     functions = [
-        each.get("function", each) if isinstance(each, dict) else each for each in made.tools
+        each.get("function", each) if isinstance(each, dict) else each
+        for each in conversation.tools
     ]
     tools = json.dumps(functions, ensure_ascii=False) if functions else ""
     return {"conversations": turns, "system": system, "tools": tools}
 
 
-def _system(made: Conversation) -> tuple[str, list[dict[str, Any]]]:
+def _system(conversation: Conversation) -> tuple[str, list[dict[str, Any]]]:
     """The system prompt, and the messages after it."""
-    said = list(made.messages)
-    return (said.pop(0).get("content") or "" if said[0]["role"] == "system" else ""), said
+    first, *others = conversation.messages
+    if first["role"] == "system":
+        return first.get("content") or "", others
+    return "", [first, *others]
 
 
 def _turn(message: Mapping[str, Any]) -> dict[str, str]:
-    text, role = message.get("content") or "", message["role"]
+    text, role = _text(message), message["role"]
     if role != "assistant":
-        names = {"tool": "observation", "user": "human"}
-        return {"from": names.get(role, role), "value": text}
-    said = _spoken(message)
-    if not (calls := _calls(message)):
-        return {"from": "gpt", "value": said}
+        return {"from": {"tool": "observation", "user": "human"}.get(role, role), "value": text}
+    calls = [
+        {name: call["function"][name] for name in ("name", "arguments")}
+        for call in message.get("tool_calls") or ()
+    ]
+    if any(isinstance(call["arguments"], str) for call in calls):
+        raise _LeftOut("arguments of a call are no JSON")
+    if not calls:
+        return {"from": "gpt", "value": text}
     called = json.dumps(calls[0] if len(calls) == 1 else calls, ensure_ascii=False)
-    return {
-        "from": "function_call",
-        "value": f"{said}<tool_call>{called}</tool_call>" if said else called,
-    }
+    value = f"{text}<tool_call>{called}</tool_call>" if text else called
+    return {"from": "function_call", "value": value}
 
 
-def _calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    functions = [call["function"] for call in message.get("tool_calls") or ()]
-    return [{"name": each["name"], "arguments": each["arguments"]} for each in functions]
-
-
-def _spoken(message: Mapping[str, Any]) -> str:
-    """What a message of the assistant says, its reasoning before it."""
-    reasoning = message.get("reasoning")
+def _text(message: Mapping[str, Any]) -> str:
+    """The content of a message, after the reasoning of the model."""
+    reasoning = message.get("reasoning") if message["role"] == "assistant" else None
     return (THINKING.format(reasoning) if reasoning else "") + (message.get("content") or "")
 
 
@@ -182,7 +177,7 @@ NO_ANSWER = "conversations without a row in rl.parquet: no known task and answer
 VERL_TOOLS = "conversations without their tools: verl reads tools from its own configuration"
 
 
-def openai(made: Sequence[Conversation], notes: Counter[str]) -> ExportedFiles:
+def openai(conversations: Conversations, notes: Counter[str]) -> Files:
     """OpenAI's fine-tuning format: a JSON object a line with `messages` and `tools`. What `tutti
     train sft --file` reads, and NeMo-RL's openai_format. Raises ExportRefused."""
     return {
@@ -190,17 +185,17 @@ def openai(made: Sequence[Conversation], notes: Counter[str]) -> ExportedFiles:
             {"messages": _messages(each)} | ({"tools": list(each.tools)} if each.tools else {})
             for each in some
         ]
-        for side, some in _sides(_wanted(made, notes))
+        for side, some in _sides(_wanted(conversations, notes))
     }
 
 
-def prime_rl(made: Sequence[Conversation], notes: Counter[str]) -> ExportedFiles:
+def prime_rl(conversations: Conversations, notes: Counter[str]) -> Files:
     """A folder a side with Parquet of `messages` and `tools` (JSON text): the form that prime-rl's
     scripts/export_sft.py makes of finished rollouts; `data.name` of its configuration is the
     folder. Raises ExportRefused."""
-    kept = _wanted(made, notes)
+    kept = _wanted(conversations, notes)
     schema = pa.schema([("messages", _message_type(kept)), ("tools", pa.string())])
-    files = ExportedFiles()
+    files = Files()
     for side, some in _sides(kept):
         rows = [
             {"messages": _messages(each), "tools": json.dumps(list(each.tools), ensure_ascii=False)}
@@ -210,40 +205,40 @@ def prime_rl(made: Sequence[Conversation], notes: Counter[str]) -> ExportedFiles
     return files
 
 
-def verl(made: Sequence[Conversation], notes: Counter[str]) -> ExportedFiles:
+def verl(conversations: Conversations, notes: Counter[str]) -> Files:
     """`sft.parquet`, which verl's MultiTurnSFTDataset reads, and `rl.parquet`, which its
     RLHFDataset and reward functions read: a row a task, where the store knows the task's answer.
 
     Source: verl 0.9.1, utils/dataset/, docs/preparation/prepare_data. Raises ExportRefused.
     """
-    kept = _wanted(made, notes)
+    kept = _wanted(conversations, notes)
     notes[VERL_TOOLS] += sum(bool(each.tools) for each in kept)
     type = _message_type(kept)
     fields = {"data_source": pa.string(), "prompt": type, "ability": pa.string()}
-    asked = pa.schema(fields | {"reward_model": RULE, "extra_info": EXTRA})
-    files = ExportedFiles()
+    schema = pa.schema(fields | {"reward_model": RULE, "extra_info": EXTRA})
+    files = Files()
     for side, some in _sides(kept):
         name = "" if side == "train" else f"{side}_"
         rows = [{"messages": _messages(each)} for each in some]
         files[f"{name}sft.parquet"] = pa.Table.from_pylist(rows, pa.schema({"messages": type}))
         if prompts := _prompts(some, notes):
-            files[f"{name}rl.parquet"] = pa.Table.from_pylist(prompts, asked)
+            files[f"{name}rl.parquet"] = pa.Table.from_pylist(prompts, schema)
     return files
 
 
-def _prompts(made: Sequence[Conversation], notes: Counter[str]) -> list[dict[str, Any]]:
-    """One row a task: what was said before the model spoke."""
+def _prompts(conversations: Conversations, notes: Counter[str]) -> list[dict[str, Any]]:
+    """One row a task: the messages before the model's first."""
     rows: dict[str, dict[str, Any]] = {}
-    for each in made:
+    for each in conversations:
         origin = each.origin
         task_id, answer = origin.get("task_id"), origin.get("answer")
         if task_id is None or answer is None:
             notes[NO_ANSWER] += 1
             continue
-        first = next(n for n, said in enumerate(each.messages) if said["role"] == "assistant")
+        roles = [message["role"] for message in each.messages]
         row = {
             "data_source": origin.get("benchmark"),
-            "prompt": _messages(each)[:first],
+            "prompt": _messages(each)[: roles.index("assistant")],
             "ability": origin.get("family"),
             "reward_model": {"style": "rule", "ground_truth": answer},
             "extra_info": {"split": origin.get("split"), "index": len(rows), "task_id": task_id},
@@ -252,46 +247,46 @@ def _prompts(made: Sequence[Conversation], notes: Counter[str]) -> list[dict[str
     return list(rows.values())
 
 
-def _wanted(made: Sequence[Conversation], notes: Counter[str]) -> list[Conversation]:
+def _wanted(conversations: Conversations, notes: Counter[str]) -> list[Conversation]:
     """Those that a format without labels can carry; the others are counted. Raises ExportRefused
     where none is left to train on."""
-    kept = [each for each in made if each.wanted is not False]
-    notes[UNWANTED] += len(made) - len(kept)
-    if not any(not each.is_held_out for each in kept):
+    kept = [each for each in conversations if each.wanted is not False]
+    notes[UNWANTED] += len(conversations) - len(kept)
+    if all(each.is_held_out for each in kept):
         raise ExportRefused(f"nothing is left to export: {notes[UNWANTED]} x {UNWANTED}")
     return kept
 
 
-def _sides(made: Sequence[Conversation]) -> Iterator[tuple[str, list[Conversation]]]:
-    for side, is_held_out in SIDES:
-        if some := [each for each in made if each.is_held_out == is_held_out]:
+def _sides(conversations: Conversations) -> Iterator[tuple[str, list[Conversation]]]:
+    """The names of files, and the conversations that are trained on, or held out."""
+    for side, is_held_out in (("train", False), ("held_out", True)):
+        if some := [each for each in conversations if each.is_held_out == is_held_out]:
             yield side, some
 
 
-def _message_type(made: Sequence[Conversation]) -> pa.DataType:
+def _message_type(conversations: Conversations) -> pa.DataType:
     """The type of the messages: fields that none of them has are left out, as templates ask
     whether a field is there."""
-    used = {key for each in made for message in _messages(each) for key in message}
+    used = {key for each in conversations for message in _messages(each) for key in message}
     return pa.list_(pa.struct([(name, type) for name, type in FIELDS.items() if name in used]))
 
 
-def _messages(made: Conversation) -> list[dict[str, Any]]:
+def _messages(conversation: Conversation) -> list[dict[str, Any]]:
     """The messages with the arguments of their calls as text, and no empty fields but content."""
-    return [_wire(each) for each in made.messages]
+    messages = []
+    for each in conversation.messages:
+        calls = [
+            {"id": call.get("id"), "type": "function", "function": _function(**call["function"])}
+            for call in each.get("tool_calls") or ()
+        ]
+        message = {"role": each["role"], "content": each.get("content") or ""}
+        message |= {"reasoning_content": each.get("reasoning"), "tool_calls": calls or None}
+        message |= {name: each.get(name) for name in ("tool_call_id", "name")}
+        messages.append({name: value for name, value in message.items() if value is not None})
+    return messages
 
 
-def _wire(message: Mapping[str, Any]) -> dict[str, Any]:
-    calls = [
-        {"id": call.get("id"), "type": "function",
-         "function": {"name": call["function"]["name"], "arguments": _text(call["function"])}}
-        for call in message.get("tool_calls") or ()
-    ]  # fmt: skip
-    made = {"role": message["role"], "content": message.get("content") or ""}
-    made |= {"reasoning_content": message.get("reasoning"), "tool_calls": calls or None}
-    made |= {name: message.get(name) for name in ("tool_call_id", "name")}
-    return {name: value for name, value in made.items() if value is not None}
-
-
-def _text(function: Mapping[str, Any]) -> str:
-    given = function["arguments"]
-    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+def _function(name: str, arguments: Any, **_: Any) -> dict[str, str]:
+    is_text = isinstance(arguments, str)
+    text = arguments if is_text else json.dumps(arguments, ensure_ascii=False)
+    return {"name": name, "arguments": text}

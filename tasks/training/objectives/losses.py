@@ -1,25 +1,18 @@
-"""Objectives as functions of log probabilities, and what every objective reads: the trained tokens
-of a micro-batch, flat, and the sizes of its step.
+"""Objectives as functions of the log probabilities of a micro-batch's trained tokens.
 
-Only tokens that the model wrote are here; prompts and padding are not. All tensors lie on one
-device. A step's loss is the sum over its micro-batches, each divided by the whole step's sizes: so
-how a step is cut into micro-batches changes nothing.
-
-Objectives of a policy's own attempts have importance ratios r, clipped or truncated; advantages are
-given (`rewards`). Truncation is of the ratio between the trainer's and the engine's probabilities
-of the same weights (they differ by rounding and kernels) and of stale weights: min(ratio, bound),
-without gradient. Source: Yao et al. 2025, "Your efficient RL framework secretly brings you
-off-policy RL training". The others are of given answers: imitated, weighted by turns, or compared
-with a reference model.
+A step's loss is the sum over its micro-batches, each divided by the whole step's sizes: so how a
+step is cut into micro-batches changes nothing. Objectives of a policy's own attempts have
+importance ratios r, clipped or truncated; advantages are given (`rewards`).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 
-from tutti.tasks.training.objectives.settings import Clipping, Preference
+from tutti.tasks.training.objectives import Clipping, Preference, settings_with
 
 Tensor = Any
 """A torch.Tensor; torch is not in the environment in which types are checked."""
@@ -29,41 +22,31 @@ Tensor = Any
 class Tokens:
     """T trained tokens of S sequences, the sequences one after the other."""
 
-    sequence: Tensor
-    """[T] int64: the token's sequence, 0 to S - 1, never falling."""
-    sequences: int
-    """S."""
+    sequence: Tensor  # [T] int64: the token's sequence, 0 to S - 1, never falling
+    sequences: int  # S
     behaviour: Tensor
     """[T] log probability, in nats, by the weights that sampled the token, as recorded."""
-    advantage: Tensor
-    """[T]."""
+    advantage: Tensor  # [T]
     old: Tensor | None = None
     """[T] log probability by the trainer's weights before the step; None: as `behaviour`."""
-    reference: Tensor | None = None
-    """[T] log probability by the frozen reference model."""
-    weight: Tensor | None = None
-    """[T] for supervised objectives; None: 1."""
+    reference: Tensor | None = None  # [T] log probability by the frozen reference model
+    weight: Tensor | None = None  # [T] for supervised objectives; None: 1
     turn: Tensor | None = None
     """[T] int64: the token's turn, 0 to K - 1 over the micro-batch, never falling."""
-    turns: int = 0
-    """K."""
+    turns: int = 0  # K
     extra: Mapping[str, Tensor] = field(default_factory=dict)
-    """What single objectives need besides, by name; each says what."""
+    """Inputs of single objectives, by name; each says which."""
 
 
 @dataclass(frozen=True)
 class StepSizes:
     """Sizes of a whole optimizer step, over all its micro-batches and processes."""
 
-    tokens: int
-    """Trained tokens."""
+    tokens: int  # Trained tokens
     sequences: int
-    weight: float = 0.0
-    """Sum of the weights; supervised objectives."""
-    max_tokens: int = 0
-    """The longest answer that the rollouts allow; Dr. GRPO."""
-    wanted: int = 0
-    """Sequences that are wanted; KTO."""
+    weight: float = 0.0  # Sum of the weights; supervised objectives
+    max_tokens: int = 0  # The longest answer that the rollouts allow; Dr. GRPO
+    wanted: int = 0  # Sequences that are wanted; KTO
 
 
 @dataclass(frozen=True)
@@ -77,6 +60,14 @@ class Loss:
 
 Objective = Callable[[Tensor, Tokens, StepSizes], Loss]
 """(log probabilities [T] with their graph, tokens, sizes) to the loss."""
+
+
+def objective(name: str, given: Mapping[str, Any]) -> Objective:
+    """An objective with its published settings but for those given. Raises ValueError for an
+    unknown objective or setting."""
+    settings, function = settings_with(name, given), globals()[name]
+    found: Objective = function if settings is None else partial(function, how=settings)
+    return found
 
 
 def by_group(values: Tensor, group: Tensor, groups: int) -> Tensor:
@@ -197,8 +188,7 @@ def reward_figures(rewards: Tensor, wanted: Tensor, sizes: StepSizes) -> dict[st
     return found
 
 
-Figures = dict[str, Tensor]
-"""[T] each."""
+Figures = dict[str, Tensor]  # [T] each
 
 
 def grpo(logp: Tensor, tokens: Tokens, sizes: StepSizes, how: Clipping) -> Loss:
@@ -302,7 +292,12 @@ def log_ratio(logp: Tensor, tokens: Tokens) -> Tensor:
 
 
 def correction(tokens: Tokens, bound: float) -> Tensor:
-    """[T] truncated weight from the engine's probabilities to the trainer's; 1 without `old`."""
+    """[T] weight from the engine's probabilities to the trainer's of the same or stale weights,
+    which differ by rounding and kernels: min(ratio, bound), without gradient; 1 without `old`.
+
+    Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL
+    training".
+    """
     if tokens.old is None:
         return torch.ones_like(tokens.behaviour)
     return torch.exp(tokens.old - tokens.behaviour).clamp(max=bound)
@@ -318,9 +313,7 @@ def clipped(ratio: Tensor, advantage: Tensor, how: Clipping) -> tuple[Tensor, Te
 
 def kl_to_reference(logp: Tensor, tokens: Tokens) -> Tensor:
     """[T] k3 estimate exp(d) - d - 1 of KL(now || reference), d = reference - now; never negative.
-
-    Source: Schulman 2020, "Approximating KL divergence". Raises ValueError without a reference.
-    """
+    Source: Schulman 2020, "Approximating KL divergence". Raises ValueError without a reference."""
     if tokens.reference is None:
         raise ValueError("kl: above 0, but the batch has no log probabilities of a reference model")
     difference = tokens.reference - logp

@@ -1,8 +1,7 @@
 """A step's batch: its attempts as groups, rewards, advantages and sequences.
 
-In: finished cells, and a job's reward. Out: rows for the trainer, and the step's figures. Attempts
-earn by their newest verdicts, task by task. An attempt that does not count (it failed for
-infrastructure reasons, or came too late) has no reward; it is never scored 0.
+Attempts earn by their newest verdicts. An attempt that does not count (it failed for infrastructure
+reasons, or came too late) has no reward; it is never scored 0.
 """
 
 import json
@@ -35,7 +34,7 @@ from tutti.tasks.training.rewards import (
     turn_returns,
     whitened,
 )
-from tutti.tasks.training.sets.chosen import UNRECORDED, counts_of, read_sequences, row_of
+from tutti.tasks.training.sets.chosen import counts_of, read_sequences, row_of
 from tutti.tasks.training.sets.frozen import ROW
 from tutti.tasks.training.sets.sequences import NOT_TRAINED, AttemptSequences
 
@@ -60,8 +59,6 @@ WEIGHTS = (
     "where task_id in (select unnest($ids)) group by all"
 )
 """The attribute `preference` of a synthesized domain's items, JSON."""
-
-
 Groups = dict[str, list[Rollout]]
 """By task, in the order of trials."""
 
@@ -73,7 +70,7 @@ def earned_by(cells: Sequence[str], settings: RewardSettings, home: Home) -> Gro
     for row in rows:
         groups.setdefault(row["task_id"], []).append(_earned(row, settings))
     if settings.preference:
-        groups = _preferred(groups, {row["attempt_id"]: row for row in rows}, settings, home)
+        return _preferred(groups, {row["attempt_id"]: row for row in rows}, settings, home)
     return groups
 
 
@@ -81,21 +78,20 @@ def permuted(groups: Groups, seed: int) -> Groups:
     """The same groups with what was earned dealt out anew among those of a group."""
     mixed: Groups = {}
     for task_id, group in groups.items():
-        rewarded = [each for each in group if each.reward is not None]
+        rewarded, others = _rewarded(group), [each for each in group if each.reward is None]
         dealt = list(rewarded)
         Random(f"{seed} {task_id}").shuffle(dealt)
-        mixed[task_id] = [
-            replace(other, attempt_id=each.attempt_id)
-            for each, other in zip(rewarded, dealt, strict=True)
-        ] + [each for each in group if each.reward is None]
+        pairs = zip(rewarded, dealt, strict=True)
+        mixed[task_id] = [replace(new, attempt_id=old.attempt_id) for old, new in pairs] + others
     return mixed
 
 
 def _rows(cells: Sequence[str], settings: RewardSettings, home: Home) -> list[dict[str, Any]]:
-    wanted = {name: part.sql for name, part in settings.parts.items()}
-    wanted = wanted or ({} if settings.preference else {"sql": settings.sql})
+    """Attempts, with the value of each part of the reward of those that count."""
+    expressions = {name: part.sql for name, part in settings.parts.items()}
+    expressions = expressions or ({} if settings.preference else {"sql": settings.sql})
     columns = "".join(
-        f", cast(({sql}) as double) as part_{nth}" for nth, sql in enumerate(wanted.values())
+        f", cast(({sql}) as double) as part_{nth}" for nth, sql in enumerate(expressions.values())
     )
     statement = (
         "with rewarded as (select cell_id, attempt_id, completion_tokens, is_right, cost_usd, "
@@ -105,14 +101,13 @@ def _rows(cells: Sequence[str], settings: RewardSettings, home: Home) -> list[di
         "on r.cell_id = a.cell_id and r.attempt_id = a.attempt_id "
         "where a.cell_id in (select unnest($cells)) order by a.task_id, a.trial, a.attempt"
     )
-    stated = "reward.parts" if settings.parts else "reward.sql"
-    rows = rows_of(statement, home, stated, {"cells": list(cells)})
+    field = "reward.parts" if settings.parts else "reward.sql"
+    rows = rows_of(statement, home, field, {"cells": list(cells)})
     for row in rows:
-        row["parts"] = {name: row[f"part_{nth}"] for nth, name in enumerate(wanted)}
+        row["parts"] = {name: row[f"part_{nth}"] for nth, name in enumerate(expressions)}
         for name, value in row["parts"].items():
             if row["counted"] and value is None:
-                where = f"parts.{name}.sql" if settings.parts else "sql"
-                raise JobError(f"reward.{where}: null for {row['attempt_id']}; use coalesce")
+                raise JobError(f"{field}: {name}: null for {row['attempt_id']}; use coalesce")
     return rows
 
 
@@ -120,21 +115,13 @@ def _earned(row: Mapping[str, Any], settings: RewardSettings) -> Rollout:
     name = row["attempt_id"]
     if not row["counted"]:
         return Rollout(name, None)
-    parts = dict(row["parts"])
-    if settings.overlong is not None:
-        asked = settings.overlong
-        tokens = row["completion_tokens"]
+    parts, longest, tokens = dict(row["parts"]), settings.overlong, row["completion_tokens"]
+    if longest is not None:
         if tokens is None:
             raise JobError(f"reward.overlong: the completion tokens of {name} are unknown")
-        parts["overlong"] = overlong(tokens, asked.most_tokens, asked.buffer_tokens)
-    valid = row["status"] != "model_error"
-    total = sum(weight_of(part, settings) * value for part, value in parts.items())
-    return Rollout(name, total, valid, parts=parts)
-
-
-def weight_of(part: str, settings: RewardSettings) -> float:
-    """What a part of a reward is multiplied with."""
-    return settings.parts[part].weight if part in settings.parts else 1.0
+        parts["overlong"] = overlong(tokens, longest.most_tokens, longest.buffer_tokens)
+    total = sum(settings.weight_of(part) * value for part, value in parts.items())
+    return Rollout(name, total, row["status"] != "model_error", parts=parts)
 
 
 def _preferred(
@@ -144,46 +131,33 @@ def _preferred(
     used: dict[str, list[dict[str, Any]]] = {}
     for row in query(USES, home, {"ids": list(rows)}):
         used.setdefault(row["attempt_id"], []).append(row)
-    weights = _weights(list(groups), settings, home)
-    made: Groups = {}
+    own: Mapping[str, str | None] = {}
+    if settings.preference == "task":
+        found = query(WEIGHTS, home, {"ids": list(groups)})
+        own = {row["task_id"]: row["weights"] for row in found}
+    preferred: Groups = {}
     for task_id, group in groups.items():
-        rewarded = [each for each in group if each.reward is not None]
-        wanted = weights[task_id]
-        features = [
-            _features(rows[each.attempt_id], used.get(each.attempt_id, ()), wanted)
-            for each in rewarded
+        weights = settings.preference
+        if weights == "task":
+            if not (text := own.get(task_id)):
+                raise JobError(
+                    f"reward.preference: task: {task_id} has no preference; `tutti derive "
+                    "task_set:ID --preferences` makes a set whose tasks have one"
+                )
+            weights = json.loads(text)
+        rewarded, others = _rewarded(group), [each for each in group if each.reward is None]
+        names = [each.attempt_id for each in rewarded]
+        try:
+            features = [_features(rows[name], used.get(name, ()), weights) for name in names]
+            values = preference_rewards(features, weights)
+        except RewardError as error:
+            raise JobError(f"reward.preference of {task_id}: {error}") from error
+        pairs = zip(rewarded, values, strict=True)
+        preferred[task_id] = [
+            *(replace(each, reward=value + (each.reward or 0.0)) for each, value in pairs),
+            *others,
         ]
-        values = _rewards(task_id, features, wanted)
-        made[task_id] = [
-            replace(each, reward=value + (each.reward or 0.0))
-            for each, value in zip(rewarded, values, strict=True)
-        ] + [each for each in group if each.reward is None]
-    return made
-
-
-def _weights(
-    task_ids: Sequence[str], settings: RewardSettings, home: Home
-) -> Mapping[str, Mapping[str, float]]:
-    """The weights of each task: the job's, or its own. Raises JobError for a task without any."""
-    if settings.preference != "task":
-        return dict.fromkeys(task_ids, settings.preference)
-    found = {row["task_id"]: row["weights"] for row in query(WEIGHTS, home, {"ids": task_ids})}
-    for task_id in task_ids:
-        if not found.get(task_id):
-            raise JobError(
-                f"reward.preference: task: {task_id} has no preference; `tutti derive "
-                "task_set:ID --preferences` makes a set whose tasks have one"
-            )
-    return {task_id: json.loads(found[task_id]) for task_id in task_ids}
-
-
-def _rewards(
-    task_id: str, features: Sequence[AttemptFeatures], weights: Mapping[str, float]
-) -> list[float]:
-    try:
-        return preference_rewards(features, weights)
-    except RewardError as error:
-        raise JobError(f"reward.preference of {task_id}: {error}") from error
+    return preferred
 
 
 def _features(
@@ -198,10 +172,6 @@ def _features(
     uses = {each["name"]: each["uses"] for each in used}
     served = [each["name"] for each in used if each["served"]]
     return AttemptFeatures(row["is_right"], cost, row["working_s"], uses, served)
-
-
-ByTurn = Mapping[str, Callable[[int], float]]
-"""By attempt: the advantage of a turn."""
 
 
 @dataclass(frozen=True)
@@ -231,43 +201,66 @@ def step_groups(cells: Sequence[str], job: PolicyJob, home: Home, seed: int) -> 
     groups = earned_by(cells, reward, home)
     if reward.permuted:
         groups = permuted(groups, seed)
-    picks: Picks = {}
-    if job.by_turns:
-        names = [each.attempt_id for each in _rewarded(groups)]
-        picks = read_picks(reward.process, names, home)
-    rollouts = {task_id: _rollouts(group, picks, job) for task_id, group in groups.items()}
-    found = filtered(rollouts, reward.least_deviation)
-    return StepGroups(groups, picks, found)
+    if not job.by_turns:
+        return StepGroups(groups, {}, filtered(groups, reward.least_deviation))
+    names = [each.attempt_id for group in groups.values() for each in _rewarded(group)]
+    picks = read_picks(reward.process, names, home)
+    by_turns = {task_id: _by_turns(group, picks, reward) for task_id, group in groups.items()}
+    return StepGroups(groups, picks, filtered(by_turns, reward.least_deviation))
 
 
-def step_batch(found: StepGroups, job: PolicyJob, ends: frozenset[int], home: Home) -> StepBatch:
+def _by_turns(group: Sequence[Rollout], picks: Picks, reward: RewardSettings) -> list[Rollout]:
+    """A group as the filters see it: an attempt's reward is the return of its first turn, so that
+    attempts of one outcome may still teach."""
+    judged = [each for each in group if each.attempt_id in picks]
+    firsts: dict[str, float] = {}
+    try:
+        for each, dialogue in zip(judged, aligned(_dialogues(judged, picks)), strict=True):
+            if turns := turn_returns(dialogue, reward.gamma, reward.picked):
+                firsts[each.attempt_id] = turns[0]
+    except RewardError as error:
+        raise JobError(f"reward: {error}; turns discount an outcome from 0 to 1") from None
+    return [
+        replace(
+            each,
+            reward=firsts.get(each.attempt_id, each.reward),
+            judged=each.attempt_id in picks,
+        )
+        for each in group
+    ]
+
+
+def _dialogues(group: Sequence[Rollout], picks: Picks) -> list[Dialogue]:
+    return [Dialogue(each.reward or 0.0, picks[each.attempt_id]) for each in group]
+
+
+def step_batch(step: StepGroups, job: PolicyJob, ends: frozenset[int], home: Home) -> StepBatch:
     """The batch of a step's groups. `ends`: ids that end a turn."""
-    kept = {
-        task_id: [each for each in group if each.reward is not None]
-        for task_id, group in found.groups.items()
-        if task_id in found.sorted.kept
-    }
-    advantages = _by_turn(kept, found.picks, job) if job.by_turns else _by_attempt(kept, job.reward)
-    names = list(advantages)
+    kept = [
+        _rewarded(group) for task_id, group in step.groups.items() if task_id in step.sorted.kept
+    ]
+    advantage_of = (
+        _turn_advantages(kept, step.picks, job) if job.by_turns else _advantages(kept, job)
+    )
+    names = [each.attempt_id for group in kept for each in group]
     rows: list[dict[str, Any]] = []
     every: list[AttemptSequences] = []
     reasons: dict[str, str] = {}
     for place, sequences in read_sequences(names, ends, home, reasons):
-        value_of = advantages[names[place]]
+        name = names[place]
         every.append(sequences)
         for each in sequences.sequences:
-            values = [0.0 if turn == NOT_TRAINED else value_of(turn) for turn in each.turns]
-            rows.append(row_of(names[place], each, values))
-    rewards = [each.reward or 0.0 for each in _rewarded(found.groups)]
-    attempts = sum(len(group) for group in found.groups.values())
-    figures = {
-        "reward": sum(rewards) / max(1, len(rewards)),
-        "groups": float(len(kept)),
-        "dead_group_share": found.sorted.dead_share,
-    }
-    said = {**counts_of(every), "groups": found.sorted.counts()}
-    said |= {"attempts": attempts, "infra": attempts - len(rewards)}
-    said |= {"unrecorded": sum(why == UNRECORDED for why in reasons.values())}
+            values = [
+                0.0 if turn == NOT_TRAINED else advantage_of(name, turn) for turn in each.turns
+            ]
+            rows.append(row_of(name, each, values))
+    groups = step.groups.values()
+    rewards = [each.reward or 0.0 for group in groups for each in _rewarded(group)]
+    attempts = sum(map(len, groups))
+    figures = {"reward": sum(rewards) / max(1, len(rewards)), "groups": float(len(kept))}
+    figures["dead_group_share"] = step.sorted.dead_share
+    said = counts_of(every) | {"groups": step.sorted.counts(), "attempts": attempts}
+    said["infra"] = attempts - len(rewards)
     return StepBatch(rows, figures, said)
 
 
@@ -278,77 +271,37 @@ def write_batch(batch: StepBatch, file: Path) -> None:
     temporary.replace(file)
 
 
-def _rewarded(groups: Groups) -> list[Rollout]:
-    return [each for group in groups.values() for each in group if each.reward is not None]
+def _rewarded(group: Sequence[Rollout]) -> list[Rollout]:
+    return [each for each in group if each.reward is not None]
 
 
-def _rollouts(group: Sequence[Rollout], picks: Picks, job: PolicyJob) -> list[Rollout]:
-    """A group as the filters see it: where turns differ, attempts of one outcome may still teach.
-
-    With turns, an attempt's reward is the return of its first turn.
-    """
-    if not job.by_turns:
-        return list(group)
-    judged = [each for each in group if each.attempt_id in picks]
-    dialogues = aligned([_dialogue(each, picks) for each in judged])
-    returns = {
-        each.attempt_id: _turn_returns(dialogue, job.reward)
-        for each, dialogue in zip(judged, dialogues, strict=True)
-    }
-    return [
-        replace(
-            each,
-            reward=every[0] if (every := returns.get(each.attempt_id)) else each.reward,
-            judged=each.attempt_id in picks,
-        )
-        for each in group
-    ]
+AdvantageOf = Callable[[str, int], float]
 
 
-def _dialogue(each: Rollout, picks: Picks) -> Dialogue:
-    return Dialogue(each.reward or 0.0, picks[each.attempt_id])
+def _turn_advantages(kept: Sequence[list[Rollout]], picks: Picks, job: PolicyJob) -> AdvantageOf:
+    advantages: dict[str, list[float]] = {}
+    for group in kept:
+        turns = turn_advantages(_dialogues(group, picks), job.reward.gamma, job.reward.picked)
+        advantages |= zip((each.attempt_id for each in group), turns, strict=True)
+    return lambda name, turn: advantages[name][turn]
 
 
-def _turn_returns(dialogue: Dialogue, reward: RewardSettings) -> list[float]:
-    try:
-        return turn_returns(dialogue, reward.gamma, reward.picked)
-    except RewardError as error:
-        raise JobError(f"reward: {error}; turns discount an outcome from 0 to 1") from None
-
-
-def _by_turn(kept: Groups, picks: Picks, job: PolicyJob) -> ByTurn:
-    found: dict[str, Callable[[int], float]] = {}
-    for group in kept.values():
-        dialogues = [_dialogue(each, picks) for each in group]
-        every = turn_advantages(dialogues, job.reward.gamma, job.reward.picked)
-        found |= {
-            each.attempt_id: values.__getitem__ for each, values in zip(group, every, strict=True)
-        }
-    return found
-
-
-def _by_attempt(kept: Groups, reward: RewardSettings) -> ByTurn:
-    groups = list(kept.values())
-    rewards = [[each.reward or 0.0 for each in group] for group in groups]
+def _advantages(kept: Sequence[list[Rollout]], job: PolicyJob) -> AdvantageOf:
+    """One advantage for all turns of an attempt."""
+    reward = job.reward
+    rewards = [[each.reward or 0.0 for each in group] for group in kept]
     if reward.advantage == "whitened":
         values = whitened(rewards)
     elif reward.advantage == "decoupled":
-        values = [_decoupled(group, reward) for group in groups]
+        values = []
+        for group in kept:
+            parts = {name: [each.parts[name] for each in group] for name in group[0].parts}
+            values.append(decoupled(parts, {name: reward.weight_of(name) for name in parts}))
     else:
-        values = [ADVANTAGES[reward.advantage](each) for each in rewards]
-    named = zip(
-        (each.attempt_id for group in groups for each in group),
-        (value for group in values for value in group),
-        strict=True,
-    )
-    return {name: _always(value) for name, value in named}
-
-
-def _decoupled(group: Sequence[Rollout], reward: RewardSettings) -> list[float]:
-    names = list(group[0].parts)
-    parts = {name: [each.parts[name] for each in group] for name in names}
-    return decoupled(parts, {name: weight_of(name, reward) for name in names})
-
-
-def _always(value: float) -> Callable[[int], float]:
-    return lambda turn: value
+        values = [ADVANTAGES[reward.advantage](group) for group in rewards]
+    advantages = {
+        each.attempt_id: value
+        for group, some in zip(kept, values, strict=True)
+        for each, value in zip(group, some, strict=True)
+    }
+    return lambda name, turn: advantages[name]

@@ -1,18 +1,14 @@
 """The cells of a policy training: one or more rounds for each step, one for each evaluation.
 
-They are cells as a sweep's are: planned before anything runs, entered in the catalog, resumed after
-a kill, asked in SQL. The tasks of each step follow from the job's seed, so a resumed job rolls out
-the same groups in the same order.
-
-`keep_apart` gives the tasks that may be trained on: none that copies a held-out text. The same task
-on both sides is a mistake in the job, and is refused.
+They are planned before anything runs, as those of a sweep. The tasks of each step follow from the
+job's seed, so a resumed job rolls out the same groups in the same order.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from tutti.storage import Home, artifact_id, query
 from tutti.tasks.leaks import own_texts, said_in, without_frame
@@ -24,13 +20,11 @@ from tutti.tasks.training.policy.job import PolicyJob
 from tutti.tasks.training.sets.guards import TASKS, HeldOut
 
 
-@dataclass(frozen=True)
-class TrainedTasks:
-    """The tasks that a job rolls out."""
+class TrainedTasks(NamedTuple):
+    """The tasks that a job rolls out, and why others are left out."""
 
     kept: tuple[Task, ...]
     left_out: dict[str, str]
-    """Task to reason."""
 
 
 def keep_apart(train: TaskSet, test: TaskSet, job: PolicyJob, home: Home | None) -> TrainedTasks:
@@ -42,35 +36,33 @@ def keep_apart(train: TaskSet, test: TaskSet, job: PolicyJob, home: Home | None)
     for split, side in (("train", train), (job.evaluation.split, test)):
         if not side.tasks:
             raise JobError(f"suite: no task in split {split!r}")
-    shared = sorted({*_asked(train)} & {*_asked(test)})
+    shared = sorted(_contents(train) & _contents(test))
     if shared:
         raise JobError(f"evaluation: {len(shared)} tasks are trained on, as {shared[0]!r}")
-    named = {each.task_id for each in train.tasks}
-    held = without_frame([*_said(test).values()])
+    names = {each.task_id for each in train.tasks}
+    held = without_frame([*_prompts(test).values()])
     rows = []
     if home is not None:
-        rows = [row for row in query(TASKS, home) if row["task_id"] not in named]
+        rows = [row for row in query(TASKS, home) if row["task_id"] not in names]
         held += own_texts(home)
     guard = HeldOut(rows, frozenset({"train", job.suite.data.split or "train"}), held)
-    left_out = guard.of_texts({name: [text] for name, text in _said(train).items()})
+    left_out = guard.of_texts({name: [text] for name, text in _prompts(train).items()})
     kept = tuple(each for each in train.tasks if each.task_id not in left_out)
     if not kept:
         raise JobError(f"suite: all {len(train.tasks)} tasks copy held-out ones")
     return TrainedTasks(kept, left_out)
 
 
-def _asked(tasks: TaskSet) -> Iterator[str]:
-    """What tasks ask: two files may have the same one under two ids. In worlds the prompts may be
-    alike, and the id tells tasks apart."""
-    for each in tasks.tasks:
-        if tasks.benchmark.world is not None:
-            yield each.task_id
-        else:
-            yield " ".join(str(message.get("content")) for message in each.messages)
+def _contents(tasks: TaskSet) -> set[str]:
+    """Texts that tell tasks apart: two files may have the same task under two ids. In worlds the
+    prompts may be alike, and the ids differ."""
+    if tasks.benchmark.world is not None:
+        return {each.task_id for each in tasks.tasks}
+    return {" ".join(str(one.get("content")) for one in each.messages) for each in tasks.tasks}
 
 
-def _said(tasks: TaskSet) -> dict[str, str]:
-    """The prompt of each task. Where a world tells the rest, prompts are alike: none."""
+def _prompts(tasks: TaskSet) -> dict[str, str]:
+    """The prompt of each task; none in worlds, whose prompts are alike."""
     if tasks.benchmark.world is not None:
         return {}
     return {
@@ -86,7 +78,6 @@ class PolicyCells:
     rollouts: Plan
     """Rounds of step n are its cells from `rounds` * n on."""
     rounds: int
-    """Most rounds of a step."""
     evaluations: Plan
     """Cell n is of the weights after step `at[n]`."""
     at: tuple[int, ...]
@@ -101,14 +92,14 @@ class PolicyCells:
 def plan_policy(
     job: PolicyJob, rollouts: CellConfig, evaluations: CellConfig, home: Home | None = None
 ) -> PolicyCells:
-    """The cells of a job on its tasks, without those that copy a held-out one: see `apart`. Raises
-    JobError for an empty split, or a shared task."""
+    """The cells of a job on its tasks, without those that copy a held-out one. Raises JobError
+    for an empty split, or a shared task."""
     tasks = keep_apart(rollouts.task_set, evaluations.task_set, job, home)
     sides = ((rollout_suite(job), rollouts), (held_out_suite(job), evaluations))
     content: list[Any] = [job.content, *(sweep_content(suite, config) for suite, config in sides)]
     content += [sorted(tasks.left_out)] if tasks.left_out else []
     own = artifact_id("policy", content, rollouts.parents)
-    at = tuple(evaluated_after(job))
+    at = evaluated_after(job)
     measured, dynamic = evaluations.task_set.tasks[: job.evaluation.limit], job.rollouts.dynamic
     return PolicyCells(
         _plan(own, "rollouts", rollout_suite(job), rollouts, _rounds(job, tasks.kept)),
@@ -141,13 +132,10 @@ def rollout_suite(job: PolicyJob) -> Suite:
     return job.suite.model_copy(update={"name": f"{job.name} rollouts", "repetition": repetition})
 
 
-def evaluated_after(job: PolicyJob) -> Iterator[int]:
+def evaluated_after(job: PolicyJob) -> tuple[int, ...]:
     """The steps after which the held-out tasks are measured."""
-    yield 0
-    every = job.evaluation.every
-    if every:
-        yield from range(every, job.steps, every)
-    yield job.steps
+    every = job.evaluation.every or job.steps
+    return (0, *range(every, job.steps, every), job.steps)
 
 
 def _rounds(job: PolicyJob, train: Sequence[Task]) -> list[list[Task]]:
@@ -157,17 +145,12 @@ def _rounds(job: PolicyJob, train: Sequence[Task]) -> list[list[Task]]:
     rounds = job.steps * (1 if dynamic is None else dynamic.most_rounds)
     size = min(wanted, len(train))  # a task is once in a round
     drawn: list[Task] = []
-    epoch = 0
-    while len(drawn) < rounds * size:
+    for epoch in range(-(-rounds * size // len(train))):
         order = list(train)
         Random(f"{job.seed} {epoch}").shuffle(order)
         drawn += order
-        epoch += 1
-    return [_distinct(drawn[n * size : (n + 1) * size]) for n in range(rounds)]
-
-
-def _distinct(tasks: Sequence[Task]) -> list[Task]:
-    return list({each.task_id: each for each in tasks}.values())
+    some = (drawn[n * size : (n + 1) * size] for n in range(rounds))
+    return [list({each.task_id: each for each in tasks}.values()) for tasks in some]
 
 
 def _plan(
@@ -175,16 +158,15 @@ def _plan(
 ) -> Plan:
     model = config.model
     suite = suite.with_reply_tokens(None if model is None else model.context_tokens)
-    (policy,) = suite.each_policy.items()
-    trials, cells = suite.repetition.trials, []
+    ((name, policy),) = suite.each_policy.items()
+    cells = []
     for number, tasks in enumerate(steps):
         cell_id = artifact_id("cell", [own, kind, number], config.parents)
         samples = tuple(
             Sample(artifact_id("sample", [cell_id, each.task_id, trial]), each, trial)
             for each in tasks
-            for trial in range(trials)
+            for trial in range(suite.repetition.trials)
         )
-        made = Cell(cell_id, policy[0], policy[1], suite.concurrency[0], number, number, samples)
-        cells.append(made)
+        cells.append(Cell(cell_id, name, policy, suite.concurrency[0], number, number, samples))
     sweep_id = artifact_id("sweep", [own, kind], config.parents)
-    return Plan(sweep_id, suite, replace(config), tuple(cells))
+    return Plan(sweep_id, suite, config, tuple(cells))

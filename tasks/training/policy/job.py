@@ -38,18 +38,9 @@ class Overlong(Strict):
 class ProcessReward(Strict):
     """Which turns are worth more, whatever the outcome: by a query, or by a judge."""
 
-    sql: str | None = Field(
-        None,
-        description="query that gives attempt_id and step of the turns that are picked: "
-        "select attempt_id, min(step) as step from tool_runs where status = 'ok' "
-        "group by attempt_id, name",
-    )
-    judge: str | None = Field(
-        None, description="entry of models.yaml that is asked, once a dialogue"
-    )
-    prompt: Path | None = Field(
-        None, description="the judge's prompt, with {dialogue} in it; default: a built-in one"
-    )
+    sql: str | None = Field(None, description="query of attempt_id and step of the picked turns")
+    judge: str | None = Field(None, description="entry of models.yaml to ask, once a dialogue")
+    prompt: Path | None = Field(None, description="the judge's prompt, with {dialogue} in it")
     weight: float = Field(PROCESS, ge=0, description="what a picked turn earns")
 
     @model_validator(mode="after")
@@ -62,44 +53,30 @@ class ProcessReward(Strict):
 class RewardSettings(Strict):
     """What an attempt earns, and what that says of its tokens."""
 
-    sql: str = Field(
-        "coalesce(score, 0)",
-        description="expression over the columns of `counted`: score - 0.1 * least(cost_usd, 1)",
-    )
-    parts: dict[str, RewardPart] = Field(
-        {}, description="in place of `sql`: named parts, whose weighted sum is the reward"
-    )
+    sql: str = Field("coalesce(score, 0)", description="expression over the columns of `counted`")
+    parts: dict[str, RewardPart] = Field({}, description="in place of `sql`: a weighted sum")
     preference: dict[str, float] | Literal["task"] = Field(
         {},
         description="in place of `sql`: weights, 0 to 1, of `accuracy`, `cost`, `latency` and of "
-        "tools or experts by name (these from -1: avoid it; a preferred one counts once, if a "
-        "call succeeded); each is min-max scaled over the group, and the unsolved earn 0; "
-        "`task`: each task's own, of a set made with `tutti derive --preferences`",
+        "tools or experts by name (these from -1: avoid it); `task`: those of each task",
     )
     overlong: Overlong | None = Field(None, description="punish long answers")
     process: ProcessReward | None = Field(None, description="rewards of turns besides the outcome")
-    gamma: float = Field(
-        GAMMA,
-        gt=0,
-        le=1,
-        description="discount of a turn, where turns have advantages of their own",
-    )
+    gamma: float = Field(GAMMA, gt=0, le=1, description="discount of a turn's advantage")
     advantage: Literal["mean_std", "leave_one_out", "centred", "whitened", "decoupled"] = Field(
-        "mean_std",
-        description="how a group's rewards become advantages; whitened: over the whole batch; "
-        "decoupled: each of `parts` by itself",
+        "mean_std", description="how a group's rewards become advantages"
     )
-    least_deviation: float = Field(
-        0.0, ge=0, description="groups whose rewards deviate by less teach nothing and are left out"
-    )
-    permuted: bool = Field(
-        False, description="a control: rewards change places within their group, so none is earned"
-    )
+    least_deviation: float = Field(0.0, ge=0, description="groups that deviate less are left out")
+    permuted: bool = Field(False, description="a control: rewards change places in their group")
 
     @property
     def picked(self) -> float:
-        """What a picked turn earns; 0 where none is picked."""
+        """The reward of a picked turn; 0 where none is picked."""
         return 0.0 if self.process is None else self.process.weight
+
+    def weight_of(self, part: str) -> float:
+        """What a part of the reward is multiplied with."""
+        return self.parts[part].weight if part in self.parts else 1.0
 
     @property
     def weighs_cost(self) -> bool:
@@ -108,9 +85,7 @@ class RewardSettings(Strict):
 
     @field_validator("preference")
     @classmethod
-    def _are_shares(
-        cls, weights: dict[str, float] | Literal["task"]
-    ) -> dict[str, float] | Literal["task"]:
+    def _are_shares(cls, weights: Any) -> Any:
         for name, weight in ({} if weights == "task" else weights).items():
             if why := weight_reason(name, weight):
                 raise ValueError(f"{name}: {why}")
@@ -129,36 +104,21 @@ class DynamicSampling(Strict):
     """DAPO's: sample on until enough groups have different rewards (arXiv 2503.14476, 3.2)."""
 
     round_groups: int = Field(16, ge=1, description="tasks sampled at once")
-    most_rounds: int = Field(
-        8, ge=1, description="rounds after which the step takes the groups that there are"
-    )
+    most_rounds: int = Field(8, ge=1, description="most rounds of a step")
 
 
 class RolloutSettings(Strict):
     """What is sampled for a step."""
 
-    groups: int = Field(
-        32, ge=1, description="tasks a step; with `dynamic`: groups that teach something"
-    )
-    dynamic: DynamicSampling | None = Field(
-        None, description="sample until `groups` groups have different rewards"
-    )
-    engine_sleeps: bool = Field(
-        False,
-        description="the engine gives its card's memory back while a step is trained; with a "
-        "staleness of 0",
-    )
+    groups: int = Field(32, ge=1, description="tasks a step, or groups with different rewards")
+    dynamic: DynamicSampling | None = Field(None, description="sample until `groups` are different")
+    engine_sleeps: bool = Field(False, description="the engine frees its card during a step")
     late_factor: float | None = Field(
-        None,
-        ge=1,
-        description="once 9 of 10 attempts have ended, the rest get so many times the median "
-        "duration and are then left out; default: all are waited for",
+        None, ge=1, description="median durations that the last tenth of the attempts may take"
     )
     group_size: int = Field(8, ge=2, description="attempts of each task")
     staleness: Literal[0, 1] = Field(
-        1,
-        description="updates that the weights which sample may lag behind: 1 rolls the next step "
-        "out while this one is trained; 0 waits",
+        1, description="1: the next step is rolled out while this one is trained; 0: it waits"
     )
 
     @model_validator(mode="after")
@@ -172,10 +132,7 @@ class EvaluationSettings(Strict):
     """Held-out tasks, measured greedily before, within and after the training."""
 
     split: str = Field("test", description="split of the tasks")
-    suite: Suite | None = Field(
-        None,
-        description="measured in place of the split: held-out tasks of another file or benchmark",
-    )
+    suite: Suite | None = Field(None, description="held-out tasks of another file or benchmark")
     limit: int | None = Field(None, ge=1, description="only the first N tasks")
     every: int = Field(0, ge=0, description="steps between measurements; 0: first and last only")
     trials: int = Field(1, ge=1, description="attempts a task; above 1 also pass@k, at temperature")
@@ -211,23 +168,16 @@ class PolicyJob(Learning, JobMachine):
         description="AdamW, its schedule and the bound of the gradient",
     )
     self_play: SelfPlay | None = Field(None, description="rounds against its own earlier weights")
-    updates: int = Field(
-        1,
-        ge=1,
-        description="of a step: its sequences in so many parts, one after another; from the "
-        "second on, the ratio to the weights that sampled matters",
-    )
+    updates: int = Field(1, ge=1, description="updates a step, each on a part of its sequences")
     batch_tokens: int = Field(8192, ge=16, description="most tokens of a micro-batch")
     steps: int = Field(50, ge=1, description="updates")
     minutes: float | None = Field(None, gt=0, description="no step begins after this time")
-    backend_settings: dict[str, Any] = Field(
-        {}, description="for --write-only: settings of the backend, in its own names"
-    )
+    backend_settings: dict[str, Any] = Field({}, description="of another trainer, its own names")
     seed: int = Field(0, description="decides which tasks come when, and their samples")
 
     @property
     def content(self) -> dict[str, Any]:
-        """What decides its checkpoint, beside its tasks and its base."""
+        """The settings that its checkpoint's id depends on, beside its tasks and its base."""
         return self.model_dump(mode="json", exclude=set(NOT_CONTENT))
 
     @property
@@ -238,13 +188,13 @@ class PolicyJob(Learning, JobMachine):
     @property
     def others(self) -> tuple[str, ...]:
         """Entries of models.yaml that it needs besides its base."""
-        process = self.reward.process
-        judge = None if process is None else process.judge
-        opponent = None if self.self_play is None else self.self_play.opponent
-        held_out = self.evaluation.suite or self.suite
-        named = {*other_models(self.suite), *other_models(held_out), judge, opponent}
-        named -= {None, self.base}
-        return tuple(sorted(name for name in named if name is not None))
+        process, rounds = self.reward.process, self.self_play
+        names = {*other_models(self.suite), *other_models(self.evaluation.suite or self.suite)}
+        if process is not None and process.judge is not None:
+            names.add(process.judge)
+        if rounds is not None:
+            names.add(rounds.opponent)
+        return tuple(sorted(names - {self.base}))
 
     @property
     def trained_by(self) -> dict[str, str]:
@@ -254,14 +204,10 @@ class PolicyJob(Learning, JobMachine):
         return {self.base: own, **opponent}
 
     @model_validator(mode="after")
-    def _has_its_objective(self) -> "PolicyJob":
+    def _fits_together(self) -> "PolicyJob":
         if self.objective not in ON_POLICY:
             known = ", ".join(ON_POLICY)
             raise ValueError(f"objective: {self.objective} learns from no groups; one of {known}")
-        return self
-
-    @model_validator(mode="after")
-    def _samples(self) -> "PolicyJob":
         if self.suite.sampling.temperature <= 0:
             raise ValueError("suite.sampling.temperature: 0 gives a group of equal attempts; use 1")
         if self.self_play is not None and self.lora is not None:

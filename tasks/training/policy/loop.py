@@ -1,26 +1,22 @@
 """The loop of on-policy training: roll out, reward, train, give the engine the new weights.
 
-In: a job and a deployment (engine, gateway, agent loop). Out: a trained checkpoint, its held-out
-scores, rows of `train_steps`. With a staleness of 1 the next step's rollouts run while this one is
-trained; the weights are changed under them, and each call says which weights it began and ended
-with. Killed, the job goes on: finished cells and steps are kept, the engine gets the last weights.
-
-The engines serve the newest policy, and the opponent of its round; the gateway is told their
-version, so that each call says which weights answered it. A job that goes on gives them again.
+With a staleness of 1 the next step's rollouts run while this one is trained. After a kill, the job
+goes on: finished cells and steps are kept, the engine gets the last weights.
 """
 
 import asyncio
+import math
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from tutti.storage import Catalog, Lease, held
+from tutti.storage import Lease, held
 from tutti.storage import catalog as cat
 from tutti.tasks.runs import Run
 from tutti.tasks.serving import Model
@@ -34,8 +30,6 @@ from tutti.tasks.training.policy.picks import ProcessJudge
 from tutti.tasks.training.policy.trainer import PolicyTrainer, StepDone
 from tutti.tasks.training.stage import WallTimeReached
 
-OPPONENT = "opponent"
-
 
 @dataclass
 class ServedPolicy:
@@ -44,19 +38,18 @@ class ServedPolicy:
     job: PolicyJob
     deployment: Deployment
     work: Path
-    """Of the job: the opponent's weights are kept there."""
+    """The job's folder, with the opponent's weights."""
     step: int = 0
     """The step whose weights sample."""
 
     async def begin(self, newest: StepDone | None, adapter: Path | None) -> None:
-        """Serve what was trained so far; at first of an adapter that which changes nothing."""
+        """Serve the newest weights, or `adapter`, which changes nothing, before the first step."""
         if newest is not None:
             await self.take(newest)
         elif adapter is not None:
             await self._serve(adapter)
-        kept = self.work / OPPONENT
-        if self.job.self_play is not None and kept.is_dir():
-            await swap_weights(self._opponent_url(), kept)
+        if self.job.self_play is not None and self.opponent.is_dir():
+            await swap_weights(self._opponent_url(), self.opponent)
 
     async def take(self, made: StepDone) -> None:
         """Serve what a step made, unless that is served already."""
@@ -67,9 +60,14 @@ class ServedPolicy:
             await asyncio.to_thread(self.deployment.gateway.set_weights, engine_id, version)
             rounds = self.job.self_play
             if rounds is not None and made.step % rounds.every == 0:
-                await asyncio.to_thread(_keep, made.weights, self.work / OPPONENT)
+                await asyncio.to_thread(_copy, made.weights, self.opponent)
                 await swap_weights(self._opponent_url(), made.weights)
         self.step = max(self.step, made.step)
+
+    @property
+    def opponent(self) -> Path:
+        """A copy of the opponent's weights, which the trainer will remove."""
+        return self.work / "opponent"
 
     def at_rest(self) -> AbstractAsyncContextManager[None]:
         """While a step is trained: the engine sleeps where the job asks for it."""
@@ -94,17 +92,14 @@ class ServedPolicy:
 def as_sampled(model: Model, job: PolicyJob) -> Model:
     """The base's entry for rollouts: its tokens are recorded, and it takes adapters only if the job
     trains one, because they cost an engine much of its speed."""
-    assert model.engine is not None, "the flow has looked"
+    assert model.engine is not None, f"the flow checks the engine of {job.base}"
     engine = model.engine.model_copy(update={"lora": job.lora is not None})
     return model.model_copy(update={"record_tokens": True, "engine": engine})
 
 
 def adapter_of(job: PolicyJob, base_id: str) -> Adapter | None:
-    """The adapter that a job trains, as what its cells measure; its folder changes with each step.
-
-    Its cells come from the base: the adapter of a step is no artifact, and the one that is entered
-    at the end comes from the cells.
-    """
+    """The adapter that the cells of a job measure. They come from the base: the adapter of a step
+    is no artifact, and the one that is entered at the end comes from the cells."""
     return None if job.lora is None else Adapter(adapter_name(job), base_id, Path())
 
 
@@ -118,8 +113,8 @@ def adapter_name(job: PolicyJob) -> str:
     return f"{job.base}-{job.name}"
 
 
-def _keep(weights: Path, folder: Path) -> None:
-    """Copy weights that the trainer will remove, whole or not at all."""
+def _copy(weights: Path, folder: Path) -> None:
+    """Copy a folder, whole or not at all."""
     temporary = folder.with_suffix(".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     shutil.copytree(weights, temporary)
@@ -128,7 +123,6 @@ def _keep(weights: Path, folder: Path) -> None:
 
 
 Show = Callable[[int, str], None]
-"""(steps done, what to say)."""
 
 
 @dataclass
@@ -142,37 +136,35 @@ class PolicyRun:
     ends: frozenset[int]
     run: Run
     judge: ServedModel | None = None
-    """Who picks turns, where the job asks for it."""
     show: Show = lambda done, note: None
     done: list[dict[str, Any]] = field(default_factory=list)
-    """Figures of every step so far."""
     evaluated: dict[int, str] = field(default_factory=dict)
-    """Cell of the held-out evaluation after so many steps."""
+    """Steps to the cell of the held-out evaluation after them."""
     stop_at: float | None = None
     """When no more steps may begin, in seconds since the epoch."""
     _began: float = field(default_factory=time.monotonic)
     _longest_s: float = 0.0
 
     async def to_the_end(self) -> None:
-        """Every step that is left, and the evaluations. Raises what `run_cell`, `swap_weights` and
-        the trainer raise; the same job goes on from there."""
-        catalog, rollouts = self.run.catalog, self.cells.rollouts
+        """Every step that is left, and the evaluations. Raises the errors of `run_cell`,
+        `swap_weights` and the trainer; the same job goes on from there."""
+        catalog, rollouts, evaluations = (
+            self.run.catalog,
+            self.cells.rollouts,
+            self.cells.evaluations,
+        )
         # Of a step that samples on, the later rounds are entered when they are needed.
         first = replace(rollouts, cells=rollouts.cells[:: self.cells.rounds])
-        for plan in (first, self.cells.evaluations):
+        for plan in (first, evaluations):
             enter_plan(plan, catalog)
-        with ExitStack() as stack:
-            leases = [
-                stack.enter_context(held(catalog, plan.sweep_id))
-                for plan in (self.cells.rollouts, self.cells.evaluations)
-            ]
-            done = await self._go_on(*leases)
-            await self._steps(done, *leases)
-            await self._evaluate(self.job.steps, leases[1], done=len(self.done))
+        with held(catalog, rollouts.sweep_id) as one, held(catalog, evaluations.sweep_id) as other:
+            done = await self._resume(one, other)
+            await self._steps(done, one, other)
+            await self._evaluate(self.job.steps, other, done=len(self.done))
             await self.trainer.finish()
 
-    async def _go_on(self, rollouts: Lease, evaluations: Lease) -> int:
-        """Take over what was done before this process; returns the steps that were."""
+    async def _resume(self, rollouts: Lease, evaluations: Lease) -> int:
+        """Take over the steps of an earlier process; returns their number."""
         before, noted = await self.trainer.ready(), self.trainer.noted()
         for each in before:
             more = noted.get(each.step)
@@ -191,7 +183,8 @@ class PolicyRun:
         training: asyncio.Task[StepDone] | None = None
         try:
             for number in range(first, self.job.steps):
-                if self._is_late():
+                most_s = (self.job.minutes or math.inf) * 60
+                if time.monotonic() - self._began > most_s:
                     break
                 if number > first:
                     await self._check_limit(number, training)
@@ -201,10 +194,11 @@ class PolicyRun:
                 if training is not None:
                     await self.served.take(await training)
                 training = asyncio.create_task(self._train(number, batch))
-                if self.job.rollouts.staleness == 0 or self._measures(number + 1):
+                is_measured = number + 1 in self.cells.at and number + 1 < self.job.steps
+                if self.job.rollouts.staleness == 0 or is_measured:
                     await self.served.take(await training)
                     training = None
-                if self._measures(number + 1):
+                if is_measured:
                     await self._evaluate(number + 1, evaluations)
                 self._longest_s = max(self._longest_s, time.monotonic() - began)
             if training is not None:
@@ -218,35 +212,29 @@ class PolicyRun:
     async def _roll_out(self, number: int, lease: Lease) -> StepBatch:
         began, lag = time.monotonic(), number - self.served.step
         batch = await self._batch(number, lease)
-        seconds = time.monotonic() - began
-        more = {"rollouts_per_s": batch.said["attempts"] / seconds, "staleness": float(lag)}
-        return StepBatch(batch.rows, {**batch.figures, **more}, batch.said)
+        speed = batch.said["attempts"] / (time.monotonic() - began)
+        more = {"rollouts_per_s": speed, "staleness": float(lag)}
+        return replace(batch, figures={**batch.figures, **more})
 
     async def _batch(self, number: int, lease: Lease) -> StepBatch:
         """Sample a step's rounds until there are groups enough; of finished cells nothing runs."""
-        plan, wanted = self.cells.rollouts, self.job.rollouts.groups
+        plan, process = self.cells.rollouts, self.job.reward.process
+        catalog, gateway = self.run.catalog, self.served.deployment.gateway
         cells: list[str] = []
         for cell in self.cells.of_step(number):
             if cells:
-                enter_plan(replace(plan, cells=(cell,)), self.run.catalog)
+                enter_plan(replace(plan, cells=(cell,)), catalog)
             await self._cell(plan, cell, lease)
             cells.append(cell.cell_id)
-            await self._judge(plan, cell)
-            found = await asyncio.to_thread(
-                step_groups, cells, self.job, self.run.catalog.home, self.job.seed + number
+            if process is not None and self.judge is not None:
+                judge = ProcessJudge(process, self.judge, gateway.url, gateway.flush, catalog)
+                await judge.pick_in(plan.sweep_id, cell.cell_id)
+            groups = await asyncio.to_thread(
+                step_groups, cells, self.job, catalog.home, self.job.seed + number
             )
-            if len(found.sorted.kept) >= wanted:
+            if len(groups.sorted.kept) >= self.job.rollouts.groups:
                 break
-        return await asyncio.to_thread(
-            step_batch, found, self.job, self.ends, self.run.catalog.home
-        )
-
-    async def _judge(self, plan: Plan, cell: Cell) -> None:
-        process, gateway = self.job.reward.process, self.served.deployment.gateway
-        if process is None or self.judge is None:
-            return
-        judge = ProcessJudge(process, self.judge, gateway.url, gateway.flush, self.run.catalog)
-        await judge.pick_in(plan.sweep_id, cell.cell_id)
+        return await asyncio.to_thread(step_batch, groups, self.job, self.ends, catalog.home)
 
     async def _train(self, number: int, batch: StepBatch) -> StepDone:
         async with self.served.at_rest():
@@ -263,7 +251,7 @@ class PolicyRun:
         return taken
 
     async def _evaluate(self, after: int, lease: Lease, done: int | None = None) -> None:
-        """Measure the cell that is planned after so many steps; `done`, where time ended it."""
+        """Measure the cell that is planned after `after` steps; `done`: steps, if time ended it."""
         plan = self.cells.evaluations
         cell = plan.cells[self.cells.at.index(after)]
         self.show(after, "held-out tasks")
@@ -271,22 +259,14 @@ class PolicyRun:
         self.evaluated[after if done is None else done] = cell.cell_id
 
     async def _cell(self, plan: Plan, cell: Cell, lease: Lease) -> None:
-        catalog, run_id = self.run.catalog, self.run.run_id
-        if _ended_early(catalog, cell):
+        catalog, cells = self.run.catalog, cat.cells.c
+        rows = catalog.rows(sa.select(cells.status).where(cells.cell_id == cell.cell_id))
+        if any(row["status"] == cat.ENDED_EARLY for row in rows):
             return  # its late attempts stay cut, so that a job that goes on trains on the same
-        spending, late = BudgetTracker(plan.suite.budget), None
-        if plan is not self.cells.evaluations:
-            late = self.job.rollouts.late_factor
-        await run_cell(
-            Execution(plan, self.served.deployment, catalog, run_id, lease, spending, late), cell
-        )
-
-    def _measures(self, step: int) -> bool:
-        return step in self.cells.at and step < self.job.steps
-
-    def _is_late(self) -> bool:
-        most = self.job.minutes
-        return most is not None and time.monotonic() - self._began > most * 60
+        spending = BudgetTracker(plan.suite.budget)
+        late = None if plan is self.cells.evaluations else self.job.rollouts.late_factor
+        deployment, run_id = self.served.deployment, self.run.run_id
+        await run_cell(Execution(plan, deployment, catalog, run_id, lease, spending, late), cell)
 
     async def _check_limit(self, number: int, training: "asyncio.Task[StepDone] | None") -> None:
         """Raise WallTimeReached, with every step that was begun done, where two steps as long as
@@ -296,14 +276,3 @@ class PolicyRun:
         if training is not None:
             await self.served.take(await training)
         raise WallTimeReached(number)
-
-
-def _ended_early(catalog: Catalog, cell: Cell) -> bool:
-    cells = cat.cells.c
-    rows = catalog.rows(sa.select(cells.status).where(cells.cell_id == cell.cell_id))
-    return bool(rows) and rows[0]["status"] == cat.ENDED_EARLY
-
-
-def work_folder(home_artifacts: Path, checkpoint_id: str) -> Path:
-    """Where a job's batches, weights and state lie until its checkpoint is made."""
-    return home_artifacts / f"{checkpoint_id.replace(':', '-')}.work"

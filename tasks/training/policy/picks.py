@@ -1,15 +1,14 @@
-"""Which turns of an attempt are worth more: picked by a query, or by a judge that reads it.
+"""The turns of an attempt that are worth more: picked by a query, or by a judge that reads it.
 
-In: attempts of a step. Out: for each its turns, picked or not, in the order of the trained model's
-calls. A judge is asked once a dialogue, through the gateway, with role `judge`; what it picked is a
-row of `scores`, so a job that goes on asks no second time. A judge that cannot be reached has said
-nothing: it is asked again after each of `PAUSES_S`, and no row is stored if it stays away.
+A judge is asked once a dialogue, through the gateway, with role `judge`; its picks are a row of
+`scores`, so a job that goes on asks no second time.
 """
 
 import asyncio
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +23,8 @@ from tutti.tasks.training.job import JobError, rows_of
 from tutti.tasks.training.policy.job import ProcessReward
 
 Picks = Mapping[str, tuple[bool, ...]]
-"""By attempt: of each turn whether it is picked. An attempt without a verdict is not among them."""
+"""By attempt: whether each turn is picked. An attempt without a verdict is not among them."""
 AT_ONCE = 8
-"""Dialogues that a judge reads at the same time."""
 PAUSES_S = (10.0, 60.0, 300.0)
 """Before a judge that cannot be reached is asked again; an endpoint restarts in less."""
 SCORER = "process"
@@ -48,40 +46,38 @@ JUDGED = (
 REWARDED = "select attempt_id from counted where cell_id = $cell order by attempt_id"
 UNREAD = "the judge named no turns"
 FINAL = (UNREAD, ErrorType.CONTEXT_EXCEEDED)
-"""Why an attempt has no pick although the judge was asked: asked again, it would say the same."""
+"""Reasons for which the judge is not asked again: it would answer the same."""
 JudgeReply = tuple[dict[str, Any], str | None]
-"""The turns that were picked, or why none could be read; and the judge's call."""
+"""The turns that are picked, or why none could be read; and the judge's call."""
 NUMBERS = re.compile(r"\[\s*(?:\d+\s*(?:,\s*\d+\s*)*)?\]")
-
-
-def turns_of(names: Sequence[str], home: Home) -> dict[str, list[int]]:
-    """The steps of the trained model's calls, by attempt and in order: the nth is turn n."""
-    found: dict[str, list[int]] = {name: [] for name in names}
-    for row in query(TURNS, home, {"ids": list(names)}):
-        found[row["attempt_id"]].append(row["step"])
-    return found
 
 
 def read_picks(process: ProcessReward | None, names: Sequence[str], home: Home) -> Picks:
     """The picks of attempts: no turn is picked in a job without a process reward, and an attempt
-    without a judge's verdict is left out.
+    without a judge's verdict is left out. The nth turn is the nth call of the trained model.
 
     Raises JobError for a query that fails or gives other columns.
     """
-    turns = turns_of(names, home)
+    turns: dict[str, list[int]] = {name: [] for name in names}
+    for row in query(TURNS, home, {"ids": list(names)}):
+        turns[row["attempt_id"]].append(row["step"])
     if process is None:
         return {name: (False,) * len(steps) for name, steps in turns.items()}
-    if process.sql is not None:
-        steps = _picked_steps(process.sql, names, home)
+    if process.sql is None:
+        judged = _judged(names, version_of(process), home)
         return {
-            name: tuple((name, step) in steps for step in every) for name, every in turns.items()
+            name: tuple(nth in detail["picked"] for nth in range(len(turns[name])))
+            for name, detail in judged.items()
+            if "picked" in detail
         }
-    judged = _judged(names, version_of(process), home)
-    return {
-        name: tuple(nth in detail["picked"] for nth in range(len(turns[name])))
-        for name, detail in judged.items()
-        if "picked" in detail
-    }
+    statement = f"select * from ({process.sql}) where attempt_id in (select unnest($ids))"
+    rows = rows_of(statement, home, "reward.process.sql", {"ids": list(names)})
+    if rows and not {"attempt_id", "step"} <= rows[0].keys():
+        raise JobError(
+            f"reward.process.sql: gives {', '.join(rows[0])}; it must give attempt_id and step"
+        )
+    picked = {(row["attempt_id"], row["step"]) for row in rows}
+    return {name: tuple((name, each) in picked for each in steps) for name, steps in turns.items()}
 
 
 def version_of(process: ProcessReward) -> str:
@@ -109,110 +105,85 @@ class ProcessJudge:
     process: ProcessReward
     served: ServedModel
     url: str
-    """The gateway's."""
     flush: Callable[[], None]
-    """Commits the gateway's calls."""
     catalog: Catalog
     pauses_s: Sequence[float] = PAUSES_S
 
     async def pick_in(self, sweep_id: str, cell_id: str) -> None:
-        """Ask about each attempt of a cell that was not judged yet, and store what was picked.
+        """Ask about each attempt of a cell that was not judged yet, and store the picks.
 
         An attempt whose judge names no turns, or cannot read the dialogue, has no pick: a row with
-        the reason. Of an attempt whose judge cannot be reached nothing is stored.
+        the reason. A judge that cannot be reached is asked again after each of `pauses_s`; if it
+        stays away, nothing is stored of the attempt.
         """
         version, home = version_of(self.process), self.catalog.home
         names = [row["attempt_id"] for row in query(REWARDED, home, {"cell": cell_id})]
-        known = _judged(names, version, home)
-        missing = [name for name in names if name not in known]
-        if not missing:
-            return
-        found = await self._ask(missing, await asyncio.to_thread(_dialogues, missing, home))
-        for pause_s in self.pauses_s:
-            if not (left := [name for name in missing if name not in found]):
+        known, replies = _judged(names, version, home), dict[str, JudgeReply]()
+        for pause_s in (0.0, *self.pauses_s):
+            if not (left := [name for name in names if name not in known.keys() | replies]):
                 break
             await asyncio.sleep(pause_s)
-            found |= await self._ask(left, await asyncio.to_thread(_dialogues, left, home))
+            dialogues = await asyncio.to_thread(_dialogues, left, home)
+            replies |= await self._ask(dialogues)
+        if not replies:
+            return
         key: dict[str, Any] = {"sweep_id": sweep_id, "cell_id": cell_id, "scorer": SCORER}
-        rows = [
-            key
-            | {
-                "scorer_version": version,
-                "attempt_id": name,
-                "value": None if detail.get("picked") is None else float(len(detail["picked"])),
-                "detail": json.dumps(detail),
-                "judge_call_id": call_id,
-                "scored_at": cat.now(),
-            }
-            for name, (detail, call_id) in found.items()
-        ]
+        key |= {"scorer_version": version, "scored_at": cat.now()}
+        rows = []
+        for name, (detail, call_id) in replies.items():
+            value = float(len(detail["picked"])) if "picked" in detail else None
+            row = {"attempt_id": name, "value": value, "detail": json.dumps(detail)}
+            rows.append(key | row | {"judge_call_id": call_id})
         await asyncio.to_thread(self.flush)
         await asyncio.to_thread(commit, self.catalog, {"scores": rows})
 
-    async def _ask(self, names: Sequence[str], said: Mapping[str, str]) -> dict[str, JudgeReply]:
-        """What the judge says of the attempts, without those that got no answer."""
+    async def _ask(self, dialogues: Mapping[str, str]) -> dict[str, JudgeReply]:
+        """The judge's replies by attempt, without those that got no answer."""
         prompt, gate = prompt_of(self.process), asyncio.Semaphore(AT_ONCE)
+        replies: dict[str, JudgeReply] = {}
         async with open_judge(self.url, self.served) as judge_of:
 
-            async def one(name: str) -> JudgeReply | None:
+            async def ask(name: str, dialogue: str) -> None:
                 async with gate:
-                    return await _asked(judge_of(name), prompt.replace(DIALOGUE, said[name]))
+                    try:
+                        request = prompt.replace(DIALOGUE, dialogue)
+                        text, call_id = await judge_of(name).ask(request, 0)
+                    except ModelCallFailed:
+                        return  # the gateway has recorded the failed call
+                    except ContextExceeded:
+                        replies[name] = {"failed": ErrorType.CONTEXT_EXCEEDED}, None
+                        return
+                numbers = numbers_in(text)
+                detail = {"failed": UNREAD} if numbers is None else {"picked": numbers}
+                replies[name] = detail, call_id
 
-            replies = await asyncio.gather(*map(one, names))
-        return {
-            name: reply for name, reply in zip(names, replies, strict=True) if reply is not None
-        }
+            await asyncio.gather(*(ask(*each) for each in dialogues.items()))
+        return replies
 
 
 def numbers_in(text: str) -> list[int] | None:
     """The last list of turn numbers in a judge's answer, such as ``[0, 3]``; None without one."""
-    found = NUMBERS.findall(text)
-    return None if not found else [int(each) for each in re.findall(r"\d+", found[-1])]
-
-
-async def _asked(judge: Any, prompt: str) -> JudgeReply | None:
-    """Ask about one dialogue; None if there is no answer for a reason outside the judge."""
-    try:
-        text, call_id = await judge.ask(prompt, 0)
-    except ModelCallFailed:
-        return None  # the gateway has recorded the failed call
-    except ContextExceeded:
-        return {"failed": ErrorType.CONTEXT_EXCEEDED}, None
-    numbers = numbers_in(text)
-    return ({"failed": UNREAD} if numbers is None else {"picked": numbers}), call_id
+    lists = NUMBERS.findall(text)
+    return [int(each) for each in re.findall(r"\d+", lists[-1])] if lists else None
 
 
 def _dialogues(names: Sequence[str], home: Home) -> dict[str, str]:
     """Dialogues for a judge; the turns of the trained model are numbered from 0."""
     lines: dict[str, list[str]] = {name: [] for name in names}
-    turns = dict.fromkeys(names, 0)
+    turns = Counter[str]()
     for row in query(MESSAGES, home, {"ids": list(names)}):
-        name, text = row["attempt_id"], row["content"] or ""
+        name, who, text = row["attempt_id"], row["role"], row["content"] or ""
         for call in row["tool_calls"] or ():
             text += f"\n[calls {call['name']} with {call['arguments']}]"
-        who = row["role"]
         if who == "assistant":
-            who, turns[name] = f"turn {turns[name]}", turns[name] + 1
+            who = f"turn {turns[name]}"
+            turns[name] += 1
         lines[name].append(f"<{who}> {text.strip()}")
     return {name: "\n".join(each) for name, each in lines.items()}
 
 
-def _picked_steps(sql: str, names: Sequence[str], home: Home) -> set[tuple[str, int]]:
-    statement = f"select * from ({sql}) where attempt_id in (select unnest($ids))"
-    rows = rows_of(statement, home, "reward.process.sql", {"ids": list(names)})
-    if rows and not {"attempt_id", "step"} <= rows[0].keys():
-        raise JobError(
-            f"reward.process.sql: gives {', '.join(rows[0])}; it must give attempt_id and step"
-        )
-    return {(row["attempt_id"], row["step"]) for row in rows}
-
-
 def _judged(names: Sequence[str], version: str, home: Home) -> dict[str, dict[str, Any]]:
-    """What the judge said of each attempt that it was asked about."""
+    """The judge's verdict on each attempt that it was asked about."""
     rows = query(JUDGED, home, {"ids": list(names), "version": version})
-    found = {row["attempt_id"]: json.loads(row["detail"]) for row in rows}
-    return {
-        name: detail
-        for name, detail in found.items()
-        if "picked" in detail or detail["failed"] in FINAL
-    }
+    details = {row["attempt_id"]: json.loads(row["detail"]) for row in rows}
+    return {n: each for n, each in details.items() if each.get("failed", UNREAD) in FINAL}

@@ -1,8 +1,4 @@
-"""A policy job from its cells to a registered checkpoint with its held-out scores.
-
-Held-out scores are measured after each evaluation, and the last against the first. Trials of a task
-are no tasks of their own.
-"""
+"""A policy job from its cells to a registered checkpoint with its held-out scores."""
 
 import shutil
 from collections.abc import Mapping
@@ -11,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tutti.storage import Home, artifact_id, connect, query
@@ -31,10 +26,11 @@ from tutti.tasks.training.checkpoints import (
 )
 from tutti.tasks.training.policy.cells import PolicyCells
 from tutti.tasks.training.policy.job import PolicyJob
-from tutti.tasks.training.policy.loop import PolicyRun, ServedPolicy, Show, work_folder
+from tutti.tasks.training.policy.loop import PolicyRun, ServedPolicy, Show
 from tutti.tasks.training.policy.trainer import PolicyTrainer
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.stage import Report
+from tutti.terminal import table
 
 OF_SIDES = ("where", "name_a", "name_b", "cells_a", "cells_b")
 SCORES = (
@@ -44,8 +40,8 @@ SCORES = (
 
 
 def held_out_score(cell_id: str, home: Home) -> dict[str, Any]:
-    """Mean score and accuracy of a cell with their 95 % intervals over tasks; pass@k where every
-    task has k trials."""
+    """Mean score and accuracy of a cell with their 95 % intervals over tasks, whose trials are no
+    tasks of their own; pass@k where every task has k trials."""
     scores: dict[str, list[float]] = {}
     right: dict[str, list[float]] = {}
     for row in query(SCORES, home, {"cell": cell_id}):
@@ -56,6 +52,7 @@ def held_out_score(cell_id: str, home: Home) -> dict[str, Any]:
                 "score": 0.0, "score_95": [0.0, 1.0], "pass_at_k": {}}  # fmt: skip
     mean, accuracy = mean_interval([*scores.values()]), mean_interval([*right.values()])
     trials = min(len(each) for each in right.values())
+    ks = {1, trials} if trials > 1 else ()
     return {
         "n": len(scores),
         "attempts": sum(len(each) for each in scores.values()),
@@ -63,9 +60,7 @@ def held_out_score(cell_id: str, home: Home) -> dict[str, Any]:
         "wilson_95": [accuracy.low, accuracy.high],
         "score": mean.value,
         "score_95": [mean.low, mean.high],
-        "pass_at_k": {
-            str(k): pass_at_k([*right.values()], k).value for k in {1, trials} if trials > 1
-        },
+        "pass_at_k": {str(k): pass_at_k([*right.values()], k).value for k in ks},
     }
 
 
@@ -84,27 +79,21 @@ def paired(evaluated: Mapping[int, str], home: Home) -> dict[str, Any] | None:
 
 def summary_table(card: Mapping[str, Any]) -> tuple[Table, list[dict[str, Any]]]:
     """Held-out scores after each evaluation, and the difference of the last to the first."""
-    rows = [_shown(after, each) for after, each in card["held_out"].items()]
-    table = Table(box=SIMPLE_HEAD, title="held-out tasks", title_justify="left")
-    for name in rows[0] if rows else ():
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
+    rows = []
+    for after, each in card["held_out"].items():
+        row = {"after step": after, "tasks": each["n"], "score": f"{each['score']:.1%}"}
+        low, high = each["score_95"]
+        known = low is not None and high is not None
+        row |= {"95 %": f"{low:.1%} to {high:.1%}" if known else "unknown"}
+        row["correct"] = f"{each['accuracy']:.1%}"
+        more = each["pass_at_k"].items()
+        rows.append(row | {f"pass@{k}": f"{value:.1%}" for k, value in more if k != "1"})
+    columns = dict.fromkeys(rows[0] if rows else (), "right")
+    shown = table(columns, [[*row.values()] for row in rows], "held-out tasks")
     if (found := card["paired"]) is not None and found["ci_low"] is not None:
         points, low, high = (100 * found[name] for name in ("difference", "ci_low", "ci_high"))
-        table.caption = f"score {points:+.1f} points [{low:+.1f}, {high:+.1f}], paired by task"
-    return table, rows
-
-
-def _shown(after: str, each: Mapping[str, Any]) -> dict[str, Any]:
-    row = {"after step": after, "tasks": each["n"], "score": f"{each['score']:.1%}"}
-    row |= {"95 %": _range(each["score_95"]), "correct": f"{each['accuracy']:.1%}"}
-    return row | {f"pass@{k}": f"{value:.1%}" for k, value in each["pass_at_k"].items() if k != "1"}
-
-
-def _range(ends: list[float | None]) -> str:
-    low, high = ends
-    return "unknown" if low is None or high is None else f"{low:.1%} to {high:.1%}"
+        shown.caption = f"score {points:+.1f} points [{low:+.1f}, {high:+.1f}], paired by task"
+    return shown, rows
 
 
 async def train_policy_job(
@@ -115,10 +104,8 @@ async def train_policy_job(
     show: Show,
     on_step: Report = lambda row: None,
 ) -> Checkpoint:
-    """Run a job to its end and register what it made; an existing checkpoint is reused.
-
-    `on_step` is called with all figures of each step that is done. Raises TrainingFailed.
-    """
+    """Run a job to its end and register its checkpoint; an existing one is reused. `on_step` is
+    called with all figures of each step that is done. Raises TrainingFailed."""
     catalog = run.catalog
     base = weights_folder(deployment.model)
     base_id = weights_of(deployment.model)
@@ -126,7 +113,8 @@ async def train_policy_job(
     checkpoint_id = artifact_id(kind, [cells.rollouts.sweep_id], [base_id])
     if (known := known_checkpoint(checkpoint_id, catalog)) is not None:
         return known
-    work = work_folder(catalog.home.artifacts, checkpoint_id)
+    # Batches, weights and state until the checkpoint is made.
+    work = catalog.home.artifacts / f"{checkpoint_id.replace(':', '-')}.work"
     trained = work / "checkpoint"
     await deployment.start_for(cells.rollouts.suite)
     claim = job.claim(run.run_id, f"training {checkpoint_id}")
@@ -143,20 +131,13 @@ async def train_policy_job(
             policy = PolicyRun(job, cells, served, trainer, ends, run, judge, show)
             policy.stop_at = job.stop_at
             await policy.to_the_end()
-    out = catalog.home.artifact_folder(checkpoint_id)
-    made = Checkpoint(checkpoint_id, out, _card(policy, base_id, run), reused=False)
-    _register(made, trained, [base_id, cells.rollouts.sweep_id], policy.done, run)
-    return made
-
-
-def _card(policy: PolicyRun, base_id: str, run: Run) -> dict[str, Any]:
-    job, home = policy.job, run.catalog.home
-    return {
+    home = catalog.home
+    card = {
         "name": job.name,
         "base": base_id,
         "objective": {"name": job.objective, **job.objective_settings},
         "settings": job.model_dump(mode="json"),
-        "data": {"dropped": policy.cells.left_out},
+        "data": {"dropped": cells.left_out},
         "steps": len(policy.done),
         "held_out": {
             str(after): held_out_score(cell_id, home) for after, cell_id in policy.evaluated.items()
@@ -165,13 +146,15 @@ def _card(policy: PolicyRun, base_id: str, run: Run) -> dict[str, Any]:
         "machine": describe_machine(),
         "code_version": code_version(),
     }
+    made = Checkpoint(checkpoint_id, home.artifact_folder(checkpoint_id), card, reused=False)
+    _register(made, trained, [base_id, cells.rollouts.sweep_id], policy.done, run)
+    return made
 
 
 def _register(
     made: Checkpoint, trained: Path, parents: list[str], steps: list[dict[str, Any]], run: Run
 ) -> None:
-    """Move what was trained to its place and enter it. A job that was killed here does it again:
-    its trainer writes the same weights once more."""
+    """Move the trained weights to their place and enter them; after a kill, once more."""
     if made.folder.is_dir():  # moved by a process that was killed before it had entered it
         shutil.rmtree(made.folder)
     trained.rename(made.folder)

@@ -1,14 +1,10 @@
-"""The trainer's process as the loop sees it: a batch in, new weights and figures out.
-
-`collapse` says when a policy has collapsed: nothing that it samples differs any more, and it earns
-less for it. A pure rule of the figures of a training's steps.
-"""
+"""The trainer's process as the loop sees it: a batch in, new weights and figures out."""
 
 import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,44 +18,32 @@ from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.stage import TRAINER, Report, ReportLog, TrainingFailed, training_command
 
 
-@dataclass(frozen=True)
-class CollapseRule:
-    """The bounds of the rule."""
-
-    steps: int = 10
-    """So many steps in a row without two different rewards in any group: single ones are usual."""
-    entropy: float = 0.005
-    """Nats a token. A small model of short answers that still learns has 0.01 to 0.1."""
-
-
 def collapse(
-    figures: Sequence[Mapping[str, Any]], rule: CollapseRule = CollapseRule()
+    figures: Sequence[Mapping[str, Any]], steps: int = 10, entropy: float = 0.005
 ) -> str | None:
     """Why the training should stop after these steps (in order); None where it should go on.
 
-    The last `rule.steps` had dead groups only, the entropy was below the bound when it was last
-    measured (such steps change no weights), and the attempts earn less than they did over as many
-    steps before: a policy that solves every task has dead groups too, and is no failure.
+    The policy has collapsed if the last `steps` had dead groups only (single ones are usual), the
+    entropy (nats a token; a small model of short answers that still learns has 0.01 to 0.1) was
+    below the bound when it was last measured (such steps change no weights), and the attempts earn
+    less than they did over as many steps before: a policy that solves every task has dead groups
+    too, and is no failure.
     """
-    last, before = figures[-rule.steps :], figures[: -rule.steps]
-    if len(last) < rule.steps or any(each["dead_group_share"] < 1.0 for each in last):
+    last, before = figures[-steps:], figures[:-steps]
+    if len(last) < steps or any(each["dead_group_share"] < 1.0 for each in last):
         return None
     measured = [e for each in before if (e := each.get("entropy")) is not None]
-    if not measured or measured[-1] >= rule.entropy:
+    if not measured or measured[-1] >= entropy:
         return None
-    reward = _mean(last)
-    best = max(_mean(before[max(0, n - rule.steps) : n]) for n in _ends(len(before), rule.steps))
+    # Means of whole windows alone, if there are any: that of a single step is noise.
+    ends = range(min(len(before), steps), len(before) + 1)
+    reward, best = _mean(last), max(_mean(before[max(0, n - steps) : n]) for n in ends)
     if reward >= best:
         return None
     return (
         f"collapsed: entropy {measured[-1]:.2g} nats, and no group with different rewards for "
-        f"{rule.steps} steps; mean reward {reward:.3g}, at best {best:.3g} before"
+        f"{steps} steps; mean reward {reward:.3g}, at best {best:.3g} before"
     )
-
-
-def _ends(n: int, window: int) -> range:
-    """Where windows end, of whole ones alone if there are any: a single step's mean is noise."""
-    return range(min(n, window), n + 1)
 
 
 def _mean(figures: Sequence[Mapping[str, Any]]) -> float:
@@ -95,8 +79,7 @@ class PolicyTrainer:
         """`on_step` is called with all figures of each step that is done."""
         self._settings, self._work, self._out, self._catalog = settings, work, out, catalog
         self._on_step, self._gpus = on_step, gpus
-        self._child: Child | None = None
-        self._log: ReportLog | None = None
+        self._figures_file = work / "figures.jsonl"
         self._noted: dict[int, dict[str, Any]] | None = None
         self._rows: list[dict[str, Any]] = []
 
@@ -117,9 +100,7 @@ class PolicyTrainer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
+        self._child.stop()
 
     @property
     def adapter(self) -> Path | None:
@@ -129,7 +110,7 @@ class PolicyTrainer:
 
     async def ready(self) -> list[StepDone]:
         """The steps that were done before it was started, once it is ready."""
-        await self._until(lambda rows: any("ready" in row for row in rows), START_TIMEOUT_S)
+        await self._wait(lambda row: "ready" in row, START_TIMEOUT_S)
         for _, row in sorted(self.noted().items()):
             self._on_step(row)
         return [self._done(row) for row in self._rows if "step" in row]
@@ -138,46 +119,43 @@ class PolicyTrainer:
         """Take a step. Raises TrainingFailed with the trainer's words."""
         file = self._work / f"batch-{step:06d}.parquet"
         await asyncio.to_thread(write_batch, batch, file)
-        await self._until(lambda rows: any(row.get("step") == step for row in rows), STEP_TIMEOUT_S)
-        return self._done(next(row for row in self._rows if row.get("step") == step))
+        return self._done(await self._wait(lambda row: row.get("step") == step, STEP_TIMEOUT_S))
 
     def note(self, step: int, figures: Mapping[str, Any]) -> None:
-        """Keep the figures of a step that its trainer does not know, for a job that goes on.
-
-        Raises TrainingFailed where they say that the policy has collapsed.
-        """
+        """Store the figures of a step that its trainer does not know, for a job that goes on.
+        Raises TrainingFailed where they say that the policy has collapsed."""
         row = {"step": step, **figures}
         noted = self._noted = self.noted() | {step: row}
-        with (self._work / "figures.jsonl").open("a") as out:
+        with self._figures_file.open("a") as out:
             out.write(json.dumps(row) + "\n")
         self._on_step(row)
         if (diagnosis := collapse([noted[each] for each in sorted(noted)])) is not None:
-            kept = "; the last weights are {}".format
             weights = max(self._work.glob("weights-*[0-9]"), default=None)
-            raise TrainingFailed(diagnosis + (kept(weights) if weights else ""))
+            raise TrainingFailed(
+                diagnosis + (f"; the last weights are {weights}" if weights else "")
+            )
 
     def noted(self) -> dict[int, dict[str, Any]]:
-        """The figures noted so far, by step; a line that a kill cut off is ended, and counts for
-        nothing unless it is whole."""
+        """The figures noted so far, by step; a line that a kill cut off is ended, and left out
+        unless it is whole."""
         if self._noted is not None:
             return self._noted
-        file = self._work / "figures.jsonl"
-        text = file.read_text() if file.is_file() else ""
+        text = self._figures_file.read_text() if self._figures_file.is_file() else ""
         if text and not text.endswith("\n"):
-            with file.open("a") as out:
+            with self._figures_file.open("a") as out:
                 out.write("\n")
-        found = {}
+        noted = {}
         for line in text.splitlines():
             with contextlib.suppress(json.JSONDecodeError):
                 row = json.loads(line)
-                found[row["step"]] = row
-        return found
+                noted[row["step"]] = row
+        return noted
 
     async def finish(self) -> None:
         """End it; the checkpoint is in `out` then."""
         (self._work / "end").touch()
         deadline = time.monotonic() + END_TIMEOUT_S
-        while self._alive():
+        while self._is_alive():
             if time.monotonic() > deadline:
                 raise TrainingFailed(f"the trainer did not end within {END_TIMEOUT_S:.0f} s")
             await asyncio.sleep(POLL_S)
@@ -186,23 +164,23 @@ class PolicyTrainer:
         name = row.get("weights")
         return StepDone(row["step"], row, None if name is None else self._work / name)
 
-    async def _until(self, is_there: Any, timeout_s: float) -> None:
+    async def _wait(
+        self, is_awaited: Callable[[dict[str, Any]], bool], timeout_s: float
+    ) -> dict[str, Any]:
+        """The first report of the trainer that `is_awaited` accepts."""
         deadline = time.monotonic() + timeout_s
         while True:
-            alive = self._alive()
-            assert self._child is not None and self._log is not None, "it was started"
+            alive = self._is_alive()
             self._rows += self._log.new()
-            if is_there(self._rows):
-                return
+            if (row := next(filter(is_awaited, self._rows), None)) is not None:
+                return row
             if not alive:
                 raise TrainingFailed(f"the trainer ended; {self._child.last_words()}")
             if time.monotonic() > deadline:
                 raise TrainingFailed(f"the trainer said nothing for {timeout_s:.0f} s")
             await asyncio.sleep(POLL_S)
 
-    def _alive(self) -> bool:
-        assert self._child is not None, "it was started"
-        code = self._child.poll()
-        if code:
+    def _is_alive(self) -> bool:
+        if code := self._child.poll():
             raise TrainingFailed(f"the trainer exited with {code}; {self._child.last_words()}")
         return code is None

@@ -19,11 +19,9 @@ from tutti.tasks.training.sets.chosen import (
     Chosen,
     chosen_by,
     counts_of,
-    in_pairs,
     read_sequences,
     row_of,
     rows_by_attempt,
-    same_turns,
     whole_pairs,
 )
 from tutti.tasks.training.sets.frozen import FrozenRows, TrainingSet, freeze, parents_of
@@ -47,9 +45,9 @@ where a.attempt_id in (select unnest($ids)) and a.source = 'gateway'
     and a.task_id not in (select task_id from tasks)
 group by a.attempt_id
 """
-"""Attempts of no task set: all that was said is compared."""
-SAME_TURNS = "sdpo"
+"""Attempts of no task set: all their messages are compared."""
 OTHER_TOKENS = "ids of another tokenizer"
+Rows = list[dict[str, Any]]
 
 
 def build_set(
@@ -72,32 +70,37 @@ def build_set(
     reasons = _left_out(chosen, attempts, guard, catalog.home)
     unknown = 0
     if data.tokens == "recorded" and base is not None:
-        unknown = _other_tokens(attempts, base, catalog, reasons)
+        engines = (row["engine_id"] for row in attempts.values())
+        foreign = foreign_engines(engines, base, catalog)
+        for name, row in attempts.items():
+            if foreign.get(row["engine_id"]):
+                reasons.setdefault(name, OTHER_TOKENS)
+            unknown += foreign.get(row["engine_id"]) is None and name not in reasons
     kept = [each for each in chosen if each.attempt_id not in reasons]
-    made = _recorded if data.tokens == "recorded" else _conversations
-    rows, counts = made(kept, ends, catalog, reasons)
+    if data.tokens == "recorded":
+        rows, counts = _recorded(kept, ends, catalog.home, reasons)
+    else:
+        rows, counts = _conversations(kept, catalog.home, reasons), {}
     task_of = {row["name"]: attempts[row["name"]]["task_id"] for row in rows}
-    if in_pairs(chosen):
-        rows = whole_pairs(rows, task_of, reasons)
-        rows = same_turns(rows, reasons) if objective == SAME_TURNS else rows
+    if chosen[0].pair is not None:
+        rows = whole_pairs(rows, task_of, objective, reasons)
     if not rows:
         raise JobError(f"data.from: nothing is left to train on: {_why(reasons)}")
-    named = len({each.attempt_id for each in chosen})
-    counts = {
-        **counts,
-        **_sizes(rows),
-        "attempts": named,
+    counts |= {
+        "sequences": len(rows),
+        **_tokens(rows),
+        "attempts": len({each.attempt_id for each in chosen}),
         "unknown_tokenizer": unknown,
         "dropped": dict(Counter(reasons.values())),
         "guards": guard.guards,
+        "query": data.query,
     }
-    names = {row["name"] for row in rows}
-    parents = parents_of([attempts[name] for name in sorted(names)], catalog)
+    names = sorted({row["name"] for row in rows})
+    parents = parents_of([attempts[name] for name in names], catalog)
     aside = _aside([task_of[row["name"]] for row in rows], data.held_out_share)
     settings = data.model_dump(mode="json", exclude={"query", "embedder"})
     set_id = artifact_id("training_set", [content_hash(rows), settings], parents)
-    frozen = FrozenRows(set_id, rows, aside, parents, reasons)
-    return freeze(frozen, counts | {"query": data.query}, catalog)
+    return freeze(FrozenRows(set_id, rows, aside, parents, reasons), counts, catalog)
 
 
 def left_out(data: TrainingData, objective: str, catalog: Catalog) -> Counter[str]:
@@ -116,15 +119,8 @@ def conversation_set(data: TrainingData, catalog: Catalog) -> TrainingSet:
     nothing is left to train on."""
     assert data.file is not None, "a set of conversations has a file"
     every, guard = _conversations_in(data.file), HeldOut.asked_by(data, catalog.home)
-    rows, reasons = _without_copies(every, guard, "data.file: ")
-    # The same conversation twice is on one side.
-    aside = _aside([content_hash(row) for row in rows], data.held_out_share)
-    share = [data.held_out_share] if data.held_out_share else []
-    set_id = artifact_id("training_set", [*rows, *share], [])
-    counts = {"sequences": len(rows), "conversations": len(every), "file": str(data.file)}
-    counts |= {"splits": list(data.splits)}
-    counts |= {"dropped": dict(Counter(reasons.values())), "guards": guard.guards}
-    return freeze(FrozenRows(set_id, rows, aside, reasons=reasons), counts, catalog)
+    counts = {"conversations": len(every), "file": str(data.file), "splits": list(data.splits)}
+    return _freeze_conversations(every, guard, catalog, counts, data.held_out_share)
 
 
 def made_conversations(
@@ -134,12 +130,29 @@ def made_conversations(
     there are none."""
     if not rows:
         raise JobError("no conversations to train on, because no task passed the gates")
-    guard = HeldOut.of(catalog.home)
-    kept, reasons = _without_copies({f"line {n}": row for n, row in enumerate(rows, 1)}, guard)
-    set_id = artifact_id("training_set", kept, list(parents))
-    counts = {"sequences": len(kept), "dropped": dict(Counter(reasons.values()))}
-    frozen = FrozenRows(set_id, kept, [False] * len(kept), parents, reasons)
-    return freeze(frozen, counts | {"guards": guard.guards}, catalog)
+    every = {f"line {n}": row for n, row in enumerate(rows, 1)}
+    return _freeze_conversations(every, HeldOut.of(catalog.home), catalog, {}, parents=parents)
+
+
+def _freeze_conversations(
+    every: Mapping[str, dict[str, Any]],
+    guard: HeldOut,
+    catalog: Catalog,
+    counts: Mapping[str, Any],
+    share: float = 0.0,
+    parents: Sequence[str] = (),
+) -> TrainingSet:
+    """Those that copy no held-out text. Raises JobError if there are none."""
+    reasons = _copies(every, guard)
+    rows = [row for name, row in every.items() if name not in reasons]
+    if not rows:
+        raise JobError(f"conversations: nothing is left to train on: {_why(reasons)}")
+    # The same conversation twice is on one side.
+    aside = _aside([content_hash(row) for row in rows], share)
+    set_id = artifact_id("training_set", [*rows, *([share] if share else [])], list(parents))
+    known = {"dropped": dict(Counter(reasons.values())), "guards": guard.guards}
+    manifest = {"sequences": len(rows), **counts, **known}
+    return freeze(FrozenRows(set_id, rows, aside, parents, reasons), manifest, catalog)
 
 
 def _conversations_in(file: Path) -> dict[str, dict[str, Any]]:
@@ -150,38 +163,23 @@ def _conversations_in(file: Path) -> dict[str, dict[str, Any]]:
         raise JobError(f"data.file: {file}: cannot be read: {error}") from None
     if not lines:
         raise JobError(f"data.file: {file}: no conversation in it")
-    return {f"line {n}": _conversation(file, n, line) for n, line in enumerate(lines, 1)}
+    rows = {}
+    for n, line in enumerate(lines, 1):
+        try:
+            rows[f"line {n}"] = row = json.loads(line)
+            messages = row["messages"]
+            roles = [each["role"] for each in messages if isinstance(messages, list)]
+        except (ValueError, KeyError, TypeError):
+            form = '{"messages": [{"role": …, "content": …}, …]}'
+            raise JobError(f"{file}:{n}: not {form}") from None
+        if "assistant" not in roles:
+            raise JobError(f"{file}:{n}: no message of the role assistant, so nothing to learn")
+    return rows
 
 
 def _copies(rows: Mapping[str, Mapping[str, Any]], guard: HeldOut) -> dict[str, str]:
     """Conversations in which a message copies a held-out text, and why."""
     return guard.of_texts({name: list(said_in(row["messages"])) for name, row in rows.items()})
-
-
-def _without_copies(
-    every: Mapping[str, dict[str, Any]], guard: HeldOut, where: str = ""
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Conversations that may be trained on, and why others may not. Raises JobError if none may."""
-    reasons = _copies(every, guard)
-    rows = [row for name, row in every.items() if name not in reasons]
-    if not rows:
-        raise JobError(f"{where}nothing is left to train on: {_why(reasons)}")
-    return rows, reasons
-
-
-def _conversation(file: Path, number: int, line: str) -> dict[str, Any]:
-    form = JobError(f'{file}:{number}: not {{"messages": [{{"role": …, "content": …}}, …]}}')
-    try:
-        row: dict[str, Any] = json.loads(line)
-        messages = row["messages"]
-        known = isinstance(messages, list) and all(isinstance(each, dict) for each in messages)
-        if not known or not all("role" in each for each in messages):
-            raise form
-    except (json.JSONDecodeError, KeyError, TypeError):
-        raise form from None
-    if not any(each["role"] == "assistant" for each in messages):
-        raise JobError(f"{file}:{number}: no message of the role assistant, so nothing to learn")
-    return row
 
 
 def _attempts(chosen: Sequence[Chosen], catalog: Catalog) -> dict[str, dict[str, Any]]:
@@ -196,92 +194,68 @@ def _left_out(
     home: Home,
 ) -> dict[str, str]:
     """Attempts that may not be trained on, and why."""
-    said = {
-        row["attempt_id"]: row["said"] or []
-        for row in query(PROGRAMS, home, {"ids": sorted(attempts)})
-    }
-    found = guard.of_attempts(attempts.values(), said)
+    programs = query(PROGRAMS, home, {"ids": sorted(attempts)})
+    said = {row["attempt_id"]: row["said"] or [] for row in programs}
     why = {each.attempt_id: "no such attempt" for each in chosen if each.attempt_id not in attempts}
-    return why | found
-
-
-def _other_tokens(
-    attempts: Mapping[str, Mapping[str, Any]],
-    base: Path,
-    catalog: Catalog,
-    reasons: dict[str, str],
-) -> int:
-    """Leave out attempts of models with other tokens; how many are of models with unknown ones."""
-    foreign = foreign_engines((row["engine_id"] for row in attempts.values()), base, catalog)
-    unknown = 0
-    for name, row in attempts.items():
-        is_foreign = foreign.get(row["engine_id"])
-        if is_foreign:
-            reasons.setdefault(name, OTHER_TOKENS)
-        unknown += is_foreign is None and name not in reasons
-    return unknown
+    return why | guard.of_attempts(attempts.values(), said)
 
 
 def _recorded(
-    chosen: Sequence[Chosen], ends: frozenset[int], catalog: Catalog, reasons: dict[str, str]
-) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
-    """Rows of recorded ids; `reasons` gets those that have none."""
-    rows: list[dict[str, Any]] = []
+    chosen: Sequence[Chosen], ends: frozenset[int], home: Home, reasons: dict[str, str]
+) -> tuple[Rows, dict[str, Any]]:
+    """Rows of recorded ids, and counts; `reasons` gets the attempts that have none."""
+    rows: Rows = []
     every: list[AttemptSequences] = []
     names = [each.attempt_id for each in chosen]
-    for place, found in read_sequences(names, ends, catalog.home, reasons):
+    for place, sequences in read_sequences(names, ends, home, reasons):
         each = chosen[place]
-        every.append(found)
-        for sequence in found.sequences:
+        every.append(sequences)
+        for sequence in sequences.sequences:
             values = [0.0 if turn == NOT_TRAINED else each.weight for turn in sequence.turns]
             row = row_of(each.attempt_id, sequence, values)
             rows.append(row | {"wanted": each.wanted, "pair": each.pair})
     return rows, counts_of(every)
 
 
-def _sizes(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _tokens(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     if "messages" in rows[0]:
-        return {"sequences": len(rows)}
+        return {}
     trained = sum(turn != NOT_TRAINED for row in rows for turn in row["turns"])
-    tokens = sum(len(row["ids"]) for row in rows)
-    return {"sequences": len(rows), "tokens": tokens, "trained_tokens": trained}
+    return {"tokens": sum(len(row["ids"]) for row in rows), "trained_tokens": trained}
 
 
-def _conversations(
-    chosen: Sequence[Chosen], ends: frozenset[int], catalog: Catalog, reasons: dict[str, str]
-) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
-    """Rows of messages, for the trainer to tokenise; `reasons` gets those that have none."""
-    rows = []
+def _conversations(chosen: Sequence[Chosen], home: Home, reasons: dict[str, str]) -> Rows:
+    """Rows of messages, for the trainer to tokenise; `reasons` gets the attempts that have none."""
+    rows: Rows = []
     names = [each.attempt_id for each in chosen]
-    for place, messages in rows_by_attempt(MESSAGES, names, catalog.home):
+    for place, found in rows_by_attempt(MESSAGES, names, home):
         each = chosen[place]
-        said = [message_of(message, each.weight) for message in messages]
-        if not any(message["role"] == "assistant" for message in said):
+        messages = [message_of(message, each.weight) for message in found]
+        roles = {message["role"] for message in messages}
+        if "assistant" not in roles:
             reasons[each.attempt_id] = "no messages were recorded"
-            continue
-        if any(message["role"] is None for message in said):
+        elif None in roles:
             reasons[each.attempt_id] = "a message has no role"
-            continue
-        row: dict[str, Any] = {"name": each.attempt_id, "messages": said}
-        rows.append(row | {"wanted": each.wanted, "pair": each.pair})
-    return rows, {}
+        else:
+            row = {"name": each.attempt_id, "messages": messages}
+            rows.append(row | {"wanted": each.wanted, "pair": each.pair})
+    return rows
 
 
 def message_of(row: Mapping[str, Any], weight: float | None = None) -> dict[str, Any]:
     """A row of `messages` in the form of chat templates: arguments as objects, and the weight of
     the assistant's turns where one is given."""
-    said: dict[str, Any] = {"role": row["role"], "content": row["content"] or ""}
-    for name in ("reasoning", "tool_call_id", "name"):
-        if row[name]:
-            said[name] = row[name]
+    message: dict[str, Any] = {"role": row["role"], "content": row["content"] or ""}
+    message |= {n: row[n] for n in ("reasoning", "tool_call_id", "name") if row[n]}
     if row["tool_calls"]:
-        said["tool_calls"] = [
+        message["tool_calls"] = [
             {"id": call["id"], "type": "function",
              "function": {"name": call["name"], "arguments": _arguments(call["arguments"])}}
             for call in row["tool_calls"]
         ]  # fmt: skip
-    weighs = weight is not None and row["role"] == "assistant"
-    return said | ({"weight": weight} if weighs else {})
+    if weight is not None and row["role"] == "assistant":
+        message["weight"] = weight
+    return message
 
 
 def _arguments(text: str | None) -> Any:
@@ -292,10 +266,8 @@ def _arguments(text: str | None) -> Any:
 
 
 def _aside(tasks: Sequence[str], share: float) -> list[bool]:
-    """Which rows are kept aside, by their tasks: all of a task, so that none is on both sides.
-
-    At least one task is, and one is not, where there are two.
-    """
+    """Which rows are kept aside, by their tasks: all of a task, so that none is on both sides. At
+    least one task is, and one is not, where there are two."""
     every = sorted(set(tasks))
     if share == 0 or len(every) < 2:
         return [False] * len(tasks)

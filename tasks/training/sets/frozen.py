@@ -1,8 +1,4 @@
-"""A training set on disk: an artifact whose parents are what its attempts were made from.
-
-In: rows. Out: `rows.parquet` (ids, turns, values, log probabilities) or `rows.jsonl`
-(conversations), `held_out` beside it, `dropped.parquet` (attempt, reason) and a manifest.
-"""
+"""A training set on disk: an artifact whose parents are the cells of its attempts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -43,20 +39,18 @@ class TrainingSet:
     rows: Path
     held_out: Path | None
     manifest: Mapping[str, Any]
-    """Counts: attempts, sequences, tokens, breaks, dropped by reason."""
 
 
 @dataclass(frozen=True)
 class FrozenRows:
-    """What a training set holds."""
+    """The content of a training set."""
 
     set_id: str
     rows: Sequence[dict[str, Any]]
     aside: Sequence[bool]
-    """Of each row, whether it is measured and never trained on."""
+    """Whether each row is measured and never trained on."""
     parents: Sequence[str] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Attempts that are left out."""
 
 
 def parents_of(attempts: Sequence[Mapping[str, Any]], catalog: Catalog) -> list[str]:

@@ -1,9 +1,8 @@
-"""Training sequences from recorded ids: what a model read and wrote, never text tokenised again.
+"""Training sequences from recorded ids, never from text that is tokenised again.
 
-In: one attempt's calls with the ids of prompts and completions. Out: sequences with a mask of the
-ids that the model wrote. A call whose prompt begins with a sequence exactly continues it; where a
-template or an agent has rewritten what was said (thinking stripped, context cut, a branch), a new
-sequence begins, and the reason is counted.
+A call whose prompt begins with a sequence exactly continues it; where a template or an agent has
+rewritten earlier messages (thinking stripped, context cut, a branch), a new sequence begins, and
+the reason is counted.
 """
 
 from collections import Counter
@@ -24,14 +23,11 @@ class RecordedCall:
     call_id: str
     prompt: Sequence[int]
     completion: Sequence[int]
-    logprobs: Sequence[float]
-    """Of the completion, by the weights that sampled it."""
-    weights: str | None = None
-    """Their version at its start."""
+    logprobs: Sequence[float]  # Of the completion, by the weights that sampled it
+    weights: str | None = None  # Their version at its start
 
     def is_truncated(self, ends: frozenset[int]) -> bool:
-        """Whether it was cut: its last id ends no turn. `finish_reason` does not say it for calls
-        of tools."""
+        """Whether it was cut: its last id ends no turn. (`finish_reason` is unsure for tools.)"""
         return not self.completion or self.completion[-1] not in ends
 
 
@@ -45,10 +41,8 @@ class TokenSequence:
     logprobs: list[float] = field(default_factory=list)
     """[n] log probability of ids that are trained; 0 elsewhere."""
     calls: list[str] = field(default_factory=list)
-    weights: list[str | None] = field(default_factory=list)
-    """Of each call."""
-    reason: str = FIRST
-    """Why it began."""
+    weights: list[str | None] = field(default_factory=list)  # Of each call
+    reason: str = FIRST  # Why it began
 
     @property
     def trained(self) -> int:
@@ -64,8 +58,8 @@ class TokenSequence:
         new = call.prompt[len(self.ids) :]
         self.ids += [*new, *call.completion]
         self.turns += [NOT_TRAINED] * len(new) + [turn] * len(call.completion)
-        said = call.logprobs if turn != NOT_TRAINED else [0.0] * len(call.completion)
-        self.logprobs += [0.0] * len(new) + list(said)
+        logprobs = call.logprobs if turn != NOT_TRAINED else [0.0] * len(call.completion)
+        self.logprobs += [0.0] * len(new) + list(logprobs)
         self.calls.append(call.call_id)
         self.weights.append(call.weights)
 
@@ -75,31 +69,27 @@ class AttemptSequences:
     """One attempt as sequences."""
 
     sequences: list[TokenSequence]
-    turns: int
-    """Calls, trained or not: turns are numbered from 0 in order of the calls."""
-    truncated: int
-    """Calls that were cut; their answers are context and not trained."""
-    breaks: Counter[str]
-    """Sequences that began after the first, by reason."""
+    turns: int  # Calls, trained or not: turns are numbered from 0 in order of the calls
+    truncated: int  # Calls that were cut; their answers are context and not trained
+    breaks: Counter[str]  # Sequences that began after the first, by reason
 
 
 def sequences_of(calls: Iterable[RecordedCall], ends: frozenset[int]) -> AttemptSequences:
     """The sequences of one attempt's calls, in order; `ends` are the ids that end a turn."""
-    found: list[TokenSequence] = []
+    every: list[TokenSequence] = []
     truncated, turns = 0, 0
     for turn, call in enumerate(calls):
         turns += 1
         cut = call.is_truncated(ends)
         truncated += cut
-        fitting = [each for each in found if each.continues(call.prompt)]
-        if fitting:
-            sequence = max(fitting, key=lambda each: len(each.ids))
-        else:
-            sequence = TokenSequence(reason=_why(found, call))
-            found.append(sequence)
+        fitting = [each for each in every if each.continues(call.prompt)]
+        if not fitting:
+            fitting = [TokenSequence(reason=_why(every, call))]
+            every += fitting
+        sequence = max(fitting, key=lambda each: len(each.ids))
         sequence.add(call, NOT_TRAINED if cut else turn)
-    breaks = Counter(each.reason for each in found[1:])
-    return AttemptSequences([each for each in found if each.trained], turns, truncated, breaks)
+    breaks = Counter(each.reason for each in every[1:])
+    return AttemptSequences([each for each in every if each.trained], turns, truncated, breaks)
 
 
 def recorded_calls(rows: Sequence[Mapping[str, Any]]) -> list[RecordedCall] | None:
@@ -112,25 +102,21 @@ def recorded_calls(rows: Sequence[Mapping[str, Any]]) -> list[RecordedCall] | No
     prompts = read_prompts(rows, {row["call_id"] for row in turns})
     calls = []
     for row in turns:
-        ids, logprobs = row["token_ids"], row["logprobs"]
-        if row["call_id"] not in prompts or ids is None or logprobs is None:
+        name, ids, logprobs = row["call_id"], row["token_ids"], row["logprobs"]
+        if name not in prompts or ids is None or logprobs is None:
             return None
         if len(ids) != len(logprobs) or None in logprobs:
             return None
-        prompt, weights = prompts[row["call_id"]], row["weights_at_start"]
-        calls.append(RecordedCall(row["call_id"], prompt, ids, logprobs, weights))
+        calls.append(RecordedCall(name, prompts[name], ids, logprobs, row["weights_at_start"]))
     return calls
 
 
-def _why(found: Sequence[TokenSequence], call: RecordedCall) -> str:
-    """Why a call continues no sequence: what was said came back otherwise, or all before it did."""
-    if not found:
+def _why(every: Sequence[TokenSequence], call: RecordedCall) -> str:
+    """Why a call continues no sequence: an answer has changed in the prompt, or all before it."""
+    if not every:
         return FIRST
-    last = found[-1].ids
-    same = 0
-    for ours, theirs in zip(last, call.prompt, strict=False):
-        if ours != theirs:
-            break
-        same += 1
-    written = [nth for nth, turn in enumerate(found[-1].turns) if turn != NOT_TRAINED]
-    return ANSWER if written and same >= written[0] else HISTORY
+    last = every[-1]
+    pairs = enumerate(zip(last.ids, call.prompt, strict=False))
+    same = next((nth for nth, (ours, theirs) in pairs if ours != theirs), len(call.prompt))
+    written = next((nth for nth, turn in enumerate(last.turns) if turn != NOT_TRAINED), None)
+    return ANSWER if written is not None and same >= written else HISTORY

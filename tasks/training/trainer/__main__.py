@@ -13,11 +13,11 @@ from typing import Any
 
 from tutti.errors import ExitCode
 from tutti.tasks.training.settings import TrainerSettings
-from tutti.tasks.training.trainer.fit import OutOfTime, Report, fit
+from tutti.tasks.training.trainer.fit import OutOfTime, fit
 from tutti.tasks.training.trainer.rows import BadData
 from tutti.tasks.training.trainer.serve import serve
 from tutti.tasks.training.trainer.step import Diverged
-from tutti.tasks.training.trainer.world import World, join_world
+from tutti.tasks.training.trainer.world import join_world
 
 
 def main() -> None:
@@ -28,36 +28,26 @@ def main() -> None:
     parser.add_argument("--state", type=Path, help="file from which a stopped training goes on")
     parser.add_argument("--work", type=Path, help="folder of a policy's batches and weights")
     given = parser.parse_args()
-    settings = TrainerSettings.model_validate_json(given.settings.read_text())
+    settings, out = TrainerSettings.model_validate_json(given.settings.read_text()), given.out
     try:
         with join_world() as world:
-            report = _say if world.is_first else _silent
+
+            def report(row: dict[str, Any]) -> None:
+                if world.is_first:
+                    print(json.dumps(row), flush=True)
+
             if given.work is not None:
-                serve(settings, given.work, given.out, report, world)
-            else:
-                given.out.mkdir(parents=True, exist_ok=True)
-                state = given.state or given.out / "state.pt"
-                _train(settings, given.out, state, report, world)
+                return serve(settings, given.work, out, report, world)
+            out.mkdir(parents=True, exist_ok=True)
+            try:
+                card = fit(settings, out, given.state or out / "state.pt", report, world)
+            except OutOfTime as saved:
+                report({"saved": saved.step})
+                sys.exit(ExitCode.INCOMPLETE)
+            if world.is_first:
+                (out / "training.json").write_text(json.dumps(card, indent=1))
     except (BadData, Diverged, ValueError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
-
-
-def _train(settings: TrainerSettings, out: Path, state: Path, report: Report, world: World) -> None:
-    try:
-        card = fit(settings, out, state, report, world)
-    except OutOfTime as saved:
-        report({"saved": saved.step})
-        sys.exit(ExitCode.INCOMPLETE)
-    if world.is_first:
-        (out / "training.json").write_text(json.dumps(card, indent=1))
-
-
-def _say(row: dict[str, Any]) -> None:
-    print(json.dumps(row), flush=True)
-
-
-def _silent(row: dict[str, Any]) -> None:
-    """Of what every process knows, one tells."""
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """Cut a step's rows into micro-batches, padded or packed.
 
-Rows of one unit (a pair) stay together. Neither layout lets a token see another sequence: in `rows`
-padding comes last and attention looks back only; in `packed` positions begin at 0 with each
-sequence, and no attention mask is given, which is how transformers finds the sequences' starts (a
-mask of ones would mix them).
+Neither layout lets a token see another sequence: in `rows` padding comes last and attention looks
+back only; in `packed` positions begin at 0 with each sequence, and no attention mask is given, so
+that transformers finds the sequences' starts (a mask of ones would mix them).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,32 +21,21 @@ Tensor = Any
 class MicroBatch:
     """T trained tokens of S rows, and what the model reads."""
 
-    ids: Tensor
-    """[B, L] int64."""
-    positions: Tensor | None
-    """[B, L] int64 where packed; None: 0 to L - 1."""
+    ids: Tensor  # [B, L] int64
+    positions: Tensor | None  # [B, L] int64 where packed; None: 0 to L - 1
     places: tuple[Tensor, Tensor]
     """([T] row, [T] column) of the hidden states that predict the trained tokens."""
-    targets: Tensor
-    """[T] the trained tokens."""
-    sequence: Tensor
-    """[T] 0 to S - 1."""
-    turn: Tensor
-    """[T] 0 to K - 1, over the micro-batch."""
+    targets: Tensor  # [T] the trained tokens
+    sequence: Tensor  # [T] 0 to S - 1
+    turn: Tensor  # [T] 0 to K - 1, over the micro-batch
     turns: int
-    values: Tensor
-    """[T] weights or advantages."""
-    behaviour: Tensor
-    """[T] recorded log probabilities; 0 where there are none."""
+    values: Tensor  # [T] weights or advantages
+    behaviour: Tensor  # [T] recorded log probabilities; 0 where there are none
     rows: tuple[Row, ...]
 
     def to(self, device: Any) -> "MicroBatch":
-        """Itself on a device."""
-        moved = {
-            each.name: value.to(device)
-            for each in fields(self)
-            if isinstance(value := getattr(self, each.name), torch.Tensor)
-        }
+        """Its copy on a device."""
+        moved = {name: v.to(device) for name, v in vars(self).items() if torch.is_tensor(v)}
         places = (self.places[0].to(device), self.places[1].to(device))
         return replace(self, places=places, **moved)
 
@@ -60,11 +48,12 @@ def row_groups(
     units.sort(key=lambda each: max(len(row.ids) for row in each))
     batch: list[Row] = []
     for each in units:
-        together = [*batch, *each]
-        if batch and _size(together, packed) > most_tokens:
+        lengths = [len(row.ids) for row in (*batch, *each)]
+        size = sum(lengths) if packed else max(lengths) * len(lengths)
+        if batch and size > most_tokens:
             yield batch
-            together = list(each)
-        batch = together
+            batch = []
+        batch = [*batch, *each]
     if batch:
         yield batch
 
@@ -91,25 +80,17 @@ def collate(rows: Sequence[Row], packed: bool) -> MicroBatch:
     turn = torch.tensor([rows[nth].turns[place] for nth, place in trained])
     most = int(turn.max()) + 1
     number = torch.unique_consecutive(sequence * most + turn, return_inverse=True)[1]
+    places = [(starts[nth][0], starts[nth][1] + place - 1) for nth, place in trained]
+    behaviour = [rows[nth].logprobs[place] if rows[nth].logprobs else 0.0 for nth, place in trained]
     return MicroBatch(
         ids=ids,
         positions=positions,
-        places=(
-            torch.tensor([starts[nth][0] for nth, _ in trained]),
-            torch.tensor([starts[nth][1] + place - 1 for nth, place in trained]),
-        ),
+        places=torch.tensor(places).unbind(1),
         targets=torch.tensor([rows[nth].ids[place] for nth, place in trained]),
         sequence=sequence,
         turn=number,
         turns=int(number.max()) + 1,
         values=torch.tensor([rows[nth].values[place] for nth, place in trained]),
-        behaviour=torch.tensor(
-            [rows[nth].logprobs[place] if rows[nth].logprobs else 0.0 for nth, place in trained]
-        ),
+        behaviour=torch.tensor(behaviour),
         rows=tuple(rows),
     )
-
-
-def _size(rows: Sequence[Row], packed: bool) -> int:
-    lengths = [len(row.ids) for row in rows]
-    return sum(lengths) if packed else max(lengths) * len(lengths)

@@ -1,11 +1,8 @@
-"""Train on a fixed set to its end, resuming from a saved state.
+"""Train on a fixed set to its end, resuming from a saved state. The order of the data follows from
+the seed and the epoch, so the state holds a position only."""
 
-The order of the data follows from the seed and the epoch, so the state holds a position only.
-Progress is reported by `report`, in the names of `train_steps`.
-
-A training's state on disk lets it go on after a kill as if nothing had happened.
-"""
-
+import itertools
+import math
 import os
 import random
 import shutil
@@ -44,17 +41,13 @@ def save_state(path: Path, stepper: Stepper, progress: dict[str, Any]) -> None:
         "progress": progress,
     }
     if world.is_first:
-        _write(path, parts)
+        temporary = path.with_suffix(".tmp")
+        with temporary.open("wb") as out:
+            torch.save(parts, out)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, path)
     world.all_values(None)
-
-
-def _write(path: Path, parts: dict[str, Any]) -> None:
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as out:
-        torch.save(parts, out)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(temporary, path)
 
 
 def load_state(path: Path, stepper: Stepper) -> dict[str, Any] | None:
@@ -82,7 +75,7 @@ def load_state(path: Path, stepper: Stepper) -> dict[str, Any] | None:
 
 
 STEPS_AHEAD = 2
-"""The longest step so far, so often, must fit in before the limit: the next may be longer."""
+"""Steps as long as the longest so far that must fit in before the limit."""
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -98,14 +91,11 @@ class OutOfTime(Exception):
 def fit(
     settings: TrainerSettings, out: Path, state: Path, report: Report, world: World = ALONE
 ) -> dict[str, Any]:
-    """Train; writes checkpoint and best checkpoint into `out`; returns what the card says. Of a
-    world's processes the first one reports and writes.
+    """Train; writes checkpoint and best checkpoint into `out`; returns figures of the card.
 
     State and best checkpoint stay where they are until the platform has `out`: a kill before that
-    costs the steps since the last state.
-
-    Raises BadData, Diverged, OutOfTime with the state saved, and ValueError for settings that do
-    not fit together, or a limit before the first step.
+    costs the steps since the last state. Raises BadData, Diverged, OutOfTime with the state saved,
+    and ValueError for settings that do not fit together, or a limit before the first step.
     """
     torch.manual_seed(settings.seed)
     policy = Policy(settings, world)
@@ -117,7 +107,7 @@ def fit(
     known = {"sequences": len(data.rows), "dropped": data.dropped, "parameters": policy.size}
     report(known | {"held_out": len(held_out)})
     progress = load_state(state, stepper) or {"step": 0, "tokens": 0, "seconds": 0.0, "log": []}
-    run = _Run(settings, stepper, progress, report)
+    run = _Run(stepper, progress, report)
     run.to_the_end(data.rows, held_out, state)
     policy.save(out)
     if world.is_first and best_of(state).is_dir():
@@ -129,14 +119,8 @@ def fit(
 class _Run:
     """One training under way. Whatever a clock decides, the first process decides."""
 
-    def __init__(
-        self,
-        settings: TrainerSettings,
-        stepper: Stepper,
-        progress: dict[str, Any],
-        report: Report,
-    ) -> None:
-        self.settings, self.stepper, self.report = settings, stepper, report
+    def __init__(self, stepper: Stepper, progress: dict[str, Any], report: Report) -> None:
+        self.settings, self.stepper, self.report = stepper.settings, stepper, report
         self.world = stepper.world
         self.step, self.tokens = progress["step"], progress["tokens"]
         self.log: list[dict[str, Any]] = progress["log"]
@@ -147,7 +131,7 @@ class _Run:
 
     @property
     def seconds(self) -> float:
-        """Of training, those before a kill included."""
+        """Seconds of training, those before a kill included."""
         return float(time.monotonic() - self._began)
 
     def to_the_end(self, rows: Sequence[Row], held_out: Sequence[Row], state: Path) -> None:
@@ -156,27 +140,29 @@ class _Run:
         for row in self.log:
             self.report(row)  # what was reported before a kill: the platform starts anew
         steps = steps_of(len(rows), settings.batch.sequences, settings.epochs, settings.steps)
-        for drawn in self._batches(rows, skip=self.step):
-            spent = self.world.from_first(self._share_of_time())
+        for drawn in itertools.islice(_batches(rows, settings), self.step, None):
+            spent = self.world.from_first(self.seconds / (settings.seconds or math.inf))
             done = max(self.step / steps if steps else 0.0, spent)
             if done >= 1.0:
                 return
             self._check_limit(state)
             step_began = time.monotonic()
             try:
-                taken = self.stepper.take(drawn, settings.optimizer.rate(done))
+                figures: dict[str, Any] = self.stepper.take(drawn, settings.optimizer.rate(done))
             except Diverged as error:
                 raise Diverged(f"step {self.step + 1}: {error}") from None
             self.step += 1
             self.tokens += sum(len(row.ids) for row in drawn)
             last = steps is not None and self.step >= steps
-            figures = {"step": self.step, "tokens": self.tokens} | taken.figures
+            figures = {"step": self.step, "tokens": self.tokens} | figures
             figures |= {"of": steps, "done": done}
             if held_out and (last or self.step % settings.evaluate_every == 0):
-                figures["held_out_loss"] = self._held_out(held_out, best_of(state))
-            if last or self.step == 1 or self.step % settings.report_every == 0:
-                self.log.append(figures)
-                self.report(figures)
+                figures["held_out_loss"] = loss = self.stepper.held_out_loss(held_out)
+                if self.best is None or loss < self.best:
+                    self.best = loss
+                    self.stepper.policy.save(best_of(state))
+            self.log.append(figures)
+            self.report(figures)
             due = time.monotonic() - self._saved > settings.save_every_s
             if self.world.from_first(due):
                 self._save(state)
@@ -194,33 +180,19 @@ class _Run:
         self._save(state)
         raise OutOfTime(self.step)
 
-    def _held_out(self, rows: Sequence[Row], best: Path) -> float:
-        loss: float = self.stepper.held_out_loss(rows)
-        if self.best is None or loss < self.best:
-            self.best = loss
-            self.stepper.policy.save(best)
-        return loss
-
     def _save(self, state: Path) -> None:
         progress = {"step": self.step, "tokens": self.tokens, "seconds": self.seconds}
         save_state(state, self.stepper, progress | {"log": self.log, "best": self.best})
         self._saved = time.monotonic()
 
-    def _share_of_time(self) -> float:
-        most = self.settings.seconds
-        return 0.0 if most is None else float(self.seconds / most)
 
-    def _batches(self, rows: Sequence[Row], skip: int) -> Iterator[list[Row]]:
-        """Steps of rows without end: each epoch in its own order, decided by seed and epoch."""
-        unit = 2 if self.settings.objective in PAIRS else 1
-        units = [rows[first : first + unit] for first in range(0, len(rows), unit)]
-        size, epoch = max(1, self.settings.batch.sequences // unit), 0
-        while True:
-            order = list(range(len(units)))
-            Random(f"{self.settings.seed} {epoch}").shuffle(order)
-            for first in range(0, len(order), size):
-                if skip:
-                    skip -= 1
-                    continue
-                yield [row for nth in order[first : first + size] for row in units[nth]]
-            epoch += 1
+def _batches(rows: Sequence[Row], settings: TrainerSettings) -> Iterator[list[Row]]:
+    """Steps of rows without end: each epoch in its own order, decided by seed and epoch."""
+    unit = 2 if settings.objective in PAIRS else 1
+    units = [rows[first : first + unit] for first in range(0, len(rows), unit)]
+    size = max(1, settings.batch.sequences // unit)
+    for epoch in itertools.count():
+        order = list(units)
+        Random(f"{settings.seed} {epoch}").shuffle(order)
+        for first in range(0, len(order), size):
+            yield [row for each in order[first : first + size] for row in each]

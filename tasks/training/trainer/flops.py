@@ -1,7 +1,4 @@
-"""Model FLOPs of a step, and the device's peak: what MFU is made of.
-
-No torch: numbers in, numbers out.
-"""
+"""Model FLOPs of a step, and the device's peak, for MFU. Needs no torch."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,27 +24,22 @@ accumulation, in 10^12 FLOP/s. Source: NVIDIA's data sheets."""
 
 @dataclass(frozen=True)
 class ModelSize:
-    """What a forward and backward pass costs depends on."""
+    """The numbers of weights that the cost of a pass depends on."""
 
-    body: int
-    """Weights that every token passes: all but embeddings and head."""
-    head: int
-    """Weights of the head, which only the trained tokens pass."""
-    trained_body: int
-    """Those of `body` that are trained: of an adapter its own."""
+    body: int  # Weights that every token passes: all but embeddings and head
+    head: int  # Weights of the head, which only the trained tokens pass
+    trained_body: int  # Those of `body` that are trained: of an adapter its own
     trained_head: int
-    attention: int
-    """L H Q: layers x heads x size of a head."""
+    attention: int  # L H Q: layers x heads x size of a head
 
 
 def step_flops(size: ModelSize, lengths: Sequence[int], trained: int) -> float:
     """Model FLOPs of a training step on sequences of `lengths` ids, of which `trained` are trained.
 
     6 N a token and 12 L H Q n for each of a sequence of n. Source: PaLM, arXiv 2204.02311,
-    appendix B. Of the 6, 2 are the forward pass, 2 the gradient of what flows through, and 2 the
-    gradient of the weights, which only trained weights have. A lookup of an embedding is no FLOP;
-    the head is passed by trained tokens only. Not counted: what gradient checkpointing computes
-    again, and passes of a reference model.
+    appendix B. Of the 6, 2 are the forward pass, 2 the gradient of the activations, and 2 that of
+    the weights, if they are trained. Not counted: lookups of embeddings, recomputation by gradient
+    checkpointing, and passes of a reference model.
     """
     weights = (4 * size.body + 2 * size.trained_body) * sum(lengths)
     weights += (4 * size.head + 2 * size.trained_head) * trained
@@ -56,17 +48,18 @@ def step_flops(size: ModelSize, lengths: Sequence[int], trained: int) -> float:
 
 def peak_flops(device: str | None, environment: Mapping[str, str]) -> float | None:
     """FLOP/s that a device of this name reaches at most; None for a CPU or an unknown device.
-
-    Raises ValueError for a PEAK_TFLOPS that is no positive number.
-    """
-    given = environment.get(PEAK_TFLOPS)
-    if given:
-        return _positive(given) * 1e12
+    Raises ValueError for a PEAK_TFLOPS that is no positive number."""
+    if given := environment.get(PEAK_TFLOPS):
+        try:
+            tflops = float(given)
+        except ValueError:
+            tflops = 0.0
+        if not 0 < tflops < float("inf"):
+            raise ValueError(f"{PEAK_TFLOPS}: {given!r}: give the device's peak in 10^12 FLOP/s")
+        return tflops * 1e12
     if device is None or " MIG " in device:  # a part of a GPU has a part of its peak
         return None
-    found = (peak for pattern, peak in PEAKS if re.search(pattern, device))
-    tflops = next(found, None)
-    return None if tflops is None else tflops * 1e12
+    return next((peak * 1e12 for name, peak in PEAKS if re.search(name, device)), None)
 
 
 def size_of(model: Any) -> ModelSize:
@@ -85,13 +78,3 @@ def size_of(model: Any) -> ModelSize:
         trained_head=head.numel() if head.requires_grad else 0,
         attention=config.num_hidden_layers * heads * head_size,
     )
-
-
-def _positive(given: str) -> float:
-    try:
-        tflops = float(given)
-    except ValueError:
-        tflops = 0.0
-    if not 0 < tflops < float("inf"):
-        raise ValueError(f"{PEAK_TFLOPS}: {given!r}: give the device's peak in 10^12 FLOP/s")
-    return tflops

@@ -2,7 +2,6 @@
 
 import resource
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ class Policy:
 
     @property
     def parameters(self) -> list[Any]:
-        """What is trained."""
+        """The trained weights."""
         return [each for each in self.model.parameters() if each.requires_grad]
 
     @property
@@ -74,12 +73,6 @@ class Policy:
             return float(torch.cuda.max_memory_allocated(self.device) / 1e6)
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most * (1 if sys.platform == "darwin" else 1024) / 1e6
-
-    @property
-    def device_name(self) -> str | None:
-        """Of the GPU; None for a CPU."""
-        is_gpu = self.device.type == "cuda"
-        return str(torch.cuda.get_device_name(self.device)) if is_gpu else None
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is not in this environment
     def reference_log_probs(self, batch: MicroBatch) -> Tensor:
@@ -106,20 +99,21 @@ class Policy:
             self.tokenizer.save_pretrained(out)
 
     def _score(self, scorer: Any, batch: MicroBatch, entropy: bool) -> tuple[Tensor, Tensor]:
-        half = nullcontext()
-        if self._half:
-            # Its cache would keep a whole copy of weights that lie in parts.
-            kept = self.world.size == 1
-            half = torch.autocast(self.device.type, dtype=torch.bfloat16, cache_enabled=kept)
-        with half:
+        with torch.autocast(
+            self.device.type,
+            dtype=torch.bfloat16,
+            enabled=self._half,
+            # The cache would hold a whole copy of weights that lie in parts.
+            cache_enabled=self.world.size == 1,
+        ):
             scores = scorer(batch.ids, batch.positions, batch.places, batch.targets, entropy)
         logp, entropies = scores
         return logp, entropies
 
 
 class _Scorer(torch.nn.Module):  # type: ignore[misc]  # torch is not in this environment
-    """A model and what makes log probabilities of it, in one forward pass: FSDP gathers a module's
-    weights when it is called, and the head is called apart from the model."""
+    """A model with its log probabilities, in one forward pass: FSDP gathers a module's weights when
+    it is called, and the head is called apart from the model."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -128,7 +122,7 @@ class _Scorer(torch.nn.Module):  # type: ignore[misc]  # torch is not in this en
     def forward(
         self, ids: Tensor, positions: Tensor, places: Any, targets: Tensor, entropy: bool
     ) -> tuple[Tensor, Tensor]:
-        """([T] log probabilities, [] the sum of the entropies where they are asked for)."""
+        """([T] log probabilities, [] the sum of the entropies if `entropy`)."""
         causal = _causal(self.model)
         entropies: list[Tensor] | None = [] if entropy else None
         hidden = causal.base_model(
@@ -188,7 +182,7 @@ def lora_config(lora: LoraSettings) -> Any:
 
     return LoraConfig(
         r=lora.rank,
-        lora_alpha=lora.alpha or 2 * lora.rank,
+        lora_alpha=lora.scale,
         target_modules=list(lora.targets),
         task_type="CAUSAL_LM",
     )

@@ -1,8 +1,8 @@
-"""What a trainer trains on: rows of ids, read from Parquet (recorded) or JSONL (conversations)."""
+"""The rows of a trainer: ids, read from Parquet (recorded) or JSONL (conversations)."""
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,12 @@ class Row:
     """One sequence of n ids."""
 
     ids: Sequence[int]
-    turns: Sequence[int]
-    """[n] turn of ids that are trained; -1 elsewhere."""
-    values: Sequence[float]
-    """[n] weight (supervised) or advantage (policy) of trained ids."""
-    logprobs: Sequence[float] = ()
-    """[n] by the weights that sampled; empty for supervised data."""
-    wanted: bool = True
-    """KTO's label."""
+    turns: Sequence[int]  # [n] turn of ids that are trained; -1 elsewhere
+    values: Sequence[float]  # [n] weight (supervised) or advantage (policy) of trained ids
+    logprobs: Sequence[float] = ()  # [n] by the weights that sampled; empty for supervised data
+    wanted: bool = True  # KTO's label
     name: str = ""
-    pair: int | None = None
-    """Number of its pair; its other side is the row before or after it."""
+    pair: int | None = None  # Number of its pair; its other side is the row before or after it
 
     @property
     def trained(self) -> int:
@@ -46,33 +41,28 @@ class RowSet:
 
 
 def read_rows(path: Path, tokenizer: Any, max_tokens: int | None) -> RowSet:
-    """All rows of a file; of a pair both sides or none.
-
-    Raises BadData for one that cannot be read, or has none to train on.
-    """
-    made = recorded_rows(path) if path.suffix == ".parquet" else _conversations(path, tokenizer)
-    rows = list(made)
-    sides = Counter((row.pair, row.wanted) for row in rows if row.pair is not None)
-    flaws = [_flaw(row, max_tokens, sides) for row in rows]
-    broken = {row.pair for row, flaw in zip(rows, flaws, strict=True) if flaw} - {None}
-    kept, dropped = [], Counter({"too long": 0, "nothing trained": 0})
-    for row, flaw in zip(rows, flaws, strict=True):
-        if flaw is None and row.pair not in broken:
-            kept.append(row)
-        else:
-            dropped[flaw or "other side of a pair"] += 1
+    """All rows of a file; of a pair both sides or none. Raises BadData for one that cannot be read,
+    or has none to train on."""
+    is_recorded = path.suffix == ".parquet"
+    rows = list(recorded_rows(path) if is_recorded else _conversations(path, tokenizer))
+    sides = Counter((row.pair, row.wanted) for row in rows)
+    flaws: dict[int, str] = {}
+    for nth, row in enumerate(rows):
+        if not row.trained:
+            flaws[nth] = "nothing trained"
+        elif max_tokens is not None and len(row.ids) > max_tokens:
+            flaws[nth] = "too long"
+        elif row.pair is not None and sides[row.pair, row.wanted] > 1:
+            flaws[nth] = "several sequences for a side of a pair"
+    broken = {rows[nth].pair for nth in flaws} - {None}
+    for nth, row in enumerate(rows):
+        if row.pair in broken:
+            flaws.setdefault(nth, "other side of a pair")
+    dropped = {"too long": 0, "nothing trained": 0} | Counter(flaws.values())
+    kept = [row for nth, row in enumerate(rows) if nth not in flaws]
     if not kept:
-        raise BadData(f"{path}: no sequence to train on ({dict(dropped)})")
-    return RowSet(kept, dict(dropped))
-
-
-def _flaw(row: Row, max_tokens: int | None, sides: Mapping[Any, int]) -> str | None:
-    if not row.trained:
-        return "nothing trained"
-    if max_tokens is not None and len(row.ids) > max_tokens:
-        return "too long"
-    several = sides.get((row.pair, row.wanted), 1) > 1
-    return "several sequences for a side of a pair" if several else None
+        raise BadData(f"{path}: no sequence to train on ({dropped})")
+    return RowSet(kept, dropped)
 
 
 def recorded_rows(path: Path) -> Iterator[Row]:
@@ -81,32 +71,23 @@ def recorded_rows(path: Path) -> Iterator[Row]:
 
     for batch in pq.ParquetFile(path).iter_batches():
         for each in batch.to_pylist():
-            wanted = each.get("wanted")
-            yield Row(
-                each["ids"],
-                each["turns"],
-                each["values"],
-                each["logprobs"] or (),
-                True if wanted is None else wanted,
-                each["name"],
-                each.get("pair"),
-            )
+            ids, turns, values = each["ids"], each["turns"], each["values"]
+            wanted, pair = each.get("wanted") is not False, each.get("pair")
+            yield Row(ids, turns, values, each["logprobs"] or (), wanted, each["name"], pair)
 
 
 def _conversations(path: Path, tokenizer: Any) -> Iterator[Row]:
     with path.open() as lines:
         for number, line in enumerate(lines, 1):
             try:
-                said = json.loads(line)
-                messages = said["messages"]
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
-                raise BadData(f"{path}:{number}: not a conversation: {error!r}") from None
-            try:
-                rows = conversation_rows(tokenizer, messages, said.get("tools"))
+                each = json.loads(line)
+                rows = conversation_rows(tokenizer, each["messages"], each.get("tools"))
             except BadData as error:
                 raise BadData(f"{path}:{number}: {error}") from None
-            label = {"wanted": said.get("wanted") is not False, "pair": said.get("pair")}
-            yield from (replace(row, name=said.get("name") or "", **label) for row in rows)
+            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                raise BadData(f"{path}:{number}: not a conversation: {error!r}") from None
+            label = {"wanted": each.get("wanted") is not False, "pair": each.get("pair")}
+            yield from (replace(row, name=each.get("name") or "", **label) for row in rows)
 
 
 def conversation_rows(
@@ -119,48 +100,34 @@ def conversation_rows(
     make several prompts. `weight` of a message (default 1) is its turn's. Raises BadData where the
     template does not write a turn after its own prompt.
     """
-    calls, weights = [], []
+    calls: list[RecordedCall] = []
+    weights, ends = {NOT_TRAINED: 0.0}, ends_of(tokenizer)
+    plain = [{k: v for k, v in each.items() if k != "weight"} for each in messages]
     for nth, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
-        before = _rendered(tokenizer, messages[:nth], tools, prompt=True)
-        whole = _rendered(tokenizer, messages[: nth + 1], tools, prompt=False)
+        before, whole = (
+            tokenizer.apply_chat_template(
+                plain[:end], tools=tools, tokenize=False, add_generation_prompt=end == nth
+            )
+            for end in (nth, nth + 1)
+        )
         if not whole.startswith(before):
             raise BadData(f"messages.{nth}: the template does not write it after its own prompt")
-        prompt, said = _ids(tokenizer, before), _ids(tokenizer, whole[len(before) :])
-        end = next((i for i, token in enumerate(said) if token in ends_of(tokenizer)), None)
-        said = said if end is None else said[: end + 1]  # what follows the end is the template's
-        calls.append(RecordedCall(str(nth), prompt, said, [0.0] * len(said)))
-        weights.append(float(message.get("weight", 1.0)))
-    made = sequences_of(calls, ends_of(tokenizer))
-    return [
-        Row(
-            each.ids,
-            each.turns,
-            [0.0 if turn == NOT_TRAINED else weights[turn] for turn in each.turns],
+        prompt, answer = (
+            tokenizer(text, add_special_tokens=False)["input_ids"]
+            for text in (before, whole[len(before) :])
         )
-        for each in made.sequences
-    ]
+        end = next((i for i, token in enumerate(answer) if token in ends), len(answer))
+        answer = answer[: end + 1]  # the ids after the end are the template's
+        weights[len(calls)] = float(message.get("weight", 1.0))
+        calls.append(RecordedCall(str(nth), prompt, answer, [0.0] * len(answer)))
+    sequences = sequences_of(calls, ends).sequences
+    return [Row(e.ids, e.turns, [weights[turn] for turn in e.turns]) for e in sequences]
 
 
 def ends_of(tokenizer: Any) -> frozenset[int]:
     """Ids that end a turn: the tokenizer's end, and its other special tokens of that meaning."""
-    ids = {tokenizer.eos_token_id}
-    for name in ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|return|>", "<|call|>", "</s>"):
-        found = tokenizer.convert_tokens_to_ids(name)
-        if found is not None and found != tokenizer.unk_token_id:
-            ids.add(found)
-    return frozenset(each for each in ids if each is not None)
-
-
-def _rendered(tokenizer: Any, messages: Any, tools: Any, prompt: bool) -> str:
-    known = [{k: v for k, v in each.items() if k != "weight"} for each in messages]
-    text: str = tokenizer.apply_chat_template(
-        known, tools=tools, tokenize=False, add_generation_prompt=prompt
-    )
-    return text
-
-
-def _ids(tokenizer: Any, text: str) -> list[int]:
-    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return ids
+    names = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|return|>", "<|call|>", "</s>")
+    ids = {tokenizer.convert_tokens_to_ids(name) for name in names} - {tokenizer.unk_token_id}
+    return frozenset(ids | {tokenizer.eos_token_id}) - {None}

@@ -1,10 +1,8 @@
 """The trainer of a policy: takes a step for each batch that appears, and writes the new weights.
 
-``python -m tutti.tasks.training.trainer --settings FILE --work FOLDER --out FOLDER``. In:
-``WORK/batch-000001.parquet`` and so on, in order. Out: ``WORK/weights-000001/`` (of an adapter
-``weights-000000`` before the first) and one JSON object a step on standard output. A batch without
-rows changes no weights. ``WORK/end`` ends it: the weights go to ``--out``. Killed, it goes on after
-the last step that was done.
+In: ``WORK/batch-000001.parquet`` and so on, in order. Out: ``WORK/weights-000001/`` (of an adapter
+``weights-000000`` before the first) and one report a step. A batch without rows changes no weights.
+``WORK/end`` ends it: the weights go to ``--out``.
 """
 
 import shutil
@@ -25,10 +23,9 @@ from tutti.tasks.training.trainer.world import World
 
 POLL_S = 0.02
 LOOK_S = 5.0
-"""The first process of a world looks for a batch so long before it tells the others that there is
-none yet: rollouts may take longer than a process waits for another."""
+"""Seconds between messages of the first process to the others, which wait no longer than WAIT_S."""
 KEPT = 2
-"""Weights of so many steps stay: an engine may be reading the last but one."""
+"""Number of weight versions to keep: an engine may be reading the last but one."""
 FIRST = "weights-000000"
 """An engine serves an adapter's name from the first call, so that one stays."""
 
@@ -53,8 +50,12 @@ def serve(settings: TrainerSettings, work: Path, out: Path, report: Report, worl
         rows = list(recorded_rows(batch))
         rate = settings.optimizer.rate(step / settings.steps)
         parts = parts_of(rows, settings.updates, f"{settings.seed} {step + 1}")
-        figures = _step(stepper, parts, rate, step + 1)
         step += 1
+        try:
+            figures = together([stepper.take(part, rate) for part in parts])
+        except Diverged as error:
+            raise Diverged(f"step {step}: {error}") from None
+        figures = figures or {"loss": None, "sequences": 0, "learning_rate": rate}
         if rows:
             written.append(f"weights-{step:06d}")
             _write(policy, work / written[-1])
@@ -68,7 +69,7 @@ def serve(settings: TrainerSettings, work: Path, out: Path, report: Report, worl
 
 
 def parts_of(rows: list[Row], updates: int, seed: str) -> list[list[Row]]:
-    """A step's rows in at most so many parts of like size, in an order drawn from `seed`."""
+    """A step's rows in at most `updates` parts of like size, in an order drawn from `seed`."""
     if updates == 1 or len(rows) < 2:
         return [rows] if rows else []
     drawn = list(rows)
@@ -77,40 +78,29 @@ def parts_of(rows: list[Row], updates: int, seed: str) -> list[list[Row]]:
     return [drawn[nth::count] for nth in range(count)]
 
 
-def _step(stepper: Stepper, parts: list[list[Row]], rate: float, number: int) -> dict[str, Any]:
-    if not parts:
-        return {"loss": None, "sequences": 0, "learning_rate": rate}
-    try:
-        return together([stepper.take(part, rate).figures for part in parts])
-    except Diverged as error:
-        raise Diverged(f"step {number}: {error}") from None
-
-
 SUMMED = ("sequences", "seconds")
 LARGEST = ("mismatch_max", "peak_mb")
 
 
 def together(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The figures of a step's updates as one row: counts and seconds summed, maxima as such, the
-    others averaged by sequences; None where one has none."""
-    if len(every) == 1:
-        return dict(every[0])
-    found: dict[str, Any] = {}
+    """The figures of a step's updates as one row: counts and seconds summed, maxima as such, speeds
+    averaged by seconds and the others by sequences; None where one has none."""
+    if len(every) < 2:
+        return dict(every[0]) if every else {}
+    row: dict[str, Any] = {}
     for name in every[0]:
-        values = [float(each[name]) for each in every if each.get(name) is not None]
+        values = [each[name] for each in every if each.get(name) is not None]
+        weights = [each["seconds" if name == "tokens_per_s" else "sequences"] for each in every]
         if len(values) < len(every):
-            found[name] = None
+            row[name] = None
         elif name in LARGEST:
-            found[name] = max(values)
+            row[name] = max(values)
         elif name in SUMMED:
-            found[name] = type(every[0][name])(sum(values))
-        elif name == "tokens_per_s":
-            read = sum(each[name] * each["seconds"] for each in every)
-            found[name] = read / sum(each["seconds"] for each in every)
+            row[name] = sum(values)
         else:
-            whole = sum(each["sequences"] for each in every)
-            found[name] = sum(each[name] * each["sequences"] for each in every) / whole
-    return found
+            products = (value * weight for value, weight in zip(values, weights, strict=True))
+            row[name] = sum(products) / sum(weights)
+    return row
 
 
 def _write(policy: Policy, folder: Path) -> None:
@@ -118,43 +108,29 @@ def _write(policy: Policy, folder: Path) -> None:
     if policy.world.is_first:
         shutil.rmtree(temporary, ignore_errors=True)
     policy.save(temporary)
-    if not policy.world.is_first:
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    temporary.replace(folder)
+    if policy.world.is_first:
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.replace(folder)
 
 
 def _tidy(work: Path, step: int, written: list[str]) -> None:
     """Remove the batches that were trained on, and weights older than those `written`: a kill may
     have come before their step could."""
     for batch in work.glob("batch-*.parquet"):
-        if batch.name <= _batch_name(step):
+        if batch.name <= f"batch-{step:06d}.parquet":
             batch.unlink()
     for old in work.glob("weights-*[0-9]"):
         if written and FIRST < old.name < written[0]:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def _batch_name(step: int) -> str:
-    return f"batch-{step:06d}.parquet"
-
-
 def _next(work: Path, number: int, world: World) -> Path | None:
     """The next batch, once it is there; None at the end."""
-    batch = work / _batch_name(number)
+    batch = work / f"batch-{number:06d}.parquet"
     while True:
-        seen = world.from_first(_look(work, batch) if world.is_first else "")
-        if seen:
-            return None if seen == "end" else batch
-
-
-def _look(work: Path, batch: Path) -> str:
-    """Which of the two is there, ``batch`` or ``end``; the empty word if neither came."""
-    deadline = time.monotonic() + LOOK_S
-    while time.monotonic() < deadline:
-        if batch.is_file():
-            return "batch"
-        if (work / "end").exists():
-            return "end"
-        time.sleep(POLL_S)
-    return ""
+        deadline, seen = time.monotonic() + LOOK_S, None
+        while world.is_first and seen is None and time.monotonic() < deadline:
+            seen = next((each for each in (batch, work / "end") if each.exists()), None)
+            time.sleep(0.0 if seen else POLL_S)
+        if (seen := world.from_first(seen)) is not None:
+            return seen if seen == batch else None

@@ -3,22 +3,14 @@
 import math
 import os
 import time
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from tutti.tasks.training.objectives import (
-    PAIRS,
-    SUPERVISED,
-    Loss,
-    Objective,
-    StepSizes,
-    Tokens,
-    objective,
-    reads_reference,
-)
+from tutti.tasks.training.objectives import PAIRS, SUPERVISED, reads_reference
+from tutti.tasks.training.objectives.losses import Loss, Objective, StepSizes, Tokens, objective
 from tutti.tasks.training.settings import TrainerSettings
 from tutti.tasks.training.trainer.batching import MicroBatch, collate, row_groups
 from tutti.tasks.training.trainer.flops import peak_flops, size_of, step_flops
@@ -36,13 +28,6 @@ class Diverged(Exception):
     """A step's loss or gradient is no number; the message says what was seen."""
 
 
-@dataclass(frozen=True)
-class StepReport:
-    """A step's figures, by the names of `train_steps`."""
-
-    figures: dict[str, float | None]
-
-
 class Stepper:
     """Takes steps with one policy, objective and optimizer. All processes of the policy's world
     must be asked for the same, with the same rows."""
@@ -57,53 +42,45 @@ class Stepper:
         self.packed = layout == "packed" or (layout == "auto" and on_gpu)
         self.optimizer = optimizer_of(policy, settings)
         self._size = size_of(policy.model)
-        self._peak_flops = peak_flops(policy.device_name, os.environ)
+        name = str(torch.cuda.get_device_name(policy.device)) if on_gpu else None
+        self._peak_flops = peak_flops(name, os.environ)
 
-    def take(self, rows: Sequence[Row], rate: float) -> StepReport:
-        """Train on rows at a learning rate. Raises Diverged, and leaves the weights as they were
-        before the step."""
+    def take(self, rows: Sequence[Row], rate: float) -> dict[str, float | None]:
+        """Train on rows at a learning rate; returns the step's figures in the names of
+        `train_steps`. Raises Diverged, and leaves the weights as they were before the step."""
         began = time.monotonic()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         sizes = sizes_of(rows, self.settings)
-        totals: dict[str, float] = {"loss": 0.0}
+        totals: defaultdict[str, float] = defaultdict(float, loss=0.0)
         baseline = self._mismatched_gain(rows) if self.settings.objective == "kto" else 0.0
         for batch, counts in self.cut(rows):
             loss, logp, entropy = self._loss(batch, sizes, baseline)
             (loss.value if counts else loss.value * 0.0).backward()
             if not counts:
                 continue
-            _add(totals, {"loss": loss.value.item(), "entropy": entropy.item() / sizes.tokens})
-            _add(totals, {name: value.item() for name, value in loss.figures.items()})
+            totals["loss"] += loss.value.item()
+            totals["entropy"] += entropy.item() / sizes.tokens
+            for name, value in loss.figures.items():
+                totals[name] += value.item()
             if self.settings.objective not in SUPERVISED:
-                _mismatch(totals, logp, batch.behaviour, sizes)
-        totals = self.world.total(totals, largest=FARTHEST)
-        norm = whole(
-            torch.nn.utils.clip_grad_norm_(
-                self.policy.parameters, self.settings.optimizer.gradient_clip
-            )
-        ).item()
-        if not (math.isfinite(totals["loss"]) and math.isfinite(norm)):
+                _mismatch(totals, logp - batch.behaviour, sizes.tokens)
+        figures = self.world.total(totals, largest=FARTHEST)
+        clip = self.settings.optimizer.gradient_clip
+        norm = whole(torch.nn.utils.clip_grad_norm_(self.policy.parameters, clip)).item()
+        if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
             self.optimizer.zero_grad(set_to_none=True)
-            seen = ", ".join(f"{name} {value:.4g}" for name, value in totals.items())
+            seen = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
             raise Diverged(f"gradient norm {norm:.4g}, {seen}, learning rate {rate:.3g}")
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        known = {"gradient_norm": norm, "learning_rate": rate}
-        return StepReport(totals | known | self._cost(rows, time.monotonic() - began))
-
-    def _cost(self, rows: Sequence[Row], seconds: float) -> dict[str, float | None]:
-        """What the step took."""
-        lengths = [len(row.ids) for row in rows]
-        flops = step_flops(self._size, lengths, sum(row.trained for row in rows))
-        peak = self._peak_flops
-        return {
-            "seconds": seconds,
-            "tokens_per_s": sum(lengths) / seconds,
-            "sequences": len(rows),
-            "mfu": None if peak is None else flops / seconds / (peak * self.world.size),
-            "peak_mb": max(self.world.all_values(self.policy.peak_mb)),
-        }
+        seconds, lengths = time.monotonic() - began, [len(row.ids) for row in rows]
+        flops, peak = step_flops(self._size, lengths, sizes.tokens), self._peak_flops
+        mfu = None if peak is None else flops / seconds / (peak * self.world.size)
+        peak_mb = max(self.world.all_values(self.policy.peak_mb))
+        cost = {"seconds": seconds, "tokens_per_s": sum(lengths) / seconds, "sequences": len(rows)}
+        known = {"gradient_norm": norm, "learning_rate": rate, "mfu": mfu, "peak_mb": peak_mb}
+        return figures | cost | known
 
     def cut(self, rows: Sequence[Row]) -> list[tuple[MicroBatch, bool]]:
         """This process's micro-batches of a step, on the device, and whether each counts."""
@@ -137,45 +114,40 @@ class Stepper:
     ) -> tuple[Loss, Tensor, Tensor]:
         logp, entropy = self.policy.measured(batch)
         reference = self.policy.reference_log_probs(batch) if self._asks_reference else None
-        extra = {
-            "wanted": torch.tensor([row.wanted for row in batch.rows], device=logp.device),
-            "baseline": torch.tensor(baseline, device=logp.device),
-        }
+        wanted = torch.tensor([row.wanted for row in batch.rows], device=logp.device)
         tokens = Tokens(
-            sequence=batch.sequence,
-            sequences=len(batch.rows),
-            behaviour=batch.behaviour,
+            batch.sequence,
+            len(batch.rows),
+            batch.behaviour,
             advantage=batch.values,
             reference=reference,
             weight=batch.values,
             turn=batch.turn,
             turns=batch.turns,
-            extra=extra,
+            extra={"wanted": wanted, "baseline": torch.tensor(baseline, device=logp.device)},
         )
         return self.objective(logp, tokens, sizes), logp.detach(), entropy
 
 
 def optimizer_of(policy: Policy, settings: TrainerSettings) -> Any:
     """AdamW; only matrices decay."""
-    asked = settings.optimizer
+    optimizer = settings.optimizer
     matrices = [each for each in policy.parameters if each.ndim >= 2]
     others = [each for each in policy.parameters if each.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": asked.weight_decay}]
+    groups = [{"params": matrices, "weight_decay": optimizer.weight_decay}]
     groups += [{"params": others, "weight_decay": 0.0}] if others else []
     fused = policy.device.type == "cuda"
-    return torch.optim.AdamW(groups, lr=asked.learning_rate, betas=asked.betas, fused=fused)
+    return torch.optim.AdamW(groups, lr=optimizer.learning_rate, betas=optimizer.betas, fused=fused)
 
 
 def mismatched(rows: Sequence[Row]) -> list[Row]:
     """Each row's prompt with the next row's answer."""
-    made = []
+    mixed = []
     for row, other in zip(rows, [*rows[1:], *rows[:1]], strict=True):
-        asked = next(nth for nth, turn in enumerate(row.turns) if turn >= 0)
-        first = next(nth for nth, turn in enumerate(other.turns) if turn >= 0)
-        ids = [*row.ids[:asked], *other.ids[first:]]
-        turns = [*row.turns[:asked], *other.turns[first:]]
-        made.append(Row(ids, turns, [0.0] * len(ids)))
-    return made
+        end, first = (next(n for n, turn in enumerate(e.turns) if turn >= 0) for e in (row, other))
+        ids = [*row.ids[:end], *other.ids[first:]]
+        mixed.append(Row(ids, [*row.turns[:end], *other.turns[first:]], [0.0] * len(ids)))
+    return mixed
 
 
 def sizes_of(rows: Sequence[Row], settings: TrainerSettings) -> StepSizes:
@@ -191,16 +163,8 @@ def sizes_of(rows: Sequence[Row], settings: TrainerSettings) -> StepSizes:
     return StepSizes(tokens, len(rows), weight, settings.batch.max_tokens or 0, wanted)
 
 
-def _add(totals: dict[str, float], shares: dict[str, float]) -> None:
-    for name, value in shares.items():
-        totals[name] = totals.get(name, 0.0) + value
-
-
-def _mismatch(totals: dict[str, float], logp: Tensor, behaviour: Tensor, sizes: StepSizes) -> None:
-    """How far the trainer's log probabilities are from the engine's recorded ones."""
-    difference = logp - behaviour
-    kl = (torch.exp(difference) - difference - 1).sum().item() / sizes.tokens
-    far = (difference.abs() > FAR).float().sum().item() / sizes.tokens
-    _add(totals, {"mismatch_kl": kl, "mismatch_share": far})
-    most = difference.abs().max().item()
-    totals[FARTHEST] = max(totals.get(FARTHEST, 0.0), most)
+def _mismatch(totals: defaultdict[str, float], difference: Tensor, tokens: int) -> None:
+    """Add how far the trainer's log probabilities are from the engine's recorded ones."""
+    totals["mismatch_kl"] += (torch.exp(difference) - difference - 1).sum().item() / tokens
+    totals["mismatch_share"] += (difference.abs() > FAR).float().sum().item() / tokens
+    totals[FARTHEST] = max(totals[FARTHEST], difference.abs().max().item())

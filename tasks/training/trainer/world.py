@@ -1,13 +1,9 @@
-"""The processes of one training, one a GPU: who this one is, and what all of them know.
+"""The processes of one training, one a GPU, which `launch_many` starts with TUTTI_WORLD.
 
-In: TUTTI_WORLD, which `launch_many` sets. Without it the training is one process, and nothing here
-changes what it does. Figures and decisions travel as Python values over gloo, weights and gradients
-over NCCL (on a CPU, gloo). Sums are taken in the order of the ranks, so that all processes have
-the same bits and decide alike.
-
-A model's weights lie in parts on all processes (FSDP2). Each decoder layer is gathered for its own
-forward and backward pass, all else for the whole model's. Gradients are summed, not averaged: a
-micro-batch's loss is a share of its step's.
+Figures and decisions travel as Python values over gloo, weights and gradients over NCCL (on a CPU,
+gloo). Sums are taken in the order of the ranks, so that all processes have the same bits and decide
+alike. A model's weights lie in parts on all processes (FSDP2). Gradients are summed, not averaged:
+a micro-batch's loss is a share of its step's.
 """
 
 import os
@@ -26,8 +22,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from tutti.tasks.training.launch_many import WORLD
 
 WAIT_S = 1800.0
-"""Longest wait for another process, which may be writing weights. One that has ended is noticed at
-once, by `launch_many`."""
+"""Longest wait for another process, which may be writing weights."""
 
 Value = TypeVar("Value")
 
@@ -65,29 +60,24 @@ class World:
         """The value of each process, by rank."""
         if self.size == 1:
             return [value]
-        found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, value)
-        return found
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
 
     def from_first(self, value: Value) -> Value:
         """The first process's value."""
         if self.size == 1:
             return value
-        told: list[Any] = [value if self.is_first else None]
-        dist.broadcast_object_list(told, src=0, device=torch.device("cpu"))
-        decided: Value = told[0]
-        return decided
+        values = [value]
+        dist.broadcast_object_list(values, src=0, device=torch.device("cpu"))
+        return values[0]
 
     def total(self, figures: dict[str, float], largest: str) -> dict[str, float]:
-        """Each figure summed over the processes that have it; of `largest` the largest."""
+        """Each figure summed over the processes that have it; the maximum of `largest`."""
         totals: dict[str, float] = {}
         for name, value in (item for each in self.all_values(figures) for item in each.items()):
-            if name not in totals:
-                totals[name] = value
-            elif name == largest:
-                totals[name] = max(totals[name], value)
-            else:
-                totals[name] += value
+            known = totals.get(name, 0.0)
+            totals[name] = max(known, value) if name == largest else known + value
         return totals
 
 
@@ -96,10 +86,8 @@ ALONE = World()
 
 @contextmanager
 def join_world() -> Iterator[World]:
-    """The world of this process, during the block.
-
-    Raises ValueError where there are fewer GPUs than processes.
-    """
+    """The world of this process, during the block. Raises ValueError where there are fewer GPUs
+    than processes."""
     if (place := os.environ.get(WORLD)) is None:
         yield ALONE
         return
@@ -128,10 +116,7 @@ Tensor = Any
 
 def shard(root: Any, model: Any, world: World) -> None:
     """Part the weights of `root`, which holds the transformers model `model`; nothing where the
-    world is one process.
-
-    Raises ValueError for a model that does not name its layers' class.
-    """
+    world is one process. Raises ValueError for a model that does not name its layers' class."""
     if world.size == 1:
         return
     kinds = set(getattr(model, "_no_split_modules", None) or ())
@@ -160,15 +145,13 @@ def gather(
 ) -> dict[str, Tensor]:
     """Whole tensors on the first process's CPU, one at a time; {} on the others. In a world of one,
     the tensors as they are, but for their type."""
-    found = {}
+    gathered = {}
     for name, each in named:
         full = whole(each.detach())
         full = full if dtype is None else full.to(dtype)
-        if world.size == 1:
-            found[name] = full
-        elif world.is_first:
-            found[name] = full.cpu()
-    return found
+        if world.is_first:
+            gathered[name] = full if world.size == 1 else full.cpu()
+    return gathered
 
 
 def part_as(value: Tensor, like: Tensor) -> Tensor:

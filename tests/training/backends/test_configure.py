@@ -15,14 +15,14 @@ from tests.training.backends.jobs import conversations, job
 from tests.training.trainer.pocket import POCKET
 from tutti.storage import Catalog, Home
 from tutti.tasks.training import TrainingSet, checkpoints, configure_backend
-from tutti.tasks.training.backends import (
-    BACKENDS,
+from tutti.tasks.training.backends import BACKENDS, backend_of, configure
+from tutti.tasks.training.backends.base import (
     BackendJob,
     BackendRefused,
-    backend_of,
-    configure,
+    check_names,
+    flat,
+    known_names,
 )
-from tutti.tasks.training.backends.base import check_names, flat, known_names
 from tutti.tasks.training.job import TrainJob
 
 RENDERER = {"renderer": {"name": "qwen3"}}

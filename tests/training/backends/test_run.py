@@ -18,7 +18,8 @@ from tutti.storage import Home, query
 from tutti.tasks.progress import StageLog
 from tutti.tasks.runs import Run
 from tutti.tasks.training import TrainingFailed, TrainingSet, fit_set
-from tutti.tasks.training.backends import BackendRefused, backend_of, configure, run
+from tutti.tasks.training.backends import backend_of, configure, run
+from tutti.tasks.training.backends.base import BackendRefused
 
 BASE = (POCKET, "checkpoint:base")
 ENTRY = {"current_steps": 1, "loss": 2.5, "lr": 0.1, "total_tokens": 90}

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from tutti.tasks.training.objectives import StepSizes, Tokens
+from tutti.tasks.training.objectives.losses import StepSizes, Tokens
 
 Tensor = Any
 

@@ -10,7 +10,7 @@ pytest.importorskip("trl")
 
 from tests.training.objectives import trl_losses  # noqa: E402
 from tests.training.objectives.batches import Batch, batch  # noqa: E402
-from tutti.tasks.training.objectives import objective  # noqa: E402
+from tutti.tasks.training.objectives.losses import objective  # noqa: E402
 
 pytestmark = [  # other packages', at their import
     pytest.mark.filterwarnings("ignore:TRL currently supports vLLM"),

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="the store needs the platform: make test-fast")
 
-from tutti.tasks.training.policy.trainer import CollapseRule, collapse
+from tutti.tasks.training.policy.trainer import collapse
 
-RULE = CollapseRule(steps=3, entropy=0.02)
+RULE: dict[str, Any] = {"steps": 3, "entropy": 0.02}
 
 
 def alive(reward: float, entropy: float = 0.5) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def dead(reward: float) -> dict[str, Any]:
 
 def test_the_diagnosis_says_what_was_seen() -> None:
     steps = [alive(0.3), alive(0.5), alive(0.4, 0.015), *[dead(0.1)] * 3]
-    assert collapse(steps, RULE) == (
+    assert collapse(steps, **RULE) == (
         "collapsed: entropy 0.015 nats, and no group with different rewards for 3 steps; "
         "mean reward 0.1, at best 0.4 before"
     )
@@ -41,11 +41,11 @@ def test_the_diagnosis_says_what_was_seen() -> None:
     ],
 )
 def test_what_is_no_collapse(steps: list[dict[str, Any]], why: str) -> None:
-    assert collapse(steps, RULE) is None, why
+    assert collapse(steps, **RULE) is None, why
 
 
 def test_one_lucky_step_is_no_best() -> None:
     """The reward is compared over as many steps as the rule looks at."""
     steps = [alive(0.1), alive(0.9), alive(0.1), alive(0.1, 0.01), *[dead(0.5)] * 3]
-    assert collapse(steps, RULE) is None
-    assert collapse([*steps[:-3], *[dead(0.3)] * 3], RULE) is not None
+    assert collapse(steps, **RULE) is None
+    assert collapse([*steps[:-3], *[dead(0.3)] * 3], **RULE) is not None

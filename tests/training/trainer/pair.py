@@ -44,7 +44,7 @@ def take(stepper: Stepper, step: int, count: int = 8) -> dict[str, Any]:
     rows = random_rows(count, seed=step)
     if stepper.settings.objective in SUPERVISED:  # weights, not advantages
         rows = [replace(row, values=[abs(each) for each in row.values]) for row in rows]
-    figures = stepper.take(rows, rate=1e-4).figures
+    figures = stepper.take(rows, rate=1e-4)
     return {name: value for name, value in figures.items() if name not in COST}
 
 

@@ -62,7 +62,7 @@ def test_a_step_is_the_same_in_every_layout(tmp_path: Path, objective: str) -> N
         )
         torch.manual_seed(0)
         stepper = Stepper(Policy(asked), asked)
-        taken: dict[str, Any] = stepper.take(rows, rate=0.0).figures
+        taken: dict[str, Any] = stepper.take(rows, rate=0.0)
         cost = ("seconds", "tokens_per_s", "peak_mb", "mfu")
         assert taken["peak_mb"] > 50 and taken["mfu"] is None, "a CPU has no known peak"
         taken = {k: v for k, v in taken.items() if k not in cost}
@@ -103,7 +103,7 @@ def test_the_entropy_is_that_of_the_models_own_distribution(tmp_path: Path) -> N
             known = torch.distributions.Categorical(logits=logits).entropy()
             wanted = [n - 1 for n in range(1, len(row.ids)) if row.turns[n] >= 0]
             total, count = total + known[wanted].sum().item(), count + len(wanted)
-    taken: dict[str, Any] = Stepper(policy, asked).take(ROWS, rate=0.01).figures
+    taken: dict[str, Any] = Stepper(policy, asked).take(ROWS, rate=0.01)
     assert taken["entropy"] == pytest.approx(total / count, rel=1e-4)
 
 
@@ -113,7 +113,7 @@ def test_a_known_peak_gives_the_share_of_it(
     monkeypatch.setenv("TUTTI_PEAK_TFLOPS", "0.5")
     asked = settings(tmp_path)
     stepper = Stepper(Policy(asked), asked)
-    taken: dict[str, Any] = stepper.take(ROWS, rate=0.0).figures
+    taken: dict[str, Any] = stepper.take(ROWS, rate=0.0)
     lengths, trained = [len(row.ids) for row in ROWS], sum(row.trained for row in ROWS)
     flops = step_flops(size_of(stepper.policy.model), lengths, trained)
     assert taken["mfu"] == pytest.approx(flops / taken["seconds"] / 0.5e12)
@@ -137,10 +137,10 @@ def test_preferences_show_rewards_of_both_sides(tmp_path: Path) -> None:
     for objective in ("dpo", "kto"):
         asked = settings(tmp_path, objective=objective)
         stepper = Stepper(Policy(asked), asked)
-        before: dict[str, Any] = stepper.take(rows, rate=1e-3).figures
+        before: dict[str, Any] = stepper.take(rows, rate=1e-3)
         assert [before[name] for name in names] == pytest.approx([0.0] * 3, abs=1e-3)
         for _ in range(3):
-            after: dict[str, Any] = stepper.take(rows, rate=1e-3).figures
+            after: dict[str, Any] = stepper.take(rows, rate=1e-3)
         assert after["margin"] == pytest.approx(after["chosen_reward"] - after["rejected_reward"])
         assert after["margin"] > 0.01 and ("preference_accuracy" in after) == (objective == "dpo")
 

@@ -50,24 +50,6 @@ async def reply_of(
         raise ScorerFailed(f"the judge's call failed: {error}") from error
 
 
-async def reply_by_schema(
-    judge: JudgeClient, prompt: str, seed: int, settings: JudgeSettings
-) -> tuple[str, str, Literal["schema", "text"]]:
-    """As `reply_of`, and how the judge was asked: in text where its endpoint refuses the schema.
-
-    Raises ScorerFailed if the call fails.
-    """
-    from tutti.tasks.agents.models import ModelCallFailed
-
-    try:
-        return *await reply_of(judge, prompt, seed, settings), "schema"
-    except ScorerFailed as failure:
-        cause = failure.__cause__
-        if not isinstance(cause, ModelCallFailed) or cause.status not in REFUSED:
-            raise
-    return *await reply_of(judge, prompt, seed, replace(settings, schema=None)), "text"
-
-
 async def ask(
     judge: JudgeClient,
     question: str,

@@ -310,12 +310,12 @@ class _Planner:
 
     def _tasks(self, suite: Suite) -> tuple[TaskSet | None, int | None]:
         """The tasks of a suite as far as they are here, and how many there are at most."""
-        if suite.benchmark == STDLIB:
-            made = None if self.catalog is None else find_made(self.catalog, suite.tasks)
+        if (request := suite.request) is not None:
+            made = None if self.catalog is None else find_made(self.catalog, request)
             if made is not None and self.catalog is not None:
-                tasks = TaskSet.made(made[0], self.catalog, suite.data.split)
+                tasks = TaskSet.made(made[0], self.catalog, suite)
                 return tasks, len(tasks.tasks)
-            request, is_train = suite.tasks, suite.data.split == "train"
+            is_train = suite.data.split == "train"
             each = request.train_per_family if is_train else request.test_per_family
             return None, each * len(request.families)
         benchmark = open_named(suite.benchmark, suite.data)
@@ -423,8 +423,8 @@ class _Planner:
         settings, which is reused only if its data and the files that it names are the same."""
         job, plan, tasks, trained = self.job, self.plan, None, None
         if self.catalog is not None:
-            if isinstance(job, PolicyJob) and job.suite.benchmark == STDLIB:
-                tasks = find_made(self.catalog, job.suite.tasks)
+            if isinstance(job, PolicyJob) and job.suite.request is not None:
+                tasks = find_made(self.catalog, job.suite.request)
             if self.folder is not None and self.fault is None:
                 trained = self._trained(self.catalog, self.folder)
         if tasks is not None:

@@ -45,38 +45,8 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-class _Events(AnswerReceiver):
-    """Server-sent events of a chat completion, looked at until one has a token."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first_token_at: float | None = None
-        self._line: list[bytes] = []  # the incomplete event
-
-    def on_data(self, data: bytes) -> None:
-        """A piece arrived: part of an event, or several events."""
-        super().on_data(data)
-        if self.first_token_at is not None:
-            return
-        now = time.monotonic()
-        whole, newline, rest = data.rpartition(b"\n")
-        if not newline:
-            self._line.append(data)
-            return
-        lines, self._line = b"".join((*self._line, whole)).split(b"\n"), [rest]
-        if any(map(_has_token, lines)):
-            self.first_token_at = now
-
-
-def _has_token(line: bytes) -> bool:
-    if not line.startswith(b"data:"):
-        return False
-    try:
-        event: Any = orjson.loads(line[5:])
-        delta = event["choices"][0]["delta"]
-        return any(delta.get(name) for name in TOKENS)
-    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
-        return False  # [DONE], usage, or a comment
+    async def __aexit__(self, *_: object) -> None:
+        await self._origin.close()
 
 
 CONNECTION = 0

@@ -18,18 +18,7 @@ from tutti.errors import UsageError
 from tutti.storage import current_home, replacing
 from tutti.tasks import serving
 from tutti.tasks.project import default_registry
-from tutti.tasks.serving import (
-    CONTEXT_TOKENS,
-    EndpointRequest,
-    Model,
-    discover,
-    is_url,
-    pick_model,
-    read_registry,
-    short_name,
-)
 from tutti.tasks.sweeps.spec import Suite
-from tutti.tasks.sweeps.spec import STDLIB, Suite, default_tokens
 
 
 class RunSettings(TypedDict, total=False):
@@ -213,11 +202,9 @@ def _suite(name: str, benchmark: str, chosen: _ChosenModel, settings: RunSetting
     fields["parallel"] = _parallel(settings)
     if source := given.get("source"):
         fields["source"] = Path(source).resolve()  # the stored suite is run from any folder
-    if fields["max_tokens"] is None and benchmark != STDLIB:
-        fields["max_tokens"] = default_tokens(chosen.model.context_tokens)
     # A file of the user's own is found from any folder, as the stored suite is.
     suite = Suite.model_validate(content, context={"folder": Path.cwd()})
-    return suite.with_fields(fields)
+    return suite.with_fields(fields).with_reply_tokens(chosen.model.context_tokens)
 
 
 def _parallel(settings: RunSettings) -> dict[str, Any] | None:

@@ -17,19 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tutti.errors import UsageError
-from tutti.tasks.agents.models import separate
-from tutti.tasks.benchmarks import (
-    BadRow,
-    Prompt,
-    Source,
-    Task,
-    load_prompt,
-    open_benchmark,
-    parse_benchmark,
-)
-from tutti.tasks.benchmarks.own import OwnReading
 from tutti.tasks import benchmarks
 from tutti.tasks.agents import separate
+from tutti.tasks.agents.models import separate
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.sweeps.generate.request import GenerateRequest, GivenSolutions, parse_line
 

@@ -14,27 +14,17 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
+from tutti.tasks.sweeps.generate.kept import Part
+
 from tutti.storage import query
-from tutti.tasks.agents import Combination
+from tutti.tasks.agents import AUTO, OFF, Combination, separated
 from tutti.tasks.agents.models import AUTO, OFF, separated
-from tutti.tasks.sweeps.generate.check import (
-    CheckedFile,
-    Solution,
-    check_file,
-    prompts_in,
-    read_solutions,
-)
-from tutti.tasks.sweeps.generate.kept import Part, is_done
+from tutti.tasks.sweeps.generate import check
 from tutti.tasks.sweeps.generate.request import (
     GenerateRequest,
     GivenSolutions,
-    row_numbers,
-    rows_in,
     write_whole,
 )
-from tutti.tasks.agents import AUTO, OFF, Combination, separated
-from tutti.tasks.sweeps.generate import check
-from tutti.tasks.sweeps.generate.request import GenerateRequest, GivenSolutions, write_whole
 from tutti.tasks.sweeps.generate.work import Part
 
 MODES = {"select": "genselect", "synthesis": "gensynthesis"}

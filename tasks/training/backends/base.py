@@ -327,8 +327,8 @@ def not_carried(job: PolicyJob) -> Iterator[str]:
     for where, suite in (("suite", job.suite), ("evaluation.suite", job.evaluation.suite)):
         if suite is None:
             continue
-        if suite.benchmark == STDLIB:
-            yield f"{where}.benchmark: stdlib's tasks need tutti's tools search and python"
+        if suite.request is not None:
+            yield f"{where}.benchmark: {suite.benchmark} needs tutti's tools search and python"
         if suite.harness.command is None and not suite.benchmarks and suite.command is not None:
             yield f"{where}.benchmark: attempts at {suite.benchmark} are made by {suite.command}"
         yield from _filled(suite, NOT_CARRIED_OF_SUITES, f"{where}.")

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.storage import Cost, ProgramCell, ProgramTally
-from tutti.tasks.agents import CommandTrajectory
 from tutti.tasks.agents.commands import CommandTrajectory
 from tutti.tasks.exchange.imported import Cell, ImportedAttempt, trial_keys, trial_rows
 from tutti.tasks.reporting.efficiency import _sums

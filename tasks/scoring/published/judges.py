@@ -90,7 +90,7 @@ class PublishedJudge(Scorer):
         return answer
 
     async def _vote(self, judge: JudgeClient, prompt: str) -> dict[str, Any]:
-        from tutti.tasks.agents import ModelCallFailed
+        from tutti.tasks.agents.models import ModelCallFailed
 
         settings = self.settings
         has_schema = settings is not None and settings.schema is not None

@@ -18,7 +18,6 @@ from typing import Any
 
 from tutti.errors import UsageError
 from tutti.tasks import benchmarks
-from tutti.tasks.agents import separate
 from tutti.tasks.agents.models import separate
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.sweeps.generate.request import GenerateRequest, GivenSolutions, parse_line

@@ -14,10 +14,8 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from tutti.tasks.sweeps.generate.kept import Part
-
 from tutti.storage import query
-from tutti.tasks.agents import AUTO, OFF, Combination, separated
+from tutti.tasks.agents import Combination
 from tutti.tasks.agents.models import AUTO, OFF, separated
 from tutti.tasks.sweeps.generate import check
 from tutti.tasks.sweeps.generate.request import (

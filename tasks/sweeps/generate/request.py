@@ -15,7 +15,7 @@ from typing import Any
 
 from tutti.errors import UsageError
 from tutti.storage import replacing
-from tutti.tasks.agents import AUTO, Combine
+from tutti.tasks.agents import Combine
 from tutti.tasks.agents.models import AUTO
 from tutti.tasks.benchmarks import Source
 from tutti.tasks.sweeps.from_flags import RunSettings

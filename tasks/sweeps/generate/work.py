@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tutti.errors import UsageError
-from tutti.tasks.agents import AUTO, OFF
+from tutti.tasks.agents.models import AUTO, OFF
 from tutti.tasks.benchmarks import load_prompt
 from tutti.tasks.scoring import UNSCORED
 from tutti.tasks.serving import is_url, short_name

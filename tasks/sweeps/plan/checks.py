@@ -7,7 +7,7 @@ SuiteError with the first one.
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tutti.tasks.agents import ShippedHarness, shipped_harness
+from tutti.tasks.agents.commands import ShippedHarness, shipped_harness
 from tutti.tasks.benchmarks import Benchmark
 from tutti.tasks.sandbox import SandboxUnavailable
 from tutti.tasks.scoring import ScorerFailed

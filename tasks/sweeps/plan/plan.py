@@ -14,9 +14,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from tutti.storage import artifact_id
-from tutti.tasks.agents import shipped_harness
 from tutti.tasks.agents.commands import shipped_harness
-from tutti.tasks.benchmarks import ANSWER_FIELDS, PUBLISHED, QUESTION_FIELDS
+from tutti.tasks.benchmarks import PUBLISHED
 from tutti.tasks.benchmarks.own import ANSWER_FIELDS, QUESTION_FIELDS
 from tutti.tasks.identity import files_named, identity_of
 from tutti.tasks.sandbox import WARNING, SandboxUnavailable, level_for_models, unsafe_sandbox

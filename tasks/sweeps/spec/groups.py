@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, FiniteFloat, field_validator, model_validator
 
-from tutti.tasks.agents import AUTO, OFF, check_reasoning
 from tutti.tasks.agents.models import AUTO, OFF, check_reasoning
 from tutti.tasks.config import Strict, read_document
 from tutti.tasks.sweeps import GateError

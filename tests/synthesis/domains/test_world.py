@@ -10,7 +10,6 @@ import pytest
 from tests.benchmarks.conftest import Scripted
 from tests.synthesis.domains.lending import CHANGED, TASKS, expected_of
 from tests.synthesis.example import EXAMPLE, EXTENDED
-from tutti.tasks.agents import ToolUnavailable
 from tutti.tasks.agents.tools import ToolUnavailable
 from tutti.tasks.benchmarks import BenchmarkError
 from tutti.tasks.synthesis.domains import Domain, DomainWorld, ToolSpec, changed_task, world

@@ -67,7 +67,6 @@ def assert_empty(gateway: Gateway) -> None:
 
 
 async def released(gateway: Gateway) -> None:
-    """Release every program; then nothing may be left at all."""
     await until(lambda: not gateway.in_flight, "all calls are over")
     for pool in gateway.pools.by_name.values():
         for name in list(pool.scheduler.ledger.programs):
@@ -84,7 +83,6 @@ async def running(
     access: Access | None = None,
     journal: Path | None = None,
 ) -> AsyncIterator[tuple[Gateway, aiohttp.ClientSession]]:
-    """A gateway whose endpoints take calls, and a client of it."""
     gateway = Gateway(catalog, settings, access or Access("", admin_token=ADMIN), journal)
     try:
         port = await gateway.start("127.0.0.1", 0, endpoints)
@@ -156,7 +154,6 @@ MakeBench = Callable[..., Awaitable[Bench]]
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the gateway does each second, it does all the time."""
     monkeypatch.setattr(gateway_app, "ROUND_S", QUICK_S)
 
 
@@ -182,5 +179,4 @@ async def make_bench(catalog: storage.Catalog) -> AsyncIterator[MakeBench]:
 
 @pytest.fixture
 async def bench(make_bench: MakeBench) -> Bench:
-    """A gateway and an engine as they are at the start of a sweep."""
     return await make_bench()

@@ -45,7 +45,6 @@ async def test_a_call_is_answered_and_recorded_with_exact_tokens(bench: Bench) -
 
 
 async def test_equal_prompts_have_equal_hashes(bench: Bench) -> None:
-    """Whatever the sampling is; another prompt has another hash."""
     for fields in ({}, {"temperature": 1.0}, {"messages": [{"role": "user", "content": "bye"}]}):
         await bench.chat("p", **fields)
     a, b, c = (row["prompt_hash"] for row in await bench.calls())
@@ -90,7 +89,6 @@ async def test_the_clients_key_reaches_the_engine(bench: Bench) -> None:
 
 
 async def test_calls_without_a_name_are_programs_of_their_own(bench: Bench) -> None:
-    """And none keeps a place it can never use again, or release."""
     await bench.begin("cap", 1)
     for _ in range(3):
         answer = await asyncio.wait_for(bench.chat(), 60)
@@ -169,7 +167,6 @@ async def test_a_hold_has_an_end(make_bench: MakeBench, quick: None) -> None:
 
 
 async def disconnect_while_held(bench: Bench) -> None:
-    """Hold `second` behind `first`, and let its client go away."""
     await bench.begin("cap", 1)
     await bench.chat("first")
     async with aiohttp.ClientSession() as another:
@@ -261,7 +258,6 @@ async def test_an_engine_that_takes_too_long_is_an_error_with_a_reason(
 
 
 async def test_other_paths_pass_through_unrecorded(bench: Bench) -> None:
-    """`GET /v1/models` is how clients find out what is served."""
     answer = await bench.client.get("/v1/models")
     assert await answer.json() == {"data": [{"id": "m"}]}
     assert await bench.calls() == []
@@ -285,7 +281,6 @@ async def test_headers_without_sense_are_refused_not_a_crash(bench: Bench) -> No
 async def test_an_order_without_sense_is_refused_and_changes_nothing(
     bench: Bench, order: Any
 ) -> None:
-    """The running cell keeps its policy and its places."""
     await bench.begin("cap", 1)
     assert (await bench.client.put("/cell", json=order, headers=BOSS)).status == 400
     health = await (await bench.client.get("/health")).json()

@@ -42,7 +42,6 @@ async def test_a_row_that_no_table_takes_does_not_cost_the_others(bench: Bench) 
 
 
 async def test_usage_of_an_odd_type_does_not_break_the_answer(bench: Bench) -> None:
-    """Other servers answer other things; the client still gets them."""
 
     async def odd(_: Any, body: Any) -> web.StreamResponse:
         return web.json_response({"choices": [{"text": "x"}], "usage": "12 tokens"})

@@ -95,7 +95,6 @@ async def make_front(catalog: storage.Catalog) -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def front(make_front: Any) -> Front:
-    """One with the policy cap: a second program is held."""
     made: Front = await make_front(policy="cap", limit=1)
     return made
 
@@ -130,7 +129,6 @@ async def test_the_page_is_open_and_what_it_shows_is_not(make_front: Any) -> Non
 
 
 async def test_state_has_what_the_page_shows(front: Front) -> None:
-    """One program at its engine, one held, one between its calls."""
     front.engine.gate.clear()
     calls = [asyncio.create_task(front.chat(name)) for name in ("first", "<b>second</b>")]
     ledger = front.gateway.pools.by_name[""].scheduler.ledger
@@ -165,7 +163,6 @@ async def test_state_has_what_the_page_shows(front: Front) -> None:
 async def test_state_is_bounded_and_shows_the_waiting_first(
     front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With ten thousand programs, the page leaves out the idle ones."""
     monkeypatch.setattr(views, "SHOWN", 2)
     for name in "abc":
         assert await front.chat(name) == 200
@@ -268,7 +265,6 @@ async def test_metrics_are_prometheus_text(front: Front) -> None:
 
 
 async def test_counters_have_all_their_digits(front: Front) -> None:
-    """A rounded counter stands still, then leaps: its rate is wrong."""
     front.gateway.counts["many"] = 123_456_789
     front.gateway.access.budget.cost.add(1234.567891)
     found = parse(await front.text("/metrics"))

@@ -70,7 +70,6 @@ def model(**fields: Any) -> Model:
 
 
 def mark_of(kind: type[Model] | type[EngineSettings], name: str) -> NotInId | None:
-    """The field's mark; None where it is part of the content."""
     marks = [each for each in kind.model_fields[name].metadata if isinstance(each, NotInId)]
     assert len(marks) < 2
     return marks[0] if marks else None

@@ -131,7 +131,6 @@ async def test_one_that_does_not_sleep_is_left_awake() -> None:
 
 
 async def test_one_that_hangs_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long before the time that a large model may take to wake."""
     monkeypatch.setattr(control, "ANSWER_TIMEOUT_S", 0.2)
     engine = SleepingEngine(is_sleeping={"after_s": 5})
     async with served(engine) as url:

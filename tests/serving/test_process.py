@@ -153,7 +153,6 @@ def test_a_reused_pid_is_not_taken_for_the_supervisor(catalog: storage.Catalog) 
 
 
 def test_a_child_gets_its_environment_and_no_input(catalog: storage.Catalog) -> None:
-    """What it prints is in its log, in the store's folder."""
     script = f'echo "$GREETING ${{{TOKEN}:+token}}"; cat; echo end >&2'
     with Child("echo", ["sh", "-c", script], {"GREETING": "hello"}, catalog) as child:
         until(lambda: child.poll() is not None, "it ends")
@@ -177,7 +176,6 @@ def test_an_early_exit_is_an_error_with_the_end_of_the_log(catalog: storage.Cata
 
 
 def test_a_command_that_is_not_there_is_named(catalog: storage.Catalog) -> None:
-    """The reason is in the error, not printed to the terminal."""
     with Child("engine", ["/no/such/program"], {}, catalog) as child:
         with pytest.raises(ServingError, match="/no/such/program"):
             child.wait_ready(lambda: False, 10)

@@ -33,7 +33,6 @@ SERVED: dict[str, Any] = {
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Path:
-    """Where the registry file is; its project folder is `tmp_path`."""
     (tmp_path / "deployments").mkdir()
     return tmp_path / "deployments" / "models.yaml"
 
@@ -53,7 +52,6 @@ def refusal(path: Path) -> str:
 
 
 def test_entries_are_read_and_relative_checkpoints_belong_to_the_project(registry: Path) -> None:
-    """The working folder does not matter; an absolute path is kept."""
     elsewhere = SERVED | {"checkpoint": "/weights/b"}
     models = read_registry(write(registry, a=SERVED, b=elsewhere, c=GOOD))
     assert models["a"].checkpoint == registry.parent.parent / "weights" / "a"
@@ -147,7 +145,6 @@ def test_an_unknown_name_lists_the_known(
 def test_a_key_that_somebody_wrote_into_the_file_is_not_shown(
     registry: Path, change: dict[str, Any]
 ) -> None:
-    """The message names the field; logs and terminals keep no key."""
     message = refusal(write(registry, m=GOOD | change))
     assert "sk-secret" not in message and f"models.m.{next(iter(change))}" in message
 

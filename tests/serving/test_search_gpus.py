@@ -31,7 +31,6 @@ def states(catalog: Catalog) -> list[str]:
 def test_its_card_is_held_and_the_only_one_that_it_sees(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the variable it holds none; an engine has them all."""
     seen: list[tuple[str | None, list[str], int]] = []
     monkeypatch.setattr(services, "answers", lambda url: True)
     monkeypatch.setattr(Child, "wait_ready", lambda child, probe, timeout_s: None)

@@ -167,7 +167,6 @@ async def test_tokens_are_recorded_and_the_client_sees_what_it_would_see_without
 
 
 async def test_a_call_records_the_weights_at_its_start_and_at_its_end(bench: Bench) -> None:
-    """Which may differ: an update does not wait for calls."""
     (name,) = [endpoint.name for endpoint in bench.gateway.pools.all_endpoints()]
     change = {"engine": name, "version": "step-1"}
 
@@ -191,7 +190,6 @@ async def test_a_call_records_the_weights_at_its_start_and_at_its_end(bench: Ben
 async def test_a_client_gets_the_tokens_that_it_asks_for_itself(
     make_bench: MakeBench, stream: bool
 ) -> None:
-    """Log probabilities without ids; and `false` is not asking."""
     asked: list[dict[str, Any]] = []
     bench = await make_bench()
     bench.gateway.record_tokens = True
@@ -212,7 +210,6 @@ async def test_a_client_gets_the_tokens_that_it_asks_for_itself(
 
 
 async def test_who_keeps_its_own_messages_is_not_recorded_twice(bench: Bench) -> None:
-    """A sweep's attempts: only the prompt's place in them is noted."""
     headers = {"X-Tutti-Messages": "kept", "X-Call-Id": "call-1"}
     await bench.chat("attempt:1", headers=headers, messages=[user("a"), user("b")])
     assert await bench.rows("select * from messages") == []

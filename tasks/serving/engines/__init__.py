@@ -1,8 +1,4 @@
-"""Servers that tutti starts: their settings, their commands, what the environment is built for, and
-the engines that run.
-
-settings -> launch -> flags, fitting -> commands -> checking -> engine
-"""
+"""Servers that tutti starts: their commands, their checks, and the engines that run."""
 
 from typing import TYPE_CHECKING
 

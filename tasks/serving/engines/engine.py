@@ -68,7 +68,6 @@ from tutti.tasks.serving.weights import read_weights
 
 WATCH_S = 0.5
 LLAMA = "llama.cpp"
-"""The server that needs no models environment."""
 PORT_TRIES = 3
 """Starts, each at another free port, before a port that others take is an error."""
 
@@ -218,7 +217,6 @@ class Engine:
         self._child: Child | None = None
         self._leased = ExitStack()
         self.gpus: GpuLease | None = None
-        """The GPUs that it holds while it runs, where its entry names any."""
         self.on_wait: Callable[[str], None] = lambda text: None
         """Called with who has its GPUs while it waits for them."""
         self._stopped = threading.Event()

@@ -72,7 +72,6 @@ def explain(role: str, code: int | None, log: str) -> str:
 
 
 def _line_with(pattern: re.Pattern[str], log: str) -> str:
-    """The first line of a log that fits, from the name of its error on, and not too long."""
     for line in log.splitlines():
         if pattern.search(line):
             return _BEFORE_ERROR.sub("", line).strip()[:300]

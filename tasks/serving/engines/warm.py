@@ -27,7 +27,6 @@ SLEEP_AFTER_S = 60.0
 """Without use: between the runs of a person who works at something pass minutes, and waking a large
 model takes half a minute."""
 CALL_TIMEOUT_S = 30.0
-"""Of one token by an engine that nobody else uses."""
 KEPT = "kept"
 
 

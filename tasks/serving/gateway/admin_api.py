@@ -51,8 +51,6 @@ class AdminApi:
             ("POST", "/pulse/reset"): ("admin", self.reset_pulse),
         }
 
-    # A sweep's
-
     async def begin_cell(self, exchange: Exchange) -> None:
         """Start a cell: a fresh policy, a first sample of the engines' counters."""
         gateway, fields = self.gateway, read_object(exchange)
@@ -98,8 +96,6 @@ class AdminApi:
         else:
             answer(exchange, 200, orjson.dumps({"committed": committed}))
 
-    # Programs
-
     def release(self, exchange: Exchange) -> None:
         """Release a program: its place is free immediately."""
         program, known = self._program(exchange)
@@ -141,8 +137,6 @@ class AdminApi:
             raise AccessDenied(404, f"no program {name!r}")
         answer(exchange, 200, orjson.dumps(found[name] if name else found))
 
-    # Engines
-
     def add_engine(self, exchange: Exchange) -> None:
         try:
             config = EndpointConfig.model_validate(read_object(exchange))
@@ -176,8 +170,6 @@ class AdminApi:
             return self.gateway.pools.find(name)[1]
         except LookupError as error:
             raise AccessDenied(404, str(error)) from None
-
-    # Views
 
     def metrics(self, exchange: Exchange) -> None:
         text = views.prometheus(self.gateway)

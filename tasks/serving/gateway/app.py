@@ -44,8 +44,6 @@ class Gateway(GatewayCore):
         limits = ServerLimits(body_bytes=self.settings.body_mib * 2**20)
         return Server(self.handle, limits, screen)
 
-    # Life
-
     async def start(self, host: str, port: int, endpoints: list[EndpointConfig]) -> int:
         """Start to listen and add the endpoints; return the port. Raises OSError, ValueError."""
         self.access.check_host(host)
@@ -79,8 +77,6 @@ class Gateway(GatewayCore):
         self.recording.catch_up()
         self.recording.programs.end_all()
         await asyncio.to_thread(self.recording.close)
-
-    # Requests
 
     def handle(self, exchange: Exchange) -> None:
         """Handle an authorized request: a model call, or a request to the gateway itself."""
@@ -157,8 +153,6 @@ class Gateway(GatewayCore):
         for name in pool.scheduler.crowded_out():
             self.release(pool, name, reasons.CROWDED_OUT)
 
-    # Time
-
     async def _rounds(self) -> None:
         flush_in = 0.0
         while True:
@@ -195,7 +189,6 @@ class Gateway(GatewayCore):
             await self.journal.shorten({name: pool.scheduler.ledger for name, pool in pools})
 
     async def _check_times(self) -> None:
-        """End calls that have waited too long; a few at a time, so that the loop is not blocked."""
         in_flight = list(self.in_flight.values())
         for start in range(0, len(in_flight), CHECKED_AT_ONCE):
             now = time.monotonic()

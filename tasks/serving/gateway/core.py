@@ -23,8 +23,7 @@ from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
 from tutti.tasks.serving.gateway.endpoints.endpoint import Endpoint
 from tutti.tasks.serving.gateway.endpoints.journal import Journal, read_journal
 from tutti.tasks.serving.gateway.endpoints.pools import Pool, Pools
-from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
-from tutti.tasks.serving.gateway.recording.recorder import CallRecorder, EventLog
+from tutti.tasks.serving.gateway.recording.recorder import CallRecorder, EventLog, ProgramAttempts
 from tutti.tasks.serving.gateway.settings import GatewaySettings
 from tutti.tasks.serving.metering.gpu import Gpus
 from tutti.tasks.serving.metering.prices import PriceList, read_prices
@@ -188,7 +187,6 @@ class GatewayCore:
         asyncio.get_running_loop().call_exception_handler(context)
 
     def _policy_failed(self, error: Exception, calls: list[Call]) -> None:
-        """Refuse the calls that a failed policy may never admit; other calls continue."""
         self.report(error)
         self.events.trouble(Reason(ReasonCode.POLICY_FAILED, f"the policy failed: {error!r}"))
         asyncio.get_running_loop().call_soon(self._refuse_calls, calls)

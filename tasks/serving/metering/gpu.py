@@ -69,15 +69,12 @@ class GpuSampler:
             self._nvml.nvmlShutdown()
 
 
-Rows = list[dict[str, Any]]
-
-
 class Gpus:
     """Rows of `server_metrics` from NVML while a cell runs; without NVML, only the reason."""
 
     def __init__(
         self,
-        on_rows: Callable[[Rows], None],
+        on_rows: Callable[[list[Row]], None],
         cell: Callable[[], str],
         make: Callable[[str], GpuSampler] = GpuSampler,
         sample_s: float = 1.0,

@@ -46,9 +46,7 @@ class DatedPrices(Strict, strict=True):
     cached: Usd | None = None
     """Prompt tokens found in a prefix cache; unset if there is no discount."""
     completion: Usd
-    """Tokens generated."""
     source: str = Field(min_length=1)
-    """Where the price was published."""
     since: date = Field(alias="from")
     """The first day (UTC) of the price."""
 
@@ -86,7 +84,6 @@ class PriceBook(Strict, strict=True):
     """Prices of all models."""
 
     as_of: date
-    """When the book was last checked against the providers' price lists."""
     currency: Literal["USD"]
     models: dict[str, History]
     """By the registry's name or the served name; earliest price first."""

@@ -37,7 +37,6 @@ ERROR_LINE = re.compile(r"\b[A-Z]\w*(Error|Exception|Interrupt)\b: ")
 READY_POLL_S = 0.2
 PROBE_TIMEOUT_S = 2.0
 LISTENING = "0A"
-"""The state of a listening socket in /proc/net/tcp."""
 
 
 class Child:
@@ -201,7 +200,6 @@ def _pids() -> set[int]:
 
 
 def _environment(pid: int) -> list[bytes]:
-    """The environment of a process; empty if it ended or belongs to another user."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -237,7 +235,6 @@ def stranger_at(port: int, root: int) -> int | None:
 
 
 def _listeners(port: int) -> set[str]:
-    """Inodes of the sockets that listen at a port, as links of file descriptors name them."""
     lines: list[str] = []
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError):

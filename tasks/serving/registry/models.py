@@ -21,7 +21,6 @@ from tutti.tasks.serving.registry.settings import EngineSettings
 from tutti.tasks.serving.weights import HubId, hub_weights_here, resolve_hub, weights_id
 
 ThinkingSwitch = tuple[dict[str, Any], dict[str, Any]]
-"""The request fields that turn thinking on, and those that turn it off."""
 
 # Qwen's switch, used by most chat templates: the engine passes it to the template.
 TEMPLATE = (
@@ -45,11 +44,8 @@ class Provider:
     key_header: str = "Authorization"
     """The header that carries the key; empty: chosen by path."""
     api_path: str = "/v1"
-    """The path prefix of its API."""
     metrics: bool = False
-    """Whether it is an engine with /metrics and /health."""
     max_tokens_field: str = "max_tokens"
-    """The name of its field for the most output tokens."""
 
 
 NEWER = "max_completion_tokens"  # the reasoning models of both reject the older name
@@ -83,7 +79,6 @@ ADDRESS = re.compile(r"https?://[^/\s]+")
 VIA_ENDPOINT, VIA_ENGINE = NotInId("the endpoint's id"), NotInId("the engine's id")
 VIA_FIELDS = NotInId("`Model.fields`")
 RESERVED = frozenset(("model", "messages", "tools", "stream"))
-"""Request fields that an entry may not set."""
 
 
 ApiPath = Annotated[str, Field(pattern="^/"), AfterValidator(lambda path: path.rstrip("/"))]

@@ -27,7 +27,6 @@ class Place:
     """Whether it has been held continuously since the program's last call, so that its prefix
     should be found in the cache."""
     calls: int = 0
-    """Calls that ended since the program got the place."""
 
 
 class Account:

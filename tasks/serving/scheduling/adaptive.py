@@ -74,8 +74,6 @@ class Adaptive(Policy):
         self._queue: OrderedDict[str, Call] = OrderedDict()
         self._blocked = False  # nothing has changed since nobody fitted
 
-    # Events
-
     def changed(self, engine: EngineState, now: float) -> None:
         """Clear the account of an engine that is new, was restarted, or left."""
         self._blocked = False
@@ -192,8 +190,6 @@ class Adaptive(Policy):
         ]
         return min((end for end in ends if end > now), default=None)
 
-    # Decisions
-
     def admit(self, now: float) -> Iterable[Admission]:
         """Admit calls of programs with a place, then others that fit, in order of arrival."""
         yield from self._admit_ready(now)
@@ -243,7 +239,6 @@ class Adaptive(Policy):
         return None
 
     def _fitting(self, call: Call, engines: list[EngineState], now: float) -> EngineState | None:
-        """The engine where the call fits: its own first, then those with the most room."""
         tokens = engines[0].blocks(self._tokens(call.program, call))
         profile = self._profile(tokens, call.program.calls_done + len(call.program.running) + 1)
         own = call.program.engine
@@ -279,8 +274,6 @@ class Adaptive(Policy):
     def patience_s(self) -> float:
         """How long smaller calls may overtake the first."""
         return max(PATIENCE_LEAST_S, self._stay_s)
-
-    # The account
 
     def booked_tokens(self, engine: EngineState) -> int:
         account: Account = engine.note
@@ -328,8 +321,6 @@ class Adaptive(Policy):
         output = max(self.forecast.output(call.output_tokens), call.produced)
         return call.prompt_tokens + output
 
-    # Learning
-
     def _learn(self, call: Call, place: Place | None, now: float) -> None:
         usage, engine = call.usage, call.engine
         assert usage is not None and engine is not None and call.admitted is not None
@@ -367,7 +358,6 @@ class Adaptive(Policy):
             self._renew()
 
     def _presume_over(self, now: float) -> None:
-        """Treat unreleased programs as ended once they were idle far longer than any gap seen."""
         longest = self._gaps.sorted[-1] * OVER
         while self._parted:
             name, program = next(iter(self._parted.items()))

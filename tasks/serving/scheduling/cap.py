@@ -13,7 +13,6 @@ from tutti.tasks.serving.scheduling.policy import Admission, Policy, least_loade
 from tutti.tasks.serving.scheduling.reasons import Reason, ReasonCode
 
 DEFAULT_CAP = 8
-"""Programs at a time in a suite that names `cap` without a limit."""
 
 
 class CapPolicy(Policy):

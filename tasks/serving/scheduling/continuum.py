@@ -117,8 +117,6 @@ class Continuum(Policy):
         self._evicted_s, self._evicted = 0.0, 0
         self._prefill_s, self._prefilled = 0.0, 0
 
-    # Events
-
     def arrived(self, call: Call, now: float) -> None:
         """Queue the call and record the gap before it as its program's tool duration."""
         program, gap = call.program, call.program.note
@@ -180,8 +178,6 @@ class Continuum(Policy):
     def wake_at(self, now: float) -> float | None:
         return min((pin.until for pin in self.pins.values() if pin.until > now), default=None)
 
-    # Decisions
-
     def admit(self, now: float) -> Iterable[Admission]:
         """The first call in order whose engine no earlier call waits for."""
         self.ticked(now)
@@ -242,10 +238,7 @@ class Continuum(Policy):
                 return
             self._unpin(pin.program)
 
-    # Pins
-
     def _pins_on(self, engine: EngineState) -> list[PinnedContext]:
-        """Pins on the engine; the pin of the latest program is last."""
         pins = (pin for pin in self.pins.values() if pin.engine is engine)
         return sorted(pins, key=lambda pin: pin.program.since)
 

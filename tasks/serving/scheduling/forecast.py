@@ -24,7 +24,6 @@ from collections import deque
 from math import sqrt
 
 HORIZON = (0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
-"""Horizons, in calls ahead, at which demand is forecast."""
 PRIOR_CALLS = 8.0
 """Assumed number of calls of a program before any has ended; weighted like one program."""
 PRIOR_GROWTH = 0.5  # of a context in a call, before any second call has ended: rather too much

@@ -136,9 +136,7 @@ class EngineState:
     """KV cache in tokens; None if unknown (an external endpoint): nothing is booked then."""
     block_tokens: int = 16
     max_calls: int | None = None
-    """Most calls in flight, if the endpoint limits them."""
     rate: Rate | None = None
-    """Most calls and tokens per minute, if the endpoint limits them."""
     accepting: bool = True
     """Whether it is healthy, not draining, and its circuit breaker is closed."""
     running: dict[str, "Call"] = field(default_factory=dict)
@@ -147,7 +145,6 @@ class EngineState:
     prefill_token_s: float | None = None
     """Prefill seconds per prompt token, measured while the engine was idle."""
     note: Any = None
-    """The policy's own data."""
 
     @property
     def open(self) -> bool:
@@ -180,14 +177,12 @@ class Program:
     last_use_tokens: int = 0
     """Its engine's `allocated_tokens` when its last call ended."""
     attained_s: float = 0.0
-    """Engine seconds of its calls."""
     held_s: float = 0.0
     tool: str | None = None
     """The tool that it runs now, if the agent reports it."""
     prompt_bytes: int = 0
     """Size of its last answered prompt: the excess of the next prompt over it is new text."""
     key: str = ""
-    """The key that made its first call."""
     spent: dict[str, float] = field(default_factory=dict)
     """Usage of its ended calls by unit, reported when it ends."""
     clock: ProgramClock = field(default_factory=ProgramClock)
@@ -196,7 +191,6 @@ class Program:
     """Hashes of the pieces of its last answered prompt, to find the common prefix of the next one.
     """
     note: Any = None
-    """The policy's own data."""
 
     @property
     def may_be_cached(self) -> bool:
@@ -220,12 +214,10 @@ class Call:
     output_tokens: int
     """Predicted output tokens, at most what it asked for."""
     key: str = ""
-    """The key whose limits and budget it counts against."""
     engine: EngineState | None = None
     admitted: float | None = None
     first_token: float | None = None
     produced: int = 0
-    """Tokens streamed so far."""
     previous_tokens: int = 0
     """The program's context when the call was admitted: an upper bound of its cache hits."""
     expected_tokens: float = 0.0
@@ -233,7 +225,6 @@ class Call:
     usage: Usage | None = None
     ended: float | None = None
     first: bool = False
-    """Whether it is the program's first call."""
     common: float = 1.0
     """The share of the program's context that this prompt begins with; 1 if it only grew."""
 
@@ -253,7 +244,6 @@ class EngineMetrics:
     """Share of the KV cache in use, 0 to 1."""
     running: float | None = None
     waiting: float | None = None
-    """Requests in the engine's own queue."""
     preemptions_total: float | None = None
     prefix_queries_total: float | None = None
     """Prompt tokens looked up in the prefix cache, ever."""
@@ -270,9 +260,7 @@ class Ledger:
     engines: dict[str, EngineState] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
     waiting: dict[str, Call] = field(default_factory=dict)
-    """Held calls, in order of arrival."""
     idle: dict[str, Program] = field(default_factory=dict)
-    """Programs without a call, longest idle first."""
 
     def rest(self, program: Program, now: float) -> None:
         """Mark a program idle: it has no call any more."""

@@ -71,8 +71,6 @@ class Scheduler:
         """Whether more calls may be admissible than were admitted at once."""
         policy.attach(self.ledger, log)
 
-    # Engines
-
     def add_engine(self, engine: EngineState, now: float) -> list[Call]:
         assert engine.engine_id not in self.ledger.engines, (
             f"{engine.engine_id} is already in the ledger; remove it first"
@@ -114,8 +112,6 @@ class Scheduler:
     def observe(self, engine: EngineState, sample: EngineMetrics, now: float) -> list[Call]:
         self._tell(self.policy.observed, engine, sample, now)
         return self._admit(now)
-
-    # Calls
 
     def arrive(
         self,

@@ -90,8 +90,6 @@ class ThunderAgent(Policy):
         self._ready: dict[str, Call] = {}
         """Waiting calls of active programs: each goes as soon as its engine takes one."""
 
-    # Events
-
     def arrived(self, call: Call, now: float) -> None:
         """Make the call ready if its program is active; place or pause a new program."""
         program = call.program
@@ -184,8 +182,6 @@ class ThunderAgent(Policy):
             return Reason(ReasonCode.PAUSED, text)
         return Reason(ReasonCode.ENGINE_FULL, f"{state.engine.engine_id} takes no more calls")
 
-    # An engine's book
-
     def _states(self, engine: EngineState) -> States:
         if engine.note is None:
             engine.note = {}
@@ -217,8 +213,6 @@ class ThunderAgent(Policy):
     def _accepting(self) -> list[EngineState]:
         return [engine for engine in self.ledger.engines.values() if engine.accepting]
 
-    # Transitions
-
     def _room_for_new(self, state: ThunderAgentState) -> EngineState | None:
         if self._paused:
             return None
@@ -241,8 +235,6 @@ class ThunderAgent(Policy):
         state.paused_tokens = state.tokens
         self._paused[name] = state
         self.log("pause", state.program, None, reason)
-
-    # The sweep
 
     def _resume_overdue(self, now: float) -> None:
         engines = self._accepting()

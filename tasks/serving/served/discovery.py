@@ -50,7 +50,6 @@ class DiscoveredEntry:
 
     fields: dict[str, Any]
     is_context_assumed: bool
-    """Whether neither the user nor the endpoint gave the context length."""
 
 
 async def discover(request: EndpointRequest) -> DiscoveredEntry:
@@ -123,8 +122,6 @@ def _endpoint(model: Model) -> Endpoint:
 
 
 async def _listed(entry: dict[str, Any], request: EndpointRequest) -> dict[str, dict[str, Any]]:
-    """What the endpoint says of each model that it lists, by name. An endpoint without a usable
-    list is an error unless the user names the model."""
     try:
         answer = await ask_for_models(_endpoint(_model(entry)), entry["provider"])
     except ProbeFailed as error:

@@ -77,7 +77,7 @@ class Asker:
 
 def _of_stream(text: str) -> dict[str, Any]:
     events = [json.loads(line[5:]) for line in text.splitlines() if EVENT.match(line)]
-    usage = next((each["usage"] for each in reversed(events) if each.get("usage")), {})
+    usage: Any = next((each["usage"] for each in reversed(events) if each.get("usage")), {})
     return {"usage": usage, "pieces": sum(bool(each.get("choices")) for each in events)}
 
 

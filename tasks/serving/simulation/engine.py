@@ -180,8 +180,6 @@ class SimEngine:
         self._start = 0.0
         self._first_s = self._slope_s = 0.0
 
-    # For callers
-
     def submit(self, request: SimRequest, now: float) -> None:
         """Add a request; it is considered at the first boundary after `now`."""
         assert request.prompt + request.output <= self.model.longest_call, (
@@ -214,8 +212,6 @@ class SimEngine:
         if self._planned > 1 and self._decoding:
             taken += self._blocks_for(max(self._iterations_by(now) - 1, 0))
         return taken / self.cache.total
-
-    # Iterations
 
     def _plan(self) -> None:
         preempted = self._preempt()
@@ -260,7 +256,6 @@ class SimEngine:
         return count
 
     def _enter(self, request: SimRequest, reserved: int) -> bool:
-        """Allocate a request's blocks, if as many are free beyond the `reserved` ones."""
         block, cache = self.model.block_tokens, self.cache
         target = request.prompt + request.produced
         shared = request.shared // block
@@ -286,7 +281,6 @@ class SimEngine:
         return True
 
     def _matchable(self, request: SimRequest, target: int) -> int:
-        """Own blocks that a complete run of the owner would match."""
         run = self.cache.runs.get(request.key)
         same = run is not None and run.turn == request.turn
         kept = target if same else request.kept
@@ -305,8 +299,6 @@ class SimEngine:
         self.hits += hit
 
     def _preempt(self) -> bool:
-        """Free blocks for this iteration: preempt the latest admitted requests to the front of the
-        queue; returns whether any was."""
         before, block = self.preemptions, self.model.block_tokens
         while self._phases[self._it % block] > self.cache.free:
             request = next(reversed(self.running))
@@ -376,8 +368,6 @@ class SimEngine:
         self._context += request.computed
         self._phases[(self._it - request.computed) % self.model.block_tokens] += 1
 
-    # Runs of equal iterations
-
     def _longest_run(self) -> int:
         while not (self._ends[0][2].decoding and self._ends[0][2].end_it == self._ends[0][0]):
             heapq.heappop(self._ends)
@@ -396,7 +386,6 @@ class SimEngine:
         return run
 
     def _blocks_for(self, iterations: int) -> int:
-        """New blocks that the decoding requests need within so many iterations from here."""
         size, phases = self.model.block_tokens, self._phases
         start = self._it % size
         cycles, rest = divmod(iterations, size)
@@ -407,12 +396,10 @@ class SimEngine:
         return blocks + sum(phases[start:]) + sum(phases[: end - size])
 
     def _time_of(self, iterations: int) -> float:
-        """When so many iterations of the run are over."""
         growth = iterations * (iterations - 1) / 2
         return self._start + iterations * self._first_s + growth * self._slope_s
 
     def _iterations_by(self, now: float) -> int:
-        """The first iteration of the run that ends after `now`."""
         passed, first, slope = now - self._start, self._first_s, self._slope_s
         if slope > 0.0:
             half = first - slope / 2

@@ -14,7 +14,6 @@ class RunLog:
 
     step_ends: "array[float]" = field(default_factory=lambda: array("d"))
     latency: "array[float]" = field(default_factory=lambda: array("d"))
-    """From sending to the end of the answer, hold time included."""
     held: "array[float]" = field(default_factory=lambda: array("d"))
     ttft: "array[float]" = field(default_factory=lambda: array("d"))
     program_ends: list[float] = field(default_factory=list)

@@ -23,19 +23,16 @@ from tutti.tasks.serving.scheduling import (
 from tutti.tasks.serving.simulation.engine import EngineModel, SimEngine, SimRequest
 from tutti.tasks.serving.simulation.outcome import Outcome, RunLog, summarise
 from tutti.tasks.serving.simulation.workload import (
-    DEFAULTS,
     ProgramPlan,
     SimulationError,
     SimulationSettings,
 )
 
 SAMPLE_S = 1.0
-"""Interval at which engines' metrics are sampled, as in the gateway."""
 EXPIRE_S = 5.0
 WAKE_LEAST_S = 0.001
 """Timer resolution: least delay after which a policy that asks to be woken at once is woken."""
 STUCK_S = 7200.0
-"""Simulated time without any answer after which the policy is considered stuck."""
 BOUNDARY, SEND, SAMPLE, TICK, WAKE, EXPIRE = range(6)
 
 
@@ -53,7 +50,7 @@ def simulate(
     sessions: int | None,
     engines: Sequence[EngineModel],
     policy: Policy,
-    settings: SimulationSettings = DEFAULTS,
+    settings: SimulationSettings,
 ) -> Outcome:
     """Run all programs, in order, and summarise the run. `sessions` is the number of concurrent
     programs (None, for open loops: each begins when it arrives). No tool runs after a program's
@@ -114,8 +111,6 @@ class Simulation:
                         f"do not fit engine {smallest.name}, which holds {smallest.longest_call} "
                         "at most; set max_context or a larger kv_tokens"
                     )
-
-    # The loop
 
     def go(self, sessions: int | None) -> None:
         """Run until every program has ended, then check that nothing is left booked."""
@@ -195,8 +190,6 @@ class Simulation:
             self.wake = max(at, self.now + WAKE_LEAST_S)
             self._push(self.wake, WAKE, None)
 
-    # Calls
-
     def _send(self, session: Session) -> None:
         turn, now = session.plan.turns[session.turn], self.now
         session.sent, common = now, 1.0
@@ -268,8 +261,6 @@ class Simulation:
         if self.queue:
             plan = self.queue.popleft()
             self._push(now + self.hop_s + plan.arrives_s, SEND, Session(plan))
-
-    # The end
 
     def _check_empty(self) -> None:
         for sim in self.sims:

@@ -48,9 +48,6 @@ class SimulationSettings:
     """Whether the agent releases its program at the end."""
 
 
-DEFAULTS = SimulationSettings()
-
-
 class SimulationError(TuttiError, ValueError):
     """The simulation cannot be run; the message names the field and shows the value."""
 

@@ -147,7 +147,6 @@ llm-d's run matrix of 47 starts). Versions of 2025 took 2.1 to 7.4 GiB for activ
 EXCHANGE_BYTES = 2 << 30
 """More of the rest where several GPUs exchange tensors: 2.1 GiB in that matrix."""
 MOST_GPUS = 64
-"""Larger parallelism is not proposed."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +263,6 @@ class Fit:
         return f"{holds}, {one}" if self.fits else f"does not fit: {holds} ({share}), {one}"
 
     def _proposals(self) -> Iterator[str]:
-        """What would fit: more GPUs, a smaller cache, a shorter context."""
         for wanted in (2**power for power in range(MOST_GPUS.bit_length())):
             is_other = wanted > self.tensor_parallel or not self._divides
             if is_other and replace(self, tensor_parallel=wanted).fits:
@@ -279,6 +277,5 @@ class Fit:
 
 
 def _round(tokens: int) -> int:
-    """Three digits: the rest would pretend to know."""
     digits = int(10 ** max(0, len(str(tokens)) - 3))
     return tokens // digits * digits

@@ -28,12 +28,10 @@ from tutti.tasks.serving.weights.reading import read_weights
 NAME = re.compile(r"^(?!.*(--|\.\.))[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9_][\w.-]{0,95}$", re.ASCII)
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
 HEX = re.compile(r"^[0-9a-fA-F]{7,}$")
-"""Git shortens a commit to seven digits or more."""
 REFERENCE = re.compile(r"^(?!.*\.\.)[\w][\w./-]{0,199}$", re.ASCII)
 FETCH = "TUTTI_FETCH"
 """`never` forbids to fetch weights."""
 TRUE = ("1", "ON", "YES", "TRUE")
-"""Values that the Hub's own library takes for true."""
 CHILD = Path(__file__).with_name("hub_child.py")
 CHILD_ENVIRONMENT = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -42,7 +40,6 @@ CHILD_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "0",  # where it is forbidden to fetch, no child is started
 }
 STALL_S = 300.0
-"""A download is ended when no byte arrives for this long."""
 FIXES = {
     "GatedRepoError": "accept its terms on its page, and set HF_TOKEN to a token that may read",
     "RepositoryNotFoundError": "check its name; for a private one set HF_TOKEN",
@@ -50,7 +47,6 @@ FIXES = {
     "ModuleNotFoundError": "`make setup` installs it in the models environment",
     "TimeoutError": "run the same command again to go on",
 }
-"""The library's errors, each with what to do."""
 Report = Callable[[str], None]
 
 
@@ -160,7 +156,6 @@ def _flaw(folder: Path) -> str:
 
 
 def _forbidden(offline: bool) -> str:
-    """Why nothing may be fetched; empty where it may."""
     if os.environ.get(FETCH, "").lower() == "never":
         return f"{FETCH}=never forbids to fetch it"
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in TRUE:

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,8 +26,7 @@ SMALL = (".json", ".txt", ".model", ".jinja", ".tiktoken", ".py", ".v3")
 """Endings of files beside the weights; a program among them runs only where a server is told to."""
 MAX_SMALL_BYTES = 100_000_000
 SPARE_BYTES = 1 << 30
-"""Room left on the disk for everything else."""
-POLL_S, TELL_EVERY_S = 0.2, 10.0
+POLL_S, TELL_EVERY_S, LIST_TIMEOUT_S = 0.2, 10.0, 30.0
 answers = sys.stdout
 
 
@@ -61,26 +61,31 @@ def choose_files(sizes: dict[str, int]) -> list[str]:
 def fetch(order: dict[str, Any]) -> str:
     """The folder of the snapshot. Raises NoModel, and the library's errors."""
     hub, cache = importlib.import_module("huggingface_hub"), Path(order["cache"])
-    where = {"revision": order["revision"], "cache_dir": order["cache"]}
-    where["token"] = os.environ.get("HF_TOKEN") or False
-    listed = {
-        each.filename: each for each in hub.snapshot_download(order["name"], dry_run=True, **where)
-    }
-    names = choose_files({name: each.file_size or 0 for name, each in listed.items()})
-    lacking = [listed[name] for name in names if listed[name].will_download]
+    token = os.environ.get("HF_TOKEN") or False
+    info = hub.HfApi(token=token).model_info(
+        order["name"], revision=order["revision"], files_metadata=True, timeout=LIST_TIMEOUT_S
+    )
+    download = partial(
+        hub.snapshot_download,
+        order["name"],
+        revision=order["revision"],
+        cache_dir=order["cache"],
+        token=token,
+        allow_patterns=choose_files({each.rfilename: each.size or 0 for each in info.siblings}),
+    )
+    lacking = [each for each in download(dry_run=True) if each.will_download]
     size, there = sum(each.file_size or 0 for each in lacking), cache
     while not there.is_dir():
         there = there.parent
     free = shutil.disk_usage(there).free
-    commit = next(iter(listed.values())).commit_hash
-    said = f"fetching {order['name']}@{commit}: {_gb(size)} in {len(lacking)} files to {cache}"
-    answer(message=f"{said}; free disk {_gb(free)}")
+    what = f"fetching {order['name']}@{info.sha}: {_gb(size)} in {len(lacking)} files to {cache}"
+    answer(message=f"{what}; free disk {_gb(free)}")
     if size + SPARE_BYTES > free:
         raise NoModel(
             f"{_gb(size)} to fetch, and {there} has {_gb(free)} free ({_gb(SPARE_BYTES)} must stay "
             "free); make room, or set HF_HUB_CACHE to a folder on another disk"
         )
-    return str(hub.snapshot_download(order["name"], allow_patterns=names, **where))
+    return str(download())
 
 
 def watch(order: dict[str, Any]) -> None:

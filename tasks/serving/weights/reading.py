@@ -140,7 +140,6 @@ def _safetensors(folder: Path) -> Weights:
 
 
 def _index(folder: Path) -> Mapping[str, str]:
-    """The file of each tensor by the index; empty without one."""
     path = folder / INDEX
     if not _exists(path):
         return {}

@@ -138,8 +138,6 @@ class ClientConnection(PacedProtocol):
         else:
             self._fail(f"the connection was lost{f': {exc}' if exc else ''}")
 
-    # httptools'
-
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._head_bytes is not None:  # else it is a trailer, which nobody asked for
             self._headers.append((name, value))
@@ -168,8 +166,6 @@ class ClientConnection(PacedProtocol):
         if parser.get_status_code() >= 200:
             self._complete = True
             self._keep = parser.should_keep_alive()  # it forgets when the message is over
-
-    # the origin's
 
     def send(self, request: OutgoingRequest) -> None:
         """Send a request; the connection is exclusive to it until the answer has ended."""
@@ -290,7 +286,6 @@ class Origin:
             link.send(request)
 
     async def _permitted(self) -> str:
-        """An address of the host that may be connected to. Raises OSError if there is none."""
         assert self._permits is not None, "asked only where addresses are limited"
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)

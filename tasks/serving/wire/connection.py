@@ -77,7 +77,6 @@ class Connection(PacedProtocol):
         super().__init__()
         self.server = server
         self.exchange: Exchange | None = None
-        self.peer = ""
         self.since = time.monotonic()  # of the state it is in
         self.stalled_since: float | None = None
         self._parser: Any = httptools.HttpRequestParser(self)
@@ -99,14 +98,10 @@ class Connection(PacedProtocol):
         self._pass: Any = None
         self._refusal: RequestRefused | None = None
 
-    # asyncio's
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self._transport = transport  # type: ignore[assignment]
         transport.set_write_buffer_limits(WRITE_HIGH_BYTES)  # type: ignore[attr-defined]
-        name = transport.get_extra_info("peername")
-        self.peer = str(name[0]) if isinstance(name, tuple) and name else ""
         self.server.connections.add(self)
         if len(self.server.connections) > self.server.limits.connections:
             self.abort()
@@ -173,8 +168,6 @@ class Connection(PacedProtocol):
         self.stalled_since = None
         if self.exchange is not None and self.exchange.on_writable is not None:
             self.exchange.on_writable(True)
-
-    # httptools'
 
     def on_message_begin(self) -> None:
         self._receiving, self.since = True, time.monotonic()
@@ -246,8 +239,6 @@ class Connection(PacedProtocol):
             self._next.append(exchange)
             if len(self._next) >= MAX_PIPELINED:
                 self.hold(True)
-
-    # the exchange's
 
     @property
     def takes_chunks(self) -> bool:
@@ -326,8 +317,6 @@ class Connection(PacedProtocol):
             self.close()
             _give_up(exchange)
 
-    # a request's head
-
     def _decisive(self) -> dict[bytes, bytes]:
         """The decisive headers. Rejects heads that are not strictly valid HTTP/1.1: what two
         parsers could read differently is refused."""
@@ -389,8 +378,6 @@ class Connection(PacedProtocol):
         self._parser = httptools.HttpRequestParser(self)
         self._head_data = [first + b"\r\n"]
         self._feed(self._head_data[0])
-
-    # stored bodies
 
     def _release(self, size: int) -> None:
         size = min(size, self._kept_bytes)

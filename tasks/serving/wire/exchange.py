@@ -27,7 +27,6 @@ class ExchangeTransport(Protocol):
     """What an exchange needs from its connection."""
 
     exchange: "Exchange | None"
-    peer: str
 
     @property
     def takes_chunks(self) -> bool: ...
@@ -68,10 +67,6 @@ class Exchange:
     def gone(self) -> bool:
         """Whether the client has disconnected."""
         return self._line.exchange is not self
-
-    @property
-    def peer(self) -> str:
-        return self._line.peer
 
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
         if self.gone:

@@ -76,7 +76,6 @@ class Server:
         self.handler, self.limits, self.screen = handler, limits, screen
         self.connections: set[Connection] = set()
         self.buffered = 0
-        """Bytes of all bodies that are arriving, waiting or being answered."""
         self.closing = False
         self.port = 0
         self._server: asyncio.Server | None = None

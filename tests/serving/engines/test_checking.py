@@ -57,7 +57,6 @@ def launched(name: str, given: Model, build: Build, home: Home) -> Launch:
 def test_all_of_a_server_are_checked_in_one_process_and_those_that_passed_once(
     home: Home, tmp_path: Path
 ) -> None:
-    """The imports take ten seconds; a command takes a tenth."""
     log = tmp_path / "log"
     build = a_build(tmp_path, JUDGE.format(log=str(log)))
     wrong = model(gpus=1, args={"max-nonsense": 1})
@@ -79,7 +78,6 @@ def test_all_of_a_server_are_checked_in_one_process_and_those_that_passed_once(
 
 
 def test_a_check_that_breaks_is_no_pass(home: Home, tmp_path: Path) -> None:
-    """It is said with the end of what the server wrote."""
     build = a_build(tmp_path, "import sys; print('no module vllm', file=sys.stderr); sys.exit(1)")
     with pytest.raises(ServingError, match="could not check its commands:\nno module vllm"):
         check_launches([launched("m", model(gpus=1), build, home)], build, home)

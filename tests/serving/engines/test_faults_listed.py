@@ -30,7 +30,6 @@ def rows() -> list[list[str]]:
 
 
 def test_every_fault_has_a_test_that_exists() -> None:
-    """A test that is renamed or removed takes its row along."""
     for fault, *_, reference in rows():
         named = REFERENCE.match(reference)
         assert named is not None, f"{fault}: {reference!r} names no test"
@@ -40,7 +39,6 @@ def test_every_fault_has_a_test_that_exists() -> None:
 
 
 def test_the_faults_that_were_asked_for_are_in_the_table() -> None:
-    """Each row a fault, none twice; every row says when and what."""
     faults = [row[0] for row in rows()]
     assert len(faults) >= LEAST
     assert len(set(faults)) == len(faults)

@@ -40,7 +40,6 @@ NO_CARDS = Inventory((), "nothing", "no cards")
 
 
 def launch(context_tokens: int = 512, **settings: Any) -> Launch:
-    """The pocket's, on the CPU unless the settings say otherwise."""
     made = EngineSettings.model_validate(settings)
     device = "cpu" if made.device == "auto" else made.device
     parsers = Parsers(None, None)
@@ -244,7 +243,6 @@ def test_named_cards_are_kept_free_for_those_that_name_them() -> None:
 def test_what_does_not_fit_is_refused_with_the_arithmetic(
     asked: list[WantedGpus], cards: int, told: str
 ) -> None:
-    """A claim would wait for a card that its own sweep holds."""
     engines = [(f"m{n}", gpus) for n, gpus in enumerate(asked)]
     with pytest.raises(RegistryError) as refusal:
         place(engines, machine(cards))

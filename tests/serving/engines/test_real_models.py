@@ -60,7 +60,6 @@ NO_TOOLS = ("qwen3-embedding-0.6b",)
 
 
 def launch(name: str, folder: Path, build: Build, home: Home) -> Launch:
-    """The launch of an entry whose weights would be in `folder`."""
     params, dtype, engine = MODELS[name]
     facts = json.loads((CONFIGS / f"{name}.json").read_text())
     size = round(params * 1e9 * BITS[dtype] / 8)

@@ -30,7 +30,6 @@ def test_what_contradicts_itself_is_refused(given: dict[str, object], told: str)
 
 
 def test_all_gpus_of_a_stage_share_its_layers() -> None:
-    """Eight cards in two stages: four share each layer."""
     settings = EngineSettings(gpus=8, pipeline_parallel=2)
     assert (settings.gpu_count, settings.tensor_size, settings.parallel) == (8, 4, 8)
     assert EngineSettings(gpus=("GPU-a", "GPU-b")).tensor_size == 2

@@ -85,7 +85,6 @@ def engine(catalog: Catalog, port: int | None = None, **settings: Any) -> Engine
 
 
 def failure(catalog: Catalog, **settings: Any) -> list[str]:
-    """The lines that a start fails with; nothing of it may be left."""
     failed = engine(catalog, **settings)
     with pytest.raises(EngineFailed) as error:
         failed.start()
@@ -155,7 +154,6 @@ def test_llama_cpps_program_is_missing(catalog: Catalog, server: Server, llama: 
 
 
 def test_llama_cpps_program_cannot_be_run(catalog: Catalog, server: Server, llama: Path) -> None:
-    """As one for another machine, or without the permission."""
     llama.chmod(0o644)
     first = failure(catalog, server="llama.cpp")[0]
     assert first.startswith("models.pocket: llama.cpp exited with code 127: its program cannot be")
@@ -166,7 +164,6 @@ def test_llama_cpps_program_cannot_be_run(catalog: Catalog, server: Server, llam
 
 
 def test_a_traceback_at_the_start(catalog: Catalog, server: Server) -> None:
-    """Its first error is the cause, its last is vLLM's general one."""
     server.prints(TRACEBACK)
     first, *rest = failure(catalog)
     said = "models.pocket: vllm exited with code 1: KeyError: 'layers.0.mlp.experts.w13_weight'"
@@ -277,7 +274,6 @@ def _short_claim(gpus: Any, work: str) -> GpuClaim:
 
 
 def test_a_run_that_is_stopped_waits_for_no_card(catalog: Catalog, server: Server) -> None:
-    """A GPU is held; the wait says by whom, and ends with the run."""
     told: list[str] = []
     ended: list[BaseException] = []
     waiting = engine(catalog, gpus=3)

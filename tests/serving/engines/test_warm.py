@@ -51,7 +51,6 @@ def kept(catalog: Catalog) -> Iterator[Engine]:
 
 
 def test_a_kept_engine_is_used_and_outlives_its_use(catalog: Catalog) -> None:
-    """No second process is started, and the next run finds it again."""
     with kept(catalog) as keeper:
         for _ in range(2):
             guest = engine(catalog)

@@ -140,7 +140,6 @@ class RawEngine:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def kill(self) -> None:
-        """Close everything at once, as a process that dies does."""
         assert self._server is not None
         self._server.close()  # not wait_closed(): from Python 3.12 on it waits for the clients
         while self._wires:  # one that was accepted at the last moment comes after the others

@@ -53,7 +53,6 @@ Serve = Callable[..., Awaitable[tuple[Bench, Server]]]
 
 @pytest.fixture
 def serve(engines: tuple[RawEngine, RawEngine], make_raw: MakeRaw) -> Serve:
-    """A gateway before a server with this page of metrics."""
 
     async def made(page: Page | None, **settings: Any) -> tuple[Bench, Server]:
         engine, server = engines[0], Server(page)
@@ -82,7 +81,6 @@ async def test_calls_are_sent_by_count(
 
 
 async def test_the_endpoints_own_limit_comes_first(serve: Serve) -> None:
-    """`max_calls` of its entry, not the gateway's slots."""
     bench, server = await serve(GONE, slots=8, endpoint={"max_calls": 2})
     calls = [asyncio.create_task(bench.chat(f"p{number}")) for number in range(6)]
     assert {(await call).status for call in calls} == {200}

@@ -106,7 +106,6 @@ async def test_a_failure_with_status_200_is_recorded_as_one(make_raw: MakeRaw, r
 async def test_a_watch_that_fails_takes_its_engine_out_of_service(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise its figures would stay unchanged forever, unnoticed."""
     bench = await make_raw()
     pools, told = bench.gateway.pools, []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
@@ -295,7 +294,6 @@ async def test_429_for_ever_comes_to_the_client(make_raw: MakeRaw) -> None:
 
 @pytest.mark.parametrize("status", [400, 404, 429, 500])
 async def test_an_answer_that_is_an_error_is_a_failed_call(make_raw: MakeRaw, status: int) -> None:
-    """The page's column *failed* counts what clients got."""
     bench = await make_raw()
     bench.engine.reply = answering(whole({"error": "no"}, status, "Retry-After: 0.01\r\n"))
     assert (await bench.chat("p")).status == status

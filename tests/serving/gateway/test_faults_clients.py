@@ -49,7 +49,6 @@ class Noticing:
 async def leave(
     bench: Bench, begun: Any, path: str = "/v1/chat/completions", **fields: Any
 ) -> None:
-    """A call whose client goes away when `begun()` is true."""
     async with aiohttp.ClientSession(f"http://127.0.0.1:{bench.gateway.server.port}") as client:
         body = {"model": "m", "messages": [], "program_id": "leaver"} | fields
         call = asyncio.create_task(client.post(path, json=body))
@@ -154,7 +153,6 @@ async def test_a_call_that_was_sent_and_not_answered_has_an_unknown_cost(
 
 
 async def test_a_client_that_leaves_while_held_is_never_sent(make_raw: MakeRaw) -> None:
-    """Reference bug 17: a call without a client that runs later."""
     bench = await make_raw(policy="cap", limit=1)
     assert (await bench.chat("first")).status == 200
     await leave(bench, lambda: bench.held == ["leaver"])
@@ -202,7 +200,6 @@ async def test_a_release_while_waiting_ends_the_wait(make_raw: MakeRaw) -> None:
 
 
 async def test_a_release_while_running_waits_for_the_answer(make_raw: MakeRaw) -> None:
-    """The call ends as it would; then the place is free."""
     bench = await make_raw(policy="cap", limit=1)
     gate = asyncio.Event()
 
@@ -277,7 +274,6 @@ async def test_bodies_that_are_no_json_object(raw: Bench, body: bytes) -> None:
      {"Content-Encoding": "gzip"}],
 )  # fmt: skip
 async def test_headers_out_of_bounds(raw: Bench, headers: dict[str, str]) -> None:
-    """400, not a crash and not a row that no table takes."""
     assert (await raw.chat(headers=headers)).status == 400
     await released(raw.gateway)
 
@@ -299,7 +295,6 @@ async def test_bodies_at_the_limit_and_over_it(make_raw: MakeRaw) -> None:
 
 
 async def test_too_many_held_calls_are_turned_away(make_raw: MakeRaw) -> None:
-    """503 with Retry-After at once, instead of memory without bound."""
     bench = await make_raw(policy="cap", limit=1, max_held=2)
     await bench.chat("first")
     waiting = [asyncio.create_task(bench.chat(name)) for name in "ab"]

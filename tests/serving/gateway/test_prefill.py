@@ -66,7 +66,6 @@ def test_prompts_fit_the_engine() -> None:
 
 
 async def slowly(asked: ReceivedRequest, wire: Wire) -> None:
-    """Answers after the time that a prompt of ids takes."""
     prompt = asked.json()["prompt"]
     await asyncio.sleep(0.002 + len(prompt) * TOKEN_S)
     await wire.write(whole({"choices": [], "usage": {"prompt_tokens": len(prompt)}}))
@@ -86,7 +85,6 @@ async def test_an_idle_engine_is_measured_before_its_first_call(make_raw: MakeRa
 async def test_a_cell_that_begins_meanwhile_counts_none_of_it(
     make_raw: MakeRaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its first sample is taken when the measuring is over."""
     async with raw_engine(reply=slowly, idle=True) as engine:
         monkeypatch.setattr(
             engine, "page", lambda: b"vllm:prompt_tokens_total %d\n" % len(engine.asked) + IDLE
@@ -108,7 +106,6 @@ async def test_who_does_not_want_it_is_not_measured(make_raw: MakeRaw) -> None:
 
 
 async def test_an_engine_that_refuses_is_used_all_the_same(make_raw: MakeRaw) -> None:
-    """What its prompts cost is not known then, and said so."""
     refusing = answering(whole({"error": "no completions here"}, 404))
     async with raw_engine(reply=refusing, idle=True) as engine:
         bench = await make_raw(engine)

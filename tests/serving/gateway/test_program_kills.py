@@ -48,7 +48,6 @@ class Gateway:
 
 
 async def agent(url: str, name: str, releases: bool) -> None:
-    """Calls, and releases at the end; a gateway that dies ends it."""
     try:
         async with aiohttp.ClientSession(url) as client:
             for _ in range(CALLS):

@@ -70,7 +70,6 @@ TEXT_WHOLE = {"choices": [{"index": 0, "text": "hi", "finish_reason": "length"}]
     ],
 )
 async def test_whole_answers(raw: Bench, path: str, said: Any, read: Any) -> None:
-    """The bytes pass; usage and the reason of the end are read."""
     raw.engine.reply = answering(whole(said))
     answer = await raw.chat("p", path=path, stream=False)
     assert await answer.read() == json.dumps(said).encode()
@@ -80,7 +79,6 @@ async def test_whole_answers(raw: Bench, path: str, said: Any, read: Any) -> Non
 
 
 def claude_events() -> list[bytes]:
-    """Anthropic's: what went in is said first, what came out last."""
     start = {"type": "message_start", "message": CLAUDE | {"stop_reason": None}}
     start["message"] |= {"usage": CLAUDE["usage"] | {"output_tokens": 1}}  # type: ignore[operator]
     text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "hi"}}
@@ -96,7 +94,6 @@ def claude_events() -> list[bytes]:
 
 
 def response_events(last: Any) -> list[bytes]:
-    """The responses API's: the last event holds the response."""
     begun = RESPONSE | {"status": "in_progress", "usage": None}
     return [
         b"event: response.created\n" + event({"type": "response.created", "response": begun}),
@@ -175,7 +172,6 @@ async def test_usage_is_asked_for_and_not_shown_to_who_did_not(
 async def test_usage_is_not_asked_for_where_that_is_no_field(
     raw: Bench, path: str, fields: Any
 ) -> None:
-    """Whole answers have it anyway; other protocols' streams too."""
     await raw.chat("p", path=path, **fields)
     assert "stream_options" not in raw.engine.asked[-1].json()
 
@@ -303,7 +299,6 @@ async def test_an_adapter_is_loaded_on_every_engine_of_the_pool(
 async def test_an_engine_that_refuses_an_adapter_is_heard(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
 ) -> None:
-    """Whichever it is, and though the other has taken it."""
     bench = await make_raw(*engines, access=Access("a:admin+call:a-secret"))
     headers = {"Authorization": "Bearer a-secret"}
     order = {"lora_name": "mine"}
@@ -317,7 +312,6 @@ async def test_an_engine_that_refuses_an_adapter_is_heard(
 async def test_models_of_several_engines_are_listed_once(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
 ) -> None:
-    """And a call goes to the pool that serves its model."""
     one, other = engines
     other.models = ("m", "adapter")
     bench = await make_raw(one, other)

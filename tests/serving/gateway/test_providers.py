@@ -201,7 +201,6 @@ async def test_claude_is_asked_natively_with_its_own_header(
 
 @pytest.mark.parametrize("thought", ["reasoning_content", "reasoning"])
 async def test_what_a_model_thought_is_recorded_for_harnesses_too(raw: Bench, thought: str) -> None:
-    """The gateway keeps it with the message, by either name."""
     said = json.loads(json.dumps(COMPLETION))
     said["choices"][0]["message"][thought] = "let me see"
     raw.engine.reply = answering(whole(said))

@@ -95,7 +95,6 @@ def base(bench: Bench, program: str) -> str:
 
 
 def ask_openai(url: str) -> list[Any]:
-    """What the blocking client gets: words, a call, streamed words."""
     with OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
         ask = client.chat.completions.create
         words = ask(model="m", messages=MESSAGES).choices[0].message.content
@@ -141,7 +140,6 @@ async def test_openais_client_gets_the_providers_errors(raw: Bench) -> None:
 
 
 def ask_anthropic(url: str) -> list[Any]:
-    """What the blocking client gets: words, a call, streamed words."""
     tools: Any = [{"name": "search", "input_schema": SEARCH["parameters"]}]
     with Anthropic(base_url=url, api_key="none", max_retries=0) as client:
         ask = client.messages.create

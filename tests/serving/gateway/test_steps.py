@@ -10,7 +10,6 @@ from tests.serving.gateway.raw_engine import COMPLETION, RawEngine, answering, w
 
 
 def steps(rows: list[dict[str, Any]], program: str) -> list[int]:
-    """The steps of a program's calls, in order of sending."""
     return [row["step"] for row in rows if row["attempt_id"] == program]
 
 
@@ -39,7 +38,6 @@ async def test_calls_at_once_have_numbers_of_their_own(raw: Bench) -> None:
 
 
 async def test_a_client_that_numbers_its_calls_is_believed(raw: Bench) -> None:
-    """Zero is a number too; a released program begins anew."""
     for header in ({"X-Tutti-Step": "0"}, {"X-Tutti-Step": "7"}, {}, {}):
         await (await raw.chat("p", headers=header)).read()
     assert await raw.release("p")
@@ -50,7 +48,6 @@ async def test_a_client_that_numbers_its_calls_is_believed(raw: Bench) -> None:
 async def test_a_programs_calls_are_numbered_over_all_its_models(
     make_raw: MakeRaw, engines: tuple[RawEngine, RawEngine]
 ) -> None:
-    """Each model has a queue of its own; an attempt has one order."""
     one, other = engines
     other.models = ("n",)
     bench = await make_raw(one)

@@ -69,7 +69,6 @@ async def behind_tls(certificate: Path) -> AsyncIterator[tuple[EngineDouble, str
 async def test_calls_go_through_tls_with_an_authority_of_ones_own(
     certificate: Path, catalog: storage.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`SSL_CERT_FILE`, as OpenSSL has it; connections are kept."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     async with behind_tls(certificate) as (double, url):
         config = EndpointConfig(url=url, models=("m",), metrics=False)
@@ -106,7 +105,6 @@ async def test_agents_call_a_gateway_elsewhere_through_tls(
 async def test_a_certificate_that_nobody_vouches_for_is_refused(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before a key is sent, and the reason says what is wrong."""
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     async with behind_tls(certificate) as (double, url):
         endpoint = Endpoint.make(EndpointConfig(url=url))

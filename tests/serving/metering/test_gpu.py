@@ -95,7 +95,6 @@ def test_without_the_package_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_driver_is_let_go_of_once() -> None:
-    """Closing twice is no error, and there are no rows after."""
     nvml = FakeNvml(97)
     sampler = GpuSampler("e", nvml)
     assert nvml.open == 1

@@ -75,7 +75,6 @@ def test_every_rank_counts() -> None:
 )
 @pytest.mark.parametrize("value", ["7.0", "7.0 ", " 7.0\r"])
 def test_nothing_around_the_value_is_taken_for_it(labels: str, value: str) -> None:
-    """Labels hold anything; blanks may stand around the value."""
     assert values_of(f"{HITS}{{{labels}}} {value}") == {HITS: 7.0}
     assert values_of(f"{HITS} {value}") == {HITS: 7.0}
 
@@ -148,7 +147,6 @@ def test_a_real_page_of_vllm() -> None:
 
 
 def test_the_series_the_macros_ask_for_are_kept() -> None:
-    """They read by name; a name missing here would always be null."""
     sql = resources.files("tutti.storage").joinpath("sql", "window_summary.sql").read_text()
     assert set(re.findall(r"'((?:vllm|sglang):\w+)'", sql)) <= KEPT
 
@@ -232,7 +230,6 @@ def test_a_cell_counts_from_its_own_first_page() -> None:
 
 
 def test_ranks_add_up_and_a_new_one_counts_from_its_beginning() -> None:
-    """A series that was not there before had observed nothing."""
     sampler = MetricsSampler("e")
     buckets(sampler, page([0.2], [0.3]))
     assert buckets(sampler, page([0.2, 0.2], [0.3, 0.05])) == {"0.1": 1.0, "0.5": 1.0}
@@ -258,7 +255,6 @@ def test_an_engine_that_started_anew_counts_from_zero() -> None:
 
 
 def test_a_restart_that_no_counter_shows_is_known_by_the_process() -> None:
-    """It had already observed more than the one before."""
     sampler = MetricsSampler("e")
     buckets(sampler, page([0.2], started=100.0))
     assert buckets(sampler, page([0.2, 0.2, 7], started=200.5)) == {"0.5": 2.0, "+Inf": 1.0}
@@ -363,7 +359,6 @@ def test_sglang_says_the_same_under_its_own_names() -> None:
 
 
 def test_the_window_summary_knows_sglangs_names(catalog: storage.Catalog) -> None:
-    """Its figures of cache and load are the same questions."""
     sampler = MetricsSampler("e")
     later = SGLANG.replace("8.128902e+06", "8.129102e+06").replace('"device"} 100', '"device"} 150')
     later = later.replace('requests_total{dp_rank="1"} 4', 'requests_total{dp_rank="1"} 24')

@@ -35,7 +35,6 @@ def book_at(folder: Path, text: str) -> Path:
 
 
 def test_the_price_is_the_one_valid_that_day(tmp_path: Path) -> None:
-    """In any order in the file; a day begins at midnight UTC."""
     book = read_price_book(book_at(tmp_path, GOOD))
     june = datetime(2026, 6, 1, tzinfo=UTC)
     assert find_price(book, "twice", june) == Prices(prompt=1.0, cached=0.1, completion=2.0)
@@ -101,7 +100,6 @@ def test_a_book_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_the_book_of_this_project_has_the_registrys_models() -> None:
-    """Every price has a source; examples say that they are some."""
     book = read_price_book()
     known = read_registry(PRICE_BOOK.with_name("models.yaml"))
     now = datetime(2026, 11, 21, tzinfo=UTC)
@@ -133,7 +131,6 @@ def at(*words: int) -> float:
 
 
 def test_a_price_is_that_of_the_moment() -> None:
-    """It changes at midnight UTC, and goes back when the clock does."""
     now = [0.0]
     prices = PriceList(BOOK, lambda: now[0])
     for moment, prompt in [

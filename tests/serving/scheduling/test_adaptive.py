@@ -94,7 +94,6 @@ def test_the_share_of_a_context_that_prompts_begin_with_is_a_mean_over_64_calls(
 
 
 def test_a_program_without_a_place_goes_to_its_own_engine_first() -> None:
-    """Its prefix may be cached there, though another has more room."""
     policy = Adaptive()
     place = World(policy, 100_000, 100_000)
     place.step("a", 100)

@@ -7,7 +7,6 @@ from tutti.tasks.serving.scheduling import Call, LeastAttainedService, make_poli
 
 
 def world(*capacities: int | None, starvation_ratio: float = 5.0) -> World:
-    """A world under the policy, levels of 2, 4, 8, ... seconds."""
     place = World(LeastAttainedService(starvation_ratio=starvation_ratio), *capacities)
     place.now = 100.0
     return place
@@ -21,7 +20,6 @@ def serve(place: World, program: str, seconds: float) -> None:
 
 
 def hold(place: World, *names: str, tokens: int = 600) -> tuple[Call, list[Call]]:
-    """A call that fills the engine, and calls that wait for it."""
     blocker = place.arrive("blocker", 1000)
     assert running(blocker) == [True]
     return blocker, [place.arrive(name, tokens) for name in names]
@@ -38,7 +36,6 @@ def test_levels_grow_by_a_factor() -> None:
 
 
 def test_the_least_served_program_goes_first() -> None:
-    """Not the first that came; within a level, the first."""
     place = world(1000)
     serve(place, "long", 10.0)
     serve(place, "short", 1.0)

@@ -98,7 +98,6 @@ def test_all_calls_of_a_program_that_gets_a_place_go() -> None:
 
 
 def test_a_program_that_never_got_to_call_loses_its_place() -> None:
-    """It has one while no engine accepts, and gives up."""
     place = World(CapPolicy(1), 1000)
     place.scheduler.change_engine(place.engines[0], 0.0, accepting=False)
     gone, held = place.arrive("a"), place.arrive("b")

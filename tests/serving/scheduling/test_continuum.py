@@ -33,7 +33,6 @@ def test_a_tool_never_seen_is_pinned_for_two_seconds() -> None:
 
 
 def test_pins_are_by_the_mean_time_of_the_tool() -> None:
-    """Slow tools are not worth it, fast ones are, each for itself."""
     place = world(10_000)
     for name, seconds in (("slow", 10.0), ("fast", 1.0)):
         for _ in range(4):
@@ -84,7 +83,6 @@ def test_an_expired_pin_holds_while_its_call_waits() -> None:
 
 @pytest.mark.parametrize("rule", ["fixed", "ttl"])
 def test_pins_that_wait_for_each_other_do_not_block(rule: str) -> None:
-    """Nothing runs, both want to grow: the latest program gives way."""
     place = world(1000, rule=rule)
     assert isinstance(place.policy, Continuum)
     place.policy._evicted_s, place.policy._evicted = 10.0, 1  # keeping is worth something
@@ -163,7 +161,6 @@ def test_a_pinned_program_waits_for_its_engine_only() -> None:
 
 
 def test_the_ttl_of_a_tool_seen_often() -> None:
-    """The duration that makes F(t) * gain - t largest, by hand."""
     gaps = ToolGaps()
     for number in range(100):
         gaps.add("tool", 1.0 if number < 60 else 9.0)

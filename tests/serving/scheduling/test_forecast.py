@@ -27,7 +27,6 @@ def test_the_first_answers_are_believed_at_once() -> None:
 
 
 def test_later_answers_are_sampled() -> None:
-    """Of those after the first `SPARE`, only each `SPARE`-th counts."""
     forecast = Forecast()
     for _ in range(SPARE):
         forecast.call_ended(50, None)
@@ -40,7 +39,6 @@ def test_later_answers_are_sampled() -> None:
 
 
 def test_the_last_values_are_kept_in_order() -> None:
-    """However many are given: a gateway runs for weeks."""
     quantiles = Quantiles(300)
     for number in range(1000):
         quantiles.add(float(-number))
@@ -72,7 +70,6 @@ def test_growth_follows_what_calls_add_by_a_thirty_second() -> None:
 
 
 def test_a_forecast_is_made_anew_when_programs_end() -> None:
-    """Eight of two calls: then none is expected to make a third."""
     forecast = Forecast()
     assert forecast.survival(0)[3] > 0
     for _ in range(8):
@@ -94,7 +91,6 @@ def seen(price: MissPrice, calls: int, noise_s: float, token_s: float = TOKEN_S)
 
 
 def test_nothing_is_known_before_enough_calls() -> None:
-    """And what an idle engine showed is, from the start."""
     price = seen(MissPrice(), ENOUGH_CALLS - 1, 0.05)
     assert price.at_most(2.0) is None
     price.measured = TOKEN_S

@@ -170,7 +170,6 @@ class Run:
         return self.place.scheduler.requeue(call, self.place.now)
 
     def add(self, which: int, size: int) -> list[Call]:
-        """One more engine, in blocks of 16, some with a limit of calls."""
         if len(self.place.ledger.engines) >= 3:
             return []
         engine = EngineState(
@@ -244,7 +243,6 @@ class Run:
             self.look_at(engine)
 
     def look_at(self, engine: EngineState) -> None:
-        """Bookings fit; no call is held while an engine is idle."""
         if self.case.work_conserving and engine.open and not engine.running:
             held = self.place.ledger.waiting.values()
             assert not [c for c in held if not (self.case.sticky and full(c.program.engine))]

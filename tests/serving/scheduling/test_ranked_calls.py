@@ -5,7 +5,6 @@ from tutti.tasks.serving.scheduling.policy import RankedCalls
 
 
 def test_calls_leave_once_and_keep_their_turn_among_equals() -> None:
-    """Also when a call's rank changes and changes back."""
     queue = RankedCalls()
     a, b, c = (Call(name, Program(name, 0.0), 0.0, 1, 1) for name in "abc")
     for call, rank in ((a, 1.0), (b, 1.0), (c, 0.0)):

@@ -88,7 +88,6 @@ def test_the_reason_of_a_hold_is_the_rate() -> None:
 
 
 def test_an_endpoint_without_a_rate_takes_the_others() -> None:
-    """No call waits while one of the endpoints takes more."""
     world = limited(Policy(), 1)
     world.engine(None)
     assert running(*(world.arrive(name) for name in "abc")) == [True, True, True]

@@ -33,7 +33,6 @@ def empty(place: World) -> bool:
 
 
 def test_parallel_calls_of_one_program_are_booked_each() -> None:
-    """None overwrites another's account, in whatever order they end."""
     place = World(Policy(), 20_000)
     large, small = place.arrive("a", 10_000, 9), place.arrive("a", 100, 9)
     assert booked(place) == [10_118]
@@ -72,7 +71,6 @@ def test_the_last_usage_is_the_usage() -> None:
 
 
 def test_a_failure_without_usage_leaves_nothing() -> None:
-    """An engine's 500 and a client that went away while it ran."""
     place = World(Policy(), 1000)
     call = place.arrive("a", 500)
     place.now = 3.0
@@ -85,7 +83,6 @@ def test_a_failure_without_usage_leaves_nothing() -> None:
 
 
 def test_a_call_ends_once() -> None:
-    """Finishing, withdrawing and moving it again change nothing."""
     place = World(Policy(), 1000)
     call = place.arrive("a", 100)
     place.finish(call)
@@ -116,7 +113,6 @@ def test_withdrawing_while_waiting() -> None:
 
 
 def test_release_ends_the_program_and_an_unknown_one_changes_nothing() -> None:
-    """Late or doubled releases come from clients that retry."""
     place = World(Policy(), 1000)
     place.step("a", 100)
     assert place.scheduler.release("stranger", 1.0) == []
@@ -147,7 +143,6 @@ def test_idle_programs_are_over_after_the_lease() -> None:
 
 
 def test_an_engine_that_left_takes_nothing_along() -> None:
-    """Its calls end by the caller's hand, its programs go elsewhere."""
     place = World(Policy(), 1000, 1000)
     call = place.arrive("a", 100)
     first, second = place.engines
@@ -224,7 +219,6 @@ def test_failover_moves_a_call() -> None:
 
 
 def test_a_429_puts_a_call_back() -> None:
-    """It waits again, and is admitted by the next event."""
     place = World(Policy())
     engine = place.engine(1000)
     call = place.arrive("a", 100)
@@ -328,7 +322,6 @@ def test_a_failover_lets_those_in_who_waited_for_its_engine() -> None:
 
 
 def test_a_second_call_of_the_same_id_is_the_callers_mistake() -> None:
-    """It would overwrite the first, which then never ends."""
     place = World(CapPolicy(1), 1000)
     place.scheduler.arrive("x", "call", 1, 1, 0.0)
     with pytest.raises(AssertionError, match="call"):
@@ -359,7 +352,6 @@ def test_a_policy_that_fails_at_an_arrival_takes_only_that_call_with_it() -> Non
 
 
 def test_a_program_that_still_has_a_call_waiting_is_not_idle() -> None:
-    """Its lease does not run while its engine takes no calls."""
     place = World(make_policy("passthrough"), None, lease_s=10.0)
     (engine,) = place.engines
     runs = place.arrive("a")

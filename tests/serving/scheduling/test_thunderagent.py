@@ -25,7 +25,6 @@ def paused(place: World) -> list[str]:
 
 
 def test_new_programs_go_where_least_is_booked_while_they_fit() -> None:
-    """One on each engine, then on the emptier one, then none."""
     place = world(2000, 2000)
     first, second = place.arrive("a", 1000), place.arrive("b", 500)
     third, fourth = place.arrive("c", 1000), place.arrive("d", 1500)
@@ -37,7 +36,6 @@ def test_new_programs_go_where_least_is_booked_while_they_fit() -> None:
 
 
 def test_a_tick_resumes_what_fits_and_nothing_happens_between_ticks() -> None:
-    """Released room is seen by the next sweep, not before."""
     place = world(2000)
     first, second = place.arrive("a", 1500), place.arrive("b", 1500)
     place.finish(first)
@@ -140,7 +138,6 @@ def test_a_program_within_the_buffer_of_capacity() -> None:
 
 
 def test_a_queue_blocks_arrivals() -> None:
-    """One that will never fit keeps out all that would."""
     place = world(10_000)
     assert running(place.arrive("never", 20_000), place.arrive("small", 100)) == [False, False]
 
@@ -193,7 +190,6 @@ def test_a_call_without_usage() -> None:
 
 
 def test_a_call_given_up_while_paused() -> None:
-    """A program without a client is resumed and booked."""
     place = world(10_000)
     blocker = place.arrive("x", 9000)
     call = place.arrive("ghost", 5000)
@@ -205,7 +201,6 @@ def test_a_call_given_up_while_paused() -> None:
 
 
 def test_programs_of_an_engine_that_left_are_resumed_elsewhere() -> None:
-    """Also when it drains, and only between their calls."""
     place = world(5000, 5000)
     call = place.arrive("a", 1000)
     engine = call.engine
@@ -241,7 +236,6 @@ def test_an_endpoint_without_capacity_holds_nobody() -> None:
 
 
 def test_ticks_off_the_beat_do_not_sweep() -> None:
-    """The policy keeps its interval, whatever other ticks occur."""
     place = world(1000)
     place.tick(5)
     call = place.arrive("a", 800)

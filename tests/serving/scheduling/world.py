@@ -36,7 +36,6 @@ class World:
     def engine(
         self, capacity: int | None, block: int = 1, max_calls: int | None = None
     ) -> EngineState:
-        """One more engine; blocks of one token keep sums readable."""
         name = f"e{len(self.ledger.engines)}"
         engine = EngineState(name, capacity, block_tokens=block, max_calls=max_calls)
         self.scheduler.add_engine(engine, self.now)
@@ -55,7 +54,6 @@ class World:
         return self.scheduler.finish(call, None, self.now)
 
     def step(self, program: str, tokens: int, output: int = 0) -> Call:
-        """A call that is admitted at once and answered at once."""
         call = self.arrive(program, tokens - output, output)
         assert call.engine is not None, f"{program} is held"
         self.finish(call, tokens, output)

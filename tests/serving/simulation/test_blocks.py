@@ -20,7 +20,6 @@ def test_the_run_freed_first_loses_its_tail() -> None:
 
 
 def test_what_was_never_used_goes_before_what_is_cached() -> None:
-    """As in vLLM, where all blocks are free at the start."""
     cache = BlockCache(4)
     cache.allocate(2)
     cache.give("a", 0, full=2, empty=0)

@@ -21,7 +21,6 @@ def test_one_request_takes_its_prompt_and_its_tokens() -> None:
 
 
 def test_context_costs_what_is_attended_to() -> None:
-    """Prefill sees 10 tokens; the decode iterations 10 and 11."""
     model = replace(TINY, context_token_s=0.001)
     request = SimRequest("p", 0, prompt=10, output=3)
     _, ended = drive(SimEngine(model), [(0.0, request)])
@@ -29,7 +28,6 @@ def test_context_costs_what_is_attended_to() -> None:
 
 
 def test_a_prompt_beyond_the_budget_is_computed_in_chunks() -> None:
-    """And a request that decodes meanwhile is in every iteration."""
     model = replace(TINY, max_batched_tokens=8)
     engine, long = SimEngine(model), SimRequest("p", 0, prompt=20, output=1)
     _, ended = drive(engine, [(0.0, long)])
@@ -48,7 +46,6 @@ def test_the_next_prompt_finds_whole_blocks_but_never_its_last_token() -> None:
 
 
 def test_a_rebuilt_prompt_finds_only_what_it_kept() -> None:
-    """The rest of the old run is lost, also for the call after it."""
     engine = SimEngine(TINY)
     calls = [SimRequest("p", turn, 16, 1, kept=kept) for turn, kept in enumerate((0, 6, 16))]
     drive(engine, [(10.0 * turn, call) for turn, call in enumerate(calls)])
@@ -105,7 +102,6 @@ def test_waiting_is_first_come_first_served() -> None:
 
 
 def test_an_arrival_joins_at_the_next_boundary_of_a_long_run() -> None:
-    """100 s of decoding are one step until somebody comes."""
     engine = SimEngine(replace(TINY, kv_tokens=4 * 64))
     long, late = SimRequest("a", 0, 4, 101), SimRequest("b", 0, 4, 1)
     started, ended = drive(engine, [(0.0, long), (50.0, late)])

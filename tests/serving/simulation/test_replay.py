@@ -43,7 +43,6 @@ BEGAN = datetime(2026, 11, 21, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def recording() -> Recording:
-    """A run under passthrough, by the simulator itself."""
     return recorded(WORK, 12, ENGINE)
 
 
@@ -126,7 +125,6 @@ def test_constants_fitted_to_one_run_predict_another_policy(recording: Recording
 
 
 def test_a_calibration_is_kept_as_json(recording: Recording, tmp_path: Path) -> None:
-    """Constants, where they are from, how well they tell it."""
     fitted = calibrate([recording], simulations=4)
     fitted.write(tmp_path / "c.json")
     assert read_calibration(tmp_path / "c.json") == fitted
@@ -168,7 +166,6 @@ def test_what_cannot_be_simulated_is_told(catalog: storage.Catalog, recording: R
 
 
 def test_sessions_wait_between_programs_as_they_did() -> None:
-    """The third program was begun 0.4 s after the first was over."""
     spans = [("a", 0.0, 1.0), ("b", 0.1, 2.0), ("c", 1.4, 1.9)]
     calls = tuple(RecordedCall(name, at, end, 0.0, 64, 0, 8) for name, at, end in spans)
     plans = Recording("c", "passthrough", 2, calls).plans()

@@ -11,9 +11,9 @@ from tests.serving.simulation.workloads import (
     POCKET_WORK,
     SMALL,
     SMALL_WORK,
-    Dist,
     Workload,
     constant,
+    pareto,
     simulate_work,
     uniform,
 )
@@ -41,7 +41,6 @@ def test_every_call_ends_once_and_a_seed_is_a_run(policy: str) -> None:
 
 
 def test_the_same_seed_is_the_same_work_under_another_policy() -> None:
-    """So that policies can be compared program by program."""
     assert FEW.plans(3) == FEW.plans(3) != FEW.plans(4)
     assert replace(FEW, programs=30).plans(3)[:24] == FEW.plans(3)
 
@@ -53,7 +52,6 @@ def test_a_cap_holds_programs_and_its_wait_is_in_the_latency() -> None:
 
 
 def test_a_gate_that_keeps_the_engine_idle_is_seen() -> None:
-    """One program at a time: the engine is idle while its tool runs."""
     assert run(FEW, 4, "cap:1").idle_with_queue_share > 0.25
     assert run(FEW, 4, "passthrough").idle_with_queue_share == 0
 
@@ -66,7 +64,6 @@ def test_programs_arrive_by_themselves_in_an_open_loop() -> None:
 
 
 def test_programs_that_never_say_they_are_over_block_a_cap_until_their_lease() -> None:
-    """Which is half an hour, unless the limits say otherwise."""
     slow = run(replace(FEW, programs=4, released=False), 4, "cap:2")
     assert slow.makespan_s > 1800
 
@@ -90,7 +87,6 @@ def test_a_policy_that_admits_nobody_is_told() -> None:
 
 
 def test_a_policy_is_ticked_woken_and_shown_the_engines_as_in_the_gateway() -> None:
-    """Every half second, when it asked to be, and every second."""
     seen: dict[str, list[float]] = {"tick": [], "sample": [], "first": []}
 
     class Watching(Policy):
@@ -119,10 +115,9 @@ def test_a_policy_is_ticked_woken_and_shown_the_engines_as_in_the_gateway() -> N
 
 
 def test_ten_thousand_programs_on_sixty_four_engines() -> None:
-    """In a second or two; heavy-tailed tools, mixed sizes."""
     work = replace(
         SMALL_WORK, programs=10_000, turns=constant(2), first_tokens=uniform(200, 800),
-        output_tokens=constant(8), tool_s=Dist("pareto", 0.02, 1.5),
+        output_tokens=constant(8), tool_s=pareto(0.02, 1.5),
     )  # fmt: skip
     outcome = run(work, 64 * 32, "cap:1024", engines=64)
     assert (outcome.programs, outcome.steps) == (10_000, 20_000)
@@ -142,7 +137,6 @@ MEASURED = [
 def test_the_small_preset_is_as_measured(
     policy: str, sessions: int, programs: int, rate: float, hit: float
 ) -> None:
-    """As measured (presets), within 10 % and 8 points of hits."""
     work = replace(SMALL_WORK, programs=programs)
     outcome = simulate_work(work, sessions, [SMALL], parse_policy(policy))
     assert outcome.steps_per_min == pytest.approx(rate, rel=0.1)
@@ -154,7 +148,6 @@ def test_the_small_preset_is_as_measured(
     [("passthrough", 60, 0.05), ("cap:6", 95, 0.70), ("cap:8", 104, 0.61)],
 )
 def test_the_mid_preset_is_as_measured(policy: str, rate: float, hit: float) -> None:
-    """thunderagent 5.4: single noisy runs, so within 15 %."""
     outcome = simulate_work(MID_WORK, 20, [MID], parse_policy(policy))
     assert outcome.steps_per_min_all == pytest.approx(rate, rel=0.15)
     assert outcome.hit_share == pytest.approx(hit, abs=0.08)

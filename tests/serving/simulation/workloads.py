@@ -18,37 +18,19 @@ from tutti.tasks.serving.simulation.simulate import simulate
 from tutti.tasks.serving.simulation.workload import ProgramPlan, SimulationSettings, Turn
 
 SMALL, MID, POCKET = (ENGINES[name] for name in ("small", "mid", "pocket"))
-KINDS: dict[str, tuple[tuple[str, ...], Callable[[random.Random, float, float], float]]] = {
-    "constant": (("value",), lambda rng, value, _: value),
-    "uniform": (("low", "high"), lambda rng, low, high: rng.uniform(low, high)),
-    "exponential": (("mean",), lambda rng, mean, _: rng.expovariate(1.0 / mean)),
-    "lognormal": (("median", "sigma"), lambda rng, m, s: rng.lognormvariate(math.log(m), s)),
-    "pareto": (("minimum", "alpha"), lambda rng, low, alpha: low * rng.paretovariate(alpha)),
-}
-"""The parameters of each distribution, and its sampling function."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dist:
-    """A distribution of `KINDS` by name."""
-
-    kind: str
-    a: float
-    b: float = 0.0
-
-    def draw(self, rng: random.Random) -> float:
-        return KINDS[self.kind][1](rng, self.a, self.b)
-
-    def draw_count(self, rng: random.Random) -> int:
-        return max(1, round(self.draw(rng)))
+Dist = Callable[[random.Random], float]
 
 
 def constant(value: float) -> Dist:
-    return Dist("constant", value)
+    return lambda rng: value
 
 
 def uniform(low: float, high: float) -> Dist:
-    return Dist("uniform", low, high)
+    return lambda rng: rng.uniform(low, high)
+
+
+def pareto(minimum: float, alpha: float) -> Dist:
+    return lambda rng: minimum * rng.paretovariate(alpha)
 
 
 @dataclass(frozen=True)
@@ -100,9 +82,9 @@ class Workload:
 
     def _turns(self, rng: random.Random) -> list[Turn]:
         turns: list[Turn] = []
-        prompt, context = self.shared_tokens + self.first_tokens.draw_count(rng), 0
-        for _ in range(self.turns.draw_count(rng)):
-            output = self.output_tokens.draw_count(rng)
+        prompt, context = self.shared_tokens + _count(self.first_tokens, rng), 0
+        for _ in range(_count(self.turns, rng)):
+            output = _count(self.output_tokens, rng)
             if self.max_tokens is not None:
                 output = min(output, self.max_tokens)
             if self.max_context is not None and prompt + output > self.max_context and turns:
@@ -110,12 +92,14 @@ class Workload:
             kept = min(context, prompt)
             if self.shape == "rebuilt":
                 kept = min(self.shared_tokens + self.kept_tokens, context, prompt)
-            turns.append(
-                Turn(prompt, output, kept, self.tool_s.draw(rng), self.max_tokens or output)
-            )
+            turns.append(Turn(prompt, output, kept, self.tool_s(rng), self.max_tokens or output))
             context = prompt + output
-            prompt = context + self.growth_tokens.draw_count(rng)
+            prompt = context + _count(self.growth_tokens, rng)
         return turns
+
+
+def _count(dist: Dist, rng: random.Random) -> int:
+    return max(1, round(dist(rng)))
 
 
 def simulate_work(
@@ -140,7 +124,7 @@ MID_WORK = Workload(
     constant(400),
     constant(276),
     constant(24),
-    Dist("exponential", 2.0),
+    lambda rng: rng.expovariate(1 / 2.0),
     streams=False,
 )
 """38 M model, in the same form: 20 programs direct 58 to 62 (.05), cap 6 95 (.70), cap 8 104
@@ -152,7 +136,7 @@ POCKET_WORK = Workload(
     uniform(26, 42),
     uniform(20, 150),
     uniform(4, 17),
-    Dist("lognormal", 0.043, 0.9),
+    lambda rng: rng.lognormvariate(math.log(0.043), 0.9),
     shared_tokens=40,
 )
 """4 M model, the demo: passthrough at 2, 8, 16 sessions 1,221 (.54), 2,207 (.36), 3,138 (.21); cap

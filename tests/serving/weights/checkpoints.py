@@ -46,7 +46,6 @@ def write_safetensors(path: Path, tensors: Tensors) -> None:
 
 
 def make_checkpoint(folder: Path, tensors: Tensors = TENSORS) -> Path:
-    """A checkpoint of one file, with configuration and tokenizer."""
     folder.mkdir(parents=True)
     write_safetensors(folder / "model.safetensors", tensors)
     (folder / "config.json").write_text(json.dumps(CONFIG))
@@ -94,7 +93,6 @@ def _parts(tensors: list[tuple[str, Any]], shards: int) -> list[list[tuple[str, 
 
 
 def _write_part(path: Path, part: list[tuple[str, Any]], metadata: Any, source: Any) -> None:
-    """One shard: a new header, and the bytes that `source` is at."""
     header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
     begin = part[0][1]["data_offsets"][0] if part else 0
     for name, entry in part:

@@ -19,15 +19,23 @@ from typing import Any
 WANTED: dict[str, Any] = json.loads(os.environ["TUTTI_HUB_DOUBLE"])
 
 
-def snapshot_download(
-    name: str,
-    revision: str,
-    cache_dir: str,
-    token: object,
-    dry_run: bool = False,
-    allow_patterns: list[str] | None = None,
-) -> Any:
-    do = "list" if dry_run else "fetch"
+class HfApi:
+    """Lists the files."""
+
+    def __init__(self, token: object) -> None: ...
+
+    def model_info(self, name: str, **_: object) -> SimpleNamespace:
+        note("list")
+        sizes = WANTED.get("bytes", {})
+        files = [
+            SimpleNamespace(rfilename=file, size=sizes.get(file, len(text)))
+            for file, text in WANTED["files"].items()
+        ]
+        return SimpleNamespace(sha=WANTED["commit"], siblings=files)
+
+
+def note(do: str) -> None:
+    """Log a request, and have it fail as wanted."""
     with Path(WANTED["log"]).open("a") as log:
         log.write(json.dumps({"do": do, "pid": os.getpid(), "argv": sys.argv}) + "\n")
     if "crash" in WANTED:
@@ -37,25 +45,35 @@ def snapshot_download(
         time.sleep(60)
     if "error" in WANTED:
         raise type(WANTED["error"]["kind"], (Exception,), {})(WANTED["error"]["error"])
+
+
+def snapshot_download(
+    name: str,
+    revision: str,
+    cache_dir: str,
+    token: object,
+    allow_patterns: list[str],
+    dry_run: bool = False,
+) -> Any:
+    """As the Hub's library has it."""
     repository = Path(cache_dir) / f"models--{name.replace('/', '--')}"
     snapshot = repository / "snapshots" / WANTED["commit"]
     if dry_run:
-        sizes = WANTED.get("bytes", {})
+        sizes, files = WANTED.get("bytes", {}), WANTED["files"]
         return [
             SimpleNamespace(
-                filename=file,
-                file_size=sizes.get(file, len(text)),
-                commit_hash=WANTED["commit"],
+                file_size=sizes.get(file, len(files[file])),
                 will_download=not (snapshot / file).exists(),
             )
-            for file, text in WANTED["files"].items()
+            for file in allow_patterns
         ]
+    note("fetch")
     snapshot.mkdir(parents=True, exist_ok=True)
     if revision != WANTED["commit"]:
         (repository / "refs").mkdir(exist_ok=True)
         (repository / "refs" / revision).write_text(WANTED["commit"])
     (repository / "blobs").mkdir(exist_ok=True)
-    for file in allow_patterns or ():
+    for file in allow_patterns:
         data = WANTED["files"][file].encode("latin-1")
         link = snapshot / file
         if not link.is_symlink():
@@ -67,7 +85,7 @@ def snapshot_download(
 
 if __name__ == "__main__":
     library = ModuleType("huggingface_hub")
-    library.snapshot_download = snapshot_download  # type: ignore[attr-defined]
+    library.__dict__.update(snapshot_download=snapshot_download, HfApi=HfApi)
     if WANTED.get("error", {}).get("kind") == "ModuleNotFoundError":
         library = None  # type: ignore[assignment]
     sys.modules["huggingface_hub"] = library

@@ -84,7 +84,6 @@ def test_weights_too_large_name_the_gpus_that_would_do() -> None:
 
 
 def test_a_context_too_long_names_all_that_would_do() -> None:
-    """More GPUs, or the longest context of which one sequence fits."""
     fit = Fit(QWEN_BYTES, QWEN, 24 * GIB, 40960)
     assert not fit.fits
     assert "one program has 40,960; tensor_parallel: 2 or context_" in fit.text
@@ -140,7 +139,6 @@ def test_an_upper_bound_is_said_and_refuses_nothing() -> None:
 
 
 def test_an_encoder_keeps_nothing() -> None:
-    """An embedding model that reads the whole text at once."""
     config = {**CONFIG, "architectures": ["XLMRobertaModel"], "num_key_value_heads": 4}
     fit = Fit(10**9, config, 8 * GIB, 512)
     assert fit.fits and not fit.need.estimates and fit.blocks == 0
@@ -176,7 +174,6 @@ LINEAR = {"kda_layers": [1], "num_heads": 2, "head_dim": 8, "short_conv_kernel_s
 def test_layers_that_keep_less_than_all_tokens(
     fields: dict[str, Any], is_upper_bound: bool
 ) -> None:
-    """By the fields that families use; they count as full attention."""
     need = kv_need({**CONFIG, **fields})
     assert need.is_upper_bound is is_upper_bound
     assert bool(need.estimates) is is_upper_bound
@@ -184,7 +181,6 @@ def test_layers_that_keep_less_than_all_tokens(
 
 
 def test_a_delta_net_of_kimi() -> None:
-    """Latent attention in one layer, a state in the other."""
     config = {**CONFIG, "linear_attn_config": LINEAR, "kv_lora_rank": 16, "qk_rope_head_dim": 4}
     need = kv_need(config)
     assert need.is_upper_bound and need.token_bytes == 2 * 20 * 2

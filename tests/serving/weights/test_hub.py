@@ -48,7 +48,6 @@ def resolve(
     offline: bool = False,
     report: Callable[[str], None] | None = None,
 ) -> Path:
-    """The model's folder; `cache` is where the Hub's cache is."""
     with pytest.MonkeyPatch.context() as environment:
         if cache is not None:
             environment.setenv("HF_HUB_CACHE", str(cache))
@@ -97,7 +96,6 @@ def test_names(text: str, name: str, revision: str | None) -> None:
     ],
 )
 def test_wrong_names(text: str, said: str) -> None:
-    """Also a short commit: servers fail on it after they started."""
     with pytest.raises(WeightsError) as failure:
         HubId.parse(text)
     assert said in str(failure.value)
@@ -106,7 +104,6 @@ def test_wrong_names(text: str, said: str) -> None:
 
 @pytest.mark.parametrize("offline", [True, False])
 def test_a_whole_snapshot_needs_nobody(cache: Path, offline: bool) -> None:
-    """No network, no library: there is no models environment here."""
     told: list[str] = []
     found = resolve(NAME, COMMIT, cache, offline, told.append)
     assert found.name == COMMIT and not told
@@ -149,7 +146,6 @@ def test_the_cache_is_found_by_the_environment(
 
 
 def test_offline_without_the_model(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the cache has instead, and how to fetch by hand."""
     by_hand = f"run `hf download org/model --revision {OTHER} --cache-dir {cache}`"
     message = refusal(NAME, OTHER, cache, True)
     assert f"commit {OTHER} is not in the cache {cache} (commits there: {COMMIT})" in message
@@ -163,7 +159,6 @@ def test_offline_without_the_model(cache: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_missing_blob_is_found_before_a_start(cache: Path) -> None:
-    """The library itself returns the folder as if it were whole."""
     snapshot = resolve(NAME, COMMIT, cache)
     (snapshot / "model-00002-of-00002.safetensors").resolve().unlink()
     message = refusal(NAME, COMMIT, cache, True)
@@ -172,14 +167,12 @@ def test_a_missing_blob_is_found_before_a_start(cache: Path) -> None:
 
 
 def test_a_snapshot_in_part_is_not_whole(cache: Path) -> None:
-    """As left by programs that only wanted the tokenizer."""
     snapshot = resolve(NAME, COMMIT, cache)
     (snapshot / "model-00001-of-00002.safetensors").unlink()
     assert "model-00001-of-00002.safetensors missing" in refusal(NAME, COMMIT, cache, True)
 
 
 def test_without_a_models_environment(tmp_path: Path) -> None:
-    """It has the library; the message names the ways out."""
     with pytest.raises(ModelsEnvironmentMissing, match="name a folder with the weights"):
         resolve(NAME, COMMIT, tmp_path / "hub")
 
@@ -290,7 +283,6 @@ def test_a_child_that_dies(double: Double, tmp_path: Path) -> None:
 def test_a_download_that_stands_still(
     double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
 ) -> None:
-    """The child is ended, also where the Hub does not even answer."""
     monkeypatch.setattr(hub, "STALL_S", 1.0)
     double.set(hang=phase)
     message = refusal(NAME, COMMIT, tmp_path / "hub", report=lambda line: None)

@@ -102,7 +102,6 @@ def test_what_is_not_there_is_said(
 def test_a_download_ends_with_whoever_wants_it(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when that was killed, and could end nothing."""
     order = {"name": NAME, "revision": COMMIT, "cache": str(tmp_path / "hub"), "stall_s": 300.0}
     with serving(hub_with(folder)) as hub:
         hub.delay_s = 30.0

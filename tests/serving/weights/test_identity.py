@@ -42,7 +42,6 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def read_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files that are read to be hashed."""
     found: list[str] = []
 
     def open_and_note(path: Path) -> AbstractContextManager[BinaryIO]:
@@ -54,7 +53,6 @@ def read_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def settle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let time pass: times of files are older than now."""
     now = time.time()
     monkeypatch.setattr("tutti.tasks.serving.weights.identity.time.time", lambda: now + 60)
 
@@ -66,7 +64,6 @@ def scheme(folder: Path, *names: str) -> str:
 
 
 def test_a_single_file_has_the_id_that_stores_know(checkpoint: Path) -> None:
-    """Also with a chat template, and without a tokenizer.json."""
     assert id_of(read_weights(checkpoint)) == scheme(checkpoint, *FILES)
     (checkpoint / "chat_template.jinja").write_text("{{ messages }}")
     four = (*FILES, "chat_template.jinja")
@@ -103,7 +100,6 @@ def test_a_cache_of_the_hub_and_a_folder_are_equal(
 
 
 def test_a_link_elsewhere_is_no_blob(tmp_path: Path, checkpoint: Path) -> None:
-    """Whatever its name: only a cache names files by their hash."""
     real = tmp_path / "blobs" / ("a" * 64)
     real.parent.mkdir()
     (checkpoint / "model.safetensors").rename(real)

@@ -29,7 +29,6 @@ DEEP = "[" * 0x17F7F
 
 
 def refusal(folder: Path) -> str:
-    """The one line that reading `folder` is refused with."""
     with pytest.raises(RegistryError) as failure:
         read_weights(folder)
     message = str(failure.value)
@@ -48,7 +47,6 @@ def sharded(tmp_path: Path, checkpoint: Path) -> Path:
 
 
 def test_one_file(checkpoint: Path) -> None:
-    """Bytes are the tensors'; the file has its header besides."""
     weights = read_weights(checkpoint)
     assert weights.files == (checkpoint / "model.safetensors",)
     assert weights.form == "safetensors"
@@ -279,7 +277,6 @@ def test_split_and_cut(
 
 
 def test_split_copies_the_data(tmp_path: Path, checkpoint: Path) -> None:
-    """Byte for byte: what a server must answer equally from."""
     split = read_weights(split_checkpoint(checkpoint, tmp_path / "three", 3))
     data = b""
     for file in split.files:

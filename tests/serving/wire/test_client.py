@@ -190,7 +190,6 @@ async def test_a_kept_connection_that_was_closed_is_tried_once_more(
 
 
 async def test_no_connection_is_a_failure(engine: RawEngine, origin: Origin) -> None:
-    """The connection is refused, or the name does not resolve."""
     await engine.kill()
     assert "cannot connect" in (await ask(origin)).failure
     odd = Origin(f"http://{'a' * 64}.example")

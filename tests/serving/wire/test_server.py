@@ -74,7 +74,6 @@ MakeSite = Callable[..., Awaitable[Site]]
 
 @pytest.fixture
 async def make_site() -> AsyncIterator[MakeSite]:
-    """Starts a server; limits by name. It is swept all the time."""
     async with AsyncExitStack() as stack:
 
         async def sweep(site: Site) -> None:
@@ -374,7 +373,6 @@ async def test_a_fault_of_the_handler_is_500_and_reported(site: Site) -> None:
 
 
 async def test_closing_lets_an_answer_end(make_site: MakeSite) -> None:
-    """What runs may end in its grace; what is idle goes at once."""
     site = await make_site()
     site.handle = lambda exchange: None
     idle, busy = await site.client(), await site.client()

@@ -107,7 +107,6 @@ class Access:
             raise AccessError(f"{TOKENS_VARIABLE}: a name is used twice: {', '.join(names)}")
         self.is_open = not given
         self.token_to_show: str | None = None
-        """The admin token, if it was generated here."""
         if not any(key.is_admin for key, _ in given):
             if ADMIN_NAME in names:
                 raise AccessError(f"{TOKENS_VARIABLE}: {ADMIN_NAME!r} needs the scope admin")
@@ -125,10 +124,6 @@ class Access:
         """Read the tokens from the environment. Raises AccessError."""
         admin = os.environ.get(ADMIN_VARIABLE, "").strip() or None
         return cls(os.environ.get(TOKENS_VARIABLE, ""), budget_usd, admin, hosts)
-
-    @property
-    def keys(self) -> list[Key]:
-        return list(self._keys.values())
 
     def check_host(self, host: str) -> None:
         """Raise AccessError for a network address if no token is set."""

@@ -93,8 +93,6 @@ class ProxiedCall(Receiver):
         self.paused = False
         """Whether the client reads too slowly, so that the engine's silence is not its fault."""
 
-    # Held
-
     def comment(self, now: float, text: str) -> None:
         """Send a comment to a held stream, so that its client does not time out."""
         if not self.exchange.started:
@@ -154,8 +152,6 @@ class ProxiedCall(Receiver):
             self.exchange.abort()
         self._close(Reason(ReasonCode.GATEWAY_FAILED, f"the gateway failed: {error!r}"))
 
-    # Sent
-
     def send(self) -> None:
         """Send the call, which the scheduler admitted, to its engine."""
         try:
@@ -196,8 +192,6 @@ class ProxiedCall(Receiver):
         self.paused, self.active_at = not writable, time.monotonic()
         if self._upstream is not None:
             self._upstream.pause(not writable)
-
-    # The answer
 
     def on_head(self, status: int, headers: Headers) -> None:
         try:

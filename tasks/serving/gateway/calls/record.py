@@ -104,7 +104,6 @@ class ReportedUsage:
 
 
 def _ended(response: Mapping[str, Any]) -> Any:
-    """Why a response of the responses API ended, in its own terms; None while it is in progress."""
     if response.get("object") != "response":
         return None
     details = response.get("incomplete_details")
@@ -184,7 +183,6 @@ class CallRecord:
     unparsed: bytes = b""
     """A large complete answer, whose end alone was parsed; the rest is when the rows are made."""
     answered: list[bytes] = field(default_factory=list)
-    """The stream as received; parsed when the rows are made."""
     body_bytes: int = 0
     streamed: bool = False
     records_tokens: bool = False

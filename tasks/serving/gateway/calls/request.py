@@ -124,7 +124,6 @@ class CallRequest:
     """A model call as its client sent it."""
 
     path: bytes
-    """The path for the engine: with the query, without the program."""
     kind: str
     headers: Headers
     body: dict[str, Any]
@@ -148,7 +147,6 @@ class CallRequest:
     added: dict[str, Any] = field(default_factory=dict)
     """The fields of `raw` that the gateway added, or set otherwise than `body`."""
     usage_added: bool = False
-    """Whether usage was requested by the gateway and not by the client, which must not see it."""
 
     def body_for(self, served_name: str) -> bytes:
         """The body for an endpoint that has this name for the model."""

@@ -110,9 +110,7 @@ class Permission(NamedTuple):
 
     key: Key
     route: ModelRoute | None
-    """Set for a request to an engine."""
     handler: Handler | None
-    """Set for a request to the gateway itself."""
 
 
 class RequestScreen(RouteScreen[ScopedHandler]):

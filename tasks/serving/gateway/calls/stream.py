@@ -6,7 +6,7 @@ a client gets the answer that it would get without the gateway; what it asked fo
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -54,7 +54,6 @@ def _without_token_lines(event: bytes, added: frozenset[str]) -> bytes:
 
 
 def _line(line: bytes, added: frozenset[str]) -> bytes | None:
-    """A line of an event; None if the event says nothing without token ids."""
     if not line.startswith(b"data:"):
         return line
     try:
@@ -129,8 +128,9 @@ class StreamedAnswer:
             if reported.prompt is not None and reported.finish_reason is not None:
                 return
         if self._bytes > END_BYTES:
-            _read_lines(start_of(pieces, START_BYTES), reported)
-        _read_lines(end_of(pieces, END_BYTES), reported)
+            _read_lines(b"".join(_of_size(pieces, START_BYTES)), reported)
+        last = list(_of_size(reversed(pieces), END_BYTES))
+        _read_lines(b"".join(reversed(last)), reported)
 
 
 class EventFilter:
@@ -182,6 +182,15 @@ class EventFilter:
             raise StreamTooLong(f"an event is larger than {MAX_EVENT_BYTES} bytes")
 
 
+def _of_size(pieces: Iterable[bytes], most_bytes: int) -> Iterator[bytes]:
+    """Pieces from the first on, of about so many bytes."""
+    size = 0
+    for piece in pieces:
+        yield piece
+        if (size := size + len(piece)) >= most_bytes:
+            return
+
+
 def _read_lines(events: bytes, reported: ReportedUsage) -> None:
     for line in events.rsplit(b"\n", LAST_LINES)[-LAST_LINES:]:
         if line.startswith(b"data:") and any(word in line for word in USAGE_MARKS):
@@ -197,23 +206,3 @@ def _filter(strip: bool, added: frozenset[str]) -> EventFilter | None:
         return _without_token_lines(event, added) if added else event
 
     return EventFilter(marks, change) if marks else None
-
-
-def start_of(pieces: Iterable[bytes], most_bytes: int) -> bytes:
-    """The first pieces of a stream, of about so many bytes."""
-    size = 0
-    first = []
-    for piece in pieces:
-        first.append(piece)
-        if (size := size + len(piece)) >= most_bytes:
-            break
-    return b"".join(first)
-
-
-def end_of(pieces: Sequence[bytes], most_bytes: int) -> bytes:
-    """The last pieces of a stream, of about so many bytes."""
-    size, first = 0, len(pieces)
-    while first and size < most_bytes:
-        first -= 1
-        size += len(pieces[first])
-    return b"".join(pieces[first:])

@@ -60,8 +60,6 @@ async def forward(pools: Pools, exchange: Exchange, route: ModelRoute, timeout_s
 def _target(
     pools: Pools, endpoints: list[Endpoint], exchange: Exchange, route: ModelRoute
 ) -> tuple[Endpoint, str]:
-    """The endpoint that serves the model named by the path or the body, else the first; and the
-    model."""
     named = route.kind.partition("/")[2] if route.kind.startswith(MODELS) else ""
     body = {} if exchange.method in (b"GET", b"HEAD") else read_object(exchange)
     model = named or name_of(body.get("model"))

@@ -176,13 +176,11 @@ class Endpoint:
     """The version of its weights, where somebody changes them while it runs."""
     restarts: int = 0
     finding: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
-    """Held while its models and capacity are read."""
     has_metrics: bool = False
     """Whether its capacity was read from its metrics since it was last away."""
     lacks: str = ""
     """Why its load cannot be seen; empty if it can. Its calls are then scheduled by count."""
     kv_usage: float | None = None
-    """The share of its cache in use at the last sample, 0 to 1; None if not reported."""
     listed: Callable[[str], Prices | None] = lambda model: None
     _key: bytes | None = field(default=None, repr=False)
     _key_header: tuple[bytes, bytes] | None = field(default=None, repr=False)
@@ -256,10 +254,6 @@ class Endpoint:
             return own or self.listed(model)
         entry = self.config.entries[name]
         return entry.prices or self.listed(name) or own or self.listed(entry.served_name)
-
-    def may_accept(self, now: float) -> bool:
-        """Whether it can accept calls now."""
-        return self.reachable and not self.draining and now >= self.paused_until
 
     def failed(self, now: float, reason: str) -> None:
         """Count a failed call; after several consecutive ones the circuit opens."""

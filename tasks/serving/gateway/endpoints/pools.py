@@ -276,7 +276,8 @@ class Pools:
     def refresh(self, pool: Pool, endpoint: Endpoint) -> None:
         """Update the scheduler on whether the endpoint accepts calls."""
         now = time.monotonic()
-        accepting = endpoint.may_accept(now)
+        is_well = endpoint.reachable and now >= endpoint.paused_until
+        accepting = is_well and not endpoint.draining
         if accepting != endpoint.engine.accepting:
             admitted = pool.scheduler.change_engine(endpoint.engine, now, accepting=accepting)
             self.admitted(pool, admitted)
@@ -340,7 +341,6 @@ class Pools:
             self.admitted(pool, pool.scheduler.change_engine(endpoint.engine, time.monotonic()))
 
     async def _sample(self, pool: Pool, endpoint: Endpoint) -> None:
-        """Sample its metrics; an endpoint that was not reachable is discovered first."""
         # One round at a time: discovery runs once, and the first sample of a cell, which may start
         # meanwhile, includes the prompts that discovery sent.
         async with endpoint.finding:

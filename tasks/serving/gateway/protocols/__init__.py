@@ -21,7 +21,6 @@ ContextReader = Callable[[Mapping[str, Any], str | None], KeptContext | None]
 PROMPTS: Mapping[str, PromptReader] = {"messages": read_anthropic, "responses": read_input}
 """By the path below /v1; all others are read as chat."""
 CONTEXTS: Mapping[str, ContextReader] = {"messages": kept_thread, "responses": kept_context}
-"""Of the protocols whose servers keep contexts."""
 ANSWERS: Mapping[str, type[Answer]] = {"messages": MessagesAnswer, "responses": ResponsesAnswer}
 
 

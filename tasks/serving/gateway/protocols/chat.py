@@ -125,5 +125,4 @@ def _token_ids(value: Any) -> list[int] | None:
 
 
 def _probability(value: Any) -> float | None:
-    """A log probability; None, which is unknown, if the engine sends none."""
     return float(value) if isinstance(value, int | float) else None

@@ -51,7 +51,6 @@ def kept_thread(body: Mapping[str, Any], message_id: str | None) -> KeptContext 
 
 
 def _given(role: Any, content: Iterable[Any]) -> list[dict[str, Any]]:
-    """A user's message: the results of tools, and what stands between them."""
     found: list[dict[str, Any]] = []
     parts: list[Any] = []
     for block in content:

@@ -108,7 +108,6 @@ class _Turn:
 
 
 def _reasoning(item: Mapping[str, Any]) -> str:
-    """The text of the reasoning, or its summary; encrypted reasoning has neither."""
     for name in ("content", "summary"):
         parts = item.get(name)
         given = parts if isinstance(parts, list) else []

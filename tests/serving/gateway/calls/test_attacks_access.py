@@ -102,7 +102,6 @@ async def test_what_pages_of_other_sites_make_a_browser_send(
 
 
 async def test_the_pages_own_script_is_let_in(raw: Bench) -> None:
-    """Its Origin is the address that it was fetched from."""
     port = raw.gateway.server.port
     for host in (f"127.0.0.1:{port}", f"localhost:{port}"):
         headers = {"Host": host, "Origin": f"http://{host}"}
@@ -133,7 +132,6 @@ async def test_the_admins_token_is_not_shown_to_engines(raw: Bench) -> None:
     ],
 )  # fmt: skip
 def test_which_addresses_an_added_engine_may_have(host: str, allowed: bool) -> None:
-    """Public ones, and what the operator listed: a network, a name."""
     targets = Targets(("192.168.7.0/24", "box.lan"))
     config = EndpointConfig(url=f"http://{host}:80", metrics=False)
     if allowed:

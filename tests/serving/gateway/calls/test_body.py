@@ -43,7 +43,6 @@ def keys(count: int) -> bytes:
 
 
 def test_a_large_body_is_read_in_turns() -> None:
-    """A slice of it a turn; it is what the parser reads."""
     data = orjson.dumps({"messages": [{"role": "user", "content": 'a "text" of MiB ' * MIB}]})
     steps, body = steps_of(data)
     assert body == orjson.loads(data)

@@ -17,7 +17,6 @@ from tutti.tasks.serving.wire.screen import AccessDenied
 
 @st.composite
 def encoded(draw: st.DrawFn, path: str) -> bytes:
-    """The path with any of its characters percent-encoded."""
     which = draw(st.lists(st.booleans(), min_size=len(path), max_size=len(path)))
     upper = draw(st.booleans())
     form = "%{:02X}" if upper else "%{:02x}"
@@ -86,7 +85,6 @@ async def test_the_scope_call_loads_no_adapter(make_raw: MakeRaw) -> None:
 
 
 async def test_a_method_is_not_changed_by_a_header(raw: Bench) -> None:
-    """Some servers take a POST for a DELETE where a header says so."""
     await raw.chat("p", headers={"X-HTTP-Method-Override": "DELETE", "Cookie": "a=b"})
     sent = raw.engine.asked[-1].headers
     assert "x-http-method-override" not in sent and "cookie" not in sent

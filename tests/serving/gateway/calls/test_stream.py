@@ -17,7 +17,6 @@ from tutti.tasks.serving.gateway.calls.stream import (
     EventFilter,
     StreamedAnswer,
     StreamTooLong,
-    end_of,
 )
 
 
@@ -87,8 +86,3 @@ def test_the_work_for_a_piece_does_not_grow() -> None:
             stream.take(b"x")
         times.append(time.thread_time() - began)
     assert min(times[5:]) < 4 * min(times[:5])
-
-
-def test_what_a_stream_ends_with_is_found_in_its_last_pieces() -> None:
-    assert end_of([b"ab", b"cd", b"ef"], 3) == b"cdef"
-    assert end_of([], 3) == b"" == end_of([b"ab"], 0)

@@ -92,7 +92,6 @@ async def nothing() -> None:
 
 
 def in_turn(engine: RawEngine, *replies: bytes | Reply) -> None:
-    """The engine's replies in order; the last for ever."""
     left = list(replies)
 
     async def reply(asked: ReceivedRequest, wire: Wire) -> None:
@@ -111,7 +110,6 @@ async def attempt(bench: Any, act: Callable[[], Awaitable[None]] = nothing) -> T
 
 
 def assert_waited(done: Trajectory, seconds: float) -> None:
-    """It is answered, and the wait is none of its work."""
     assert (done.status, done.stop_reason, done.answer) == ("ok", "answered", "7")
     assert done.held_s >= seconds > LIMIT_S > done.working_s >= 0
     assert done.seconds == pytest.approx(done.held_s + done.working_s)
@@ -155,7 +153,6 @@ async def test_pauses_without_retry_after_add_up_to_no_work(
 async def test_a_try_at_another_engine_is_the_work_and_the_one_before_is_not(
     make_raw: MakeRaw, clock: SkippingClock
 ) -> None:
-    """The gateway goes elsewhere without the client's knowing."""
 
     async def slow_refusal(_: ReceivedRequest, wire: Wire) -> None:
         clock.skip(BUSY_S)
@@ -220,7 +217,6 @@ async def test_a_call_that_is_held_again_is_recorded_as_held_until_its_last_send
 
 
 async def test_a_call_that_is_not_sent_again_was_held_to_its_end(make_raw: MakeRaw) -> None:
-    """Its client goes while the endpoint's pause lasts."""
     bench = await make_raw()
     in_turn(bench.engine, whole({}, 429, ASKED_TO_WAIT))
     call = asyncio.create_task(bench.chat("p"))

@@ -44,7 +44,6 @@ def test_a_prompt_in_blocks() -> None:
 
 
 def test_bodies_that_are_no_conversation() -> None:
-    """Without messages, or with messages that no API has."""
     for messages in (None, "hello", [5]):
         assert read_prompt("messages", {"messages": messages}) is None
 
@@ -69,7 +68,6 @@ def test_a_stream_that_is_cut_off() -> None:
 
 
 def test_results_of_the_servers_own_tools_stay_in_the_answer() -> None:
-    """As JSON, with the text between them, as the client got it."""
     search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}}
     result = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
     said = {"type": "message", "role": "assistant", "content": [search, result, text("found")]}

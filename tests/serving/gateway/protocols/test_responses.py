@@ -75,7 +75,6 @@ def test_bodies_that_are_no_conversation() -> None:
     ],
 )
 def test_how_calls_name_contexts(body: dict[str, Any], kept: KeptContext) -> None:
-    """By the last response's id, or by a conversation's."""
     answer = read_answer("responses", [{"object": "response", "id": "r2"}])
     assert read_context("responses", body, answer) == kept
     assert read_context("chat/completions", body, answer) is None

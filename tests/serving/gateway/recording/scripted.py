@@ -38,7 +38,6 @@ class ToolCall:
 
     @property
     def text(self) -> str:
-        """Its arguments without spaces, as the engine writes them."""
         return orjson.dumps(self.arguments).decode()
 
 
@@ -182,7 +181,6 @@ class Responses(ScriptedEngine):
         }  # fmt: skip
 
     def events(self, turn: Turn) -> Iterator[bytes]:
-        """The response, streamed; its last event has all of it."""
         response = self.answer(turn)
         begun = response | {"status": "in_progress", "output": [], "usage": None}
         events: list[Fields] = [{"type": "response.created", "response": begun}]

@@ -83,7 +83,6 @@ class LibraryCase:
 
     @property
     def programs(self) -> list[str]:
-        """The agent's programs, in the order in which it runs."""
         return [f"{protocol}-{mode}" for protocol in self.protocols for mode in self.modes]
 
 
@@ -98,7 +97,6 @@ CASES = [
 
 
 def every_protocol(turns: tuple[Turn, ...]) -> Reply:
-    """An engine that answers each protocol's path with these turns."""
     engines: dict[str, ScriptedEngine] = {
         "/v1/chat/completions": Chat(turns),
         "/v1/messages": Messages(turns),

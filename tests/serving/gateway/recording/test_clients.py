@@ -112,7 +112,6 @@ def _parsed(call: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def kept_agent(url: str, stream: bool) -> Seen:
-    """The Responses API, whose server keeps the conversation."""
     return responses_agent(url, stream, kept=True)
 
 

@@ -41,12 +41,10 @@ def program(name: str, context: int = 150, calls: int = 1, key: str = "") -> Pro
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A journal's path, in a folder that is not there yet."""
     return tmp_path / "gateway" / "programs.jsonl"
 
 
 def test_what_was_noted_is_read_again(path: Path) -> None:
-    """The last state of each program; those that are over are not."""
     journal = Journal(path)
     journal.note("", program("a", 100))
     journal.note("", program("b", key="mine"))
@@ -148,7 +146,6 @@ def test_a_disk_that_is_full_fails_no_call(path: Path, monkeypatch: pytest.Monke
 def test_a_line_that_a_full_disk_cut_off_costs_itself_only(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A short write is a failure, and the next line begins a line."""
     journal, write = Journal(path), os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
     journal.note("m", Program("lost", 0.0))
@@ -198,7 +195,6 @@ async def test_programs_of_two_engines_find_theirs_again(make_raw: MakeRaw, path
 
 @asynccontextmanager
 async def gateway_process(home: Path, engine: str, port: int) -> AsyncIterator[Any]:
-    """A real gateway, killed at the end if it still runs."""
     command = [
         sys.executable,
         "-m",

@@ -41,7 +41,6 @@ def python() -> Path:
 
 
 def scripted(commands: Iterator[str]) -> Any:
-    """An endpoint that asks for the commands one by one."""
 
     async def reply(_: web.Request, __: Any) -> web.StreamResponse:
         body = completion("Let me see.")
@@ -76,7 +75,6 @@ def run_mini(python: Path, url: str, work: Path) -> Path:
 async def test_the_store_and_the_agents_own_file_agree(
     make_bench: MakeBench, python: Path, tmp_path: Path
 ) -> None:
-    """On messages, tokens and steps; and the agent did its task."""
     bench = await make_bench(name="mine")
     bench.engine.reply = scripted(iter(COMMANDS))
     url = f"http://127.0.0.1:{bench.gateway.server.port}"

@@ -18,8 +18,8 @@ from tutti.storage import catalog as cat
 from tutti.storage.write import buffered
 from tutti.tasks.serving.gateway.endpoints.endpoint import EndpointConfig
 from tutti.tasks.serving.gateway.endpoints.journal import Journal
-from tutti.tasks.serving.gateway.recording import programs as programs_module
-from tutti.tasks.serving.gateway.recording.programs import GatewayRun, program_of
+from tutti.tasks.serving.gateway.recording import recorder as programs_module
+from tutti.tasks.serving.gateway.recording.recorder import GatewayRun, program_of
 from tutti.tasks.serving.gateway.settings import GatewaySettings
 
 ATTEMPTS = """
@@ -127,7 +127,6 @@ async def test_who_is_no_program_is_no_attempt(make_bench: MakeBench) -> None:
 
 
 async def test_an_attempt_of_that_id_is_not_doubled(make_bench: MakeBench) -> None:
-    """Somebody's sweep has it: its row stays the only one."""
     bench = await make_bench(name="mine")
     row: dict[str, Any] = {
         "attempt_id": "attempt:1",
@@ -161,7 +160,6 @@ async def test_a_program_that_comes_again_is_another_attempt(make_bench: MakeBen
 
 
 async def test_idle_and_stopped_programs_are_attempts(make_bench: MakeBench, quick: None) -> None:
-    """Clients that can only set a base URL never release."""
     bench = await make_bench(name="mine", idle_lease_s=0.1)
     await bench.chat("silent")
     await until(lambda: not bench.programs, "the lease has ended")
@@ -228,7 +226,6 @@ Start = Callable[..., Awaitable[Bench]]
 
 @pytest.fixture
 async def start(catalog: storage.Catalog) -> AsyncIterator[Start]:
-    """Starts gateways before one engine, one after another."""
     async with AsyncExitStack() as stack:
         engine = EngineDouble()
         engine.server = TestServer(engine.application())
@@ -275,7 +272,6 @@ async def test_what_a_killed_gateway_left_is_recorded_by_the_next(start: Start) 
 
 
 async def test_a_program_of_the_journal_goes_on(start: Start, tmp_path: Any) -> None:
-    """It is one attempt, of the calls before and after the kill."""
     journal = tmp_path / "programs.jsonl"
     first = await start(journal=journal)
     await first.chat("open")
@@ -320,7 +316,6 @@ async def test_a_journal_that_breaks_stops_neither_recording_nor_rounds(
 
 
 async def test_a_name_is_one_gateways(start: Start) -> None:
-    """Otherwise one would take the other's programs for lost."""
     await start()
     with pytest.raises(storage.StoreBusy, match="sweep:"):
         await start()
@@ -346,7 +341,6 @@ async def test_a_gateway_whose_store_is_full_at_its_end_gives_its_name_back(
 
 
 async def test_a_row_that_was_committed_before_the_kill_is_not_made_again(start: Start) -> None:
-    """Its state had not been: it gets the status of its row."""
     first = await start()
     await first.chat("p")
     await asyncio.sleep(0.02)
@@ -393,7 +387,6 @@ async def test_a_gateways_process_is_the_run_of_its_attempts(make_bench: MakeBen
 async def test_the_run_of_a_killed_gateway_is_ended_by_the_next_of_its_name(
     make_bench: MakeBench,
 ) -> None:
-    """Those of other names are left alone: they may be running."""
     bench = await make_bench()
     for name in ("mine", "other"):
         GatewayRun(bench.catalog, name, "passthrough").enter()

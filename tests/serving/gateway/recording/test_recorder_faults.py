@@ -20,9 +20,8 @@ from tutti.storage.write import batch, buffered, writer
 from tutti.tasks.serving.gateway.calls import record
 from tutti.tasks.serving.gateway.calls.record import MANY_PIECES, CallRecord
 from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
-from tutti.tasks.serving.gateway.recording import programs
-from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
-from tutti.tasks.serving.gateway.recording.recorder import CallRecorder
+from tutti.tasks.serving.gateway.recording import recorder as programs
+from tutti.tasks.serving.gateway.recording.recorder import CallRecorder, ProgramAttempts
 from tutti.tasks.serving.scheduling import ReasonCode
 
 PROGRAMS, STEPS = 50, 10
@@ -59,13 +58,11 @@ def breaks(
 
 
 def a_few(times: int = TIMES) -> Fault:
-    """True of the second call, the fourth and so on, `times` times."""
     turns = iter([nth % 2 == 1 for nth in range(2 * times)])
     return lambda *_, **__: next(turns, False)
 
 
 def has_bad_call(rows: Any) -> bool:
-    """Whether rows, or an Arrow table, are of a bad call."""
     ids = [row.get("call_id") for row in rows] if isinstance(rows, list) else []
     if not isinstance(rows, list) and "call_id" in rows.column_names:
         ids = rows["call_id"].to_pylist()
@@ -91,7 +88,6 @@ def in_observe(patch: pytest.MonkeyPatch, _: Any) -> None:
 
 
 def unanswered(patch: pytest.MonkeyPatch, catalog: Any) -> None:
-    """The database goes away between a commit and its answer."""
     real, is_due = catalog.transaction, a_few()
 
     @contextmanager
@@ -185,7 +181,6 @@ class Recording:
             self.recorder.keep((name, ReasonCode.RELEASED))
 
     def flush(self) -> None:
-        """As a sweep does that goes on when the store is away."""
         with suppress(storage.StoreError):
             self.recorder.writer.flush()
 
@@ -193,7 +188,6 @@ class Recording:
         return [str(next(iter(row.values()))) for row in storage.query(sql, self.catalog.home)]
 
     def check_calls(self, lost: set[str], has_prompts: bool = True) -> None:
-        """Every other call is there once, its prompt as it was sent."""
         assert sorted(self.stored("select call_id from calls")) == sorted(CALLS.keys() - lost)
         positions = "select attempt_id || '/' || position from messages"
         found = self.stored(positions)
@@ -237,7 +231,6 @@ def test_a_step_that_raises_for_some_calls_costs_these_alone(
 def test_a_step_that_raises_for_some_programs_costs_their_attempts_alone(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """All calls are there, and the attempts of the other programs."""
     COSTS_ATTEMPTS[step](monkeypatch, recording.catalog)
     recording.run()
     recording.recorder.writer.flush()

@@ -18,8 +18,7 @@ from tutti.tasks.serving.gateway.calls import transcripts
 from tutti.tasks.serving.gateway.calls.record import MANY_BYTES, MANY_PIECES, CallRecord
 from tutti.tasks.serving.gateway.calls.request import CallRequest
 from tutti.tasks.serving.gateway.calls.transcripts import Transcripts
-from tutti.tasks.serving.gateway.recording.programs import ProgramAttempts
-from tutti.tasks.serving.gateway.recording.recorder import AT_ONCE, CallRecorder
+from tutti.tasks.serving.gateway.recording.recorder import AT_ONCE, CallRecorder, ProgramAttempts
 from tutti.tasks.serving.scheduling import ReasonCode
 
 LONG = "x" * MANY_BYTES
@@ -90,7 +89,6 @@ def writer(catalog: storage.Catalog) -> Iterator[Held]:
 
 
 def recorded(catalog: storage.Catalog, program: str = "agent") -> list[str]:
-    """What is stored of a program's conversation, in its order."""
     rows = storage.query(f"select role, content from transcript('{program}')", catalog.home)
     return [f"{row['role'][0]}:{row['content'][:20]}" for row in rows]
 
@@ -251,7 +249,6 @@ def test_a_program_that_begins_while_the_queue_is_full_is_an_attempt_later(
 
 
 def test_the_gateway_does_without_pandas() -> None:
-    """pyarrow's import of it stops an event loop for half a second."""
     done = subprocess.run(
         [sys.executable, "-c", PANDAS], capture_output=True, text=True, timeout=60
     )

@@ -40,7 +40,6 @@ class TokenEngine:
 
 
 def dialogue(turns: int) -> list[dict[str, Any]]:
-    """What the agent sends for its next turn, after so many."""
     more = [{"role": "assistant", "content": "xx"}, {"role": "user", "content": "go on"}]
     return [{"role": "user", "content": "begin"}, *more * turns]
 
@@ -56,7 +55,6 @@ async def ask(bench: Bench, turns: int, **headers: str) -> None:
 async def trained(
     bench: Bench, attempt_id: str = "agent"
 ) -> tuple[list[list[int]], dict[str, str]]:
-    """The masks of an attempt's sequences, and why it has none."""
     await bench.client.post("/flush", headers=BOSS)
     reasons: dict[str, str] = {}
     found = list(read_sequences([attempt_id], ENDS, bench.catalog.home, reasons))

@@ -46,7 +46,6 @@ def chat(client: OpenAI, stream: bool) -> list[Message]:
 
 
 def responses(client: OpenAI, stream: bool) -> list[Message]:
-    """The Responses API; all items are sent again with every call."""
     tools = [
         {"type": "function", "name": name, "parameters": schema, "strict": False}
         for name, schema in SCHEMAS.items()

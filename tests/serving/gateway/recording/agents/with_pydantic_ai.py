@@ -32,7 +32,6 @@ def model_of(url: str, protocol: str) -> Any:
 
 
 async def read(_: Any, events: AsyncIterable[Any]) -> None:
-    """Read a stream to its end; given a handler, the agent streams."""
     async for _event in events:
         pass
 

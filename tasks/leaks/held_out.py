@@ -1,11 +1,12 @@
-"""The texts that are held out: of tasks in the store, and of a user's own files.
+"""The texts that are held out: those of tasks in the store, and of a user's own files.
 
-In: a store. Out: texts. Files in `TUTTI_HOME/held_out` are of benchmarks that were never measured
-here: JSONL, of each row its first text field or what its messages say.
+In: a store. Out: texts. Files in `TUTTI_HOME/held_out` are for benchmarks that were never measured
+here: JSONL, with a text field or messages in each row.
 """
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ FOLDER = "held_out"
 MESSAGES = "messages"
 TEXT_FIELDS = "text contents content question problem prompt instruction input".split()
 FEWEST = 5
-"""Texts of a set, and words of a text without its frame."""
+"""Fewest texts of a set, and fewest words of a text without its frame."""
 SENTENCE = re.compile(r"(?<=[.!?:])\s+|\s+(?=[.!?:])|\n+")
 """Between two sentences, forwards or backwards."""
 
@@ -29,17 +30,17 @@ def own_texts(home: Home) -> list[str]:
 
 
 def texts_of_sets(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The questions of rows of `tasks`, without what all of a task set begin and end with: the
-    benchmark's prompt."""
-    sets: dict[Any, list[str]] = {}
+    """The questions of rows of `tasks`, without the benchmark's prompt: the sentences that all of a
+    task set begin or end with."""
+    sets = defaultdict(list)
     for row in rows:
         if row["question"]:
-            sets.setdefault(row.get("task_set_id"), []).append(row["question"])
+            sets[row.get("task_set_id")].append(row["question"])
     return [text for each in sets.values() for text in without_frame(each)]
 
 
 def without_frame(texts: list[str]) -> list[str]:
-    """Texts of one set without the sentences that all begin and end with; as they are where little
+    """Texts of one set without the sentences that all begin or end with; unchanged where little
     else would be left."""
     once = set(texts)
     if len(once) < FEWEST:
@@ -59,7 +60,7 @@ def _shared(texts: set[str]) -> int:
 
 
 def texts_of_lines(file: Path) -> Iterator[str]:
-    """The texts of a JSONL file's rows: all that its messages say, or its first text field. Raises
+    """The texts of a JSONL file's rows: those of its messages, or its first text field. Raises
     UsageError."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -69,24 +70,23 @@ def texts_of_lines(file: Path) -> Iterator[str]:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise UsageError(f"{file}:{number}: not JSON: {error}") from error
-            yield from _of_row(row, f"{file}:{number}")
+            yield from _texts_of(row, f"{file}:{number}")
 
 
-def _of_row(row: Any, where: str) -> Iterator[str]:
+def _texts_of(row: Any, where: str) -> Iterator[str]:
     if not isinstance(row, dict):
         raise UsageError(f"{where}: not an object")
     if isinstance(row.get(MESSAGES), list):
-        yield from said_in(row[MESSAGES])
-        return
-    name = next((each for each in TEXT_FIELDS if isinstance(row.get(each), str)), None)
-    if name is None:
+        return said_in(row[MESSAGES])
+    text = next((row[each] for each in TEXT_FIELDS if isinstance(row.get(each), str)), None)
+    if text is None:
         wanted = ", ".join((MESSAGES, *TEXT_FIELDS))
         raise UsageError(f"{where}: none of {wanted}; it has {', '.join(map(str, row))}")
-    yield row[name]
+    return iter([text])
 
 
 def said_in(messages: Iterable[Any]) -> Iterator[str]:
-    """What messages say, whoever says it; of content in parts the text."""
+    """The texts of messages of all roles; of content in parts, those of its text parts."""
     for message in messages:
         content = message.get("content") if isinstance(message, Mapping) else None
         for part in content if isinstance(content, list) else [content]:

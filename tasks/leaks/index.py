@@ -136,7 +136,7 @@ class Leak:
     """A copy of a held-out text."""
 
     place: int
-    """Of the held-out text."""
+    """Position of the held-out text."""
     how: str
     covered: float = 1.0
     """The share of words that both have."""
@@ -169,9 +169,9 @@ class LeakIndex:
             self._facts[frozenset(self._facts_of(words))].append(place)
 
     def find(self, text: str, strict: bool = False) -> Leak | None:
-        """What a text copies, by the first way that finds something. `strict`, where no honest text
-        is of a held-out one's template or story: also where it has `part` of a held-out text, or
-        more of the words are replaced."""
+        """The held-out text that a text copies, by the first rule that applies. `strict`, where no
+        honest text has a held-out one's template or story: also `part` of a held-out text, or one
+        with more words replaced."""
         words = words_of(text)
         if words.every and words.same in self._same:
             return Leak(self._same[words.same], "same")
@@ -187,11 +187,9 @@ class LeakIndex:
     def find_all(
         self, texts: Sequence[str], embedder: Embedder | None = None, least: float = REWORDED
     ) -> list[Leak | None]:
-        """What each of the texts copies. With an embedder, `reworded` is one with the numbers and
-        names of a held-out text, other words, and a cosine of at least `least` to it.
-
-        Raises EmbedderFailed.
-        """
+        """The held-out text that each text copies. With an embedder, `reworded` is a text with the
+        numbers and names of a held-out one, other words, and a cosine of at least `least` to it.
+        Raises EmbedderFailed."""
         once: dict[str, Leak | None] = {text: self.find(text) for text in dict.fromkeys(texts)}
         if embedder is not None:
             left = [text for text, leak in once.items() if leak is None]

@@ -56,9 +56,9 @@ MARK = re.compile(r"[.,:]")
 OPERAND = re.compile(r"\d.*|[a-z]")
 ENDS = re.compile(r"[.!?:\n\"]")
 MOST_CAPITALS = 0.6
-"""Where more words have one, capitals tell no names."""
+"""Largest share of words with a capital for which capitals mark names."""
 MOST_SPACES = 0.4
-"""Where more of a text is spaces, its letters are written apart."""
+"""Share of spaces in a text above which its letters are written apart."""
 LONGEST_WORD = 25
 """Letters and signs for each space, beyond which spaces were taken out."""
 FEWEST_SIGNS = 0.1
@@ -70,13 +70,13 @@ class Words:
     """A text's words."""
 
     every: tuple[str, ...]
-    """With all signs, without other punctuation."""
+    """All words and signs, without other punctuation."""
     spelled: tuple[str, ...]
     """The letters and digits of each, as they stand, without signs."""
     names: frozenset[str]
     """Those that begin with a capital within a sentence."""
     text: str
-    """With look-alike letters as Latin ones."""
+    """The text with look-alike letters replaced by Latin ones."""
 
     @cached_property
     def letters(self) -> str:

@@ -52,7 +52,7 @@ class Judged(Generic[C]):
     gates: list[str] = field(default_factory=list)
     measured: list[float | None] = field(default_factory=list)
     reason: str | None = None
-    """Of the gate that rejected it; None: it has passed all so far."""
+    """Reason of the gate that rejected it; None: it has passed all so far."""
 
     def note(self, gate: str, found: Verdict) -> None:
         """Add a gate's verdict."""

@@ -1,4 +1,4 @@
-"""What making a task set will take, before anything starts."""
+"""The plan of a task set: time, calls and cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SetPlan:
-    """Of a request. Calls are counted as if every answer were right at once; tokens and seconds of
-    models are estimates."""
+    """The plan of a request. Calls are counted as if every answer were right at once; tokens and
+    seconds of models are estimates."""
 
     seconds: float
     calls: int = 0
-    """Of models; 0: a program makes the tasks."""
+    """Calls of models; 0: a program makes the tasks."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     usd: float | None = 0.0
@@ -21,11 +21,11 @@ class SetPlan:
     """Candidates that were judged for it."""
     passed: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """Of the sample, by gate."""
+    """Rejected candidates of the sample, by gate."""
     candidates: int = 0
     """That can be proposed, or must be, to have the size."""
     notes: Sequence[str] = ()
-    """What else there is to say, a sentence each."""
+    """Further sentences for people."""
 
     @property
     def lines(self) -> list[str]:

@@ -32,21 +32,21 @@ PLACES = frozenset({"database", "game"})
 
 
 class WorldSpec(Protocol):
-    """What a task's agent acts in, as data."""
+    """The world of a task's agent, as data."""
 
     @property
     def question(self) -> str:
-        """What is asked, for people."""
+        """The question, for people."""
         ...
 
     @property
     def answer(self) -> str:
-        """What the agent must have said, for people."""
+        """The facts that the agent must have said, for people."""
         ...
 
     @property
     def content(self) -> list[Any]:
-        """What of it belongs to the task's identity, JSON-able."""
+        """The part that belongs to the task's identity, JSON-able."""
         ...
 
 
@@ -61,37 +61,37 @@ class Task(Generic[Spec]):
     """One question or environment, with its scorer's target."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    """Of files of tasks (`TaskFile`): a field that is not known is an error."""
+    """An unknown field in a file of tasks is an error."""
 
     key: str = ""
     """Its id in its source: the benchmark's own; without one, the row's position in its file; of a
     question about a passage the passage's id."""
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """What prompts are rendered from: ``question``, ``choices`` …"""
+    """Fields of prompts: ``question``, ``choices`` …"""
     target: Mapping[str, Any] = field(default_factory=dict)
     """The scorer's input, JSON-able: ``{"answer": "42"}``."""
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """What ``--where`` can select by: subject, level, skill …; not part of the identity."""
+    """Fields for ``--where``: subject, level, skill …; not part of the identity."""
     given: Sequence[Mapping[str, Any]] = ()
     """A conversation in the data, instead of a rendered prompt."""
     tools: Sequence[Mapping[str, Any]] = ()
     """The tools in OpenAI's format that the model is shown; empty if the harness has its own."""
     messages: tuple[Message, ...] = ()
-    """What an attempt begins with, rendered by the suite's prompt; not part of the identity."""
+    """The first messages of an attempt, from the suite's prompt; not part of the identity."""
     family: str = ""
-    """Of a made task: its kind, or its domain."""
+    """The kind or the domain of a synthesized task."""
     template: str = ""
-    """Of a made task: what it was made by within its family."""
+    """The template of a synthesized task within its family."""
     split: str = ""
     sources: tuple[str, ...] = ()
-    """Of a made task: the documents that the answer depends on, or the records that it is about, as
-    ``table/key``: no record of a test task is in a training task."""
+    """The documents that the answer of a synthesized task depends on, or the records that it is
+    about, as ``table/key``: no record of a test task is in a training task."""
     slots: Slots = field(default_factory=dict)
-    """Of a made task: its subject, from which the oracle solves it; never from the answer."""
+    """The subject of a synthesized task, from which the oracle solves it; never the answer."""
     difficulty: Mapping[str, int] = field(default_factory=dict)
-    """By knob: hops, distractors, tools, steps."""
+    """Difficulty by knob: hops, distractors, tools, steps."""
     world: Spec = None  # type: ignore[assignment]
-    """What the agent acts in; None: nothing but what prompts say and platform tools give."""
+    """The agent's world; None: it has only prompts and platform tools."""
     stored_id: str = ""
     """The id in the set that it was read from: a sweep adds to `inputs`, `target` and `tools` what
     the set's other files say, and the task stays the same."""
@@ -111,12 +111,12 @@ class Task(Generic[Spec]):
 
     @property
     def question(self) -> str:
-        """What is asked, for people."""
+        """The question, for people."""
         return self.inputs["question"] if self.world is None else self.world.question
 
     @property
     def answer(self) -> str:
-        """What is right, for people."""
+        """The right answer, for people."""
         return str(self.target["answer"]) if self.world is None else self.world.answer
 
 

@@ -18,12 +18,12 @@ from tutti.tasks.task_sets import Task
 PREFERENCE = "preference"
 """The attribute with the weights of a task's preference, JSON. The training's reward reads it."""
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-"""As Python names a variable: tables, fields, tools, rules."""
+"""A name of a table, field, tool or rule; a Python identifier in lower case."""
 Kind = Literal["text", "integer", "number", "boolean", "date", "texts"]
-"""Of a value; a date is ISO 8601 text, texts are a list of text."""
+"""The kind of a value; a date is ISO 8601 text, texts are a list of text."""
 Split = Literal["train", "validation", "test"]
 Records = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""By table and key. Every record has every field of its table; an optional one may be null."""
+"""Records by table and key. A record has every field of its table; an optional one may be null."""
 
 
 class _Frozen(BaseModel):
@@ -117,7 +117,7 @@ class Action(_Frozen):
 
 
 class Scenario(_Frozen):
-    """What the simulated user is told; the agent is not."""
+    """The instructions of the simulated user, which the agent does not see."""
 
     reason: str = Field(description="why the user calls, in the user's words")
     known: str = Field("", description="what the user knows: names, numbers")
@@ -140,7 +140,7 @@ class DomainSpec(_Frozen):
     actions: tuple[Action, ...]
     """The golden calls, in order."""
     communicate: tuple[str, ...] = ()
-    """What the agent must have said."""
+    """Facts that the agent must have said."""
     expected: str = ""
     """`state_hash` of the database after the golden calls."""
     rules: tuple[str, ...] = ()
@@ -156,7 +156,7 @@ class DomainSpec(_Frozen):
 
     @property
     def question(self) -> str:
-        """What is asked, with the instruction of its offer at its end."""
+        """The question, with the instruction of its offer at its end."""
         instruction = "" if self.offer is None else self.offer.preference.instruction
         return "\n\n".join(filter(None, (self.scenario.text, instruction)))
 
@@ -167,7 +167,7 @@ class DomainSpec(_Frozen):
 
     @property
     def content(self) -> list[Any]:
-        """What is asked and what must come of it."""
+        """The question and its expected result."""
         asked = [self.domain, self.scenario.model_dump(), self.changed, list(self.tools)]
         if self.offer is not None:
             asked.append(self.offer.model_dump())
@@ -198,7 +198,7 @@ class Domain(_Frozen):
     tools: tuple[ToolSpec, ...]
     rules: tuple[Rule, ...] = ()
     lineage: dict[str, Any] = Field(default_factory=dict)
-    """Who made it: generator, version, seed, knobs; of a teacher its model and prompts."""
+    """Its generator, version, seed and knobs, or a teacher's model and prompts."""
 
     @property
     def tool_named(self) -> Mapping[str, ToolSpec]:
@@ -217,7 +217,7 @@ class Domain(_Frozen):
         return content_hash(self.model_dump(mode="json", exclude={"lineage"}))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As of every model; the copy's id is its own."""
+        """Copy the model; the copy's id is computed anew."""
         copy = super().model_copy(update=update, deep=deep)
         copy.__dict__.pop("domain_id", None)
         return copy

@@ -1,5 +1,4 @@
-"""What a task offers beside its domain: a preference, drawn prices, and descriptions that were
-measured.
+"""The offer of a task: a preference, drawn prices, and measured descriptions.
 
 A task with an offer is made by `tasks.synthesis.preferences`. When it is run, its instruction is
 appended to what the agent reads, its tools are shown with their prices, and a call costs its price.
@@ -9,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 ACCURACY, COST, LATENCY = "accuracy", "cost", "latency"
 AIMS = (ACCURACY, COST, LATENCY)
-"""What can be weighed beside tools; the names of the training's preference reward."""
+"""Weights beside those of tools; the names of the training's preference reward."""
 
 
 class _Frozen(BaseModel):
@@ -21,7 +20,7 @@ class Preference(_Frozen):
 
     instruction: str
     weights: dict[str, float]
-    """By tool, and by accuracy, cost and latency; what is absent weighs 0. A tool's weight is
+    """Weights by tool, and of accuracy, cost and latency; an absent one is 0. A tool's weight is
     negative where it is to be avoided."""
     wording: str = ""
     """The wording that it was made from; ``teacher``: a model wrote it."""
@@ -35,7 +34,7 @@ class ExpertPrices(_Frozen):
 
 
 class TaskOffer(_Frozen):
-    """What a task has of its own. The tools that it offers are in the task's `tools`."""
+    """A task's own preference and prices. Its tools are in the task's `tools`."""
 
     preference: Preference
     call_usd: dict[str, float] = Field(default_factory=dict)
@@ -43,9 +42,9 @@ class TaskOffer(_Frozen):
     experts: dict[str, ExpertPrices] = Field(default_factory=dict)
     """The experts offered, by alias; empty: those of the agent's file, at its prices."""
     vendors: dict[str, str] = Field(default_factory=dict)
-    """Whose prices they are, by tool or alias."""
+    """Names of the vendors, by tool or alias."""
     measured: dict[str, str] = Field(default_factory=dict)
-    """What measured runs say of a tool, added to its description."""
+    """Texts from measured runs that are added to the description of a tool."""
 
     def about(self, tool: str, about: str) -> str:
         """A tool's description as this task shows it."""

@@ -145,7 +145,6 @@ class RecordChecks:
 
 
 def _table_faults(domain: Domain) -> Iterator[str]:
-    """The faults of the tables themselves."""
     names = [each.name for each in domain.tables]
     yield from (f"table {name!r} is declared twice" for name in names if names.count(name) > 1)
     yield from (

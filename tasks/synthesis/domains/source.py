@@ -194,7 +194,8 @@ def failed(error: Exception) -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Where two databases differ: ``table.field``, or ``table`` for records that came or went."""
+    """The differences of two databases: ``table.field``, or ``table`` for added or removed
+    records."""
     found = set()
     for table in before.keys() | after.keys():
         old, new = before.get(table, {}), after.get(table, {})

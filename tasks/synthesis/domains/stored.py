@@ -37,14 +37,14 @@ class StoredCall:
 
     name: str
     arguments: str
-    """As the model wrote them."""
+    """JSON in the model's own words."""
     result: str
     error_type: str | None = None
 
 
 @dataclass(frozen=True)
 class EndState:
-    """What an attempt left."""
+    """The end state of an attempt."""
 
     db: str = ""
     """`state_hash` of the database."""

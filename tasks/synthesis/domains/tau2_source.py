@@ -7,7 +7,7 @@ the toolkit of a domain is code.
 
 import keyword
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from string import Template
 
@@ -61,29 +61,25 @@ def tau2_source(domain: Domain, name: str) -> dict[str, str]:
 
 def check_names(domain: Domain, name: str) -> None:
     """Raise UsageError for a name that is Python's or tau2's own, or is there twice."""
-    _check(domain, "the package", [name], OWN_DOMAINS)
-    _check(domain, "tables", [each.name for each in domain.tables], OF_DATABASE)
-    _check(domain, "tables (as classes)", [_class(each) for each in domain.tables], frozenset())
-    for table in domain.tables:
-        _check(domain, f"tables.{table.name}", [each.name for each in table.fields], OF_MODELS)
-    _check(domain, "tools", [each.name for each in domain.tools], OF_TOOLKIT)
-    for tool in domain.tools:
-        _check(domain, f"tools.{tool.name}", [each.name for each in tool.parameters], OF_CALLS)
-
-
-def _check(domain: Domain, place: str, names: list[str], taken: Iterable[str]) -> None:
-    for at, name in enumerate(names):
-        why = ""
-        if not name.isidentifier() or keyword.iskeyword(name):
-            why = "no name that Python allows"
-        elif name in taken:
-            why = "a name of tau2's own"
-        elif name in names[:at]:
-            why = "there twice"
-        if why:
-            raise UsageError(
-                f"{domain.name}: {place}: {name!r} is {why}; rename it to write a tau2 domain"
-            )
+    groups: list[tuple[str, list[str], Collection[str]]] = [
+        ("the package", [name], OWN_DOMAINS),
+        ("tables", [each.name for each in domain.tables], OF_DATABASE),
+        ("tables (as classes)", [_class(each) for each in domain.tables], ()),
+        ("tools", [each.name for each in domain.tools], OF_TOOLKIT),
+    ]
+    groups += [(f"tables.{t.name}", [f.name for f in t.fields], OF_MODELS) for t in domain.tables]
+    groups += [(f"tools.{t.name}", [p.name for p in t.parameters], OF_CALLS) for t in domain.tools]
+    for place, names, taken in groups:
+        for at, each in enumerate(names):
+            faults = {
+                "no name that Python allows": not each.isidentifier() or keyword.iskeyword(each),
+                "a name of tau2's own": each in taken,
+                "there twice": each in names[:at],
+            }
+            why = next((fault for fault, is_there in faults.items() if is_there), None)
+            if why is not None:
+                what = f"{domain.name}: {place}: {each!r} is {why}"
+                raise UsageError(f"{what}; rename it to write a tau2 domain")
 
 
 def _filled(template: str, **parts: str) -> str:
@@ -149,5 +145,5 @@ def _docstring(lines: list[str], indent: int) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Without line breaks, which a docstring's parser would take for its own."""
+    """Remove line breaks, which a docstring's parser would interpret."""
     return " ".join(text.split())

@@ -19,7 +19,7 @@ from tutti.tasks.synthesis.domains.domain import Action, Domain, DomainTask
 LIMITS = SandboxLimits(
     seconds=60.0, memory_mb=1024, total_mb=1536, output_chars=64_000_000, file_mb=8
 )
-"""Of one request; they end a toolkit that would never end."""
+"""Limits of one request."""
 SENT = {each.__name__: inspect.getsource(each) for each in (shared, source)}
 LOAD = """
 import json, sys, types
@@ -53,7 +53,7 @@ class Result:
 
     @property
     def text(self) -> str:
-        """As an agent sees it."""
+        """The text that an agent reads."""
         if self.status != "ok":
             return f"error: {self.value}"
         return self.value if isinstance(self.value, str) else json.dumps(self.value)
@@ -167,7 +167,6 @@ def _asks(action: Action, rules: Rules) -> Iterator[list[Any]]:
 
 
 def _replay(task: DomainTask, rules: Rules | None, replies: Iterator[Any]) -> Replay:
-    """A task's replies, in the order of its operations."""
 
     def verdicts_on(action: Action) -> tuple[Result, ...]:
         asked = rules is not None and rules.get(action.name)

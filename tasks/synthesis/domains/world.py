@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tutti.tasks.agents.models import ChatModel
 
 CALL_LIMITS = replace(LIMITS, seconds=10.0)
-"""Of a call, which takes milliseconds in a database of some thousand records."""
+"""Limits of a call, which takes milliseconds in a database of some thousand records."""
 PROGRAM = "attempt"
 
 

@@ -15,7 +15,7 @@ from tutti.tasks.task_sets import PASSED, Verdict
 MOST_GUESSED = 0.34
 """Largest share of a template's tasks with one answer: with more, guessing it is a method."""
 LEAST_TASKS = 8
-"""Of a template, before the share of an answer counts."""
+"""Fewest tasks of a template for which the share of an answer counts."""
 
 
 async def judge_blind(tasks: Sequence[DomainTask], context: GateContext) -> list[Verdict]:

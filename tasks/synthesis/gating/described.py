@@ -64,7 +64,6 @@ async def _tool_faults(context: GateContext) -> dict[str, str]:
 
 
 def _identifiers(domain: Domain) -> frozenset[str]:
-    """All names that a tool's text may use."""
     names = {domain.name, *(tool.name for tool in domain.tools), *(r.id for r in domain.rules)}
     names |= {each.name for tool in domain.tools for each in tool.parameters}
     names |= {name for tool in domain.tools for name in tool.returns}
@@ -75,7 +74,7 @@ def _identifiers(domain: Domain) -> frozenset[str]:
 
 
 def _spec_faults(tool: ToolSpec, reply: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
-    """What is wrong with a tool. `reply`: its function's parameters."""
+    """The faults of a tool. `reply`: its function's parameters."""
     if reply["status"] != "ok":
         yield str(reply["value"])
         return

@@ -38,7 +38,7 @@ def _judge(task: Fingerprint, seen: Seen) -> Verdict:
 
 
 class DomainFacts:
-    """What of a domain its tasks' fingerprints need."""
+    """Facts of a domain for the fingerprints of its tasks."""
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain

@@ -20,20 +20,19 @@ Fact = TypeVar("Fact")
 
 @dataclass
 class GateContext:
-    """What gates may use. One context serves an instance of a domain from first candidate to
-    last."""
+    """Shared state of the gates for one domain instance."""
 
     domain: Domain
     toolkit: Toolkit
     """Running."""
     solver: Callable[[DomainTask], Oracle] | None = None
-    """Of the program that made the domain; None: a teacher made it."""
+    """Solver of the program that made the domain; None: a teacher made it."""
     benchmarks: Sequence[str] = ()
     """Texts of questions that a task must not repeat."""
     replays: dict[str, Replay] = field(default_factory=dict)
-    """By task id; the gate `executes` fills it for those after it."""
+    """Replays by task id; the gate `executes` fills it for those after it."""
     ruled: dict[str, tuple[DomainTask, Replay]] = field(default_factory=dict)
-    """By task id, with the verdicts of the rules; the gate `replay` fills it for `policy`. It has
+    """Replays with the verdicts of the rules; the gate `replay` fills it for `policy`. It has
     the task itself, because its forbidden calls are not part of its id."""
     seen: Seen = field(default_factory=Seen)
     """The tasks that passed the gate `duplicates`."""
@@ -62,7 +61,7 @@ class GateContext:
         return found
 
     def shown(self, task: DomainTask) -> str:
-        """What an agent reads before it acts: the policy and the descriptions of the tools."""
+        """The policy and the descriptions of the tools, as the agent reads them."""
         tools = task.world.tools
         if tools not in self._shown:
             lines = [self.domain.policy]

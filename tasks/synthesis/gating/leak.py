@@ -36,7 +36,7 @@ SENTENCE = re.compile(r"(?<=[.!?\n])\s")
 
 
 class _Texts:
-    """What agents see in a domain before they act, `spaced`, and the words of its records."""
+    """The texts that agents see before they act, `spaced`, and the words of the records."""
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
@@ -59,7 +59,7 @@ class _Texts:
         self._shown: dict[tuple[str, ...], dict[str, str]] = {}
 
     def shown(self, task: DomainTask) -> dict[str, str]:
-        """Where the agent reads which text in a task."""
+        """The texts that the agent reads in a task, by their place."""
         if task.world.tools not in self._shown:
             names = (tool.name for tool in self.domain.offered(task))
             tools = {f"the description of {name}": self.described[name] for name in names}

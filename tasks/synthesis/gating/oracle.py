@@ -15,7 +15,7 @@ from tutti.tasks.synthesis.gating.wording import communicates
 from tutti.tasks.task_sets import PASSED, Verdict
 
 MOST_CALLS = 100
-"""Of one solver; one that makes more does not end."""
+"""Most calls of a solver; one with more is stopped."""
 
 
 @dataclass

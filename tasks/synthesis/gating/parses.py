@@ -19,7 +19,7 @@ PLACEHOLDER = re.compile(
     r"|\b(?:TODO|TBD|FIXME|XXX)\b|(?i:lorem ipsum)"
     r"|(?m:(?<=\S )(?<![.!?] )None\b(?! of\b)|^None$)|(?<=\S )(?:nan|NaN|undefined|null)\b"
 )
-"""What a template leaves where a value is missing. "None" may begin a sentence."""
+"""Text that stands where a value is missing. "None" may begin a sentence."""
 
 
 def record_fault(task: DomainTask, context: GateContext) -> str:
@@ -63,7 +63,7 @@ def _own_words(domain: Domain) -> frozenset[str]:
 
 
 def _call_fault(action: Action, parameters: dict[str, Parameter] | None) -> str:
-    """What is wrong with a call's name or arguments; empty if nothing is."""
+    """The fault of a call's name or arguments; empty if there is none."""
     if parameters is None:
         return "there is no such tool"
     for name, value in action.arguments.items():
@@ -92,7 +92,6 @@ def _stray_records(task: DomainTask, domain: Domain) -> Iterator[str]:
 
 
 def _unfilled(task: DomainTask, own_words: frozenset[str]) -> Iterator[str]:
-    """Placeholders that are left in texts, and facts that are empty."""
     texts = [*task.world.scenario, ("communicate", "\n".join(task.world.communicate))]
     for field, text in texts:
         found = PLACEHOLDER.search(text)

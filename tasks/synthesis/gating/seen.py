@@ -117,7 +117,6 @@ class Seen:
         self._outcomes.setdefault(task.outcome, []).append(place)
 
     def _similarity(self, task: Fingerprint, places: list[int]) -> tuple[int, float]:
-        """The place of the most similar, and how similar it is."""
         equal = (self._signatures[places] == task.signature).mean(axis=1)
         nearest = int(equal.argmax())
         return places[nearest], float(equal[nearest])

@@ -91,7 +91,6 @@ def _is_fact(word: str) -> bool:
 
 
 def _bounded(text: str, within: str) -> bool:
-    """Whether a text stands in another between word boundaries."""
     start = within.find(text) if text else 0
     while start > -1:
         end = start + len(text)
@@ -103,7 +102,6 @@ def _bounded(text: str, within: str) -> bool:
 
 
 def _goes_on(left: str, right: str) -> bool:
-    """Whether two neighbouring characters belong to one word."""
     return (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
 
 

@@ -43,7 +43,7 @@ SHOWN = 60
 
 
 class AgreementRequest(BaseModel):
-    """Which tasks of a measured set to keep."""
+    """The parameters of the gate agreement."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -114,7 +114,7 @@ class AgreementSource(KeptSource[AgreementRequest]):
     gate = GATE
 
     async def verdicts(self, work: Path) -> dict[str, Verdict]:
-        """By the attempts on record; the calls of the wrong ones are carried out again."""
+        """Compute them from the attempts on record; calls of wrong ones are carried out again."""
         ids = [task.task_id for _, task in self.tasks]
         given = {"ids": ids, "models": list(self.request.models) or None}
         attempts = defaultdict(list)

@@ -25,7 +25,7 @@ group by all
 
 
 class BandRequest(BaseModel):
-    """Which tasks of a measured set to keep."""
+    """The parameters of the gate pass@k."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,7 +70,7 @@ class BandSource(KeptSource[BandRequest]):
     gate = GATE
 
     async def verdicts(self, work: Path) -> dict[str, Verdict]:
-        """By the attempts on record."""
+        """Compute them from the attempts on record."""
         ids = [task.task_id for _, task in self.tasks]
         rates = await asyncio.to_thread(measured_rates, ids, self.request.models, self.home)
         return {each: judged(rates.get(each), self.request) for each in ids}

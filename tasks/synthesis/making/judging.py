@@ -35,7 +35,7 @@ TEMPERATURE = 0.0
 
 
 class JudgeRequest(BudgetedRequest):
-    """Which set is judged, by whom, and what that may cost."""
+    """The parameters of the gate judged, with its budget."""
 
     role = "judge"
 
@@ -50,7 +50,7 @@ class JudgeRequest(BudgetedRequest):
 
     @property
     def request_hash(self) -> str:
-        """Of what decides the verdicts."""
+        """Hash of all that decides the verdicts."""
         return content_hash([GATE, self.task_set, self.judge, read_prompts()[PROMPT].hash])
 
 
@@ -123,7 +123,6 @@ async def _verdicts(
 async def _questions(
     stored: Sequence[tuple[Domain, Sequence[DomainTask]]],
 ) -> dict[str, Question[JudgeAnswer]]:
-    """A question a task, by its id."""
     found = {}
     for domain, tasks in stored:
         async with Toolkit(domain) as toolkit:

@@ -29,7 +29,7 @@ class TeacherPool:
 
     endpoints: Sequence[TeacherEndpoint]
     prices: Sequence[TeacherPrices | None]
-    """Of each model."""
+    """The prices of each model."""
     budget: TeacherBudget = NO_LIMIT
     concurrency: int = 8
     sampling: TeacherSampling = USUAL

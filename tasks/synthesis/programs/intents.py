@@ -234,5 +234,5 @@ def is_plain(amount: float) -> bool:
 
 
 def listed(words: Sequence[str]) -> str:
-    """As in a sentence: a, b and c."""
+    """Join words as a sentence does: a, b and c."""
     return "".join(words) if len(words) < 2 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,7 +1,6 @@
-"""Invented people for the programs over databases: names, addresses, email, distinct where told."""
+"""Invented people for the programs over databases, and invented names."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from random import Random
 
 FIRST = (
@@ -37,35 +36,19 @@ CITIES = (
 ).split(",")
 
 
-@dataclass(frozen=True)
-class Address:
-    """Where somebody lives."""
-
-    street: str
-    city: str
-    zip: str
+Person = Mapping[str, str]
+"""``first_name``, ``last_name``, ``email``, ``phone``, ``birth_date``, ``street``, ``city`` and
+``zip``. No two people share an email, a phone number, or a name with a zip code or birth date."""
 
 
-@dataclass(frozen=True)
-class Person:
-    """Somebody; no two of a `people` share an email, a phone number, or a name with a zip code."""
-
-    first: str
-    last: str
-    email: str
-    phone: str
-    birth: str
-    address: Address
-
-
-def draw_address(rng: Random) -> Address:
-    """An address; its zip code has five digits."""
+def draw_address(rng: Random) -> dict[str, str]:
+    """``street``, ``city`` and ``zip``, a code of five digits."""
     street = f"{rng.randint(1, 240)} {rng.choice(STREETS)}"
-    return Address(street, rng.choice(CITIES), str(rng.randint(10_000, 99_999)))
+    return {"street": street, "city": rng.choice(CITIES), "zip": str(rng.randint(10_000, 99_999))}
 
 
 def people(rng: Random, count: int, namesakes: int) -> list[Person]:
-    """So many people; of ten, about `namesakes` have the full name of somebody before them."""
+    """Draw `count` people; of ten, about `namesakes` have the full name of an earlier one."""
     names: list[tuple[str, str]] = []
     seen: set[tuple[str, ...]] = set()
     found: list[Person] = []
@@ -75,7 +58,7 @@ def people(rng: Random, count: int, namesakes: int) -> list[Person]:
         first, last = rng.choice(names) if shares else (rng.choice(FIRST), rng.choice(LAST))
         address = draw_address(rng)
         birth = f"{rng.randint(1945, 2004)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
-        told = {(first, last, address.zip), (first, last, birth)}
+        told = {(first, last, address["zip"]), (first, last, birth)}
         if told & seen or (not shares and (first, last) in names):
             continue
         code = next(codes)
@@ -83,10 +66,10 @@ def people(rng: Random, count: int, namesakes: int) -> list[Person]:
         phone = f"555-{code[:3]}-{next(codes)[:4]}"
         if {(email,), (phone,)} & seen:
             continue
-        seen |= {(email,), (phone,)}
-        seen |= told
+        seen |= {(email,), (phone,), *told}
         names.append((first, last))
-        found.append(Person(first, last, email, phone, birth, address))
+        person = {"first_name": first, "last_name": last, "email": email, "phone": phone}
+        found.append({**person, "birth_date": birth, **address})
     return found
 
 
@@ -107,7 +90,7 @@ CODAS = "l m n r s k rn lm st nd v th".split()
 
 
 class NameMaker:
-    """Gives names of which none is part of another, so that a text holds one only where it is
+    """Gives names of which none is part of another, so that a text has one only where it is
     meant."""
 
     def __init__(self, rng: Random) -> None:
@@ -122,7 +105,3 @@ class NameMaker:
             if len(name) >= 5 and not any(name in old or old in name for old in self._taken):
                 self._taken.append(name)
                 return name.capitalize()
-
-    def names(self, count: int, syllables: int = 2) -> list[str]:
-        """So many new names."""
-        return [self.name(syllables) for _ in range(count)]

@@ -14,15 +14,18 @@ from tutti.tasks.synthesis.programs.people import numbers, people
 def test_each_is_found_by_what_identifies_them(seed: int, count: int, namesakes: int) -> None:
     found = people(Random(seed), count, namesakes)
     assert len(found) == count
-    assert len({each.email for each in found}) == len({each.phone for each in found}) == count
-    assert len({(each.first, each.last, each.birth) for each in found}) == count
-    assert len({(each.first, each.last, each.address.zip) for each in found}) == count
+    assert len({each["email"] for each in found}) == len({each["phone"] for each in found}) == count
+    assert (
+        len({(each["first_name"], each["last_name"], each["birth_date"]) for each in found})
+        == count
+    )
+    assert len({(each["first_name"], each["last_name"], each["zip"]) for each in found}) == count
 
 
 @pytest.mark.parametrize(("namesakes", "least", "most"), [(0, 0, 0), (5, 70, 130)])
 def test_about_so_many_in_ten_share_a_name(namesakes: int, least: int, most: int) -> None:
     found = people(Random(1), 200, namesakes)
-    sharing = 200 - len({(each.first, each.last) for each in found})
+    sharing = 200 - len({(each["first_name"], each["last_name"]) for each in found})
     assert least <= sharing <= most
 
 

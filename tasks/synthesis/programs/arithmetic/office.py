@@ -11,7 +11,7 @@ from tutti.tasks.synthesis.programs.program import Knobs, Tables
 
 WARES = "flour oil rope paint wire soap tea salt glue wax".split()
 VARIANTS = ("extra", "second choice", "old stock", "sample", "export", "bulk")
-"""Of a product's name, one for each distractor."""
+"""Suffixes of a product's name, one for each distractor."""
 
 
 class OfficeMaker:

@@ -10,7 +10,7 @@ from tutti.tasks.synthesis.programs.program import Reading, Slots, use
 
 
 def solve_sum(task: DomainTask) -> Oracle:
-    """What is said to the user. Raises LookupError if the results lack what it needs."""
+    """Return the answer to the user. Raises LookupError if the results lack a needed value."""
     value = money((yield from SOLVERS[task.template](task.slots)))
     if task.slots["report"]:
         yield from use("record_result", report_id=task.slots["report"], value=value)
@@ -84,7 +84,6 @@ def _basket(words: str) -> Reading:
 
 
 def _product(name: str) -> Reading:
-    """The product of exactly a name."""
     found = yield from use("find_products", name=name)
     for each in found["products"]:
         if each["name"] == name:

@@ -31,7 +31,7 @@ OPENINGS = (
 )
 ROUNDED = "Tell the agent that the result is rounded half up to 2 decimals at the end."
 MOST_TERMS = 20
-"""Of a sum: an expression has at most 600 characters."""
+"""Most terms of a sum: an expression has at most 600 characters."""
 KG = {"kg": Fraction(1), "lb": Fraction("0.45359237"), "oz": Fraction("0.028349523125")}
 
 

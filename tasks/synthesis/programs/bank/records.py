@@ -16,6 +16,7 @@ MERCHANTS = (
 PURPOSES = ("car", "kitchen", "studies", "roof", "boat", "furniture", "garden")
 LIMITS = (500, 750, 1_000, 1_500, 2_000)
 DISPUTE_DAYS = (30, 45, 60, 90)
+PERSON = ("first_name", "last_name", "birth_date", "phone", "city")
 PAYMENTS = 3
 """Card payments on a current account, before those that distract."""
 
@@ -33,11 +34,7 @@ class BankMaker(RecordMaker):
         """Add a client with accounts, cards, loans and beneficiaries."""
         client = self.add(
             "clients",
-            first_name=person.first,
-            last_name=person.last,
-            birth_date=person.birth,
-            phone=person.phone,
-            city=person.address.city,
+            **{name: person[name] for name in PERSON},
             accounts=[],
             cards=[],
             loans=[],
@@ -90,7 +87,6 @@ class BankMaker(RecordMaker):
             self.tables["transactions"][key]["party"] = party
 
     def _cards(self, client: str, account: str) -> Iterator[str]:
-        """A debit card, and often a credit card."""
         fours = self.rng.sample(range(1000, 10_000), 2)
         for kind, four in zip(("debit", "credit")[: self.rng.randint(1, 2)], fours, strict=False):
             frozen = self.rng.random() < 0.15
@@ -106,7 +102,6 @@ class BankMaker(RecordMaker):
             )
 
     def _loans(self, client: str) -> Iterator[str]:
-        """None, one or two, each for another purpose."""
         count = self.rng.choice((0, 0, 1, 1, 2))
         for purpose in self.rng.sample(PURPOSES, count):
             owed = self.money(900, 9_000)
@@ -120,7 +115,6 @@ class BankMaker(RecordMaker):
             )
 
     def _beneficiaries(self, client: str) -> Iterator[str]:
-        """One to three people of distinct names."""
         names = {draw_name(self.rng) for _ in range(3)}
         for number, name in enumerate(sorted(names)[: self.rng.randint(1, 3)], 1):
             yield self.add(

@@ -55,7 +55,7 @@ class Graph:
         self.named: dict[str, list[tuple[str, Record]]] = defaultdict(list)
         """The kinds and records of a name, in the order in which `find_entity` gives them."""
         self.back: dict[tuple[str, str], list[str]] = defaultdict(list)
-        """By relation and target, the sources."""
+        """The sources by relation and target."""
         for kind in KINDS:
             for record in records[kind].values():
                 self.named[record["name"]].append((kind, record))
@@ -84,7 +84,7 @@ class Graph:
         return Place(entity_id, kind, words, start, slot, (), tuple(actions), (entity_id,))
 
     def step(self, place: Place, relation: Relation) -> Place:
-        """Where a relation leads from a place."""
+        """The target of a relation of a place."""
         target = self.record(place.kind, place.entity_id)[relation.name]
         return Place(
             target,

@@ -8,7 +8,7 @@ from tutti.tasks.synthesis.programs.program import Reading, use
 
 
 def solve_question(task: DomainTask) -> Oracle:
-    """What is said to the user. Raises LookupError if the results lack what it needs."""
+    """Return the answer to the user. Raises LookupError if the results lack a needed value."""
     slots = task.slots
     here = yield from _reach(slots["start"], slots["path"])
     match task.template:
@@ -32,7 +32,6 @@ def solve_question(task: DomainTask) -> Oracle:
 
 
 def _reach(slot: str, path: str) -> Reading:
-    """The entity at the end of a path from a start."""
     kind, name, year = slot.split("|")
     matches = (yield from use("find_entity", name=name))["matches"]
     same = [each for each in matches if each["kind"] == kind]
@@ -48,7 +47,6 @@ def _reach(slot: str, path: str) -> Reading:
 
 
 def _counted(here: dict[str, Any], fan: str) -> Oracle:
-    """How many different entities the fan's relations lead to."""
     front = [here]
     for relation in fan.split(">"):
         reached: dict[str, Any] = {}
@@ -60,7 +58,6 @@ def _counted(here: dict[str, Any], fan: str) -> Oracle:
 
 
 def _best(entities: list[dict[str, Any]], slots: dict[str, str]) -> Oracle:
-    """Of some entities, the one with the least or most of a fact."""
     values: dict[str, int] = {}
     for each in entities:
         values[each["name"]] = yield from _fact(each["entity_id"], slots["fact"])

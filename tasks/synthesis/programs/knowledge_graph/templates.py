@@ -19,7 +19,7 @@ LEAST_COUNT = 10
 TRIES = 20
 """Draws of a harder variant."""
 MOST_MEMBERS = 8
-"""Of a set whose members are compared one by one."""
+"""Largest set whose members are compared one by one."""
 OPENINGS = (
     "You want to know {}.",
     "For a report you have to find out {}.",

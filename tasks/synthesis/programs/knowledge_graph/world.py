@@ -1,6 +1,6 @@
 """The graph: its kinds and relations, and an instance with invented names.
 
-In: a random generator, how many distractors. Out: records by kind, and the kinds' tables.
+In: a random generator, the number of distractors. Out: records by kind, and the kinds' tables.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,14 @@ SPARE = ("facts_of", "relations_of", "list_entities", "filter_entities")
 class Fact:
     """A number that is known of every entity of a kind."""
 
+    kind: str
     name: str
     least: int
     most: int
     of: str
     """The number in words, with ``{}`` for the entity."""
     lowest: str
-    """The adjective of the one with the lowest number."""
+    """The adjective of the entity with the lowest number."""
     highest: str
 
 
@@ -48,44 +49,36 @@ class Relation:
     source: str
     target: str
     phrase: str
-    """Where it leads, with ``{}`` for the entity."""
+    """The words for its target, with ``{}`` for the entity."""
     inverse: str
     back: str
-    """Where its inverse leads, in the plural."""
+    """The words for the targets of its inverse."""
 
 
-_KINDS: tuple[tuple[Any, ...], ...] = (
-    (
-        *("person", "people", "P", 110),
-        ("birth_year", 1702, 1989, "the birth year of {}", "oldest", "youngest"),
-    ),
-    (
-        *("firm", "firms", "F", 45),
-        ("founding_year", 1721, 1996, "the founding year of {}", "oldest", "newest"),
-        ("staff", 112, 9870, "the number of staff of {}", "smallest", "largest"),
-    ),
-    (
-        *("town", "towns", "T", 48),
-        ("population", 2104, 98760, "the population of {}", "smallest", "largest"),
-        ("altitude_m", 104, 2987, "the altitude of {} in metres", "lowest", "highest"),
-    ),
-    (
-        *("province", "provinces", "V", 8),
-        ("area_km2", 1203, 9876, "the area of {} in km2", "smallest", "largest"),
-    ),
-    (
-        *("river", "rivers", "R", 14),
-        ("length_km", 101, 998, "the length of {} in km", "shortest", "longest"),
-    ),
-    (
-        *("book", "books", "B", 65),
-        ("pages", 103, 997, "the number of pages of {}", "shortest", "longest"),
-        ("print_year", 1741, 1999, "the year of print of {}", "oldest", "newest"),
-    ),
+FACTS = tuple(
+    Fact(*row)
+    for row in (
+        ("person", "birth_year", 1702, 1989, "the birth year of {}", "oldest", "youngest"),
+        ("firm", "founding_year", 1721, 1996, "the founding year of {}", "oldest", "newest"),
+        ("firm", "staff", 112, 9870, "the number of staff of {}", "smallest", "largest"),
+        ("town", "population", 2104, 98760, "the population of {}", "smallest", "largest"),
+        ("town", "altitude_m", 104, 2987, "the altitude of {} in metres", "lowest", "highest"),
+        ("province", "area_km2", 1203, 9876, "the area of {} in km2", "smallest", "largest"),
+        ("river", "length_km", 101, 998, "the length of {} in km", "shortest", "longest"),
+        ("book", "pages", 103, 997, "the number of pages of {}", "shortest", "longest"),
+        ("book", "print_year", 1741, 1999, "the year of print of {}", "oldest", "newest"),
+    )
 )
 KINDS = {
-    name: EntityKind(name, plural, letter, count, tuple(Fact(*row) for row in facts))
-    for name, plural, letter, count, *facts in _KINDS
+    name: EntityKind(name, plural, letter, count, tuple(f for f in FACTS if f.kind == name))
+    for name, plural, letter, count in (
+        ("person", "people", "P", 110),
+        ("firm", "firms", "F", 45),
+        ("town", "towns", "T", 48),
+        ("province", "provinces", "V", 8),
+        ("river", "rivers", "R", 14),
+        ("book", "books", "B", 65),
+    )
 }
 RELATIONS = tuple(
     Relation(*row)
@@ -115,7 +108,7 @@ PARALLEL = tuple(
         ("home", "person", "town", "the home town of {}", "residents", "living in {}"),
     )
 )
-"""Beside others of the same kinds: so many of them as the knob `distractors` says."""
+"""Relations beside others of the same kinds; the knob `distractors` is their number."""
 SUFFIXES = ("Works", "Mills", "Trading", "Foundry", "Line")
 TITLES = ("The Lamp of {}", "A Winter with {}", "Letters to {}", "The Bells of {}", "{} at Noon")
 
@@ -148,7 +141,7 @@ def build_records(rng: Random, distractors: int) -> Tables:
 
 
 def _targets(records: Tables, relation: Relation, entity_id: str) -> list[str]:
-    """Where a relation may lead: not to itself, and a capital lies in its province."""
+    """The possible targets of a relation: not the entity itself; a capital lies in its province."""
     others = [each for each in records[relation.target] if each != entity_id]
     if relation.name != "capital":
         return others

@@ -20,6 +20,7 @@ SIZES = ("small", "medium", "large")
 VARIANTS = 3
 RETURN_DAYS = (14, 21, 28, 30, 45)
 STATES = ("pending",) * 7 + ("shipped",) * 3 + ("recent",) * 8 + ("late",) * 3
+PERSON = ("first_name", "last_name", "email", "street", "city", "zip")
 ORDERS = (2, 3, 3)
 """How many orders a customer has, before those that distract."""
 
@@ -52,9 +53,8 @@ class ShopMaker(RecordMaker):
 
     def add_person(self, person: Person) -> None:
         """Add a customer with payments and orders."""
-        names = {"first_name": person.first, "last_name": person.last, "email": person.email}
-        fields = {**names, **vars(person.address), "orders": [], "payments": []}
-        customer = self.add("customers", **fields)
+        fields = {name: person[name] for name in PERSON}
+        customer = self.add("customers", **fields, orders=[], payments=[])
         record = self.tables["customers"][customer]
         record["payments"] = list(self._payments(customer))
         states = [self.rng.choice(STATES) for _ in range(self.rng.choice(ORDERS))]
@@ -63,7 +63,6 @@ class ShopMaker(RecordMaker):
         record["orders"] = [self._order(record, state) for state in states]
 
     def _payments(self, customer: str) -> Iterator[str]:
-        """A gift card, and one or two others."""
         for kind in ("gift_card", "card", self.rng.choice(("card", "wallet", ""))):
             if kind:
                 yield self.add(

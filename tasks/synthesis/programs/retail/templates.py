@@ -190,7 +190,7 @@ def exchange(shop: Shop, customer: Record) -> Iterator[Intent]:
 def new_place(shop: Shop) -> dict[str, str]:
     """A random address, as arguments and slots."""
     to = draw_address(shop.rng)
-    return {"street": to.street, "city": to.city, "zip_code": to.zip}
+    return {"street": to["street"], "city": to["city"], "zip_code": to["zip"]}
 
 
 def address(shop: Shop, customer: Record) -> Iterator[Intent]:

@@ -37,7 +37,7 @@ class Visit:
 
     case: Mapping[str, Any]
     answers: Mapping[str, str]
-    """By topic, those that the path asks for."""
+    """The answers that the path asks for, by topic."""
     path: Sequence[Step]
     done: int = 0
     """The number of steps that were done before."""
@@ -130,7 +130,6 @@ class Visitor:
         return f"{self.acts[tool].code}-{case['stamp']}"
 
     def _changed(self, visit: Visit) -> dict[str, dict[str, dict[str, Any]]]:
-        """The case after the steps that were done before."""
         if not visit.done:
             return {}
         known = {**visit.case, **visit.answers}

@@ -1,4 +1,4 @@
-"""The desks that a workflow is drawn for: what each may ask, check and do, by `themes.yaml`."""
+"""The desks of `themes.yaml`, with their questions, checks and acts."""
 
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from tutti.tasks.synthesis.programs.declared import Content, WrongDeclaration
 
 
 class Question(Content):
-    """Something only the user knows."""
+    """A fact that only the user knows."""
 
     tool: str
     finds: str
@@ -20,7 +20,7 @@ class Question(Content):
 
 
 class Check(Content):
-    """Something that the database knows of a case: one of three values, or a number."""
+    """A field of a case: one of three values, or a number."""
 
     tool: str
     finds: str
@@ -30,7 +30,7 @@ class Check(Content):
 
 
 class Act(Content):
-    """Something that is done to a case."""
+    """An action on a case."""
 
     tool: str
     words: str
@@ -44,19 +44,19 @@ class Theme(Content):
     name: str
     about: str
     case: str
-    """What a case is called."""
+    """The word for a case."""
     reasons: tuple[str, ...]
     """Why the user calls, with ``{}`` for the case's number."""
     questions: tuple[Question, ...]
     checks: tuple[Check, ...]
     between: tuple[Act, ...]
-    """What may be done on the way."""
+    """Acts on the way."""
     closing: tuple[Act, ...]
-    """What closes a case."""
+    """Acts that close a case."""
 
     @property
     def acts(self) -> tuple[Act, ...]:
-        """All that may be done."""
+        """All acts."""
         return (*self.between, *self.closing)
 
 

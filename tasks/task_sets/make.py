@@ -117,7 +117,7 @@ class Source:
     parents: Sequence[str] = ()
     """Artifacts that the set is made of."""
     is_paid = False
-    """Whether a model is asked: its answers are kept where too few candidates passed."""
+    """Whether a model is asked: its answers stay where too few candidates passed."""
     task_type: "TypeAdapter[Any]" = TASK
     """The type of its tasks, with that of their worlds."""
     spent = ""

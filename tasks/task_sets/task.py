@@ -1,4 +1,4 @@
-"""A task: what a model is asked, and what its answer is compared with.
+"""A task: a question or environment for a model, and the target of its scorer.
 
 In: a row of a benchmark's file, or a source of made tasks. Out: a `Task`, which a sweep's runner,
 a training and a report read alike.

@@ -136,7 +136,7 @@ def _passed(parameters: list[Parameter]) -> str:
 
 
 def _docstring(lines: list[str], indent: int) -> str:
-    """Adjacent literals, which Python reads as one docstring whatever is in them."""
+    """Adjacent literals, which Python reads as one docstring, whatever their text."""
     literals = [repr(line + "\n") for line in lines[:-1]] + [repr(lines[-1])]
     if len(literals) == 1:
         return literals[0]

@@ -36,6 +36,6 @@ GATES: dict[str, Gate] = {
         "duplicates": judge_duplicates,  # last: it remembers what passed
     }.items()
 }
-"""In the order in which they are asked. A task that one rejects is not shown to those after it."""
+"""In their order. A task that one rejects is not shown to those after it."""
 TOGETHER = ("blind", "duplicates")
 """Gates whose verdict on a task depends on the others that they are shown, and on their order."""

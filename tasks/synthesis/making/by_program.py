@@ -33,7 +33,7 @@ from tutti.tasks.task_sets import Judged, SetInMaking, SetPlan, is_judged, run_g
 
 PIPELINE_VERSION = "2"
 MACHINE_FIELDS = frozenset({"workers"})
-"""Fields that do not change what is made."""
+"""Fields that do not change the set."""
 
 
 class SetUnfinished(TuttiError, RuntimeError):

@@ -112,12 +112,12 @@ class KeptSource(DomainParts, Generic[R]):
             yield write_domain_part(work / f"kept-{number:04}", domain, judged)
 
     def write(self, made: SetInMaking, folder: Path) -> Any:
-        """Write the files; the id is of the tasks, the gate and what it asked."""
+        """Write the files; the id is of the tasks, the gate and its request."""
         super().write(made, folder)
         return [sorted(made.accepted), self.gate, self.asked()]
 
     def detail(self, made: SetInMaking) -> dict[str, Any]:
-        """The gate and what it asked."""
+        """The gate and its request."""
         return {"name": self.name, "asked": {"gate": self.gate, **self.asked()}}
 
     def too_few(self, made: SetInMaking) -> str:

@@ -117,7 +117,8 @@ class Composer:
         return self._checked(caller, group)
 
     def _checked(self, caller: Caller, group: Sequence[Intent]) -> DomainTask | None:
-        """The task of a caller's intents; None for one that is held out of its split, or told."""
+        """The task of a caller's intents; None if it is held out of its split, or gives an answer
+        away."""
         task = self._task(caller, group)
         held_out = any(intent.name in self.held_out for intent in group)
         if (held_out and task.split != "test") or leaks(task, self._told):

@@ -127,7 +127,7 @@ class BankMaker(RecordMaker):
 
 
 def draw_name(rng: Random) -> str:
-    """Somebody's full name."""
+    """A random full name."""
     return f"{rng.choice(FIRST)} {rng.choice(LAST)}"
 
 

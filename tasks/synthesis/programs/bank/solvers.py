@@ -1,6 +1,6 @@
-"""How somebody solves the bank's tasks by its tools, who was told the slots and no golden call.
+"""Reference solvers of the bank's tasks: they read the slots, not the golden calls.
 
-Each solver gets the client's record and its intent's slots, and returns the sentence said.
+Each solver gets the client's record and its intent's slots, and returns the agent's sentence.
 """
 
 from tutti.tasks.agents import Oracle

@@ -12,7 +12,7 @@ from tutti.tasks.synthesis.programs.program import call, call_on
 DISPUTES = ("not recognised", "charged twice", "goods never came")
 LOSSES = ("lost", "stolen")
 LEAST = 100
-"""The smallest sum that an account can pay, for a transfer from it to be asked for."""
+"""Accounts that can pay no more than this get no transfers."""
 
 
 class Bank(Desk):

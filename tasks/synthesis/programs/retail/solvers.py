@@ -1,6 +1,6 @@
-"""How somebody solves the shop's tasks by its tools, who was told the slots and no golden call.
+"""Reference solvers of the shop's tasks: they read the slots, not the golden calls.
 
-Each solver gets the customer's record and its intent's slots, and returns the sentence said.
+Each solver gets the customer's record and its intent's slots, and returns the agent's sentence.
 """
 
 from tutti.tasks.agents import Oracle
@@ -36,23 +36,19 @@ def price_of(lines: list[Record]) -> float:
     return round(sum(prices), 2)
 
 
-def cancel(customer: Record, slots: Slots) -> Oracle:
+def cancel(customer: Record, slots: Slots, keyed: str = "") -> Oracle:
     """Read the order, cancel it."""
-    return (yield from _cancel_one(customer, slots, ""))
-
-
-def cancel_two(customer: Record, slots: Slots) -> Oracle:
-    """The second order first, as a person might."""
-    second = yield from _cancel_one(customer, slots, "second_")
-    first = yield from _cancel_one(customer, slots, "")
-    return f"{first} {second}"
-
-
-def _cancel_one(customer: Record, slots: Slots, keyed: str) -> Oracle:
     order = yield from find_order(customer, slots, keyed)
     order_id = order["order_id"]
     done = yield from use("cancel_order", order_id=order_id, reason=slots["reason"])
     return f"Order {order_id} is cancelled; {money(done['refund'])} is refunded."
+
+
+def cancel_two(customer: Record, slots: Slots) -> Oracle:
+    """The second order first, as a person might."""
+    second = yield from cancel(customer, slots, "second_")
+    first = yield from cancel(customer, slots)
+    return f"{first} {second}"
 
 
 def return_some(customer: Record, slots: Slots) -> Oracle:

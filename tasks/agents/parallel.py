@@ -120,7 +120,6 @@ def _text(text: str) -> dict[str, str]:
 
 
 SOLUTION = "solution"
-"""The name of a solution's run."""
 COMBINER_ROLES: Mapping[Combine, str] = {"select": "selector", "synthesis": "synthesizer"}
 """The roles of combining calls in `calls`; solutions have the measured model's own."""
 

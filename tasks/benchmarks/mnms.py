@@ -96,7 +96,11 @@ FUNCTIONS = [tool.function for tool in TOOLS]
 def read(files: Files, form: Format) -> Iterator[Task | ExcludedRow]:
     """One task a row; a row whose gold plan the publisher's program cannot read is left out.
     Raises BadRow."""
-    tools = "\n".join(_described(form))
+    tools = "\n".join(
+        f"- {tool.name if form == 'json' else tool.function}({tool.arguments}) -> {tool.results}: "
+        f"{tool.description}"
+        for tool in TOOLS
+    )
     for row in files.rows():
         plan = _plan(row, "plan_str", row.literal("plan_str"))
         try:
@@ -129,12 +133,6 @@ def gold(task: Task) -> str:
     if task.target["format"] == "code":
         return f"```python\n{task.target['code']}\n```"
     return json.dumps({"nodes": task.target["plan"]}, ensure_ascii=False)
-
-
-def _described(form: Format) -> Iterator[str]:
-    for tool in TOOLS:
-        name = tool.name if form == "json" else tool.function
-        yield f"- {name}({tool.arguments}) -> {tool.results}: {tool.description}"
 
 
 def _alternatives(row: Row) -> list[Any]:

@@ -73,7 +73,6 @@ class CommandTrajectory(Trajectory):
     """The trajectory of a command, without calls and messages, which the gateway records."""
 
     imported: Score | None = None
-    """The score that the harness gave the attempt."""
 
 
 async def run_command(

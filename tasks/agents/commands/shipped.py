@@ -20,7 +20,6 @@ class ShippedHarness:
     name: str
     """Of its environment's folder in `.venv-harnesses`."""
     program: str
-    """Its file in `deployments/harnesses`."""
     version: str
     """Of what the program decides of an outcome; part of a cell's id."""
     made_by: str

@@ -30,7 +30,6 @@ class ParsedMessage:
     content: str
     calls: tuple[dict[str, Any], ...] = ()
     errors: tuple[str, ...] = ()
-    """Errors of calls that cannot be read, in order."""
 
 
 def read_calls(text: str, dialect: Dialect, prefix: str) -> ParsedMessage:

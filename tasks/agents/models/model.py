@@ -190,7 +190,6 @@ class CallOrigin:
     """The gateway's program: an attempt's id."""
     cell_id: str
     role: str = ORCHESTRATOR
-    """The role recorded in the table `calls`."""
 
 
 class GatewayModel:

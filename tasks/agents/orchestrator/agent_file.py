@@ -95,15 +95,11 @@ class Tool(_Strict):
 
     @field_validator("experts", mode="before")
     @classmethod
-    def _kept(cls, experts: Any) -> Any:
+    def _named(cls, experts: Any) -> Any:
         if not isinstance(experts, dict):
             return experts
-        return {alias: expert for alias, expert in experts.items() if expert is not None}
-
-    @field_validator("experts")
-    @classmethod
-    def _named(cls, experts: dict[str, Expert]) -> dict[str, Expert]:
-        return {alias: e.model_copy(update={"alias": alias}) for alias, e in experts.items()}
+        given = {alias: expert for alias, expert in experts.items() if expert is not None}
+        return {a: e | {"alias": a} if isinstance(e, dict) else e for a, e in given.items()}
 
 
 class SearchTool(Tool):

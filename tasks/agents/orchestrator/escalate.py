@@ -76,9 +76,7 @@ class AnswerOutcome:
     text: str | None
     """The answer's whole text; None if the last expert's answer cannot be read."""
     alias: str
-    """The expert that gave it."""
     refused: tuple[RefusedAnswer, ...]
-    """Refused earlier answers."""
 
 
 class AnswerTool:

@@ -16,7 +16,6 @@ from tutti.tasks.agents.tools.retrieve import Hit, SearchResult
 from tutti.tasks.agents.verdicts import fenced, read_verdict, verdict_line
 
 Tokens = Callable[[str], float]
-"""Estimates the tokens of a text."""
 LAST = 5
 """The number of latest searches and failures that are listed."""
 CUT = " […] "
@@ -41,7 +40,6 @@ class ProgramNote:
     alias: str
     code: str
     output: str
-    """Its output and its exception."""
     status: str
 
 

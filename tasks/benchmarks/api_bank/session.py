@@ -10,7 +10,6 @@ from typing import Any
 
 from tutti.tasks.benchmarks.api_bank.gold import NO_FAULT, Call, fault_of, read_databases
 from tutti.tasks.benchmarks.api_bank.single_call import (
-    Dialogue,
     Turn,
     call_of,
     documented,
@@ -52,7 +51,11 @@ def read(files: Files, level: int) -> Iterator[Task | ExcludedRow]:
             yield ExcludedRow(path.name, "no line of it is a call")
             continue
         first = next(nth for nth, turn in enumerate(dialogue.turns) if turn.role != "User")
-        script = _script(dialogue, first)
+        script = [
+            {"says": turn.text} if turn.role == "User" else _step(turn)
+            for turn in dialogue.turns[first:]
+            if turn.role != "AI"
+        ]
         yield Task(
             key=path.stem,
             inputs={},
@@ -77,16 +80,6 @@ def _descriptions(files: Files, level: int) -> tuple[dict[str, Tool], list[Tool]
             if turn.name == SEARCHER:  # as the APIs themselves put it, which the table may not
                 library |= found_by(dialogue, turn)
     return tools, list(library.values())
-
-
-def _script(dialogue: Dialogue, first: int) -> list[Step]:
-    steps: list[Step] = []
-    for turn in dialogue.turns[first:]:
-        if turn.role == "User":
-            steps.append({"says": turn.text})
-        if turn.role == "API":
-            steps.append(_step(turn))
-    return steps
 
 
 def read_level_3(files: Files) -> Iterator[Task]:

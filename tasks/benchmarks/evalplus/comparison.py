@@ -1,7 +1,9 @@
 """EvalPlus's comparison of a solution of MBPP with the reference solution, task by task.
 
 The source of this module goes into the sandbox as text (`mbpp_plus`): standard library only. The
-numbers are those of the tasks (``Mbpp/63`` is 63). The rules are those of ``evalplus`` 0.3.1.
+release has its inputs as JSON; `converted` makes tuples, sets and complex numbers of them where the
+task's function takes these. The numbers are those of the tasks (``Mbpp/63`` is 63); some of them
+are in older releases only. The rules are those of ``evalplus`` 0.3.1.
 """
 
 from __future__ import annotations
@@ -102,7 +104,9 @@ CONVERSIONS: tuple[tuple[Callable[[Sequence[Any]], Sequence[Any]], set[int]], ..
 
 def converted(task: int, inputs: Sequence[Any]) -> list[Sequence[Any]]:
     """The arguments of each call, with the types that the function of task number `task` takes.
-    Raises TypeError, ValueError, IndexError, AttributeError if an input has not the task's form."""
+
+    Raises TypeError, ValueError, IndexError, AttributeError if an input has not the task's form.
+    """
     for conversion, tasks in CONVERSIONS:
         if task in tasks:
             return [conversion(given) for given in inputs]
@@ -111,6 +115,7 @@ def converted(task: int, inputs: Sequence[Any]) -> list[Sequence[Any]]:
 
 def compare(solution: Callable[..., Any], case: dict[str, Any]) -> None:
     """Call `solution` and the reference with every input. AssertionError at the first that differs.
+
     `case` has ``task`` (a number), ``inputs`` (JSON), ``reference`` (Python), ``entry_point`` and
     ``tolerance``. Once a result is made of floats the tolerance holds for all inputs after it, too.
     """
@@ -134,7 +139,9 @@ def compare(solution: Callable[..., Any], case: dict[str, Any]) -> None:
 
 def is_right(name: str, given: Sequence[Any], made: Any, expected: Any, tolerance: float) -> bool:
     """Whether `made` is right without a tolerance for floats, by the rule of the function `name`.
-    Some tasks can be read in two ways, or their reference is wrong: these accept more."""
+
+    Some tasks can be read in two ways, or their reference is wrong: these accept more.
+    """
     if name in SETS:
         return set(made) == set(expected)
     if name in FINDERS:

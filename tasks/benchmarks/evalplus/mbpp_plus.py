@@ -1,7 +1,7 @@
 """MBPP+: 378 small functions of MBPP with EvalPlus's inputs (release v0.2.0, ``MbppPlus.jsonl``).
 
 A solution passes if it returns what the reference returns for all base and plus inputs, by the rule
-of `comparison`. The time limit holds for all inputs together, where EvalPlus has one for each.
+of `comparison`, whose text is part of the tasks' ids. The time limit holds for all inputs.
 """
 
 import inspect

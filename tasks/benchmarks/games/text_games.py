@@ -60,7 +60,8 @@ class TextGame:
         text = str(state["feedback"]).strip()
         if text.startswith(_ARRIVAL):
             text = text.partition(". ")[2]
-        return Turn(text, self._reward(state), bool(done), self._detail(state))
+        detail = {"won": bool(state["won"]), "lost": bool(state.get("lost"))}
+        return Turn(text, self._reward(state), bool(done), detail)
 
     def close(self) -> None:
         if self._environment is not None:
@@ -71,9 +72,6 @@ class TextGame:
             return float(bool(state["won"]))
         most = state.get("max_score") or 0
         return min(1.0, max(0.0, (state.get("score") or 0) / most)) if most else 0.0
-
-    def _detail(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        return {"won": bool(state["won"]), "lost": bool(state.get("lost"))}
 
 
 def read(files: Files) -> Iterator[Task]:

@@ -28,7 +28,11 @@ class ModelCounterpart:
     async def move(self) -> None:
         """Make its next move. Raises its models' errors, and ToolUnavailable if all of its moves
         are illegal: the measured party did nothing wrong."""
-        self._messages.append({"role": "user", "content": self._opening() + self._view.last_moves})
+        heard = self._view.last_moves
+        if not self._messages:
+            self._messages.append({"role": "system", "content": self._view.facts})
+            heard = f"{ALONE if self._actor is None else self._view.strategies} {heard}"
+        self._messages.append({"role": "user", "content": heard})
         while self._bargain.ended is None:
             self._step += 1
             reply = await self._model.complete(self._messages, (), self._step)
@@ -48,9 +52,3 @@ class ModelCounterpart:
             return
         task = self._view.task(said)
         self._bargain.play("other", await self._actor(task), task.moves)
-
-    def _opening(self) -> str:
-        if self._messages:
-            return ""
-        self._messages.append({"role": "system", "content": self._view.facts})
-        return f"{ALONE if self._actor is None else self._view.strategies} "

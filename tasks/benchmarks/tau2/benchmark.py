@@ -5,9 +5,8 @@ What is right comes from replaying all gold actions on the domain's tools. Where
 (`deployments/harnesses/tau2_episode.py`), or are scored by the gold trajectory's calls.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from tutti.tasks.benchmarks.benchmark import tool_call
@@ -28,6 +27,10 @@ def read(files: Files, folder: str) -> Iterator[Task]:
     place = files.paths[0].parent
     domain, toolset = read_domain(place), TOOLSETS.get(folder)
     for task in domain.tasks:
+        target = _target(task)
+        if toolset is not None:
+            gold = gold_outcome(domain, toolset, task) | {ENDED: True}
+            target |= {"state": gold, "database": str(place)}
         yield Task(
             key=task.id,
             inputs={
@@ -35,16 +38,11 @@ def read(files: Files, folder: str) -> Iterator[Task]:
                 "scenario": task.scenario,
                 "ticket": task.ticket,
             },
-            target=_target(task) | (_acted(place, domain, toolset, task) if toolset else {}),
+            target=target,
             attributes=_attributes(task, domain),
             given=_history(task),
             tools=toolset.schemas(SIDES[0]) if toolset else (),
         )
-
-
-def _acted(folder: Path, domain: Domain, toolset: Toolset, task: Tau2Task) -> dict[str, Any]:
-    gold = gold_outcome(domain, toolset, task) | {ENDED: True}
-    return {"state": gold, "database": str(folder)}
 
 
 def _history(task: Tau2Task) -> list[dict[str, Any]]:
@@ -88,15 +86,7 @@ def _attributes(task: Tau2Task, domain: Domain) -> dict[str, str]:
         "split": splits[0] if splits else "base",
         "actions": str(len(task.actions)),
         "rewards": "+".join(task.rewards),
-        "in_base": _yes(task.id in domain.splits.get("base", (task.id,))),
-        "judged": _yes(is_judged(task.rewards, task.nl_assertions)),
+        "in_base": str(task.id in domain.splits.get("base", (task.id,))).lower(),
+        # Whether a model must judge what was said for the reward.
+        "judged": str("NL_ASSERTION" in task.rewards and bool(task.nl_assertions)).lower(),
     }
-
-
-def _yes(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def is_judged(rewards: Sequence[str], assertions: Sequence[str]) -> bool:
-    """Whether a model must judge what was said for the reward."""
-    return "NL_ASSERTION" in rewards and bool(assertions)

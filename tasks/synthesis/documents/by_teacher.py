@@ -29,14 +29,13 @@ from tutti.tasks.synthesis.teacher import (
     Items,
     ItemsQuestion,
     Prompt,
-    StepPlan,
     Teacher,
     TeacherFailed,
     TeacherPrices,
     ask_items,
     read_prompts,
 )
-from tutti.tasks.synthesis.teacher.plan import TOKENS_PER_S, sum_steps
+from tutti.tasks.synthesis.teacher.plan import TOKENS_PER_S, StepPlan, sum_steps
 from tutti.tasks.task_sets import SetInMaking, SetPlan, Task
 
 
@@ -71,9 +70,7 @@ async def ask_about_documents(
 
 
 PER_CALL = 4
-"""Questions asked for in one call."""
 SHOWN_CHARS = 4_000
-"""Of passages in one prompt."""
 CHARS_PER_TOKEN, QUESTION_TOKENS = 4, 90
 PROMPT = "documents"
 

@@ -158,9 +158,7 @@ def splits_of(sources: Iterable[str]) -> dict[str, str]:
 
 
 BATCH = 200
-"""Candidates shown to a gate at once."""
 SAMPLE = 200
-"""Candidates of a plan's sample."""
 
 
 class PassageSource(QuestionParts):

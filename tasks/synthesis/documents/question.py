@@ -20,9 +20,7 @@ class DocumentQuestion(BaseModel):
     question: str
     answer: str
     document: str
-    """The passage's id."""
     quote: str
-    """Where the answer stands."""
 
 
 def document_task(question: DocumentQuestion, passage: Passage, kind: str) -> Task:

@@ -197,13 +197,13 @@ class PreferenceSource(DomainParts):
         making = _Making(
             self.request.seed,
             self.request.agent_file,
-            None if proposed is None else proposed.kept,
+            None if proposed is None else proposed[0],
             {} if measured is None else read_profile(measured).tool_texts,
         )
         for number, folder in enumerate(self._folders):
             yield await _part(making, folder, work / f"preferences-{number:04}")
         if proposed is not None and made.accepted:
-            refused = [_refused(each) for each in proposed.rejects]
+            refused = [_refused(each) for each in proposed[1]]
             yield write_part(work / "refused", refused)
 
     def write(self, made: SetInMaking, folder: Path) -> Any:

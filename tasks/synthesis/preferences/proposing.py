@@ -5,7 +5,6 @@ The rule is asked first: it is free, and a refused pair is sent back once with t
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from tutti.tasks.synthesis.teacher import (
 
 PROMPTS = Path(__file__).with_name("prompts")
 RULE, SECOND_MODEL = "preference", "second_model"
-"""The gates that a pair is shown to."""
 BY_TEACHER = "teacher"
 Reject = tuple[str, str, str]
 """(gate, what was proposed, reason)"""
@@ -64,12 +62,8 @@ class Agreement(_Strict):
     reason: str
 
 
-@dataclass(frozen=True)
-class ProposedPreferences:
-    """What came of asking."""
-
-    kept: Sequence[Preference]
-    rejects: Sequence[Reject]
+Proposed = tuple[Sequence[Preference], Sequence[Reject]]
+"""The pairs that are kept, and the others."""
 
 
 def pair_reason(pair: Pair, existing: Sequence[Pair], offered: Sequence[str]) -> str:
@@ -85,7 +79,7 @@ def pair_reason(pair: Pair, existing: Sequence[Pair], offered: Sequence[str]) ->
 
 async def ask_preferences(
     proposer: Teacher, checker: Teacher, domain: Domain, count: int
-) -> ProposedPreferences:
+) -> Proposed:
     """So many pairs, or fewer where the teacher has no more. Raises TeacherFailed, BudgetSpent."""
     prompts = read_prompts(PROMPTS)
     offered = weighable([each.name for each in domain.tools])
@@ -101,7 +95,7 @@ async def ask_preferences(
     found = await ask_items(proposer, ItemsQuestion("preferences", render, Pair, count, check))
     rejects = [(RULE, _shown(raw), why) for raw, why in found.rejects]
     kept, refused = await _second(checker, [each.preference for each in found.kept])
-    return ProposedPreferences(kept, [*rejects, *refused])
+    return kept, [*rejects, *refused]
 
 
 async def _second(

@@ -21,7 +21,6 @@ class FoundSkills:
     """A skill for each task."""
 
     of_task: Mapping[str, str]
-    """By task id."""
     merged: Mapping[str, str]
     """By label, the skill that it became."""
     about: Mapping[str, str] = field(default_factory=dict)

@@ -14,7 +14,6 @@ from tutti.tasks.synthesis.teacher import Question, Teacher, TeacherFailed, read
 
 PROMPTS = Path(__file__).with_name("prompts")
 AT_ONCE = 20
-"""Tasks of one question."""
 SHOWN_CHARS = 600
 """Of a task's text: enough to see what has to be done."""
 MOST_NAME = 60

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tutti.tasks.synthesis.teacher.items import ItemsQuestion as ItemsQuestion
     from tutti.tasks.synthesis.teacher.items import ask_items as ask_items
     from tutti.tasks.synthesis.teacher.plan import BudgetedRequest as BudgetedRequest
-    from tutti.tasks.synthesis.teacher.plan import StepPlan as StepPlan
     from tutti.tasks.synthesis.teacher.plan import TeacherRequest as TeacherRequest
     from tutti.tasks.synthesis.teacher.plan import plan_teacher as plan_teacher
     from tutti.tasks.synthesis.teacher.prompts import Prompt as Prompt

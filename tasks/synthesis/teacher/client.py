@@ -72,13 +72,11 @@ class TeacherEndpoint:
     base_url: str
     """The gateway's, with ``/v1``."""
     model: str
-    """The model's name at the endpoint."""
     program: str = "teacher"
     """The gateway's program, which groups calls."""
     role: str = "teacher"
     """Of its calls in the gateway's records."""
     call_s: float = 300.0
-    """Time limit of one call."""
     retry: Retry = RETRY
     batch: ProviderAddress | None = None
     """Where its batches are; None: at `base_url`."""

@@ -23,7 +23,6 @@ class Prompt:
     name: str
     version: str
     hash: str
-    """Of the whole file."""
     text: str
 
     @property

@@ -40,7 +40,6 @@ class Product:
     status: Status
     value: Any
     reason: str
-    """Why it was rejected."""
 
 
 class TeacherStore:
@@ -63,17 +62,6 @@ class TeacherStore:
         """Write a fault. `once` identifies one that a later run meets again in a stored answer."""
         values = (once or uuid.uuid4().hex, question, fault.kind, fault.detail, remedy, _now())
         self._sql.execute("insert or ignore into faults values (?, ?, ?, ?, ?, ?)", values)
-
-    def faults(self) -> list[dict[str, str]]:
-        """All faults, oldest first: question, kind, detail, remedy, at."""
-        names = ("question", "kind", "detail", "remedy", "at")
-        rows = self._sql.execute(f"select {', '.join(names)} from faults order by rowid")
-        return [dict(zip(names, row, strict=True)) for row in rows]
-
-    def fault_counts(self) -> dict[str, int]:
-        """Number of faults by kind."""
-        rows = self._sql.execute("select kind, count(*) from faults group by kind order by kind")
-        return {str(kind): int(count) for kind, count in rows}
 
     def product(self, run: str, step: str, row: str) -> Product | None:
         """A product that an earlier run finished."""

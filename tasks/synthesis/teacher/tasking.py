@@ -35,7 +35,6 @@ class TeacherTasks:
     domain: Domain
     tasks: Sequence[DomainTask]
     rejects: Sequence[tuple[str, str, str]]
-    """(step, row, reason)."""
     unfinished: Mapping[str, str]
     """Rows without a product, with the reason: the endpoint failed, or the budget is spent."""
 

@@ -1,5 +1,6 @@
 """What the tests of the teacher share: an open teacher on a scripted endpoint."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -18,10 +19,21 @@ from tutti.tasks.synthesis.teacher import (
     TeacherPrices,
     open_store,
 )
+from tutti.tasks.synthesis.teacher.store import TeacherStore
 
 QUICK = Retry({0: 2, 408: 2, 429: 6, 500: 3}, first_s=0.01, most_s=0.02, deadline_s=5.0)
 NO_LIMIT = TeacherBudget()
 NewTeacher = Callable[..., AbstractAsyncContextManager[Teacher]]
+
+
+def fault_counts(store: TeacherStore) -> dict[str, int]:
+    """Number of faults by kind."""
+    return dict(Counter(kind for _, kind, _ in faults(store)))
+
+
+def faults(store: TeacherStore) -> list[tuple[str, str, str]]:
+    """All faults, oldest first: question, kind, remedy."""
+    return list(store._sql.execute("select question, kind, remedy from faults order by rowid"))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tests.synthesis.teacher.conftest import NewTeacher
+from tests.synthesis.teacher.conftest import NewTeacher, fault_counts, faults
 from tests.synthesis.teacher.scripted_endpoint import Raw, ScriptedEndpoint, serving
 from tutti.errors import UsageError
 from tutti.storage import Cost
@@ -54,8 +54,8 @@ async def test_a_fault_is_named_counted_and_overcome(name: str, new_teacher: New
     async with serving(ScriptedEndpoint({"q": answers})) as endpoint:
         async with new_teacher(endpoint) as teacher:
             assert await teacher.ask(question()) == Number(n=7)
-            assert teacher.store.fault_counts() == counts
-            assert all(fault["remedy"] for fault in teacher.store.faults())
+            assert fault_counts(teacher.store) == counts
+            assert all(remedy for _, _, remedy in faults(teacher.store))
 
 
 async def test_a_time_out_is_named_and_asked_again(new_teacher: NewTeacher) -> None:
@@ -63,7 +63,7 @@ async def test_a_time_out_is_named_and_asked_again(new_teacher: NewTeacher) -> N
     async with serving(ScriptedEndpoint({"q": [Raw(delay_s=60.0), GOOD]})) as endpoint:
         async with new_teacher(endpoint, call_s=1.0) as teacher:
             assert await teacher.ask(question()) == Number(n=7)
-            assert teacher.store.fault_counts() == {"timeout": 1}
+            assert fault_counts(teacher.store) == {"timeout": 1}
 
 
 async def test_the_error_is_sent_back_once_and_then_given_up(new_teacher: NewTeacher) -> None:
@@ -93,7 +93,7 @@ async def test_the_pause_of_a_429_is_kept_by_all_calls(new_teacher: NewTeacher) 
         async with new_teacher(endpoint) as teacher:
             first = asyncio.create_task(teacher.ask(question("a")))
             began = asyncio.get_running_loop().time()
-            while not teacher.store.fault_counts():
+            while not fault_counts(teacher.store):
                 await asyncio.sleep(0.01)
             await teacher.ask(question("b"))
             assert asyncio.get_running_loop().time() - began >= 0.3
@@ -106,8 +106,8 @@ async def test_an_endless_storm_ends_with_its_cause(new_teacher: NewTeacher) -> 
         async with new_teacher(endpoint) as teacher:
             with pytest.raises(TeacherFailed, match=r"rate_limit: HTTP 429.*slow down"):
                 await teacher.ask(question())
-            assert teacher.store.fault_counts() == {"rate_limit": 6}
-            assert teacher.store.faults()[-1]["remedy"] == "gave up"
+            assert fault_counts(teacher.store) == {"rate_limit": 6}
+            assert faults(teacher.store)[-1][2] == "gave up"
 
 
 async def test_forms_fall_back_are_remembered_and_recorded(new_teacher: NewTeacher) -> None:
@@ -115,7 +115,7 @@ async def test_forms_fall_back_are_remembered_and_recorded(new_teacher: NewTeach
     async with serving(ScriptedEndpoint(script, forms=("fenced_json",))) as endpoint:
         async with new_teacher(endpoint) as teacher:
             assert await teacher.ask(question()) == Number(n=7)
-            assert teacher.store.fault_counts() == {"unsupported": 2}
+            assert fault_counts(teacher.store) == {"unsupported": 2}
         async with new_teacher(endpoint) as teacher:  # a later process
             assert teacher.mode == "fenced_json"
             assert await teacher.ask(question("r")) == Number(n=7)
@@ -169,7 +169,7 @@ async def test_the_same_question_is_paid_once(new_teacher: NewTeacher) -> None:
         async with new_teacher(endpoint) as teacher:
             await teacher.ask(question())
             assert teacher.meter.calls == 0
-            assert teacher.store.fault_counts() == {"schema": 1}  # not counted again
+            assert fault_counts(teacher.store) == {"schema": 1}  # not counted again
         assert endpoint.calls() == 2
 
 

@@ -6,7 +6,7 @@ import asyncio
 import pytest
 from pydantic import BaseModel
 
-from tests.synthesis.teacher.conftest import NewTeacher
+from tests.synthesis.teacher.conftest import NewTeacher, fault_counts
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti.tasks.synthesis.teacher import BudgetSpent, Question, TeacherBudget
 from tutti.tasks.synthesis.teacher.batch import Polling, prefetch
@@ -32,7 +32,7 @@ async def by_batch(
     async with new_teacher(endpoint) as teacher:
         await prefetch(teacher, QUESTIONS, polling)
         assert await teacher.ask_all(QUESTIONS) == VALUES
-        return teacher.store.fault_counts()
+        return fault_counts(teacher.store)
 
 
 def single_calls(endpoint: ScriptedEndpoint) -> int:
@@ -72,7 +72,7 @@ async def test_an_endpoint_without_batches_is_on_record(new_teacher: NewTeacher)
         endpoint.url = where.removesuffix("/v1") + "/none/v1"
         async with new_teacher(endpoint) as teacher:
             await prefetch(teacher, QUESTIONS, QUICK)
-            assert teacher.store.fault_counts() == {"batch_unavailable": 1}
+            assert fault_counts(teacher.store) == {"batch_unavailable": 1}
             assert teacher.meter.reserve(1, 1) == 0.0
 
 

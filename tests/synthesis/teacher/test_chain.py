@@ -6,7 +6,7 @@ No strong model was reached: the answers are hand-written.
 
 from pathlib import Path
 
-from tests.synthesis.teacher.conftest import NewTeacher
+from tests.synthesis.teacher.conftest import NewTeacher, fault_counts
 from tests.synthesis.teacher.lending import SCRIPT, SIZES
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti.tasks.synthesis.domains import Toolkit, read_domain_folder, write_domain_folder
@@ -31,7 +31,7 @@ async def test_a_domain_end_to_end(new_teacher: NewTeacher, tmp_path: Path) -> N
     async with serving(ScriptedEndpoint(SCRIPT)) as endpoint:
         async with new_teacher(endpoint) as teacher:
             found = await made(teacher)
-            assert teacher.store.fault_counts() == {"check": 9}  # 5 corrected, 2 given up
+            assert fault_counts(teacher.store) == {"check": 9}  # 5 corrected, 2 given up
             assert found.unfinished == {}
     assert [task.template for task in found.tasks] == ["renew", "days_left", "renew"]
     async with Toolkit(found.domain) as toolkit:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from tests.synthesis.teacher.conftest import NewTeacher
+from tests.synthesis.teacher.conftest import NewTeacher, fault_counts
 from tests.synthesis.teacher.scripted_endpoint import ScriptedEndpoint, serving
 from tutti.tasks.synthesis.teacher.items import Items, ItemsQuestion, _take, ask_items
 
@@ -39,7 +39,7 @@ async def asked(
     async with serving(ScriptedEndpoint(script)) as endpoint:
         async with new_teacher(endpoint) as teacher:
             found = await ask_items(teacher, question(wanted))
-            return found, teacher.store.fault_counts(), endpoint
+            return found, fault_counts(teacher.store), endpoint
 
 
 def kept(found: Items[Word]) -> list[str]:

@@ -43,7 +43,6 @@ LABEL = re.compile(
 TWO = re.compile(r"(?<!e\.g)(?<!i\.e)(?<! etc)(?<! vs)(?<! cf)(?<! al)[.] [a-z]")
 """The end of a sentence before a small letter."""
 LEAST_DEFINING = 7
-"""Words of a description."""
 PAIRS = (("(", ")"), ("[", "]"), ("“", "”"))
 
 

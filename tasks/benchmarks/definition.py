@@ -118,11 +118,6 @@ class BenchmarkFile(BaseModel):
     command: str | None = None
     command_needs: tuple[str, ...] = ()
     data: str | None = None
-    """The folder of ``data/``, if tutti includes its data."""
-    platform_tools: frozenset[str] = frozenset()
-    is_boxed: bool = False
-    is_made: bool = False
-    reply_tokens: int | None = None
 
     read: Function | None = None
     """Reads files as tasks: ``read(files, **options)``. None for a set of questions."""
@@ -133,7 +128,6 @@ class BenchmarkFile(BaseModel):
     target: Columns = {}
     attributes: Columns = {}
     example: Example | None = None
-    """Scored by the tests."""
 
     @model_validator(mode="after")
     def _one_reader(self) -> "BenchmarkFile":
@@ -207,7 +201,6 @@ class Definitions(Mapping[str, Benchmark]):
 
 
 BENCHMARKS = Definitions()
-"""Every benchmark by the name that users write."""
 
 
 def benchmark_named(name: str) -> Benchmark:

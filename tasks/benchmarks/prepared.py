@@ -19,7 +19,6 @@ PUBLISHED = {
     "subject": ("subtopic", "subcategory"),
     "category": ("subset_for_metrics",),
 }
-"""The publishers' name of a field, and NeMo-Skills'."""
 
 
 def as_published(row: Row) -> Row:

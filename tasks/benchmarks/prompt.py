@@ -62,7 +62,6 @@ class Examples(_Strict):
     """Worked examples, each the task's fields; the task itself is never one."""
 
     assistant: str
-    """Template of the assistant's turn."""
     given: list[dict[str, str]] = Field(min_length=1)
 
 

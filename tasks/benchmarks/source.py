@@ -32,9 +32,7 @@ class Files:
     """A benchmark's files on this machine."""
 
     root: Path
-    """The folder that contains them."""
     paths: tuple[Path, ...]
-    """In the order in which they are read."""
 
     def rows(self) -> Iterator[Row]:
         """Every row of every file. Raises BadRow."""
@@ -88,7 +86,6 @@ class Source:
     revision: str | None = None
     """Revision on the hub, instead of the pinned one."""
     download: Download = from_hub
-    """The download function; tests pass another."""
 
     def files(
         self, name: str, hub: Hub | None, patterns: Sequence[str], also: Sequence[str] = ()

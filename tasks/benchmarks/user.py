@@ -21,7 +21,6 @@ CUSTOMER = (
     f" do. When all that you want is done, or you are handed over, or it cannot be done, say {DONE}"
     " and nothing else.\n\n"
 )
-"""What a customer is told before the scenario."""
 MAX_CALLS = 10  # turns of tool calls before it must speak; beyond it the user says nothing
 
 
@@ -51,7 +50,6 @@ class SimulatedUser:
         self._messages += _turned(past)
         self._step = 0
         self.done = False
-        """Whether it has ended the conversation."""
 
     async def say(self, heard: str | None) -> str | None:
         """Its next message after the agent's `heard` (None at the start); None when it is done.

@@ -71,7 +71,6 @@ class CallRefused(Exception):
     def __init__(self, reason: str, kind: str = "tool_error") -> None:
         super().__init__(reason)
         self.kind = kind
-        """The result's error type."""
 
 
 async def carry_out(

@@ -26,7 +26,6 @@ class Answer:
 
     move: str
     price: int | None = None
-    """Of an offer."""
 
 
 def answer(scenario: Scenario, offers: Sequence[int]) -> Answer:
@@ -81,11 +80,8 @@ class Bargain:
     moves: list[tuple[str, str]] = field(default_factory=list)
     """(``own`` or ``other``, move), legal ones only, in order."""
     illegal: dict[str, int] = field(default_factory=lambda: {"own": 0, "other": 0})
-    """Rejected moves by party."""
     standing: dict[str, int] = field(default_factory=dict)
-    """Each party's last offer."""
     offers: list[int] = field(default_factory=list)
-    """The measured party's offers, one a round."""
     deal: int | None = None
     ended: str | None = None
     """Why it is over: ``deal``, ``left``, ``rounds`` or ``illegal``."""

@@ -19,7 +19,6 @@ class Party:
     limit: int
     """The buyer's highest price, or the seller's lowest."""
     best: int
-    """The public price that is best for it."""
 
     @property
     def direction(self) -> int:
@@ -48,7 +47,6 @@ class Scenario:
     high: int
     """The public range: no price is outside it."""
     opening: int
-    """The counterpart's first offer."""
     rounds: int
     """How often each party may move; without a deal by then there is none."""
     kind: Kind

@@ -40,7 +40,6 @@ class OwnReading:
     question_field: str | None = None
     answer_field: str | None = None
     prompt: str | None = None
-    """A prompt's name, a YAML file, or a template."""
     source: Path | None = None
     """What `OwnBenchmark.load` gets."""
 

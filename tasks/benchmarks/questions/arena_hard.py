@@ -15,7 +15,6 @@ BASELINES = {
     "hard_prompt": "o3-mini-2025-01-31",
     "creative_writing": "gemini-2.0-flash-001",
 }
-"""The baseline of each category."""
 
 
 def read(files: Files) -> Iterator[Task]:

@@ -59,7 +59,6 @@ NOUNS = tuple(
     """.split()
 )
 PAIRS = len(ADJECTIVES) * len(NOUNS)
-"""How many pairs there are."""
 
 
 def draw_pairs(random: Random, count: int) -> list[str]:
@@ -94,7 +93,6 @@ class RulerTask:
     room: int
     """Tokens that the publisher leaves for the response; the prompt and they fit in the length."""
     smallest: int
-    """The smallest size of a context."""
     largest: int = 10**7
     """The largest size; the default is more than any length needs."""
 
@@ -225,4 +223,3 @@ TASKS: dict[str, RulerTask] = {
     # 60 words: the fourth and the fifth rank, the last asked for and the next, occur 2 and 1 times.
     "fwe": RulerTask(_frequent_words, room=50, smallest=60),
 }
-"""By the name that ``data.split`` and the rows have."""

@@ -32,13 +32,11 @@ class Tau2Task:
     """One trajectory that ends in the right state: action_id, requestor, name, arguments, and
     compare_args if only those are compared."""
     communicate: tuple[str, ...]
-    """What the agent must have said."""
     nl_assertions: tuple[str, ...]
     env_assertions: tuple[Mapping[str, Any], ...]
     rewards: tuple[str, ...]
     """The factors of the reward, among `REWARDS`."""
     documents: tuple[str, ...]
-    """The pages needed for the task."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,6 @@ class Domain:
     documents: frozenset[str]
     """The ids of its pages of knowledge."""
     splits: Mapping[str, tuple[str, ...]]
-    """The tasks' ids by split."""
 
 
 def read_domain(folder: Path) -> Domain:

@@ -21,15 +21,9 @@ PASSWORD = re.compile("://[^/]*@")
 MERGE = "tag:yaml.org,2002:merge"
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 MAX_BYTES = 256 * 2**10  # of a file: forty times the largest that ships
-MAX_NODES = 10_000
-"""Names and values, an alias counted as all that it stands for: a price file of a thousand models
-has fewer, and as many are read in half a second."""
-MAX_DEPTH = 64
-"""Lists and mappings around a value: ten times the deepest that ships; each takes several of the
-thousand frames that Python's stack has."""
-MAX_NUMBER_CHARS = 400
-"""The longest number that a double can hold has 309 digits; what YAML reads as a number of base 60
-takes time by the square of its length."""
+MAX_NODES = 10_000  # names and values, aliases written out: as many are read in half a second
+MAX_DEPTH = 64  # lists and mappings around a value: each takes several of Python's frames
+MAX_NUMBER_CHARS = 400  # a number of base 60 takes time by the square of its length
 
 Place = tuple[str | int, ...]  # where a value is: the names and list positions that lead to it
 Checked = TypeVar("Checked", bound=BaseModel)

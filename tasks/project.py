@@ -17,8 +17,7 @@ IS_CHECKOUT = IS_SOURCE and (_BESIDE / ".git").exists()
 PROJECT = _BESIDE if IS_SOURCE else PACKAGE
 """The folder that holds `assets`, `deployments`, `flows` and `prefect.yaml`."""
 IMPORTS = {"PYTHONPATH": str(_BESIDE)} if IS_SOURCE else {}
-"""What a process of this same Python needs in its environment to import `tutti`. Nothing where it
-is installed: another Python would then find this one's packages."""
+"""The environment by which a process of this same Python imports `tutti`; of a wheel nothing."""
 MODELS = (PACKAGE / "deployments" / "models.yaml").resolve()
 DEPLOYMENTS = MODELS.parent
 SUITES = DEPLOYMENTS / "suites"

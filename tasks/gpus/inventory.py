@@ -1,10 +1,9 @@
 """The known GPUs, and which of them a job asks for.
 
-A file lists the GPUs of any number of hosts; one without `host` is this machine's. It is named by
-TUTTI_GPUS, or is ``gpus.yaml`` in TUTTI_HOME or among the deployments. Without a file, NVML is
-asked; without the package nvidia-ml-py or a driver the machine has no GPUs. A driver that does not
-answer is an error: a job would run on the CPU without a message. CUDA_VISIBLE_DEVICES narrows this
-machine's GPUs.
+A file lists the GPUs of any number of hosts: TUTTI_GPUS names it, or it is ``gpus.yaml`` in
+TUTTI_HOME or among the deployments. Without a file, NVML is asked. A driver that does not answer is
+an error: a job would run on the CPU without a message. CUDA_VISIBLE_DEVICES narrows this machine's
+GPUs.
 """
 
 import os
@@ -187,9 +186,7 @@ def _is_named(gpu: Gpu, name: str) -> bool:
     return bool(name) and gpu.uuid is not None and gpu.uuid.startswith(name)
 
 
-LEASE_S = 300.0
-"""The time that a claim waits for a holder that is stopped or cannot reach the catalog. A holder
-that has ended is known at once on its own host, and no other host has its GPUs."""
+LEASE_S = 300.0  # the wait for a holder that is stopped; one that has ended is known at once
 WAIT_S = 3600.0
 
 JOB_GPUS = "TUTTI_JOB_GPUS"  # GPUs that this machine must have for a run

@@ -72,7 +72,6 @@ def take_lock(name: str) -> int | None:
 
 
 def is_locked(name: str) -> bool:
-    """Whether a process on this host uses the GPU."""
     if not _path(name).exists():
         return False
     descriptor = take_lock(name)
@@ -99,9 +98,7 @@ class ListedGpu:
     uuid: str | None
     name: str
     memory_mb: int | None
-    state: str
-    """free, held, expired (the holder has not renewed its lease), in_use (by a process whose
-    holder is not known here), or foreign (by a program that tutti did not start)."""
+    state: str  # free, held, expired, in_use (holder unknown here), foreign (not started by tutti)
     run_id: str | None = None
     work: str | None = None
     pid: int | None = None

@@ -1,8 +1,7 @@
 """Notifies of a night: in the terminal, on the run's page in Prefect, by its events, by a webhook.
 
-In: a night's record and its stages' results. Nothing here may fail a night: the log names what
-could not be delivered. The webhook's address (TUTTI_WEBHOOK_URL) is a secret, because most hold a
-token: neither it nor an error's own text is shown or stored.
+Nothing here may fail a night: the log names what could not be delivered. The webhook's address
+(TUTTI_WEBHOOK_URL) is a secret: neither it nor an error's own text is shown or stored.
 """
 
 import asyncio
@@ -40,27 +39,15 @@ def night_page(record: Record, results: Sequence[StageResult], notes: Sequence[s
 def night_dict(
     record: Record, results: Sequence[StageResult], notes: Sequence[str]
 ) -> dict[str, Any]:
+    of_stage = ("stage", "status", "reason", "sweep_id", "against")
     stages = [
-        {
-            "stage": each.stage,
-            "status": each.status,
-            "reason": each.reason,
-            "sweep_id": each.sweep_id,
-            "against": each.against,
-            "gates": [asdict(gate) | {"gate": str(gate.gate)} for gate in each.outcomes],
-        }
+        {name: getattr(each, name) for name in of_stage}
+        | {"gates": [asdict(gate) | {"gate": str(gate.gate)} for gate in each.outcomes]}
         for each in results
     ]
-    return {
-        "night": record.night.label,
-        "verdict": record.verdict,
-        "reason": record.reason,
-        "accepted": record.accepted,
-        "baseline": record.baseline,
-        "whole": record.whole,
-        "stages": stages,
-        "notes": list(notes),
-    }
+    of_night = ("verdict", "reason", "accepted", "baseline", "whole")
+    fields = {name: getattr(record, name) for name in of_night}
+    return {"night": record.night.label, **fields, "stages": stages, "notes": list(notes)}
 
 
 def _line(found: Outcome) -> str:

@@ -45,7 +45,6 @@ class Record:
         return self.verdict == "worse" or self.accepted is None or not self.has_report
 
     def without_report(self, error: Exception) -> "Record":
-        """The same night, with an error beside its verdict."""
         reason = f"{self.reason}; no report: {words_of(error)}"
         return replace(self, reason=reason, has_report=False)
 
@@ -90,7 +89,6 @@ def accept_night(catalog: Catalog, label: str, why: str) -> Record:
 
 
 def night_records(catalog: Catalog, name: str) -> dict[date, Record]:
-    """The stored nights of a file, oldest first."""
     found = [each for each in _all(catalog) if each.night.name == name]
     return {each.night.date: each for each in sorted(found, key=lambda each: each.night.date)}
 

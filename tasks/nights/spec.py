@@ -89,7 +89,6 @@ class NightFile(Strict):
         return name
 
     def stops(self, stage: str) -> bool:
-        """Whether this stage's failing ends the night."""
         stops = self.stages[stage].stops
         return stage == SMOKE if stops is None else stops
 

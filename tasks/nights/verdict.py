@@ -60,7 +60,10 @@ def _judged(context: "NightContext", stage: str, suite: Suite, sweep_id: str) ->
     with connect(catalog.home, comments=False) as connection:
         side = Side.find(connection, sweep_id)
         assert side is not None, f"{sweep_id} was measured"
-        name, lacking = _baseline(stage, suite, last)
+        name = suite.report.baseline or (last.sweeps.get(stage) if last else None)
+        lacking = "" if name else NO_BASELINE
+        if last is not None and name is None:
+            lacking = f"{last.night.label}, the last accepted night, has no such stage"
         against = None if name is None else Side.find(connection, name)
         if name is not None and against is None:
             lacking = f"the baseline {name} is not in the store"
@@ -146,15 +149,6 @@ def _has_nothing_before(result: StageResult) -> bool:
     """Whether all open gates are margins of a first night."""
     open_ = [each for each in result.outcomes if each.status != "passed"]
     return not open_ or (result.is_first and all(each.lacks_baseline for each in open_))
-
-
-def _baseline(stage: str, suite: Suite, last: Record | None) -> tuple[str | None, str]:
-    if suite.report.baseline is not None:
-        return suite.report.baseline, ""
-    if last is None:
-        return None, NO_BASELINE
-    name = last.sweeps.get(stage)
-    return name, "" if name else f"{last.night.label}, the last accepted night, has no such stage"
 
 
 def _words(outcomes: Sequence[Outcome], status: str) -> str:

@@ -21,7 +21,6 @@ from tutti.tasks.progress.stages import in_flow_run
 
 
 async def leave_table(rows: Sequence[Mapping[str, Any]], key: str, description: str) -> None:
-    """Leave a table artifact, where this is a flow run."""
     if in_flow_run():
         from prefect.artifacts import acreate_table_artifact
 
@@ -29,7 +28,6 @@ async def leave_table(rows: Sequence[Mapping[str, Any]], key: str, description: 
 
 
 async def leave_page(markdown: str, key: str, description: str) -> None:
-    """Leave a markdown artifact, where this is a flow run."""
     if in_flow_run():
         from prefect.artifacts import acreate_markdown_artifact
 

@@ -40,9 +40,7 @@ from tutti.tasks.retrieval.probe import DEPTHS, probe_names
 from tutti.tasks.retrieval.spec import IndexSpec
 
 SAMPLED = 32
-LEAST_OWN = 0.8
-"""The share of the sampled documents that are nearer to their own vector than to the others'. A
-cosine alone tells little: some embedders give any two passages 0.7."""
+LEAST_OWN = 0.8  # the share of documents nearest to their own vectors: a cosine alone tells little
 TIE = 1e-3  # half precision
 
 

@@ -172,17 +172,10 @@ def _parameters(member: Any, bound: bool) -> tuple[Parameter, ...] | None:
         signature = inspect.signature(member)
     except (ValueError, TypeError, AttributeError):
         return None  # C code without a text signature (or with one that does not evaluate)
-    parameters = [
-        Parameter(
-            name=STARS.get(p.kind, "") + p.name,
-            default=None if p.default is p.empty else _literal(p.default),
-        )
-        for p in signature.parameters.values()
-    ]
+    parameters = []
+    for p in signature.parameters.values():
+        text = repr(p.default)  # of a memory address or an object that is no literal: "..."
+        text = "..." if ADDRESS.search(text) or len(text) > 24 or "\n" in text else text
+        default = None if p.default is p.empty else text
+        parameters.append(Parameter(STARS.get(p.kind, "") + p.name, default))
     return tuple(parameters[1:] if bound else parameters)
-
-
-def _literal(value: Any) -> str:
-    """`repr`, but "..." where it names a memory address or an object that is not a literal."""
-    text = repr(value)
-    return "..." if ADDRESS.search(text) or len(text) > 24 or "\n" in text else text

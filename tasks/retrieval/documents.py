@@ -1,9 +1,8 @@
 """Documents of the user's own: markdown, text, HTML, PDF and JSONL files, read as passages.
 
-In: a path. Out: `Passage`s, and what was skipped with the reasons. A file is one document; its
-title is its first heading, else its name. A passage's id is ``path#number``, and its source is the
-path, from the folder on. The lines of a JSONL file are documents of their own, with their own ids.
-Text is UTF-8, with or without a byte order mark; a scanned PDF has no text and needs OCR first.
+A file is one document. A passage's id is ``path#number``, and its source is the path, from the
+folder on. The lines of a JSONL file are documents of their own. Text is UTF-8; a scanned PDF needs
+OCR first.
 """
 
 import logging

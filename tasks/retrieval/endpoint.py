@@ -91,7 +91,6 @@ class EndpointEmbedder:
         return {"kind": "endpoint", "model": self.model, "dimensions": self.dimensions}
 
     def save(self, folder: Path) -> None:
-        """Write the settings needed to embed queries, without the key."""
         (folder / FILE).write_text(json.dumps(asdict(self), indent=1))
 
     @classmethod

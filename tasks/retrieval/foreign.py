@@ -84,7 +84,6 @@ class Links:
     documents: LinkedFile
 
     def save(self, folder: Path) -> None:
-        """Write ``imported.json``, whole or not at all."""
         with replacing(folder / LINKS) as staging:
             staging.write_text(json.dumps(asdict(self), indent=1))
 

@@ -128,11 +128,11 @@ class CachedWeb:
         except TimeoutError as error:
             waited = f"no answer in {self.timeout_s} s"
             raise WebSearchFailed(f"{self.search_with.name}: {waited}") from error
-        await asyncio.to_thread(_store, path, pages)
+
+        def store() -> None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as staging:
+                staging.write_bytes(orjson.dumps([page.as_row() for page in pages]))
+
+        await asyncio.to_thread(store)
         return pages
-
-
-def _store(path: Path, pages: Sequence[Passage]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as staging:
-        staging.write_bytes(orjson.dumps([page.as_row() for page in pages]))

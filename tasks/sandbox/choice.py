@@ -1,8 +1,7 @@
 """Chooses the sandbox level of all code that a model wrote: isolated, or as the operator allows.
 
-`level_for_models` is the only choice: `python -m tests.house` checks that no other module picks a
-level. Without isolation (level "limits") such a program can read and write whatever its user can:
-files, and keys in the environment of that user's other processes. It runs at this level only where
+`python -m tests.house` checks that no other module picks a level. Without isolation (level
+"limits") such a program can read and write whatever its user can. It runs at this level only where
 the operator allows it: by ``--unsafe-sandbox``, by a suite's `harness.unsafe_sandbox`, or by
 ``TUTTI_SANDBOX=limits``.
 """

@@ -1,8 +1,7 @@
 """The system calls that programs in a sandbox may not make, as a BPF program for the kernel.
 
-`child.lower` passes it to the kernel before the program's first statement; child processes inherit
-it. It forbids calls that namespaces do not isolate: kernel keyrings, memory outside every limit
-(memfd, System V, spliced pages), socket families outside network namespaces (vsock, netlink), new
+It forbids calls that namespaces do not isolate: kernel keyrings, memory outside every limit (memfd,
+System V, spliced pages), socket families outside network namespaces (vsock, netlink), new
 namespaces, tracing, and rare calls with a history of kernel vulnerabilities.
 """
 

@@ -114,7 +114,6 @@ class RunningProcess:
         await self.ended(both)
 
     async def exit_status(self, level: str) -> Status:
-        """Wait until it has ended; returns its exit status."""
         code = await self._process.wait()
         killed = code < 0 or (level != "limits" and 128 < code <= 128 + _MAX_SIGNAL)
         return "ok" if code == 0 else "killed" if killed else "error"

@@ -1,8 +1,8 @@
 """Runs one program, its source in, its output and exit status out; or two programs in a dialogue.
 
-In a dialogue neither program sees the other's memory, files or processes. They exchange only byte
-messages, by `send` and `receive`. The asker sends ``b"?" + question`` and receives an answer, as
-often as it likes, then sends ``b"!" + word``; the answerer receives questions and sends answers.
+In a dialogue neither program sees the other's memory, files or processes. The asker sends ``b"?" +
+question`` by `send` and gets an answer by `receive`, as often as it likes, then sends ``b"!" +
+word``; the answerer receives questions and sends answers.
 """
 
 import asyncio
@@ -87,10 +87,7 @@ class _Speaker:
             raise _SideEnded(self.side)
         return data
 
-    async def __aenter__(self) -> "_Speaker":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+    async def close(self) -> None:
         try:
             nothing = StreamCapture(0)
             rest = asyncio.ensure_future(self.running.stdout.until(None, nothing))
@@ -176,7 +173,8 @@ class Sandbox:
                     failures.append(one)
                 else:
                     speaker = _Speaker(side, *one, limits.output_chars)
-                    speakers.append(await stack.enter_async_context(speaker))
+                    stack.push_async_callback(speaker.close)
+                    speakers.append(speaker)
             if failures:
                 raise failures[0]
             began = time.perf_counter()

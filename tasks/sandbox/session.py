@@ -193,7 +193,6 @@ class SandboxSessions:
             await asyncio.shield(self._done(program, session))
 
     async def close(self, program: str) -> None:
-        """End a program's session, if it has one."""
         self._stop_timer(program)
         session = self._sessions.pop(program, None)
         if session is not None:

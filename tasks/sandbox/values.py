@@ -27,8 +27,7 @@ class SandboxLimits:
     """Limits of one run, or of one cell of a session."""
 
     seconds: float = 5.0
-    """Wall-clock seconds from the first statement on; CPU seconds per process are limited to the
-    next whole number above."""
+    """Wall-clock seconds from the first statement on; CPU seconds per process likewise."""
     memory_mb: int = 256  # address space of each process, MiB
     total_mb: int = 512  # memory of all processes together, MiB, at walled levels
     output_chars: int = 4000  # longest output returned, with the truncation mark

@@ -218,9 +218,7 @@ def _child_command(level: str, identity: str, limits: SandboxLimits, enter: Ente
         "RLIMIT_AS": limits.memory_mb * mebibytes,
         "RLIMIT_FSIZE": limits.file_mb * mebibytes,
         "RLIMIT_NOFILE": 64,  # plenty for a program of one file
-        "RLIMIT_CORE": 0,
-        "RLIMIT_MEMLOCK": 0,
-        "RLIMIT_MSGQUEUE": 0,
+        **dict.fromkeys(("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE"), 0),
     }
     if identity != "same":  # otherwise they would count all processes of the caller
         resources["RLIMIT_NPROC"] = limits.processes

@@ -78,7 +78,6 @@ WATCH = ProcessWatch()
 
 
 def _parent(pid: str) -> int:
-    """The parent of a process; 0 if it has ended meanwhile."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             return int(stat.read().rpartition(b")")[2].split()[1])

@@ -59,19 +59,13 @@ SCORERS: dict[str, Scorer] = {
 }
 
 GRADED = frozenset(
-    {
-        *("rubric", "reward", "pairwise", "repetition", "rouge_l", "bird_soft_f1", "bird_r_ves"),
-        *("flowbench_turn", "flowbench_turn_text", "arena_hard", "ruler"),
-    }
+    "rubric reward pairwise repetition rouge_l bird_soft_f1 bird_r_ves flowbench_turn"
+    " flowbench_turn_text arena_hard ruler".split()
 )
 """Scorers whose score, 0 to 1, is a degree, which benchmarks report as its mean."""
 WHOLE = frozenset(
-    {
-        *EXECUTED,
-        *("api_bank_recorded", "api_bank_session", "bfcl_ast", "flowbench_session"),
-        *("mnms", "mnms_best_match"),
-    }
-)
+    "api_bank_recorded api_bank_session bfcl_ast flowbench_session mnms mnms_best_match".split()
+) | frozenset(EXECUTED)
 """Scorers whose score is a degree, but whose publishers count what is right in full."""
 
 

@@ -1,19 +1,15 @@
 """IFEval: whether the response follows instructions that a program can check.
 
 Target: a line of the data, ``{"instruction_id_list": [id …], "kwargs": [{…} …]}``. Value: the share
-of instructions followed, strictly; correct: all of them. The detail has, strictly and loosely, one
-boolean an instruction and whether all were followed. Loose means that one of eight versions of the
-response follows the instruction: with or without the first line, the last line, and asterisks.
+of instructions followed, strictly; correct: all of them. Loose means that one of eight versions of
+the response follows the instruction: with or without the first line, the last line, and asterisks.
 
-Differences from the published program, with the reason: text in capitals is put in lower case
-before its language is detected (there: capitals have no language, so any passes); the n-th
-paragraph is counted as paragraphs are counted, without empty ones; keywords are texts, never
-patterns; a sign asked for as a "letter" is that sign (there: a letter drawn at random); a rule of
-dashes is no bullet; sentences and words in capitals are counted by the rules of `pieces` and
-`_CAPITAL_WORD`. Languages are those of langdetect, the library of the published program, with its
-random draws fixed; a response in which it detects none is in any language, as there.
-
-Source: Zhou et al., "Instruction-following evaluation for large language models", 2023.
+Differences from the published program: text in capitals is put in lower case before its language is
+detected (there any passes); the n-th paragraph is counted without empty ones; keywords are texts,
+never patterns; a sign asked for as a "letter" is that sign (there: a letter drawn at random); a
+rule of dashes is no bullet; sentences and words in capitals are counted by the rules of `pieces`
+and `_CAPITAL_WORD`. Languages are those of langdetect, with its random draws fixed. Source: Zhou et
+al., "Instruction-following evaluation for large language models", 2023.
 """
 
 import json
@@ -49,18 +45,6 @@ _SENTENCE_END = re.compile(
 )
 _LOOK_BACK = 80  # characters: no abbreviation or list's number is longer
 _CAPITAL_WORD = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\b|[^\W_]+(?:['\u2019-][^\W_]+)*")
-
-
-def forbidden(response: str, options: Options) -> bool:
-    """None of `forbidden_words` is there as a word, in any case."""
-    words = "|".join(map(re.escape, options["forbidden_words"]))
-    return re.search(rf"\b(?:{words})\b", response, re.IGNORECASE) is None
-
-
-def capital_words(response: str, options: Options) -> bool:
-    """At least, or less than, `capital_frequency` words in capitals."""
-    found = sum(word.isupper() for word in _CAPITAL_WORD.findall(response))
-    return holds(found, options["capital_relation"], int(options["capital_frequency"]))
 
 
 def sentences(text: str) -> list[str]:
@@ -195,7 +179,12 @@ def paragraph_first_word(response: str, options: Options) -> bool:
 
 
 INSTRUCTIONS: dict[str, Check] = {
-    "change_case:capital_word_frequency": capital_words,
+    # At least, or less than, `capital_frequency` words in capitals.
+    "change_case:capital_word_frequency": lambda text, options: holds(
+        sum(word.isupper() for word in _CAPITAL_WORD.findall(text)),
+        options["capital_relation"],
+        int(options["capital_frequency"]),
+    ),
     # English, without a small letter.
     "change_case:english_capital": lambda text, options: (
         text.isupper() and language_of(text.lower()) in ("en", None)
@@ -227,7 +216,13 @@ INSTRUCTIONS: dict[str, Check] = {
     "keywords:existence": lambda text, options: all(
         keyword.lower() in text.lower() for keyword in options["keywords"]
     ),
-    "keywords:forbidden_words": forbidden,
+    # None of `forbidden_words` as a word, in any case.
+    "keywords:forbidden_words": lambda text, options: (
+        not any(
+            re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)
+            for word in options["forbidden_words"]
+        )
+    ),
     # `keyword` at least, or less than, `frequency` times, also within words.
     "keywords:frequency": lambda text, options: holds(
         text.lower().count(options["keyword"].strip().lower()),

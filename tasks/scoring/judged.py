@@ -100,9 +100,9 @@ class Judge(Scorer):
     """Asks a judge whether the answer agrees with the reference: tutti's own rule, three votes.
 
     Target: ``{"question": text, "answer": reference or list of references}``. The judge votes
-    `votes` times with different seeds: correct, incorrect, or not_attempted (as SimpleQA has it).
-    The label with most valid votes is the verdict; a tie or no valid vote raises ScorerFailed. A
-    missing answer is incorrect without a call.
+    correct, incorrect, or not_attempted (as SimpleQA has it). The label with most valid votes is
+    the verdict; a tie or no valid vote raises ScorerFailed. A missing answer is incorrect without a
+    call.
     """
 
     name = "judge"
@@ -140,11 +140,10 @@ _PREFERS = "Which response serves the question better, A or B? Their order and l
 class Pairwise(Scorer):
     """Asks a judge whether it prefers the response to the baseline, in both positions.
 
-    Target: ``{"question": text, "baseline": the other response}``. Each of `rounds` asks twice with
-    the same seed: with the response as A, then as B. A round is valid if both verdicts can be read;
-    each preference for the response counts half a point and each tie a quarter, so a judge that
-    always prefers the first position gives one half. Value: mean over the valid rounds, 0 to 1;
-    correct: above one half. Without a valid round, ScorerFailed is raised.
+    Target: ``{"question": text, "baseline": the other response}``. A round asks with the response
+    as A, then as B, and is valid if both verdicts can be read; each preference for the response
+    counts half a point and each tie a quarter, so a judge that always prefers the first position
+    gives one half. Value: mean over the valid rounds; correct: above one half.
     """
 
     name = "pairwise"
@@ -193,11 +192,10 @@ class Rubric(Scorer):
 
     Target: ``{"question": text, "criteria": [{"text": what must hold, "weight": 2.0}, {"text": what
     is rated, "range": [-5, 5]}], "pass": 1.0, "whole": false}``. A criterion that holds counts 1,
-    one that does not counts 0; a rating is scaled from its range to 0..1. Value: the weighted sum
-    of these over the sum of the positive weights, clipped to 0..1; a criterion of negative weight
-    is a fault and lowers it. Correct: value at least ``pass``. The last message is judged, or
-    (``whole``) the conversation. Each criterion gets its own votes; a rating is the median of the
-    valid ones. A tie, or no valid vote on any criterion, raises ScorerFailed.
+    else 0; a rating, the median of its votes, is scaled to 0..1. Value: the weighted sum over the
+    sum of the positive weights, clipped to 0..1; a negative weight is a fault. Correct: value at
+    least ``pass``. The last message is judged, or (``whole``) the conversation. A tie, or no valid
+    vote on any criterion, raises ScorerFailed.
     """
 
     name = "rubric"

@@ -34,7 +34,6 @@ class Submission:
 
     @property
     def final_text(self) -> str:
-        """The last message, or the answer if there is no message."""
         return self.text or self.answer or ""
 
     @property

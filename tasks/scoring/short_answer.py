@@ -174,12 +174,11 @@ _AROUND = " \t.,;:!?\"'`*_()[]\u2018\u2019\u201c\u201d"
 class ShortAnswer(Scorer):
     """Checks that the answer is the expected number or text. Target: ``{"answer": text or texts}``.
 
-    An attempt's answer is what follows its last ``Answer:``, on that line; without one, its last
-    box; else its whole last message. Where the expected answer is one number and nothing else, the
-    attempt's answer must hold one number, equal to it. Otherwise both are compared as text: in
-    lower case, without articles and punctuation at the ends, white space as single spaces (the rule
-    of SQuAD, Rajpurkar et al. 2016, except that punctuation within an answer counts: `--size` in a
-    term, a path's slashes).
+    An attempt's answer is the text after its last ``Answer:``, on that line; else its last box;
+    else its whole last message. Where the expected answer is one number, the attempt's answer must
+    hold one number, equal to it. Otherwise both are compared as text: in lower case, without
+    articles and punctuation at the ends (the rule of SQuAD, Rajpurkar et al. 2016, except that
+    punctuation within an answer counts).
     """
 
     name = "short_answer"

@@ -11,8 +11,7 @@ from tutti.tasks.scoring.score import Score, ScorerFailed, ScoringResources, Sub
 def score_text(truth: str, text: str) -> Score:
     """Score the last message of an attempt, as the platform does, in any thread.
 
-    `truth` is the JSON ``{"scorer": name, "version": its version, "target": {...}}``. Raises
-    ScorerFailed, also where the installed scorer has another version.
+    `truth`: ``{"scorer": name, "version": its version, "target": {...}}``. Raises ScorerFailed.
     """
     asked = json.loads(truth)
     scorer = SCORERS[asked["scorer"]]

@@ -66,8 +66,7 @@ def query_in(submission: Submission) -> str:
 class BirdMeasure(Scorer):
     """BIRD's published measures of a query: EX, soft-F1 and R-VES (`children.sql_rows`).
 
-    Target: ``{"sql": gold query, "database": path of a SQLite file}``. Both queries run for at most
-    30 s. A predicted query that fails scores 0.
+    Target: ``{"sql": gold query, "database": path of a SQLite file}``. A query that fails scores 0.
     """
 
     def __init__(self, name: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -97,14 +96,10 @@ class BirdMeasure(Scorer):
 
 
 class Sql(BirdMeasure):
-    """Compares the query's rows with those of the gold query. The target's ``rows`` says how:
-
-    - ``set``: the same rows, ignoring duplicates and order; the default;
-    - ``order``: the same rows in the same order, duplicates counted; the default where the gold
-      query's outermost part has ORDER BY. Rows that tie in it have no defined order, so a right
-      query may be scored wrong;
-    - ``bag``: the same rows equally often, ignoring order.
-    """
+    """Compares the query's rows with those of the gold query, by the target's ``rows``: ``set``
+    (the default): the same rows; ``order`` (where the gold query's outermost part has ORDER BY):
+    the same rows in the same order, though rows that tie have no defined one; ``bag``: equally
+    often."""
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         super().__init__("sql", timeout_s)

@@ -56,9 +56,8 @@ def _is_number(value: Any) -> bool:
 class State(Scorer):
     """Compares the environment's final state with the expected one.
 
-    Target: ``{"state": {...}, "ignore": ["/last_login"]}``. Equal means the same JSON value.
-    `ignore` lists JSON pointers that are not compared, such as clocks and random ids. With
-    ``"only": true``, only the keys of the target's state are compared.
+    Target: ``{"state": {...}, "ignore": ["/last_login"]}``. `ignore` lists JSON pointers that are
+    not compared. With ``"only": true``, only the keys of the target's state are compared.
     """
 
     name = "state"
@@ -100,12 +99,10 @@ def _without(value: Any, pointer: str) -> Any:
 class Dialogue(Scorer):
     """Compares the final state, and checks that the agent said the required texts.
 
-    Target: ``{"state": {"db": HASH}, "communicate": [...]}``. The headline is 1 if the attempt's
-    final state equals ``state`` and every text of ``communicate`` was said, else 0. tau2-bench's
-    rule (its reward basis DB and COMMUNICATE): a text counts if it is, lower-cased, part of
-    one message of the agent, lower-cased and without commas. Commas in the text itself are left out
-    too: there a text with a comma could never count. The detail has both parts and the texts that
-    are missing.
+    Target: ``{"state": {"db": HASH}, "communicate": [...]}``. tau2-bench's rule (its reward basis
+    DB and COMMUNICATE): a text counts if it is, lower-cased, part of one message of the agent,
+    lower-cased and without commas. Commas in the text itself are left out too: there a text with a
+    comma could never count.
     """
 
     name = "dialogue"
@@ -128,8 +125,8 @@ def _plain(text: str) -> str:
 class Reward(Scorer):
     """Takes the environment's own reward, such as the points of a game.
 
-    Target: ``{"pass": 1.0}``. The attempt's final state has ``reward``, 0 to 1; this is the value,
-    and the attempt is correct if it is at least ``pass``.
+    Target: ``{"pass": 1.0}``. The value is ``reward`` of the final state, 0 to 1; correct: at least
+    ``pass``.
     """
 
     name = "reward"

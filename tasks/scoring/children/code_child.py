@@ -21,8 +21,7 @@ GIVEN = (
     "string re datetime collections heapq bisect copy math random statistics itertools functools"
     " operator io sys json builtins typing"
 )
-"""Modules that LiveCodeBench's program imports for every solution, with all names of each, in this
-order: its starter code has ``List[int]`` and no import."""
+"""Modules that LiveCodeBench's program imports for every solution, with all names of each."""
 RECURSION = 50_000  # likewise
 
 

@@ -36,7 +36,6 @@ _POSING = frozenset(["__class__", "__getattribute__", "__instancecheck__", "__su
 
 
 def kept_code(text: str, entry_point: str) -> str:
-    """The part of a reply that is run."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _kept_parts(longest_code(text.strip()), entry_point) or longest_code(text)
@@ -102,7 +101,11 @@ def _kept_parts(code: str, entry_point: str) -> str:
         if name is not None:
             definitions.setdefault(name, (part, source))
     uses = {name: set(_identifiers(part)) for name, (part, _) in definitions.items()}
-    reached = _reached(uses, entry_point)
+    waiting, reached = [entry_point], {entry_point}
+    while waiting:
+        new = uses.get(waiting.pop(), set()) - reached
+        reached |= new
+        waiting += new
     kept = [source for name, (_, source) in definitions.items() if name in reached]
     return _without_calls("\n".join([*imports, *kept]), entry_point).strip()
 
@@ -128,15 +131,6 @@ def _identifiers(part: ast.AST) -> Iterator[str]:
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, str):
                 yield from each.split(".")
-
-
-def _reached(uses: dict[str, set[str]], entry_point: str) -> set[str]:
-    waiting, seen = [entry_point], {entry_point}
-    while waiting:
-        new = uses.get(waiting.pop(), set()) - seen
-        seen |= new
-        waiting += new
-    return seen
 
 
 def _without_calls(code: str, entry_point: str) -> str:
@@ -202,7 +196,6 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 
 def _bound(part: ast.AST) -> set[str]:
-    """The names that a program binds anywhere, except by imports."""
     found = set()
     for node in ast.walk(part):
         if isinstance(node, _DEFINITIONS):

@@ -5,20 +5,14 @@ process of the tests: the tests call a proxy that asks the other process and get
 So a solution cannot reach the tests, the expected values, the comparison, or the verdict; it can
 only answer calls. Standard library only.
 
-A solution may rewrite its own process and answer with any bytes. What they can become here:
-
-- JSON values, read as exact builtin types, ``Decimal``, ``Fraction``, the types in `TYPES`, a
-  function that the tests passed before, or a `Handle`, which is equal to itself only. Its operators
-  are ours, and special attributes are not asked for: numpy would read memory at an address in
-  ``__array_interface__``. Nothing that is read is compiled, executed or imported by name.
-- A builtin exception with a text, but not one that ends an iteration silently: ``all(map(f, x))``
-  would be true.
-- New contents of the lists, dicts and sets that were passed to a call.
-- Values of names that the tests use and neither they, the prompt nor Python define; the entry point
-  alone may have a builtin's name.
-
-Anything else is an error, and the solution is wrong. Rarely used modules are imported where they
-are needed, because each start waits for the imports.
+A solution may rewrite its own process and answer with any bytes. They can become: JSON values, read
+as exact builtin types, ``Decimal``, ``Fraction``, the types in `TYPES`, a function that the tests
+passed before, or a `Handle`, which is equal to itself only and whose special attributes are not
+asked for (numpy would read memory at an address in ``__array_interface__``); a builtin exception
+with a text, but not one that ends an iteration silently; new contents of the lists, dicts and sets
+that were passed to a call; values of names that the tests use and neither they, the prompt nor
+Python define. Nothing is compiled, executed or imported by name. Anything else is an error, and the
+solution is wrong.
 """
 
 from __future__ import annotations
@@ -170,8 +164,6 @@ def answer(source: str, send: Send, receive: Receive) -> None:
     """Run the solution, then answer requests forever."""
 
     def stand_in(number: int) -> Callable[..., Any]:
-        """Proxy of a function of the tests that was passed as an argument."""
-
         def call(*arguments: Any) -> Any:
             said = {"back": number, "arguments": [wire.write(each) for each in arguments]}
             send(json.dumps(said).encode())

@@ -1,17 +1,13 @@
 """Measures of the rows of two SQL queries, which the worker computes: tutti's and BIRD's.
 
-The file is opened read-only, and an authorizer permits reading only. Standard library only. BIRD's:
-
-- ``bird_ex``: right if the sets of rows are equal.
-- ``bird_soft_f1``: each result without duplicates, in its order; rows are paired by position. Of a
-  pair, values that both have, that only the prediction has, and that only the gold has, each
-  over the number of the gold's columns, are summed; F1 = 2PR / (P + R) of these sums. Two empty
-  results: 1.
-- ``bird_r_ves``: 0 if EX is wrong. Else by the ratio of the gold query's time to the predicted
-  one's: the mean of `ROUNDS` ratios, without those beyond three standard deviations. At least 2:
-  1.25; at least 1: 1; at least .5: .75; at least .25: .5; else .25. The value is the square root
-  of that reward, up to 1.118; the published figure is 100 times its mean. Times are those of the
-  machine that scores.
+The file is opened read-only, and an authorizer permits reading only. ``bird_ex``: right if the sets
+of rows are equal. ``bird_soft_f1``: rows without duplicates are paired by position; of a pair,
+values that both have, that only the prediction has, and that only the gold has, each over the
+number of the gold's columns, are summed; F1 = 2PR / (P + R) of these sums. ``bird_r_ves``: 0 if EX
+is wrong. Else by the ratio of the gold query's time to the predicted one's, the mean of `ROUNDS`
+without those beyond three standard deviations: at least 2: 1.25; at least 1: 1; at least .5: .75;
+at least .25: .5; else .25. The value is the root of that reward; the published figure is 100 times
+its mean.
 """
 
 import math

@@ -195,11 +195,10 @@ def _recorder(intact: Callable[[], bool]) -> tuple[Any, list[str], list[str]]:
         def addSkip(self, test: Any, reason: str) -> None:
             note(f"skipped {test._testMethodName}")
 
-        def addExpectedFailure(self, test: Any, err: Any) -> None:
+        def addExpectedFailure(self, test: Any, err: Any = None) -> None:
             note(f"expected {test._testMethodName}")
 
-        def addUnexpectedSuccess(self, test: Any) -> None:
-            note(f"expected {test._testMethodName}")
+        addUnexpectedSuccess = addExpectedFailure
 
         def addFailure(self, test: Any, err: Any) -> None:
             note(f"failed {getattr(test, '_testMethodName', 'class')}")

@@ -26,8 +26,7 @@ from typing import Any
 START_S = 60.0  # import time of a worker on a busy machine; not counted in a request's time
 ALARM_S = 1.0  # added to a request's time, for the case that no parent is left to kill the worker
 KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONHASHSEED", "VIRTUAL_ENV", "TMPDIR")
-"""The environment variables passed to a worker, besides the locale's ``LC_*``: enough to start
-Python."""
+"""The environment variables of a worker, besides ``LC_*``."""
 _READ_BYTES = 2**16
 _READY: dict[str, Any] = {"ready": True}
 

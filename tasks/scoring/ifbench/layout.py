@@ -92,12 +92,6 @@ def quote_unquote(response: str, options: Options) -> bool:
     return '""' not in text and not unquoted.endswith('"')
 
 
-def thesis(response: str, options: Options) -> bool:
-    """A text in HTML's italics, and a text after it."""
-    match = _ITALICS.search(response)
-    return match is not None and bool(match[1].strip() and match[2].strip())
-
-
 def sentences_then_bullets(response: str, options: Options) -> bool:
     """Two sentences or more, then two lines or more that begin with "*", and nothing else."""
     counted = bullets = 0
@@ -268,7 +262,10 @@ INSTRUCTIONS: dict[str, Check] = {
     "format:sub-bullets": lambda text, options: all(
         "-" in bullet for bullet in text.split("*")[1:]
     ),
-    "format:thesis": thesis,
+    # A text in HTML's italics, and a text after it.
+    "format:thesis": lambda text, options: (
+        (match := _ITALICS.search(text)) is not None and bool(match[1].strip() and match[2].strip())
+    ),
     "format:title_case": title_case,
     # The request, but for its first word.
     "repeat:repeat_change": lambda text, options: (

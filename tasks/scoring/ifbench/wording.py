@@ -136,12 +136,6 @@ def last_first(response: str, options: Options) -> bool:
     return True
 
 
-def paragraph_ends(response: str, options: Options) -> bool:
-    """Each paragraph (a line) ends with the word that it begins with."""
-    lines = (line.strip().lower().strip(EDGE).split() for line in response.split("\n"))
-    return all(words[0] == words[-1] for words in lines if words)
-
-
 def keyword_at(response: str, options: Options) -> bool:
     """The `m`-th word of the `n`-th sentence is `keyword`."""
     found, place = sentences(response), int(options["n"])
@@ -158,12 +152,6 @@ def second_and_last_but_one(response: str, options: Options) -> bool:
     if words and words[-1] in string.punctuation:
         words = words[:-1]
     return len(words) > 1 and words[1] == words[-2] == options["keyword"].strip().lower()
-
-
-def three_alike(response: str, options: Options) -> bool:
-    """Three sentences of as many characters; like the published program, nothing more."""
-    lengths = [len(sentence) for sentence in sentences(response)]
-    return len(lengths) == 3 and len(set(lengths)) == 1
 
 
 _WORD = re.compile(r"\w+")
@@ -210,12 +198,6 @@ def _ending(response: str, mark: str) -> int:
     return sum(sentence.endswith(mark) for sentence in sentences(response))
 
 
-def conjunctions(response: str, options: Options) -> bool:
-    """At least `small_n` conjunctions that differ; "and" and "And," are two, as published."""
-    found = {word for word in response.split() if word.strip(EDGE).lower() in _CONJUNCTIONS}
-    return len(found) >= int(options["small_n"])
-
-
 def overlap(response: str, options: Options) -> bool:
     """`percentage` % of the response's different trigrams of characters, within two points, are
     in `reference_text`."""
@@ -252,7 +234,11 @@ def keywords(response: str, options: Options) -> bool:
 
 
 INSTRUCTIONS: dict[str, Check] = {
-    "count:conjunctions": conjunctions,
+    # At least `small_n` that differ; "and" and "And," are two, as published.
+    "count:conjunctions": lambda text, options: (
+        len({word for word in text.split() if word.strip(EDGE).lower() in _CONJUNCTIONS})
+        >= int(options["small_n"])
+    ),
     "count:keywords_multiple": keywords,
     # Exactly `N` numbers; punctuation within a number does not part it.
     "count:numbers": lambda text, options: len(re.findall(r"\d+", bare(text))) == int(options["N"]),
@@ -282,7 +268,10 @@ INSTRUCTIONS: dict[str, Check] = {
     ),
     # Twice as many sentences end in a full stop as in a question mark.
     "ratio:sentence_type": lambda text, options: _ending(text, ".") == 2 * _ending(text, "?"),
-    "ratio:sentence_words": three_alike,
+    # Three sentences of as many characters; like the published program, nothing more.
+    "ratio:sentence_words": lambda text, options: (
+        [len(sentence) for sentence in sentences(text)] == [len(sentences(text)[0])] * 3
+    ),
     "ratio:stop_words": stop_words,
     "sentence:alliteration_increment": alliteration,
     # Each sentence has `small_n` words more than the one before.
@@ -308,7 +297,12 @@ INSTRUCTIONS: dict[str, Check] = {
         sum(len(word) >= PALINDROME_CHARS and word == word[::-1] for word in words_of(text.lower()))
         >= PALINDROMES
     ),
-    "words:paragraph_last_first": paragraph_ends,
+    # Each paragraph (a line) ends with the word that it begins with.
+    "words:paragraph_last_first": lambda text, options: all(
+        words[0] == words[-1]
+        for line in text.split("\n")
+        if (words := line.strip().lower().strip(EDGE).split())
+    ),
     # Each word has a prime number of characters.
     "words:prime_lengths": lambda text, options: all(
         len(word) in _PRIMES for word in words_of(text)

@@ -103,7 +103,6 @@ class Statement:
 
     @property
     def kind(self) -> str:
-        """The keyword that declares it to Lean."""
         proves = re.match(r"\s*(?:theorem|lemma)\b", self.theorem)
         return "theorem" if proves else "noncomputable def"
 
@@ -138,7 +137,6 @@ def strict_block(text: str) -> str:
 
 
 def _fenced(text: str) -> list[tuple[str, str]]:
-    """The language and the code of each block, in time linear in the text."""
     blocks: list[tuple[str, str]] = []
     language: str | None = None
     lines: list[str] = []
@@ -248,12 +246,10 @@ _ATTRIBUTE = re.compile(r"(?:@\[|(?<![A-Za-z_'])attribute(?:\s*\[)?)([^\]]*)")
 def refusal(block: str) -> str | None:
     """The first word of the model's code that could forge the check, such as ``axiom``, or None.
 
-    Lean runs a file's own macros, elaborators and commands while it compiles the file, in the
-    process that also prints the axioms. A proof needs none of them, nor the names of Lean's own
-    program (`Lean`, `IO`), without which such code can do nothing. ``variable`` and ``include``
-    would give our check a hypothesis. Attributes and options come from a list of harmless ones:
-    ``debug.skipKernelTC``, for one, makes the kernel accept anything. Words inside texts count,
-    because ``s!"…"`` can hold code.
+    Lean runs a file's own macros, elaborators and commands in the process that also prints the
+    axioms. A proof needs none of them, nor the names of Lean's own program (`Lean`, `IO`).
+    ``variable`` and ``include`` would give our check a hypothesis. ``debug.skipKernelTC``, for one,
+    makes the kernel accept anything. Words inside texts count, because ``s!"…"`` can hold code.
     """
     code = without_comments(block)
     for pattern in (_WORD, _COMMAND):

@@ -22,9 +22,7 @@ class Agreement(NamedTuple):
     n: int
     agreement: float  # share of pairs that agree
     agreement_interval: Interval  # Wilson interval at 95 %
-    kappa: float | None
-    """Cohen's kappa: (agreement - by chance) / (1 - by chance); None if the agreement by chance is
-    1."""
+    kappa: float | None  # Cohen's; None if the agreement by chance is 1
     kappa_interval: Interval | None
     """At 95 %: from the interval of the agreement, with chance as observed. So it has a width even
     if all pairs agree; the usual standard error is 0 there, and too small for few pairs."""
@@ -93,10 +91,10 @@ def ratings(
 ) -> dict[str, Rating]:
     """Ratings with percentile intervals, best first.
 
-    `clusters`: one label per game (its task). Whole clusters are resampled, because games on one
-    task are correlated; without labels, single games are resampled. Resamples without a maximum are
-    left out; if they are more than `MAX_LEFT_OUT`, there are no intervals. Raises NotComparable,
-    and ValueError for points outside 0 to 1 or a player against itself.
+    `clusters`: one label per game (its task); whole clusters are resampled, or single games.
+    Resamples without a maximum are left out; if they are more than `MAX_LEFT_OUT`, there are no
+    intervals. Raises NotComparable, and ValueError for points outside 0 to 1 or a player against
+    itself.
     """
     elos = fit(games)
     labels = range(len(games)) if clusters is None else clusters

@@ -27,20 +27,17 @@ PROFILES = 4096  # cached values of majority@k: most tasks of a benchmark share 
 
 
 def pass_at_k(groups: Groups, k: int) -> MeanEstimate:
-    """Probability that at least one of `k` trials is right: 1 - C(n-c, k) / C(n, k), averaged over
-    tasks.
+    """Probability that at least one of `k` trials is right: 1 - C(n-c, k) / C(n, k).
 
-    Unbiased; for scores of 0 and 1 only. k = 1 gives avg@n, the mean over tasks of the share of
-    right trials. Source: Chen et al., "Evaluating large language models trained on code", 2021,
-    equation 1.
+    Unbiased; for scores of 0 and 1 only. Source: Chen et al., "Evaluating large language models
+    trained on code", 2021, equation 1.
     """
     counts = [_right_of(group, k) for group in groups]
     return _over_tasks([1 - math.comb(n - c, k) / math.comb(n, k) for n, c in counts])
 
 
 def pass_hat_k(groups: Groups, k: int) -> MeanEstimate:
-    """Probability that all of `k` trials are right (pass^k): C(c, k) / C(n, k), averaged over
-    tasks.
+    """Probability that all of `k` trials are right (pass^k): C(c, k) / C(n, k).
 
     Unbiased; for scores of 0 and 1 only. Source: Yao et al., "τ-bench", 2024.
     """
@@ -57,9 +54,7 @@ def best_of_k(groups: Groups, k: int) -> MeanEstimate:
     """Expected highest score of `k` trials, averaged over tasks; scores in any unit.
 
     Over all subsets of k of the n trials: Σ s_(i) C(i-1, k-1) / C(n, k) with s_(1) <= … <= s_(n).
-    Unbiased; equal to pass@k for scores of 0 and 1, and to avg@n for k = 1. Source: the expectation
-    of the largest of k drawn without replacement; Chen et al., 2021, equation 1 is its case of two
-    values.
+    Unbiased. Source: the expectation of the largest of k drawn without replacement.
     """
     values = []
     for group in groups:
@@ -73,11 +68,10 @@ def best_of_k(groups: Groups, k: int) -> MeanEstimate:
 def majority_at_k(groups: Sequence[Sequence[tuple[str | None, float]]], k: int) -> MeanEstimate:
     """Expected score of the majority answer of `k` trials; groups of (answer, score).
 
-    The expectation is over all subsets of k of the n trials, by counting. The score of an answer is
-    the mean of the scores of its trials: votes depend on the answer alone, not on how it was
-    judged. A tie gives the mean of the tied answers' scores. None is a missing answer and never
-    wins; k trials without an answer give 0. Source: Wang et al., "Self-consistency", 2022; the
-    subsets as in Chen et al., 2021.
+    Over all subsets of k of the n trials, by counting. The score of an answer is the mean of the
+    scores of its trials; a tie gives the mean of the tied answers' scores. None is a missing answer
+    and never wins. Source: Wang et al., "Self-consistency", 2022; the subsets as in Chen et al.,
+    2021.
     """
     values = []
     for group in groups:
@@ -178,9 +172,8 @@ def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> Ca
 def f1_of_attempted(tasks: Sequence[tuple[int, int, int]]) -> Ratio:
     """SimpleQA's F1 by task counts (right, attempted, all): 2 Σ right / (Σ attempted + Σ all).
 
-    That is the harmonic mean of the share right of those attempted and of all. Its interval is
-    Fieller's over tasks. Source: Wei et al., "Measuring short-form factuality in large language
-    models", 2024. ValueError for no tasks.
+    Its interval is Fieller's over tasks. Source: Wei et al., "Measuring short-form factuality in
+    large language models", 2024. ValueError for no tasks.
     """
     top = [2.0 * right for right, _, _ in tasks]
     return ratio_of_sums(top, [float(attempted + n) for _, attempted, n in tasks])

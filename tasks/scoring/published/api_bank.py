@@ -130,8 +130,7 @@ UNCHECKED: Mapping[str, frozenset[str]] = {
     "ToolSearcher": frozenset({"keywords"}),
     "EmailReminder": frozenset({"content"}),
 }
-"""Arguments that the checks do not look at but the API works with: a call that differs in these
-alone is undecided."""
+"""Arguments that only the API works with: a call that differs in these alone is undecided."""
 
 
 def check_call(
@@ -192,8 +191,8 @@ def _only_call(target: Target) -> dict[str, Any]:
 class ApiBankSession(Scorer):
     """A whole dialogue or sample: right if each gold call was made, each by its own API's check.
 
-    As level 3 counts samples, one with any error is wrong. There each call follows the gold
-    history; here gold calls are searched in their order among all calls.
+    As in level 3 one with any error is wrong; gold calls are searched in their order among all
+    calls.
     """
 
     name = "api_bank_session"
@@ -235,14 +234,13 @@ def checkout() -> Path:
 class ApiBankExecuted(Scorer):
     """API-Bank's evaluation of a call: it is executed, and the API's own check decides.
 
-    The publisher's programs run in a process of their own (`deployments/harnesses`), with the
-    Python and checkout that ``make api-bank API_BANK=CHECKOUT`` names; ``TUTTI_HARNESS_API_BANK``
-    and ``TUTTI_API_BANK`` name others. They are not sandboxed: they need a folder, and some of them
-    packages or a network. A call's arguments are data to them; none is evaluated as code. The
-    detail has ``error``, one of the nine kinds, ``OTHER`` for a call that the publisher's program
-    counts under none of them, or null; and ``why``. ``api_bank_3`` is the rule of level 3
-    (`lv3_evaluator.py`), whose target has the gold ``result`` too; its tool searcher uses an
-    embedding model. ``api_bank_3_words``, a rule of ours, compares pieces of words instead.
+    The publisher's programs run in a process of their own, with the Python and checkout that ``make
+    api-bank API_BANK=CHECKOUT`` names (or ``TUTTI_HARNESS_API_BANK`` and ``TUTTI_API_BANK``). They
+    are not sandboxed: they need a folder, and some of them packages or a network. A call's
+    arguments are data to them. The detail has ``error``, one of the nine kinds, ``OTHER`` or null;
+    and ``why``. ``api_bank_3`` is the rule of level 3 (`lv3_evaluator.py`), whose target has the
+    gold ``result`` too; its tool searcher uses an embedding model, ``api_bank_3_words`` pieces of
+    words.
     """
 
     def __init__(self, name: str = "api_bank", level: int = 1, by_words: bool = False) -> None:

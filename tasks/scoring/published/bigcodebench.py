@@ -1,18 +1,14 @@
 """BigCodeBench's rule: all cases of a `unittest` class pass, in the process of the solution.
 
-Target: ``tests`` (Python text with the class ``TestCases``), ``cases`` (the names of its tests),
+Target: ``tests`` (with the class ``TestCases``), ``cases`` (the names of its tests),
 ``entry_point``, ``before`` (the code before every solution: the calibration) and ``libraries`` (the
 modules that the task names). `code_parts` takes the code from a reply.
 
-Such tests replace names of the solution's module, so they cannot run apart from it as those of the
-scorer ``code`` do. The verdict is made here, from a report under a token whose second half the
-process gets after the last case. The report must name every case of the tests' text, once, as
-passed (or as skipped, where the text says so). Code that reaches for the tests is not run. A reply
-that passes is run again with wrong expectations (`controls`), and must then fail every case.
-docs/security.md names the remaining gaps.
-
-The interpreter is the one that TUTTI_CODE_PYTHON names, else tutti's with its standard library
-only.
+The verdict is made here, from a report under a token whose second half the process gets after the
+last case. The report must name every case of the tests' text, once, as passed (or as skipped, where
+the text says so). Code that reaches for the tests is not run. A reply that passes is run again with
+wrong expectations (`controls`), and must then fail every case. docs/security.md names the remaining
+gaps.
 """
 
 import inspect

@@ -57,7 +57,9 @@ def controls(tests: str, cases: Collection[str], entry_point: str) -> tuple[str,
     for suite in ast.walk(ast.parse(tests)):
         for case in suite.body if isinstance(suite, ast.ClassDef) else ():
             name = getattr(case, "name", "")
-            if name in cases and isinstance(case, ast.FunctionDef) and _runs_to_its_end(case):
+            nodes = [node for part in getattr(case, "body", ()) for node in _own(part)]
+            ends_early = any(isinstance(n, (ast.Return, ast.Yield, ast.YieldFrom)) for n in nodes)
+            if name in cases and isinstance(case, ast.FunctionDef) and not ends_early:
                 places = _Places(text, case, entry_point)
                 edits += places.edits
                 failures[name] = min(places.count, failures.get(name, places.count))
@@ -78,11 +80,6 @@ def excuses(tests: str, cases: Collection[str]) -> dict[str, set[str]]:
             said |= {"skipped"} if any(each.startswith("skip") for each in words) else set()
             said |= {"expected"} if "expectedfailure" in words else set()
     return found
-
-
-def _runs_to_its_end(case: ast.FunctionDef) -> bool:
-    left = (ast.Return, ast.Yield, ast.YieldFrom)
-    return not any(isinstance(node, left) for part in case.body for node in _own(part))
 
 
 def _own(part: ast.AST) -> Iterator[ast.AST]:
@@ -136,14 +133,11 @@ class _Places:
         self.count = 0
         self._look(case.body)
         if not self.count:
-            self._add_failure(case.body[-1])
-
-    def _add_failure(self, last: ast.stmt) -> None:
-        indent = self._text.indent(last)
-        end = self._text.place(last.end_lineno or 0, last.end_col_offset or 0)
-        joint = "; " if indent is None else f"\n{indent}"
-        self.edits.append((end, end, f"{joint}{self._self}.assertEqual(0, 1)"))
-        self.count = 1
+            last, self.count = case.body[-1], 1
+            indent = text.indent(last)
+            end = text.place(last.end_lineno or 0, last.end_col_offset or 0)
+            joint = "; " if indent is None else f"\n{indent}"
+            self.edits.append((end, end, f"{joint}{self._self}.assertEqual(0, 1)"))
 
     def _look(self, body: Sequence[ast.stmt]) -> None:
         for part in body:

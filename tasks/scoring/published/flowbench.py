@@ -87,8 +87,8 @@ class FlowbenchTurn(Scorer):
 
     The value is whether the call is right; a turn without a gold call has 1 if none was made. The
     published figures are micro: from the details, the sums of ``right_calls`` over
-    ``predicted_calls`` (precision) or ``gold_calls`` (recall), and the same of parameters.
-    ``flowbench_turn_text``, our rule, has no judge, so texts that differ are wrong.
+    ``predicted_calls`` (precision) or ``gold_calls`` (recall), and of parameters.
+    ``flowbench_turn_text``, our rule, has no judge.
     """
 
     def __init__(self, asks_judge: bool = True) -> None:
@@ -121,11 +121,11 @@ class FlowbenchTurn(Scorer):
 class FlowbenchSession(Scorer):
     """One session, by a judge. Target ``{"calls": …, "aim": text, "workflow": text}``.
 
-    The judge says whether all aims of the user were met, how many there are and how many were met
-    (at most `ASKS` times if its form is wrong; then no, and 0). The value is that yes; the detail
-    has ``progress`` (met over all) and the counts of calls. A call made may stand for several gold
-    ones, as there. The published program ends in a name that does not exist, so that no two calls
-    with a text are equal; here they are compared as it means to.
+    The judge says whether all aims of the user were met, how many there are and how many were met.
+    The value is that yes; the detail has ``progress`` (met over all) and the counts of calls. A
+    call made may stand for several gold ones, as there. The published program ends in a name that
+    does not exist, so that no two calls with a text are equal; here they are compared as it means
+    to.
     """
 
     name = "flowbench_session"
@@ -153,7 +153,6 @@ class FlowbenchSession(Scorer):
 async def _first_reply(
     judge: JudgeClient, prompt: str, valid: Callable[[str], bool]
 ) -> dict[str, Any]:
-    """The judge's first valid reply, or its last one after `ASKS`."""
     for seed in range(ASKS):
         text, call_id = await reply_of(judge, prompt, seed)
         if valid(text):

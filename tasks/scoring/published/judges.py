@@ -43,10 +43,9 @@ class Verdict(NamedTuple):
 class PublishedJudge(Scorer):
     """Asks one vote by a publisher's rule.
 
-    Target: ``{"question": text, "answer": reference or list of references}``. The detail has
-    ``verdict``, ``extracted`` and ``confidence``, and the judge's ``vote``: its text, call and
-    seed, and, where the rule has a JSON schema, ``asked``: ``schema``, or ``text`` where the
-    endpoint refused the schema.
+    Target: ``{"question": text, "answer": reference or list of references}``. The detail has the
+    verdict and the judge's ``vote``, with ``asked`` where the rule has a JSON schema: ``schema``,
+    or ``text`` where the endpoint refused it.
     """
 
     needs = "judge"
@@ -108,12 +107,9 @@ class PublishedJudge(Scorer):
 
 
 class HleJudge(PublishedJudge):
-    """Humanity's Last Exam, as its judge of 2025 has it.
-
-    The judge replies a JSON object with the answer that the reply gives, whether it is right
-    (within a small margin for numbers), and the reply's own confidence, 100 if it states none. A
-    reply that is no such object is wrong: the publisher divides by all questions. No retry.
-    """
+    """Humanity's Last Exam, as its judge of 2025 has it: a JSON object with the final answer,
+    whether it is right, and the reply's own confidence, 100 if it states none. A reply that is no
+    such object is wrong: the publisher divides by all questions. No retry."""
 
     name, version = "hle_judge", "2"
     confident = 100
@@ -224,8 +220,7 @@ class FramesJudge(PublishedJudge):
 class ToolOrchestraJudge(PublishedJudge):
     """ToolOrchestra's judge of HLE and FRAMES, of the text in ``<answer>`` or the box.
 
-    Empty, or more than 500 words: wrong. Equal but for case and blanks around it: right. Else
-    ``<correct>True</correct>`` of a judge that is told to take the reference as right.
+    Empty, or more than 500 words: wrong. Equal but for case and blanks around it: right.
     """
 
     name = "toolorchestra_judge"
@@ -270,13 +265,12 @@ class ArenaHard(Scorer):
     """Arena-Hard's rule: a judge compares the response with a baseline's, in two games.
 
     Target: ``{"question": text, "baseline": the other response}``. In the first game the baseline
-    is A, in the second the response. A game ends in one of five labels, ``[[A>>B]]`` to
-    ``[[B>>A]]``. Each game gives entries: 1 for a win of the response, 0 for a loss, 0.5 for a tie,
-    and a clear win or loss three of them. A game without a label is left out. Value: the mean of
-    the entries; correct: above one half. The published score is the mean over all entries of all
-    items, without control for style: it follows from ``points`` and ``entries`` in the detail.
-    Source: Li et al., "From Crowdsourced Data to High-Quality Benchmarks: Arena-Hard and
-    BenchBuilder Pipeline", 2024, arXiv 2406.11939, and the program of version 2.
+    is A, in the second the response. Each game gives entries: 1 for a win of the response, 0 for a
+    loss, 0.5 for a tie, and a clear win or loss three of them; none without a label. Value: the
+    mean of the entries; correct: above one half. The published score is the mean over all items'
+    entries, without control for style. Source: Li et al., "From Crowdsourced Data to High-Quality
+    Benchmarks: Arena-Hard and BenchBuilder Pipeline", 2024, arXiv 2406.11939, and the program of
+    version 2.
     """
 
     name = "arena_hard"
@@ -320,11 +314,10 @@ def entries_of(label: str | None, ours: str) -> list[float]:
 class Sotopia(Rubric):
     """Sotopia's rule: seven dimensions, each rated in its published range; the score is their mean.
 
-    Target: as `Rubric`'s, of criteria with a ``range`` alone. The value is the mean of the ratings
-    as they are, from -4.29 to 5.71 of Sotopia's seven; correct: the best in each. The dimensions,
-    their ranges and the mean are the publisher's (`SotopiaDimensions`, 0.1.5). The words that ask
-    for a rating are tutti's, and each dimension of one person is a call, where the publisher has
-    one call for all of both. A silent person is rated like any other.
+    Target: as `Rubric`'s, of criteria with a ``range`` alone. Correct: the best in each. The
+    dimensions, ranges and the mean are the publisher's (`SotopiaDimensions`, 0.1.5); the words are
+    tutti's, and each dimension of one person is a call, where the publisher has one call for all of
+    both.
     """
 
     name = "sotopia"

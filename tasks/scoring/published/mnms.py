@@ -5,16 +5,13 @@ Target: ``{"plan": [{"id": 0, "name": "image captioning", "args": {"image": "a.j
 
 A plan in JSON is rewritten as lines of Python, ``output0 = image_captioning(image="a.jpg")``. A
 line is a step if it parses by itself and its first assignment is a call of a plain name; another
-line counts as nothing, in the gold plan too. Compared with the gold plan are sets of labels (a
-repeated one counts once): argument names (a tool with the sorted names of its arguments), argument
-values (the same with values, case ignored), edges (a tool and the next one); and lists: the tools
-in order, the same with names, the same with values.
+line counts as nothing. Compared are sets of labels: argument names (a tool with the sorted names of
+its arguments), argument values (case ignored), edges (a tool and the next one); and lists: the
+tools in order, the same with names, the same with values.
 
-The plan is read from the last message as the published agent reads it (after ``RESULT #:``; from
-the first to the last brace; or the first block of Python, which must compile), but escapes are
-kept: the published agent deletes each backslash and, in JSON, each line break, which is done here
-only where the text cannot be read otherwise. Source: Ma et al. 2024, arXiv 2403.11085, and
-RAIVNLab/mnms, commit 8903795.
+The plan is read as the published agent reads it, but escapes are kept: the published agent deletes
+each backslash and, in JSON, each line break, which is done here only where the text cannot be read
+otherwise. Source: Ma et al. 2024, arXiv 2403.11085, and RAIVNLab/mnms, commit 8903795.
 """
 
 import ast
@@ -275,6 +272,5 @@ def _counts(made: Sequence[str], gold: Sequence[str]) -> list[int]:
 
 
 def _f1(made: Sequence[str], gold: Sequence[str]) -> float:
-    """In percent, to two digits, as the publisher compares it."""
     right, ours, theirs = _counts(made, gold)
     return round(200 * right / (ours + theirs), 2) if ours + theirs else 0.0

@@ -9,14 +9,13 @@ LONGER = 4  # times the answer's length that is compared
 
 
 class Repetition(Scorer):
-    """How far a response repeats a given text, as MRCR scores it. Target: ``{"answer": text,
-    "prefix": text}``.
+    """How far a response repeats a given text, as MRCR scores it (card of openai/mrcr).
 
-    Value: 0 for a response that does not begin with the prefix; else the similarity of the rest
-    with the rest of the answer, 2 M / T of Ratcliff and Obershelp (`difflib.SequenceMatcher`):
-    M matching characters of T in both. Correct: similarity 1. Source: the publisher's card of the
-    data set openai/mrcr. A response much longer than the answer is compared in its first part only,
-    since the method takes time in the product of the lengths; its length still counts in T.
+    Target: ``{"answer": text, "prefix": text}``. Value: 0 for a response that does not begin with
+    the prefix; else the similarity of the rest with the rest of the answer
+    (`difflib.SequenceMatcher`). Correct: 1. A response much longer than the answer is compared in
+    its first part only, since the method takes time in the product of the lengths; its length still
+    counts.
     """
 
     name = "repetition"
@@ -40,13 +39,11 @@ MAX_WORDS = 4_000  # of one sentence: the table of an alignment grows with the s
 
 
 def rouge_l(answer: str, reference: str) -> float:
-    """F of ROUGE-L, 0 to 1, as in the Python package ``rouge`` 1.0.1, which differs from that of
-    ``rouge-score``; 0 if one of the texts has no sentence.
+    """F of ROUGE-L, as in the Python package ``rouge`` 1.0.1, which differs from ``rouge-score``.
 
-    Sentences end at each full stop; words are what single spaces separate, as written. Each
-    reference sentence is aligned with each sentence of the answer (longest common subsequence), and
-    the *set* of words so found in all alignments is counted against the sets of words of reference
-    and answer. F = 2PR / (P + R + 1e-8).
+    Sentences end at each full stop; words are what single spaces separate. Each reference sentence
+    is aligned with each sentence of the answer (longest common subsequence), and the *set* of words
+    in all alignments is counted against the sets of words of both. F = 2PR / (P + R + 1e-8).
     """
     given, wanted = _sentences(answer), _sentences(reference)
     if not given or not wanted:
@@ -100,8 +97,8 @@ class Ruler(Scorer):
     """RULER's string match. Target: ``{"references": [text, ...], "match": "all" | "any"}``.
 
     Value for ``all``: the share of the references that the response contains, case ignored; for
-    ``any`` (RULER's question answering): 1 if it contains one of them, else 0. Correct: value 1.
-    Source: Hsieh et al. 2024, arXiv 2404.06654, and the publisher's program.
+    ``any``: 1 if it contains one of them. Correct: 1. Source: Hsieh et al. 2024, arXiv 2404.06654,
+    and the publisher's program.
     """
 
     name = "ruler"

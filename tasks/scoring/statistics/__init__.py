@@ -1,7 +1,6 @@
 """Statistics of measurements: intervals of figures and comparisons of two figures.
 
-Pure functions on plain numbers; the same input, and the same seed if one is taken, gives the same
-result. Each docstring names the source of its formula. docs/statistics.md explains which is used
+The same input, and the same seed, gives the same result. docs/statistics.md explains which is used
 when.
 """
 

@@ -23,8 +23,7 @@ class BatchInterval(NamedTuple):
     low: float
     high: float
     correlation: float
-    """Of neighbouring batches, 0 to `MOST_CORRELATED`; above about 0.4 the series is short relative
-    to its autocorrelation, and the interval is still too narrow."""
+    """Of neighbouring batches, 0 to `MOST_CORRELATED`; above 0.4 the interval is too narrow."""
 
 
 def batch_interval(
@@ -32,13 +31,11 @@ def batch_interval(
     of: Callable[[Array], float] = lambda values: float(values.mean()),
     confidence: float = CONFIDENCE,
 ) -> BatchInterval:
-    """A figure `of` the whole series, shape (n,) in order of time, with an interval from `BATCHES`
-    equal batches.
+    """A figure `of` the whole series, shape (n,) in order of time, with an interval from batches.
 
-    The error is t(b - 1) s/√b over the batches, times √((1 + r)/(1 - r)) with r the correlation of
-    neighbouring batches if positive (1/b added, because it is biased downwards by that much). For
-    the mean these are batch means; for a percentile it is sectioning. The remainder after whole
-    batches counts in the value but in no batch. Sources: Law, "Simulation modeling and analysis",
+    The error is t(b - 1) s/√b over `BATCHES` equal batches, times √((1 + r)/(1 - r)) with r the
+    correlation of neighbouring batches if positive (1/b added, because it is biased downwards by
+    that much). The remainder counts in no batch. Sources: Law, "Simulation modeling and analysis",
     chapter 9; Schmeiser, "Batch size effects in the analysis of simulation output", Operations
     Research 30 (1982) 556; for the correction Tafazzoli and Wilson, "Skart", IIE Transactions 43
     (2011) 110; Asmussen and Glynn, "Stochastic simulation", 2007, section III.5. ValueError for

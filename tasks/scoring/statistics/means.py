@@ -13,10 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
-def normal_quantile(share: float) -> float:
-    return NormalDist().inv_cdf(share)
-
-
 def _special() -> Any:
     return import_module("scipy.special")
 
@@ -56,7 +52,7 @@ def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interv
     """
     if n == 0:
         return None
-    z = normal_quantile(0.5 + confidence / 2)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
     share, z2 = successes / n, z * z
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = z / (1 + z2 / n) * math.sqrt(max(0.0, share * (1 - share)) / n + z2 / (4 * n * n))
@@ -120,14 +116,13 @@ def spread(values: ArrayLike, clusters: Clusters | None = None) -> Spread:
     """Mean of one value per task, shape (n,), with its error over tasks or clusters.
 
     The error is √(Σ_g S_g² / (1 - n_g/n)) / n with S_g the sum of the residuals of cluster g and
-    n_g its tasks: "CR2", unbiased if tasks are independent, however unequal the clusters. For
-    clusters of one size it is √(G/(G-1) Σ S_g²) / n, and for single tasks s/√n. The degrees of
-    freedom are Satterthwaite's for that sum of squares, with the correlation inside clusters
-    estimated from the data; G - 1 for clusters of one size. Sources: Miller, "Adding error bars to
-    evals", 2024; Bell and McCaffrey, "Bias reduction in standard errors for linear regression with
-    multi-stage samples", Survey Methodology 28 (2002) 169; Imbens and Kolesár, "Robust standard
-    errors in small samples", Review of Economics and Statistics 98 (2016) 701. ValueError for no
-    values, a value that is not finite, or other than n labels.
+    n_g its tasks: "CR2", unbiased if tasks are independent; for single tasks s/√n. The degrees of
+    freedom are Satterthwaite's, with the correlation inside clusters estimated from the data; G - 1
+    for clusters of one size. Sources: Miller, "Adding error bars to evals", 2024; Bell and
+    McCaffrey, "Bias reduction in standard errors for linear regression with multi-stage samples",
+    Survey Methodology 28 (2002) 169; Imbens and Kolesár, "Robust standard errors in small samples",
+    Review of Economics and Statistics 98 (2016) 701. ValueError for no values, a value that is not
+    finite, or other than n labels.
     """
     x = numbers(values, "values")
     labels = cluster_numbers(clusters, len(x))
@@ -198,20 +193,17 @@ def mean_interval(
 ) -> MeanEstimate:
     """Mean of the tasks' means, with an interval for the population of tasks.
 
-    Trials of a task are averaged first: they reduce the noise of its score and never count as
-    tasks. Scores of 0 to 1 have Wilson's interval, at the number of independent tasks that would
-    have the error found (n / design effect), reduced by (z / t(df))² if the error is estimated from
-    few clusters. Binary scores without repeats or clusters have Wilson's own interval. With
-    repeats, the design effect is computed as if half a task more had been asked once, because few
-    tasks nearly all right or all wrong show too little of it (measured, not derived: coverage rose
-    from 93.6 % to 95.3 % for ten tasks of eight trials). Other scores have mean ± t(df) se. If no
-    two tasks differ, or there is one cluster alone, each cluster counts as one task. Sources:
-    Wilson (1927); Korn and Graubard, "Confidence intervals for proportions with small expected
-    number of positive counts", Survey Methodology 24 (1998) 193; Dean and Pagano, "Evaluating
-    confidence interval methods for binomial proportions in clustered surveys", Journal of Survey
-    Statistics and Methodology 3 (2015) 484.
-    ValueError for no tasks, a task without trials, a score that is not finite, or a number of
-    labels other than one per task.
+    Trials of a task are averaged first. Scores of 0 to 1 have Wilson's interval, at the number of
+    independent tasks that would have the error found (n / design effect), reduced by (z / t(df))²
+    if the error is estimated from few clusters. With repeats, the design effect is computed as if
+    half a task more had been asked once, because few tasks nearly all right or all wrong show too
+    little of it (measured, not derived). Other scores have mean ± t(df) se. If no two tasks differ,
+    or there is one cluster alone, each cluster counts as one task. Sources: Wilson (1927); Korn and
+    Graubard, "Confidence intervals for proportions with small expected number of positive counts",
+    Survey Methodology 24 (1998) 193; Dean and Pagano, "Evaluating confidence interval methods for
+    binomial proportions in clustered surveys", Journal of Survey Statistics and Methodology 3
+    (2015) 484. ValueError for no tasks, a task without trials, a score that is not finite, or other
+    than one label per task.
     """
     values = task_means(groups)
     known = spread(values, clusters)
@@ -237,7 +229,7 @@ def _score_interval(known: Spread, coins: bool, confidence: float) -> Interval:
             effect += (1 - effect) / (2 * n)
         worth = n / effect
         if not (coins and alone and abs(effect - 1) < _ROUNDING):
-            z = normal_quantile(0.5 + confidence / 2)
+            z = NormalDist().inv_cdf(0.5 + confidence / 2)
             worth *= (z / t_quantile(0.5 + confidence / 2, known.df)) ** 2
     found = wilson(share * worth, worth, confidence)
     assert found is not None, f"no tasks: {known}"
@@ -258,11 +250,9 @@ def bootstrap_mean(
     """Interval of the mean of one value per task, shape (n,), by resampling whole clusters.
 
     Each resample gives t* = (mean* - mean) / se*; the interval is mean - t*(1 - a/2) se to mean -
-    t*(a/2) se. It follows the skew, whereas percentiles of mean* alone are too narrow for few
-    clusters. None for fewer than `MIN_CLUSTERS` clusters or if all are equal. Resamples of equal
-    clusters have no se* and are left out. Source: Efron, "Better bootstrap confidence intervals",
-    JASA 82 (1987) 171; Hall, "The bootstrap and Edgeworth expansion", 1992, chapter 3. ValueError
-    as `spread`.
+    t*(a/2) se. It follows the skew. None for fewer than `MIN_CLUSTERS` clusters or if all are
+    equal. Source: Efron, "Better bootstrap confidence intervals", JASA 82 (1987) 171; Hall, "The
+    bootstrap and Edgeworth expansion", 1992, chapter 3. ValueError as `spread`.
     """
     x = numbers(values, "values")
     known = spread(x, clusters)
@@ -305,11 +295,10 @@ def ratio_of_sums(
     """Σ top / Σ bottom over tasks, each shape (n,): cost over solved tasks is cost per solved task.
 
     Fieller's interval: every R for which the mean of top - R bottom does not differ from 0 at this
-    confidence, by its clustered error and t(df). It is asymmetric, and has no upper end if the mean
-    of bottom does not differ from 0; then there is no interval. Source: Fieller, "Some problems in
-    interval estimation", JRSS B 16 (1954) 175; Cochran, "Sampling techniques", 1977, section 6.3.
-    ValueError for no tasks, sides of different length, a value that is not finite, or a number of
-    labels other than one per task.
+    confidence, by its clustered error and t(df). There is none if the mean of bottom does not
+    differ from 0. Source: Fieller, "Some problems in interval estimation", JRSS B 16 (1954) 175;
+    Cochran, "Sampling techniques", 1977, section 6.3. ValueError as `spread`, and for sides of
+    different length.
     """
     y, x = numbers(top, "top"), numbers(bottom, "bottom")
     if len(y) != len(x):

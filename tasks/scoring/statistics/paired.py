@@ -7,6 +7,7 @@ first.
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +22,6 @@ from tutti.tasks.scoring.statistics.means import (
     cluster_numbers,
     coin_tails,
     noncentral_shift,
-    normal_quantile,
     numbers,
     spread,
     t_quantile,
@@ -101,7 +101,7 @@ def _interval(d: Array, known: Spread, span: float, confidence: float) -> Interv
         most, n = float(np.abs(d).max()), len(d) + 2  # one more task each way
         mean = float(d.sum()) / n
         se = math.sqrt((float((d**2).sum()) + 2 * most**2) / n - mean**2) / math.sqrt(n)
-        half = normal_quantile(0.5 + confidence / 2) * se
+        half = NormalDist().inv_cdf(0.5 + confidence / 2) * se
         return mean - half, mean + half
     assert known.se is not None, "there are two clusters or more"
     half = t_quantile(0.5 + confidence / 2, known.df) * known.se
@@ -142,8 +142,8 @@ def sign_flip(differences: Array) -> float:
 
     `differences`: one per task or cluster, shape (n,); m of them are not 0, at most `EXACT_UP_TO`
     (ValueError). p is the share of sign patterns whose sum is at least as far from 0 as the
-    observed one; sums that differ only by rounding count as equal: 0.1 + 0.2 - 0.3 is 0. Source:
-    Fisher, "The design of experiments", 1935, section 21.
+    observed one, apart from rounding. Source: Fisher, "The design of experiments", 1935, section
+    21.
     """
     values = numbers(differences, "differences")
     values = _rounded(values, float(np.abs(values).max(initial=0.0)))
@@ -248,9 +248,7 @@ def _judged(found: Finding, p: float | None, margin: float, good: int, family: i
 
 
 POWER = 0.8
-ALIKE = 0.5
-"""Assumed correlation of two trials of one task: halfway between tasks that are all equally hard
-and tasks that are always or never solved."""
+ALIKE = 0.5  # assumed correlation of two trials of one task
 
 
 def minimum_detectable(
@@ -275,10 +273,8 @@ def expected_sd(accuracy: float, trials: int = 1, alike: float = ALIKE) -> float
     """Expected standard deviation of differences by task between two sides of about this accuracy.
 
     √(2 p (1 - p) (1 - alike) / trials): both sides find the same tasks hard, and the share `alike`
-    of the variance of right and wrong lies between tasks. A side that is better at other tasks has
-    a larger deviation, so this is a lower bound; if there are past cells, use their deviation.
-    Source: the variance of a difference of two means of `trials` draws each within a task; Miller,
-    "Adding error bars to evals", 2024, section 4. ValueError for shares outside 0 to 1, no trials.
+    of the variance lies between tasks; a lower bound. Source: Miller, "Adding error bars to evals",
+    2024, section 4. ValueError for shares outside 0 to 1, no trials.
     """
     if not (0 <= accuracy <= 1 and 0 <= alike <= 1) or trials < 1:
         raise ValueError(f"not shares and trials: {accuracy}, {alike}, {trials}")
@@ -303,19 +299,16 @@ class ConfidenceSequence:
     """A confidence sequence by betting, which takes one difference at a time, in constant time.
 
     After each difference there is an interval; all hold simultaneously, so that one may stop at any
-    time. The only assumptions are that scores lie in 0 to 1 and that tasks come in random order.
-    Differences are second minus first by task, each -1 to 1, repeats averaged; `planned`: the most
-    tasks, for which the bets are tuned (any other number is valid and gives wider intervals). For
-    each candidate mean, one gambler bets that the next difference is above it and another that it
-    is below, at stakes fixed in advance. If the candidate is true, no gambler gains on average, so
-    the probability that either ever multiplies the stake 2 / (1 - confidence) times is at most 1 -
+    time. Differences are second minus first by task, each -1 to 1, repeats averaged, in random
+    order of tasks; `planned`: the most tasks, for which the bets are tuned. For each candidate
+    mean, one gambler bets that the next difference is above it and another that it is below, at
+    stakes fixed in advance. If the candidate is true, no gambler gains on average, so the
+    probability that either ever multiplies the stake 2 / (1 - confidence) times is at most 1 -
     confidence (Ville). Candidates for which a gambler did so are excluded. Source: Waudby-Smith and
-    Ramdas, "Estimating means of bounded random variables by betting", JRSS B 86 (2024) 1, the
-    hedged capital process.
+    Ramdas, "Estimating means of bounded random variables by betting", JRSS B 86 (2024) 1.
 
     The verdict: better or worse: the interval excludes 0 (or has it as an end); same: it lies
-    within ± margin; inconclusive: none of these after `planned` tasks; None: go on. Over any number
-    of looks, the false-alarm rate for a difference of 0 is at most 1 - confidence.
+    within ± margin; inconclusive: none of these after `planned` tasks; None: go on.
     """
 
     def __init__(self, planned: int, margin: float = 0.0, confidence: float = CONFIDENCE) -> None:

@@ -22,9 +22,7 @@ class FrontPlace(NamedTuple):
     """A set-up's position relative to the front."""
 
     on_front: bool  # by the point estimates
-    standing: Standing
-    """on: no other set-up can dominate it, given the intervals; off: one surely does; maybe: the
-    rest."""
+    standing: Standing  # on: nothing can dominate it, given the intervals; off: one surely does
 
 
 def pareto_front(points: Sequence[Point]) -> list[FrontPlace]:

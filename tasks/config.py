@@ -37,7 +37,7 @@ class Strict(BaseModel):
 
 @dataclass(frozen=True)
 class Document:
-    """What a file says, and on which lines."""
+    """A file's content, and its lines."""
 
     path: Path
     content: Any

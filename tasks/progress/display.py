@@ -133,7 +133,7 @@ class _CellCounts(NamedTuple):
 
 
 class SweepProgress:
-    """How far a sweep is, over all of its cells, in one line of words."""
+    """The progress of a sweep, over all of its cells, in one line."""
 
     def __init__(
         self,

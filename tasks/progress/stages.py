@@ -24,7 +24,7 @@ Work = Callable[Concatenate[StageProgress, P], Coroutine[Any, Any, T]]
 
 
 class StageLog:
-    """How long the stages of one run took; prints as they end."""
+    """The times of one run's stages; prints them as they end."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
@@ -89,10 +89,6 @@ class Stage(Generic[P, T]):
         from prefect import task
         from prefect.cache_policies import NO_CACHE
 
-        async def with_artifact(call: StageCall) -> Any:
-            async with progress_artifact(call.progress):
-                return await call.work()
-
         settings = self.settings
         return task(
             name=settings.name,
@@ -104,7 +100,7 @@ class Stage(Generic[P, T]):
             retry_condition_fn=self.may_retry,
             timeout_seconds=settings.timeout_s,
             cache_policy=NO_CACHE,
-        )(with_artifact)
+        )(_with_artifact)
 
     async def may_retry(self, task: Any, task_run: Any, state: Any) -> bool:
         """Whether Prefect may run the task again; async, for Prefect calls no other method."""
@@ -133,3 +129,8 @@ def in_flow_run() -> bool:
     from prefect.context import FlowRunContext
 
     return FlowRunContext.get() is not None
+
+
+async def _with_artifact(call: StageCall) -> Any:
+    async with progress_artifact(call.progress):
+        return await call.work()

@@ -136,7 +136,7 @@ class Ann:
 
     @classmethod
     def over(cls, index: Any, spec: IndexSpec, gpus: int = 0, distances: bool = False) -> "Ann":
-        """Search with a FAISS index of `spec`'s kind, on so many GPUs if it is no graph."""
+        """Search with a FAISS index of `spec`'s kind, on `gpus` GPUs if it is no graph."""
         if spec.kind == "ivf":
             index.nprobe = min(spec.probes, GPU_MOST) if gpus else spec.probes
         if gpus and spec.kind != "hnsw":

@@ -125,7 +125,7 @@ logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of each flaw that
 
 
 _BROKEN_PDF = (PyPdfError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What pypdf raises for objects that break the format."""
+"""The errors of pypdf for objects that break the format."""
 
 
 def read_pdf(path: Path) -> ReadDocument:

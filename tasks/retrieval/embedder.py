@@ -30,7 +30,7 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     def describe(self) -> dict[str, Any]:
-        """What identifies it; part of an index's id."""
+        """Its identity, a part of an index's id."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:

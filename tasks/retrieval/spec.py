@@ -13,7 +13,7 @@ STDLIB_TEMPLATE = "{title}\n{title}\n{text}"
 
 
 class IndexSpec(BaseModel):
-    """How documents become an index. The defaults search exactly."""
+    """The parameters of an index. The defaults search exactly."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

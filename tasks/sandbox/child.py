@@ -16,7 +16,7 @@ def run_program(ready: bytes, settings: dict[str, Any]) -> None:
     with open(0, "rb", closefd=False) as program:
         source = program.read()
     module = lower(**settings)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what a kill leaves
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # for output before a kill
     os.write(2, ready)
     execute(source, module.__dict__)
 
@@ -35,7 +35,7 @@ def serve_cells(ready: bytes, settings: dict[str, Any]) -> None:
     cells, out, err = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 60) for number in (0, 1, 2))
     kernel = os.getpid()
     module = lower(**settings)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what a kill leaves
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # for output before a kill
     os.write(err, ready)
     count = 0
     with open(cells, "rb") as given:

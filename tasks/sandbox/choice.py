@@ -105,7 +105,7 @@ class NoSandbox:
 
 CODE_PYTHON = "TUTTI_CODE_PYTHON"
 _HIDDEN = ("/tmp", "/dev", "/proc")  # programs get their own, above the host's
-_FIRST = (3, 9)  # what `child` needs
+_FIRST = (3, 9)  # the oldest that `child` supports
 _ASK_S = 30.0
 _ASK = (
     "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, list(sys.version_info[:2])]))"

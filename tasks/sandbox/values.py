@@ -27,7 +27,7 @@ class SandboxLimits:
     """Limits of one run, or of one cell of a session."""
 
     seconds: float = 5.0
-    """Wall-clock seconds from the first statement on; CPU seconds per process likewise."""
+    """Wall-clock seconds from the first statement on; CPU seconds per process too."""
     memory_mb: int = 256  # address space of each process, MiB
     total_mb: int = 512  # memory of all processes together, MiB, at walled levels
     output_chars: int = 4000  # longest output returned, with the truncation mark
@@ -45,7 +45,7 @@ DEFAULT_LIMITS = SandboxLimits()
 
 @dataclass(frozen=True)
 class SandboxResult:
-    """How one run ended, or one cell of a session."""
+    """The result of one run, or of one cell of a session."""
 
     output: str  # standard output; unless "ok", followed by the end of standard error
     status: Status  # "error": raised or exited non-zero; "killed": by a signal

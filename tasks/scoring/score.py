@@ -49,7 +49,8 @@ class Submission:
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """How a publisher asks its judge. The settings in the judge's registry entry come first."""
+    """A publisher's settings of its judge. The settings in the judge's registry entry come
+    first."""
 
     temperature: float | None = 1.0  # None: the request has none, as reasoning models need it
     max_tokens: int | None = None  # None: the run's default

@@ -22,7 +22,7 @@ GIVEN = (
     " operator io sys json builtins typing"
 )
 """Modules that LiveCodeBench's program imports for every solution, with all names of each."""
-RECURSION = 50_000  # likewise
+RECURSION = 50_000  # as LiveCodeBench's program sets it
 
 
 def digest_of_output(text: str) -> str:

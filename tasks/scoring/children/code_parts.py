@@ -32,7 +32,7 @@ _REACHING = frozenset(
 """The test framework, and ways to the frames and values of the program that runs the tests."""
 _MODULES = frozenset(["atexit", "bdb", "builtins", "gc", "mock", "pdb"])
 _POSING = frozenset(["__class__", "__getattribute__", "__instancecheck__", "__subclasscheck__"])
-"""What a class defines to pass for another one."""
+"""Methods by which a class passes for another one."""
 
 
 def kept_code(text: str, entry_point: str) -> str:

@@ -42,7 +42,7 @@ EXACT: dict[type, Callable[[Any], Any]] = {
     bytes: bytes.__bytes__,
     list: list,
 }
-"""What a value of a subclass is as the builtin type."""
+"""Conversions of a value of a subclass to the builtin type."""
 TYPES: dict[str, Any] = {kind.__name__: kind for kind in (*PLAIN, object, type(None), Exception)}
 """Types that are passed by name; functions are not, because some of them run code."""
 

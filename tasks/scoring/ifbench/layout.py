@@ -52,7 +52,7 @@ def quotes(response: str, options: Options) -> bool:
 
 
 def one_option(response: str, options: Options) -> bool:
-    """One of `options`, which are parted by "/", "or" or a comma; lettered ones to the sign."""
+    """One of `options`, which are separated by "/", "or" or a comma; lettered ones to the sign."""
     given = str(options["options"])
     separator = next((each for each in ("/", "or") if each in given), ",")
     choices = [each.strip() for each in given.split(separator)]

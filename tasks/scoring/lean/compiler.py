@@ -164,7 +164,7 @@ def _output(
 HEADER_S = 600.0  # the first import of Mathlib reads gigabytes from the disk
 THREADS = 4
 AT_ONCE = 10  # NeMo-Skills' number of parallel proofs; fewer where there are fewer cores
-OUTPUT_CHARS = 2_000_000  # what comes last tells the axioms
+OUTPUT_CHARS = 2_000_000  # the last lines name the axioms
 _CPU_S_PER_S = 2 * THREADS  # the sandbox limits CPU seconds by its wall-clock limit
 _START_S = 10.0
 _PROGRAM = """
@@ -182,7 +182,7 @@ except OSError as error:
 
 @dataclass
 class _Room:
-    """What the runs of one event loop share."""
+    """The shared state of one event loop's runs."""
 
     running: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(min(AT_ONCE, os.cpu_count() or 1))
@@ -208,7 +208,7 @@ class Compilation:
 async def compiled(
     sandbox: CodeRunner, header: str, text: str, options: tuple[str, ...], limit_s: float
 ) -> tuple[Compilation, LeanSetUp]:
-    """What Lean says of a file that begins with `header`, and which Lean it was.
+    """Compile a file that begins with `header`; returns the output, and which Lean it was.
 
     Raises ScorerFailed without Lean or walls, or if the header alone does not compile.
     """

@@ -116,7 +116,7 @@ CHECKS: Mapping[str, Mapping[str, Compare]] = {
     "Dictionary": {"keyword": _any_case},
     "ToolSearcher": {"keywords": _keywords},
 }
-"""How an API's own check compares its arguments, where that is not exactly."""
+"""The comparisons of an API's own check, for arguments that it does not compare exactly."""
 
 UNCHECKED: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("AddAgenda", "ModifyAgenda", "QueryAgenda"), frozenset({"token"})),

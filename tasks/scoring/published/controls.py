@@ -44,7 +44,7 @@ _FAILING = {
         ("Regex", "'', 'x'"),
     )
 }
-"""What stands in the place of other assertions' arguments, so that they are evaluated but fail."""
+"""New arguments of other assertions, by which they are evaluated but fail."""
 _Edit = tuple[int, int, str]  # start and end in the text's bytes, and the new text
 
 

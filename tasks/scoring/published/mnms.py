@@ -56,7 +56,7 @@ class Labels(NamedTuple):
 
 def steps_of(code: str) -> list[Step]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Python says of escapes in a model's text
+        warnings.simplefilter("ignore")  # about escapes in a model's text
         return [step for line in code.split("\n") if (step := _step(line.strip())) is not None]
 
 

@@ -9,7 +9,7 @@ LONGER = 4  # times the answer's length that is compared
 
 
 class Repetition(Scorer):
-    """How far a response repeats a given text, as MRCR scores it (card of openai/mrcr).
+    """The similarity of a response with a given text, as MRCR scores it (card of openai/mrcr).
 
     Target: ``{"answer": text, "prefix": text}``. Value: 0 for a response that does not begin with
     the prefix; else the similarity of the rest with the rest of the answer

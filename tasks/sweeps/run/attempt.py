@@ -1,7 +1,7 @@
-"""Make one attempt: by tutti's agent, alone or in a world, or by somebody's harness; and score it.
+"""Make one attempt, by tutti's agent, alone or in a world, or by another harness, and score it.
 
-In: a sample, the id of its attempt. Out: what happened, and its score. What the attempts of a cell
-share (connections, sandbox, tools) is opened once, for the cell.
+In: a sample, the id of its attempt. Out: a trajectory with its score. Connections, sandbox and
+tools, which the attempts of a cell share, are opened once for the cell.
 """
 
 import contextlib
@@ -72,22 +72,14 @@ from tutti.tasks.sandbox import (
     unsafe_sandbox,
 )
 from tutti.tasks.scoring import SCORERS, Score, ScorerFailed, ScoringResources
-from tutti.tasks.sweeps.plan import (
-    Cell,
-    Plan,
-    Roles,
-    Sample,
-    ServedModel,
-    sandbox_level,
-)
+from tutti.tasks.sweeps.plan import Cell, Plan, Roles, Sample, ServedModel, sandbox_level
 from tutti.tasks.sweeps.run.records import attempted
-from tutti.tasks.sweeps.run.roles import EXPERT, JUDGE, SHARE, USER, RoleClients
+from tutti.tasks.sweeps.run.roles import EXPERT, JUDGE, USER, RoleClients, room
 from tutti.tasks.sweeps.spec import ParallelThinking
 from tutti.tasks.task_sets import EXPERTS, Task
 
 MOST_TOKENS = 4096
-"""Of a user's or a judge's reply: a user with tools of its own and a judge of many assertions write
-more than elsewhere."""
+"""Tokens of a reply of a harness's user or judge, which may have tools or many assertions."""
 
 
 def command_task(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
@@ -95,7 +87,7 @@ def command_task(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
 
     * ``task_id``, ``id``, ``messages``, ``tools``, ``max_tokens``, ``temperature``
     * ``benchmark``: its name; ``source``: the suite's `data.source`, absolute, or null
-    * ``seconds``: after so long the harness is ended
+    * ``seconds``: the time after which the harness is ended
     * ``request``: all fields of a request to the measured model, besides messages, tools and seed
     * ``roles``: ``user`` and ``judge``, each with ``model`` (the name that calls give) and
       ``request``; ``call_expert``, where the suite's agent has that tool: ``tool`` (its schema) and
@@ -104,75 +96,70 @@ def command_task(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
     A call of another role names it in the header ``X-Tutti-Role``. Its tokens are not the
     attempt's; an expert's cost is, a user's and a judge's are not.
     """
-    suite, asked = plan.suite, sample.task
-    source = suite.data.source
-    temperature, most = suite.sampling.temperature, suite.sampling.reply_tokens
-    task: dict[str, Any] = {"task_id": asked.task_id, "id": asked.key}
-    task |= {"messages": asked.messages, "tools": tuple(asked.tools)}
-    task |= {"max_tokens": most, "temperature": temperature, "benchmark": suite.benchmark_name}
-    task |= {"source": None if source is None else str(source.absolute())}
-    task |= {"seconds": suite.limits.command_s, "roles": _roles(plan, sample, seed)}
-    entry = plan.config.model
-    if entry is None:
-        request: Mapping[str, Any] = {"temperature": temperature, "max_tokens": most}
-    else:
+    suite, entry = plan.suite, plan.config.model
+    sampling, source = suite.sampling, suite.data.source
+    temperature, most = sampling.temperature, sampling.reply_tokens
+    request: Mapping[str, Any] = {"temperature": temperature, "max_tokens": most}
+    if entry is not None:
         request = sampling_of(entry, temperature, most, seed).fields
-    return task | {"request": _given(request)}
+    return {
+        "task_id": sample.task.task_id,
+        "id": sample.task.key,
+        "messages": sample.task.messages,
+        "tools": tuple(sample.task.tools),
+        "max_tokens": most,
+        "temperature": temperature,
+        "benchmark": suite.benchmark_name,
+        "source": None if source is None else str(source.absolute()),
+        "seconds": suite.limits.command_s,
+        "roles": _roles(plan, sample, seed),
+        "request": _stated(request),
+    }
+
+
+def _roles(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
+    def entry(served: ServedModel, temperature: float, max_tokens: int) -> dict[str, Any]:
+        fields = sampling_of(served.model, temperature, max_tokens, seed).fields
+        return {"model": served.name, "request": _stated(fields)}
+
+    roles, entries = plan.config.roles, dict[str, Any]()
+    for role, served in ((USER, roles.user), (JUDGE, roles.judge)):
+        if served is not None:
+            entries[role] = entry(served, Roles.WARM, room(served.model, MOST_TOKENS))
+    if roles.agent is not None and roles.agent.tools.call_expert is not None:
+        tool = drawn(roles.agent, seed, sample.task.task_id).tools.call_expert
+        assert tool is not None, "drawn of a file that has it"
+        experts = {
+            alias: entry(roles.experts[each.model], each.temperature, each.max_tokens)
+            for alias, each in tool.experts.items()
+        }
+        entries["call_expert"] = {"tool": offered_expert_tool(tool), "experts": experts}
+    return entries
+
+
+def _stated(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def take_spent(done: CommandTrajectory, spent: Mapping[str, float]) -> Cost:
     """Add what the gateway counted for the attempt; returns the cost of judge and user."""
-    aside = Cost()
-    for role in (f"{USER}.", f"{JUDGE}."):
-        aside.include(_cost(spent, role))
-    others = (USER, JUDGE, EXPERT)
+
+    def cost(role: str = "") -> Cost:
+        return Cost(spent.get(f"{role}cost_usd", 0.0), int(spent.get(f"{role}unknown_costs", 0)))
 
     def own(unit: str) -> int:
-        """Of the measured model alone."""
-        return int(spent.get(unit, 0) - sum(spent.get(f"{role}.{unit}", 0) for role in others))
+        others = sum(spent.get(f"{role}.{unit}", 0) for role in (USER, JUDGE, EXPERT))
+        return int(spent.get(unit, 0) - others)
 
+    aside, whole = Cost(), cost()
+    for role in (USER, JUDGE):
+        aside.include(cost(f"{role}."))
     done.steps = own("calls")
     done.prompt_tokens, done.cached_tokens = own("prompt_tokens"), own("cached_tokens")
     done.completion_tokens = own("completion_tokens")
     done.held_s, done.partner_s = spent.get("held_s", 0.0), spent.get("partner_s", 0.0)
-    whole = _cost(spent)
     done.cost.include(Cost(whole.known_usd - aside.known_usd, whole.unknown - aside.unknown))
     return aside
-
-
-def _cost(spent: Mapping[str, float], role: str = "") -> Cost:
-    """The cost of all calls, or of those in a role (``user.``)."""
-    return Cost(spent.get(f"{role}cost_usd", 0.0), int(spent.get(f"{role}unknown_costs", 0)))
-
-
-def _roles(plan: Plan, sample: Sample, seed: int) -> dict[str, Any]:
-    roles = plan.config.roles
-    served = {USER: roles.user, JUDGE: roles.judge}
-    found = {role: _partner(each, seed) for role, each in served.items() if each is not None}
-    if roles.agent is None or roles.agent.tools.call_expert is None:
-        return found
-    file = drawn(roles.agent, seed, sample.task.task_id)
-    tool = file.tools.call_expert
-    assert tool is not None, "drawn of a file that has it"
-    experts = {
-        alias: _asked(roles.experts[each.model], each.temperature, each.max_tokens, seed)
-        for alias, each in tool.experts.items()
-    }
-    return found | {"call_expert": {"tool": offered_expert_tool(tool), "experts": experts}}
-
-
-def _partner(served: ServedModel, seed: int) -> dict[str, Any]:
-    room = max(1, min(MOST_TOKENS, served.model.context_tokens // SHARE))
-    return _asked(served, Roles.WARM, room, seed)
-
-
-def _asked(served: ServedModel, temperature: float, max_tokens: int, seed: int) -> dict[str, Any]:
-    sampling = sampling_of(served.model, temperature, max_tokens, seed)
-    return {"model": served.name, "request": _given(sampling.fields)}
-
-
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 class Attempts:
@@ -187,7 +174,7 @@ class Attempts:
         on_step: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         """`url` is the gateway's, `search_url` the retrieval service's where there is one;
-        `on_step` hears how many seconds each step of tutti's agent took."""
+        `on_step` is called with the seconds that each step of tutti's agent took."""
         self._on_step = on_step
         self.aside = Cost()
         """The cost of judges and users so far, which is in no attempt's."""
@@ -214,12 +201,12 @@ class Attempts:
             self._mcp = None if server is None else await stack.enter_async_context(server)
             sessions = None
             if harness.python == "session":  # as many as run at once: none makes room for another
-                # Nor is one closed while its attempt is held: what it knows must not depend on it.
+                # Nor is one closed while its attempt is held: its state must not depend on it.
                 idle_s = suite.limits.working_s * 60
                 most = suite.load.sessions(self.cell.concurrency)
                 assert level is not None, "it runs programs, so it has a level"
-                kept = SandboxSessions(level, most=most, idle_s=idle_s)
-                sessions = await stack.enter_async_context(kept)
+                pool = SandboxSessions(level, most=most, idle_s=idle_s)
+                sessions = await stack.enter_async_context(pool)
             self._guard = None if self._command is None else stack.enter_context(CommandGuard())
             file = self.plan.config.roles.agent
             self._sandbox: CodeRunner = NoSandbox(NO_WALLS) if level is None else Sandbox(level)
@@ -227,8 +214,10 @@ class Attempts:
             if level is not None and file is not None:
                 self._experts_sandbox = Sandbox(level, file.sandbox_limits)
             self._toolbox = Toolbox(self._http, self._search_url or "", self._sandbox, sessions)
-            if self._mcp is not None:  # tools of one name are better said before the first attempt
-                JoinedTools([self._mcp, *self._built_in()])
+            if self._mcp is not None:  # two tools of one name are refused before the first attempt
+                schemas = list(TOOL_SCHEMAS[:1] if harness.search_index is not None else ())
+                schemas += TOOL_SCHEMAS[1:] if harness.python is not None else ()
+                JoinedTools([self._mcp, DescribedTools(schemas)])
             self._open = stack.pop_all()
         return self
 
@@ -322,7 +311,6 @@ class Attempts:
     async def _orchestrated(
         self, sample: Sample, model: GatewayModel, others: RoleClients
     ) -> Trajectory:
-        """A question, which experts answer that the model picks."""
         assert self.plan.config.roles.agent is not None, "asked for by the suite"
         task, seed = sample.task, self._seed(sample)
         file = drawn(self.plan.config.roles.agent, seed, task.task_id)
@@ -334,7 +322,6 @@ class Attempts:
     async def _in_world(
         self, open_world: MakeWorld, sample: Sample, model: GatewayModel, others: RoleClients
     ) -> Trajectory:
-        """An attempt whose tools act in a world of its own, in which someone may speak."""
         task, seed = sample.task, self._seed(sample)
         user, prompt, agent = others.user(seed), task.messages, self._agent(task)
         world = open_world(task, user)
@@ -370,13 +357,6 @@ class Attempts:
             return own
         return agent_of(entry, own, self.plan.suite.sampling.reply_tokens)
 
-    def _built_in(self) -> list[Tools]:
-        """The tools that the suite offers besides those of an MCP server, to see their names."""
-        harness, schemas = self.plan.suite.harness, list[Mapping[str, Any]]()
-        schemas += TOOL_SCHEMAS[:1] if harness.search_index is not None else []
-        schemas += TOOL_SCHEMAS[1:] if harness.python is not None else []
-        return [DescribedTools(schemas)]
-
     @contextlib.asynccontextmanager
     async def _tools(self, task: Task, attempt_id: str) -> AsyncIterator[Tools]:
         if self._benchmark.platform_tools:
@@ -400,7 +380,6 @@ class Attempts:
     async def _run_command(
         self, sample: Sample, attempt_id: str, model: GatewayModel
     ) -> Trajectory:
-        """Somebody's harness makes the attempt; what its calls took is told by the gateway."""
         assert self._command is not None, "asked for by the suite or its benchmark"
         command = Command(self._command, self.plan.suite.limits.command_s, self._guard)
         name, seed = self.plan.config.command_name, self._seed(sample)
@@ -417,13 +396,13 @@ class Attempts:
     async def _score(self, task: Task, trajectory: Trajectory, others: RoleClients) -> Score | None:
         if trajectory.status not in COUNTED or not self._benchmark.is_scored:
             return None
-        # What tutti's own harness gives is the benchmark's published rule.
+        # The score of a harness that tutti ships is the benchmark's published rule.
         shipped = shipped_harness(self._command) is not None
         scorer = SCORERS["imported"] if shipped else self._benchmark.scoring
-        means = ScoringResources(self._sandbox, others.judge(trajectory.steps))
+        resources = ScoringResources(self._sandbox, others.judge(trajectory.steps))
         try:
-            said = attempted(trajectory, self.plan.suite.sampling.reasoning)
-            return await scorer.score(task.target, said, means)
+            submission = attempted(trajectory, self.plan.suite.sampling.reasoning)
+            return await scorer.score(task.target, submission, resources)
         except ScorerFailed as error:
             text = f"{scorer.name}: {error}"
             trajectory.fail("scorer_error", ErrorType.SCORER_FAILED, text)

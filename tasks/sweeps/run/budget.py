@@ -1,12 +1,9 @@
-"""What a run may take: time and money; asked twice a second and after every attempt.
+"""The time and money that a run may spend; checked twice a second and after every attempt.
 
 In: a suite's `budget`, and the costs of attempts as they end, with their judge and user. Out: the
-reason to start no more samples, once there is one. Running attempts finish, so a budget is exceeded
-by at most what is in flight.
-
-USD are counted as far as they are known. A cost that is unknown although the price is known (the
-endpoint reported no usage) ends a run with a limit in USD, for it can no longer be counted. Models
-without a price do not count; the run says so before it starts (`unpriced_line`).
+reason to start no more samples. Running attempts finish, so a budget is exceeded by at most what is
+in flight. An unknown cost of a priced model ends a run with a limit in USD; models without a price
+do not count (`unpriced_line` names them).
 """
 
 import time
@@ -29,7 +26,6 @@ class BudgetTracker:
 
     @property
     def limits_usd(self) -> bool:
-        """Whether there is a limit in USD."""
         return self.budget.usd is not None or (self._whole is not None and self._whole.limits_usd)
 
     def add(self, cost: Cost, is_priced: bool = True) -> None:
@@ -46,13 +42,12 @@ class BudgetTracker:
         if minutes is not None and taken >= minutes:
             text = f"the budget of {minutes:g} minutes is spent"
             return EndReason(CellReason.BUDGET_MINUTES, text, minutes)
-        if usd is not None and self.cost.known_usd >= usd:
+        if usd is not None and (self._uncounted or self.cost.known_usd >= usd):
             text = f"the budget of {usd:g} USD is spent ({self.cost:.2f})"
-            return EndReason(CellReason.BUDGET_USD, text, usd)
-        if usd is not None and self._uncounted:
-            text = (
-                f"the budget of {usd:g} USD cannot be counted ({self.cost:.2f}): the cost of "
-                f"{self._uncounted} calls is unknown, as their endpoint reported no usage"
-            )
+            if self.cost.known_usd < usd:
+                text = (
+                    f"the budget of {usd:g} USD cannot be counted ({self.cost:.2f}): the cost of "
+                    f"{self._uncounted} calls is unknown, as their endpoint reported no usage"
+                )
             return EndReason(CellReason.BUDGET_USD, text, usd)
         return None if self._whole is None else self._whole.spent()

@@ -1,4 +1,4 @@
-"""What may end a cell early: a latency surely above its limit, an accuracy that is decided.
+"""Rules that end a cell early: a latency surely above its limit, an accuracy that is decided.
 
 In: a suite's `stopping`, and what of the cell and of its level is stored. Out: watches, which know
 the samples that an earlier run finished. Looked at after every step or sample, each ends a cell
@@ -6,27 +6,28 @@ without cause with a chance of 5 % at most.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 from tutti.storage import Catalog, query
 from tutti.storage.catalog import CellReason
 from tutti.tasks.scoring.statistics import CONFIDENCE, ConfidenceSequence, InterimResult
 from tutti.tasks.sweeps.plan import Cell, EndReason, Plan
 
-MEANT = {"better": "better", "worse": "worse", "same": "the same"}
+WORDS = {"better": "better", "worse": "worse", "same": "the same"}
 
 
 class Watch:
-    """Looks at a cell while it runs, and says when it ends."""
+    """Watches a cell while it runs, and decides when it ends."""
 
     _ended: str | None = None
 
     def step(self, latency_s: float) -> None:
-        """A step has ended; seconds from the call to the end of its tools, held time included."""
+        """Take a step that has ended; seconds from the call to the end of its tools, held time
+        included."""
 
     def sample(self, task_id: str, trial: int, score: float) -> None:
-        """A counted sample has ended; of a trial that is reported twice the first counts."""
+        """Take a counted sample that has ended; of a trial that comes twice the first counts."""
 
     def verdict(self) -> str | None:
         """Why the cell ends now, in words; None: go on. Once given it stays."""
@@ -36,58 +37,50 @@ class Watch:
 class AccuracyStop(Watch):
     """Watches one cell's scores.
 
-    Tasks that end early are the quick ones, and an attempt that goes wrong is often the slow one:
-    taken as they end, the first differences would be too good. So they are taken as planned: a
-    task's difference counts when all its samples, and all those of the tasks before it, have ended.
-    A task that is lost to infrastructure stops the count, and the cell runs to its end. The same
-    holds for a score outside 0 to 1, of which the bound on errors says nothing.
+    Tasks that end early are the quick ones, so differences are taken as planned: a task's counts
+    when all its samples, and all those of the tasks before it, have ended. A task that is lost to
+    infrastructure stops the count, and so does a score outside 0 to 1, for which the bound on
+    errors does not hold; the cell then runs to its end.
     """
 
     def __init__(
         self, reference: Mapping[str, float], planned: Sequence[str], margin: float
     ) -> None:
-        """`reference`: mean score by task id, 0 to 1; `planned`: the task id of each sample of the
-        cell, in the order in which they start (a task with several trials several times); `margin`:
-        a difference that is no matter, 0 or more (else ValueError).
-
-        Tasks that the reference lacks are left out.
+        """`reference`: mean score by task id, 0 to 1; tasks that it lacks are left out. `planned`:
+        the task id of each sample in the order of their starts. `margin`: 0 or more (ValueError).
         """
         self._reference, self.margin = reference, margin
         known = [task for task in planned if task in reference]
         # A task has all its samples where it is named for the last time.
         self._order = list(reversed(dict.fromkeys(reversed(known))))
-        self._missing: dict[str, int] = {}
-        for task in known:
-            self._missing[task] = self._missing.get(task, 0) + 1
+        self._missing = Counter(known)
         self._scores: dict[str, dict[int, float]] = {task: {} for task in self._order}
         self._looks = ConfidenceSequence(max(1, len(self._order)), margin)
         self._taken = 0
         self._bounded = True
 
     def sample(self, task_id: str, trial: int, score: float) -> None:
-        """Take the differences of the tasks that are complete, in their order."""
         scores = self._scores.get(task_id)
         if scores is None or trial in scores:
             return
         scores[trial] = score
         self._bounded &= 0 <= score <= 1 and 0 <= self._reference[task_id] <= 1
         self._missing[task_id] -= 1
-        while self._ended is None and self._bounded and self._next_is_complete():
+        while self._ended is None and self._bounded and self._taken < len(self._order):
             task = self._order[self._taken]
+            if self._missing[task] > 0:
+                return
             self._taken += 1
             mean = sum(self._scores[task].values()) / len(self._scores[task])
-            self._ended = self._said(self._looks.add(mean - self._reference[task]))
+            self._ended = self._words(self._looks.add(mean - self._reference[task]))
 
-    def _next_is_complete(self) -> bool:
-        return self._taken < len(self._order) and self._missing[self._order[self._taken]] <= 0
-
-    def _said(self, found: InterimResult) -> str | None:
-        if found.verdict not in MEANT or found.n == len(self._order):
+    def _words(self, look: InterimResult) -> str | None:
+        if look.verdict not in WORDS or look.n == len(self._order):
             return None
-        within = f" within ±{self.margin:g}" if found.verdict == "same" else ""
+        within = f" within ±{self.margin:g}" if look.verdict == "same" else ""
         return (
-            f"decided after {found.n} of {len(self._order)} tasks: accuracy is "
-            f"{MEANT[found.verdict]}{within} (difference {found.low:+.3f} to {found.high:+.3f})"
+            f"decided after {look.n} of {len(self._order)} tasks: accuracy is "
+            f"{WORDS[look.verdict]}{within} (difference {look.low:+.3f} to {look.high:+.3f})"
         )
 
 
@@ -101,18 +94,14 @@ class LatencyStop(Watch):
     """Watches one cell's step latency.
 
     A gambler bets on each batch of steps: its share above the limit multiplies the capital by
-    1 + bet x (share - TAIL). Were at most TAIL of the steps above in the long run, no bet would
-    gain on average, nor would the mean of several; the chance of the capital ever reaching
-    1 / (1 - CONFIDENCE) is 1 - CONFIDENCE at most (Ville). No distribution of latencies is assumed.
-    Steps that run at the same time wait for the same things, so that their latencies are alike;
-    counted one by one, a single slow spell would look like many witnesses. A batch is as many
-    steps as all sessions make in `ROUNDS` steps each, and holds for what is remembered over half of
-    them (`make bench-statistics`: latencies that forget by a factor of e in two steps of each
-    session alarm in 4 % of long cells; in four steps, 9 %). Each session's first step is left out:
-    they all begin at once, on an empty engine.
-    Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", JRSS
-    B 86 (2024) 1, with a mixture of fixed bets; batches as in Law, "Simulation modeling and
-    analysis", chapter 9.
+    1 + bet x (share - TAIL). Were at most TAIL of the steps above in the long run, the chance of
+    the capital ever reaching 1 / (1 - CONFIDENCE) is 1 - CONFIDENCE at most (Ville), whatever the
+    distribution. Steps that run at the same time have like latencies, so a batch is as many steps
+    as all sessions make in `ROUNDS` steps each (`make bench-statistics`: latencies that forget by a
+    factor of e in two steps of each session alarm in 4 % of long cells; in four steps, 9 %). Each
+    session's first step is left out: they all begin at once, on an empty engine.
+    Sources: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting",
+    JRSS B 86 (2024) 1, with fixed bets; Law, "Simulation modeling and analysis", chapter 9.
     """
 
     def __init__(self, limit_s: float, slots: int = 1) -> None:
@@ -128,7 +117,6 @@ class LatencyStop(Watch):
         self._steps = self._above = self._in_batch = self._above_in_batch = 0
 
     def step(self, latency_s: float) -> None:
-        """A step ended; time it was held is part of `latency_s`."""
         if self._filling:
             self._filling -= 1
             return
@@ -137,11 +125,10 @@ class LatencyStop(Watch):
         self._above += above
         self._in_batch += 1
         self._above_in_batch += above
-        if self._in_batch == self._batch:
-            self._bet(self._above_in_batch / self._batch)
-            self._in_batch = self._above_in_batch = 0
-
-    def _bet(self, share: float) -> None:
+        if self._in_batch < self._batch:
+            return
+        share = self._above_in_batch / self._batch
+        self._in_batch = self._above_in_batch = 0
         self._capital = [
             capital + math.log1p(bet * (share - TAIL))
             for capital, bet in zip(self._capital, BETS, strict=True)
@@ -158,40 +145,36 @@ SCORES = """
 select task_id, trial, headline_score as score from counted where cell_id = $cell
 order by ended_at, attempt_id
 """
+REFERENCE = """
+select task_id, avg(headline_score) as score, count(*) as n from counted where cell_id = $cell
+group by task_id order by task_id
+"""
 
 
 def watches_of(plan: Plan, cell: Cell, catalog: Catalog) -> list[tuple[EndReason, Watch]]:
-    """Who watches `cell`, each with the reason that its verdict completes."""
-    suite = plan.suite
-    found: list[tuple[EndReason, Watch]] = []
-    asked = EndReason.asked_by(suite)
-    if suite.stopping.saturation is not None:
+    """The watches of `cell`, each with the reason that its verdict completes."""
+    stopping, reasons = plan.suite.stopping, EndReason.asked_by(plan.suite)
+    watches: list[tuple[EndReason, Watch]] = []
+    if stopping.saturation is not None:
         # Of an open loop about as many run at once as its level says.
-        limit = suite.stopping.saturation.step_latency_p95
-        found.append((asked[CellReason.LATENCY_LIMIT], LatencyStop(limit, cell.concurrency)))
-    if suite.stopping.stop_when_decided is not None and (
-        reference := _reference(plan, cell, catalog)
-    ):
+        latency = LatencyStop(stopping.saturation.step_latency_p95, cell.concurrency)
+        watches.append((reasons[CellReason.LATENCY_LIMIT], latency))
+    if stopping.stop_when_decided is not None and (reference := _reference(plan, cell, catalog)):
         planned = [sample.task.task_id for sample in cell.samples]
-        watch = AccuracyStop(reference, planned, suite.stopping.stop_when_decided.margin)
+        accuracy = AccuracyStop(reference, planned, stopping.stop_when_decided.margin)
         for row in query(SCORES, catalog.home, {"cell": cell.cell_id}):
-            watch.sample(row["task_id"], row["trial"], row["score"])
-        found.append((asked[CellReason.ACCURACY_DECIDED], watch))
-    return found
+            accuracy.sample(row["task_id"], row["trial"], row["score"])
+        watches.append((reasons[CellReason.ACCURACY_DECIDED], accuracy))
+    return watches
 
 
 def _reference(plan: Plan, cell: Cell, catalog: Catalog) -> Mapping[str, float]:
     """Mean score by task of the first policy's finished cell at the level and repeat of `cell`."""
-    own = (cell.concurrency, cell.repeat)
-    first: Sequence[Cell] = [
-        each
-        for each in plan.cells
-        if each.policy == plan.suite.first_policy and (each.concurrency, each.repeat) == own
-    ]
-    if not first or first[0].cell_id == cell.cell_id:
+    own = (plan.suite.first_policy, cell.concurrency, cell.repeat)
+    alike = (each for each in plan.cells if (each.policy, each.concurrency, each.repeat) == own)
+    first = next(alike, cell)
+    if first.cell_id == cell.cell_id:
         return {}
-    scores: dict[str, list[float]] = {}
-    for row in query(SCORES, catalog.home, {"cell": first[0].cell_id}):
-        scores.setdefault(row["task_id"], []).append(row["score"])
-    whole = sum(map(len, scores.values())) >= len(first[0].samples)
-    return {task: fmean(each) for task, each in scores.items()} if whole else {}
+    rows = query(REFERENCE, catalog.home, {"cell": first.cell_id})
+    is_whole = sum(row["n"] for row in rows) >= len(first.samples)
+    return {row["task_id"]: row["score"] for row in rows} if is_whole else {}

@@ -1,4 +1,4 @@
-"""What a failed attempt means: whether another can help, and when the whole cell is given up.
+"""Failed attempts: whether another attempt can help, and when the whole cell is given up.
 
 In: ended attempts of one cell. Out: whether to make another attempt at the sample; `EngineFailed`
 once the first attempts have all failed at the same thing. Attempts that take far longer than the
@@ -20,12 +20,9 @@ REFUSALS = frozenset((401, 403, 404))
 REJECTIONS = frozenset((400, 413, 422))
 """HTTP statuses of a request that the endpoint will reject again, however often it is sent."""
 ALIKE_AT_MOST = 8
-"""So many first attempts may fail at the same thing before the cell is given up."""
 
 
 class Failures:
-    """The failures of one cell."""
-
     def __init__(self, answered: bool) -> None:
         """`answered`: whether an earlier run of the cell has an attempt that ended by itself."""
         self.answered = answered
@@ -49,15 +46,10 @@ class Failures:
         if done.status != "infra_error":
             self.answered = True
             return True
-        if not self.answered:
-            self._count(done)
-        return done.http_status in REFUSALS | REJECTIONS
-
-    def _count(self, done: Trajectory) -> None:
         kind = done.error_type or ""
         self._alike = self._alike + 1 if kind == self._kind else 1
         self._kind = kind
-        if self._alike >= ALIKE_AT_MOST:
+        if not self.answered and self._alike >= ALIKE_AT_MOST:
             is_tool = kind == ErrorType.TOOL_UNAVAILABLE
             fix = "the tool's server" if is_tool else "the model's entry, its key or its server"
             raise EngineFailed(
@@ -65,10 +57,11 @@ class Failures:
                 f"{done.error_message}\n"
                 f"Correct {fix}, then run the same command again: finished samples are kept."
             )
+        return done.http_status in REFUSALS | REJECTIONS
 
 
 SHARE = 0.9
-"""Of a cell's samples that have ended before any is late."""
+"""Share of a cell's samples that have ended before an attempt counts as late."""
 STOP_REASON = "late"
 
 
@@ -81,7 +74,6 @@ class LateAttempts:
         self._took: list[float] = []
         self._cut: set[asyncio.Task[None]] = set()
         self.attempt_of: dict[str, str] = {}
-        """The latest attempt of each sample."""
 
     async def make(self, sample: Sample, work: "asyncio.Task[None]") -> bool:
         """Wait for a sample's work; False where it was cut."""
@@ -105,9 +97,9 @@ class LateAttempts:
         if done < SHARE * self._total or not self._took:
             return None
         limit_s = self._factor * median(self._took)
-        now = time.monotonic()
-        late = [work for work, began in self._began.items() if now - began > limit_s]
-        late = [work for work in late if work not in self._cut]
+        began_before = time.monotonic() - limit_s
+        running = {work: at for work, at in self._began.items() if work not in self._cut}
+        late = [work for work, at in running.items() if at < began_before]
         if not late:
             return None
         self._cut.update(late)

@@ -1,4 +1,4 @@
-"""Who gives out a cell's samples: in order, when they are due, and as long as there is a point.
+"""Gives out a cell's samples: in order, when they are due, until the cell ends.
 
 In: samples, and when each is due. Out: one sample at a time to the sessions that ask. It is paused
 and goes on; it is closed for now (the run is over, the cell is not) or for good (the cell is).
@@ -17,8 +17,6 @@ LOOK_S = 0.5  # who waits for a sample to be due looks that often whether it is 
 
 @dataclass(frozen=True)
 class DueSample:
-    """A sample to run now."""
-
     sample: Sample
     at: datetime | None
     """When it was meant to start; None in a closed loop."""
@@ -39,9 +37,7 @@ class SampleQueue:
         self._began, self._began_at = loop.time(), datetime.now(UTC)
         self._paused_since: float | None = None
         self.closed = False
-        """Whether it gives out nothing more though there may be samples."""
         self.reason: EndReason | None = None
-        """Why it was closed."""
 
     def close(self, reason: EndReason) -> None:
         """Give out no more; the first reason stays."""
@@ -52,7 +48,6 @@ class SampleQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it gives out nothing more."""
         return self._over.is_set()
 
     def pause(self) -> None:
@@ -78,23 +73,18 @@ class SampleQueue:
                 await self._open.wait()
                 if self.closed or not self._samples:
                     return None
-                wait_s = self._wait_s()
+                now = asyncio.get_running_loop().time()
+                wait_s = 0.0 if self._due_s is None else self._began + self._due_s[-1] - now
                 if wait_s <= 0:
-                    return self._next()
+                    break
                 await self.until(min(wait_s, LOOK_S))
-
-    def _wait_s(self) -> float:
-        if self._due_s is None:
-            return 0.0
-        return self._began + self._due_s[-1] - asyncio.get_running_loop().time()
-
-    def _next(self) -> DueSample:
-        sample = self._samples.pop()
-        if not self._samples:
-            self._over.set()
-        if self._due_s is None:
-            return DueSample(sample, None)
-        return DueSample(sample, self._began_at + timedelta(seconds=self._due_s.pop()))
+            sample = self._samples.pop()
+            if not self._samples:
+                self._over.set()
+            at = None
+            if self._due_s is not None:
+                at = self._began_at + timedelta(seconds=self._due_s.pop())
+            return DueSample(sample, at)
 
     async def until(self, seconds: float) -> None:
         """Wait so long; less where there is nothing more to give out by then."""

@@ -28,8 +28,6 @@ IDS_AT_ONCE = 500  # bound variables of one statement
 
 @dataclass(frozen=True)
 class RunningAttempt:
-    """An attempt that is in the catalog as running."""
-
     sample: Sample
     number: int
     """1 for a sample's first attempt."""
@@ -65,8 +63,9 @@ class AttemptEntry:
             taken, self._waiting = self._waiting[:IDS_AT_ONCE], self._waiting[IDS_AT_ONCE:]
             try:
                 attempts = await asyncio.to_thread(self._enter, [due for due, _ in taken])
-            except Exception as error:  # whoever waits hears of it
-                _fail(taken, error)
+            except Exception as error:  # raised where each is waited for
+                for entered in [entered for _, entered in taken if not entered.done()]:
+                    entered.set_exception(error)
                 continue
             for (_, entered), attempt in zip(taken, attempts, strict=True):
                 if not entered.done():  # a session that was cancelled: the next run finds it lost
@@ -103,7 +102,6 @@ class AttemptEntry:
 
 
 def _next_attempt(due: DueSample, known: Mapping[str, int]) -> RunningAttempt:
-    """`known`: the number of the last attempt of each sample that had one."""
     sample_id = due.sample.sample_id
     number = known.get(sample_id, 0) + 1
     # A later attempt is due when the one before it has failed, not at a time of the schedule.
@@ -111,27 +109,21 @@ def _next_attempt(due: DueSample, known: Mapping[str, int]) -> RunningAttempt:
     return RunningAttempt(due.sample, number, artifact_id("attempt", [sample_id, number]), due_at)
 
 
-def _fail(waiting: list[Waiting], error: Exception) -> None:
-    for _, entered in waiting:
-        if not entered.done():
-            entered.set_exception(error)
-
-
 def attempted(trajectory: Trajectory, reasoning: str = AUTO) -> Submission:
-    """What a scorer sees of a trajectory: not the prompt, whose calls are not the attempt's.
+    """The submission of a trajectory: not the prompt, whose calls are not the attempt's.
 
     `reasoning` is the suite's setting, by which the messages are separated already.
     """
     if isinstance(trajectory, CommandTrajectory):  # its messages are with the gateway
         answer = reply_in(trajectory.answer, reasoning)
         return Submission(answer, messages=None, imported=trajectory.imported)
-    made = trajectory.messages[trajectory.prompt_messages :]
-    return Submission(trajectory.answer, trajectory.text, made, trajectory.world_state)
+    messages = trajectory.messages[trajectory.prompt_messages :]
+    return Submission(trajectory.answer, trajectory.text, messages, trajectory.world_state)
 
 
 def reply_in(answer: str | None, reasoning: str) -> str | None:
-    """The reply in an answer that a harness gave: it need not have the end tag that the model's
-    messages have."""
+    """The reply in a harness's answer: it need not have the end tag that the model's messages
+    have."""
     parts = separate(answer or "", OFF if reasoning == OFF else AUTO)
     return answer if parts is None else parts[1] or None
 
@@ -143,7 +135,13 @@ def attempt_rows(
     plan: Plan, cell: Cell, entered: RunningAttempt, trajectory: Trajectory, run_id: str
 ) -> Rows:
     """Rows of attempts, messages, tool_runs, retrievals and scores for one ended attempt."""
-    sample, score = entered.sample, trajectory.score
+    sample, score, messages = entered.sample, trajectory.score, trajectory.messages
+    # Calls of the measured model, not those of a user; a harness's are the gateway's.
+    calls = sum(messages[position]["role"] == "assistant" for position in trajectory.call_ids)
+    names = ("prompt_tokens", "cached_tokens", "completion_tokens")
+    tokens = {name: getattr(trajectory, name) for name in names}
+    if trajectory.steps and not any(tokens.values()):
+        tokens = dict.fromkeys(names)  # it made calls, and no answer reported any
     attempt = _common(plan, cell) | {
         "run_id": run_id,
         "sample_id": sample.sample_id,
@@ -161,9 +159,9 @@ def attempt_rows(
         "working_s": trajectory.working_s,
         "held_s": trajectory.held_s,
         "steps": trajectory.steps,
-        "calls": _own_calls(trajectory) or trajectory.steps,  # a harness's are the gateway's
+        "calls": calls or trajectory.steps,
         "tool_calls": len(trajectory.tool_runs),
-        **_tokens(trajectory),
+        **tokens,
         "cost_usd": trajectory.cost_usd,
         "answer": trajectory.answer,
         "score": score.value if score else None,
@@ -172,32 +170,18 @@ def attempt_rows(
     key = {"sweep_id": plan.sweep_id, "cell_id": cell.cell_id, "attempt_id": entered.attempt_id}
     rows: Rows = {"attempts": [attempt], "messages": _messages(key, trajectory)}
     rows |= _tool_rows(key, trajectory)
-    if given := _scores(trajectory):
-        answer = attempted(trajectory, plan.suite.sampling.reasoning).answer
-        rows["scores"] = [key | score_columns(each, answer) for each in given]
-    return {table: [storable(row) for row in given] for table, given in rows.items()}
-
-
-def _tokens(trajectory: Trajectory) -> dict[str, int | None]:
-    """Its counts of tokens; null where it made calls, and no answer reported any."""
-    names = ("prompt_tokens", "cached_tokens", "completion_tokens")
-    counts = {name: getattr(trajectory, name) for name in names}
-    return counts if any(counts.values()) or not trajectory.steps else dict.fromkeys(names)
-
-
-def _scores(trajectory: Trajectory) -> list[Score]:
-    """A harness's own, unless the scorer took that one or failed, and the scorer's, which is the
-    newest."""
+    # A harness's own score, unless the scorer took that one; the scorer's is the newest.
     own = trajectory.imported if isinstance(trajectory, CommandTrajectory) else None
-    if trajectory.status == "scorer_error":
-        return []
-    both = (None if own is trajectory.score else own, trajectory.score)
-    return [score for score in both if score is not None]
+    scores = [each for each in (None if own is score else own, score) if each is not None]
+    if scores and trajectory.status != "scorer_error":
+        answer = attempted(trajectory, plan.suite.sampling.reasoning).answer
+        rows["scores"] = [key | score_columns(each, answer) for each in scores]
+    return {table: [storable(row) for row in own_rows] for table, own_rows in rows.items()}
 
 
 def score_columns(score: Score, answer: str | None) -> dict[str, Any]:
     """A score in the columns of `scores`; `answer` is the attempt's, for scorers that take it
-    whole. An answer that was looked for and not found is null."""
+    whole. An answer that a scorer could not read is null."""
     read = answer if score.answer is None else score.answer
     return {
         "scorer": score.scorer,
@@ -221,7 +205,6 @@ class LostReason:
 
 
 WORKER_LOST = LostReason("worker_lost", ErrorType.WORKER_LOST, "the process that ran it ended")
-"""Nobody's fault but who killed it."""
 LATE = LostReason(STOP_REASON, None, "it took far longer than the others of its cell and was cut")
 
 
@@ -250,16 +233,10 @@ def _common(plan: Plan, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _own_calls(trajectory: Trajectory) -> int:
-    """Calls of the model that is measured: not those of who played the user."""
-    messages = trajectory.messages
-    return sum(messages[position]["role"] == "assistant" for position in trajectory.call_ids)
-
-
 def _messages(key: dict[str, Any], trajectory: Trajectory) -> list[dict[str, Any]]:
     return [
-        key
-        | {
+        {
+            **key,
             "position": position,
             "role": message["role"],
             "content": message["content"],
@@ -279,8 +256,8 @@ def _tool_rows(key: dict[str, Any], trajectory: Trajectory) -> Rows:
     runs, retrievals = [], []
     for step, name, arguments, result in trajectory.tool_runs:
         runs.append(
-            key
-            | {
+            {
+                **key,
                 "step": step,
                 "name": name,
                 "arguments": arguments,

@@ -1,8 +1,8 @@
-"""The other models of an attempt: who judges, who plays the user, whom an agent may ask.
+"""The other models of an attempt: its judge, its simulated user, the experts of its agent.
 
 In: where each is served, behind the candidate's own gateway. Out: for one attempt a model of each
-role. Their calls are the attempt's program's, with their role in `calls`; those of judge and user
-are no part of what the attempt cost.
+role. Their calls belong to the attempt's program, with their role in `calls`; those of judge and
+user are not in the attempt's cost.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -19,6 +19,7 @@ from tutti.tasks.agents.models import (
     GatewayModel,
     ModelCallFailed,
     Reply,
+    Sampling,
     restricted,
     sampling_of,
 )
@@ -33,8 +34,6 @@ SHARE = 4  # of a model's context: the most that an answer of it may take, so th
 
 
 class RoleClients:
-    """The other models of one attempt."""
-
     def __init__(self, client: Client, cell_id: str, attempt_id: str, roles: Roles) -> None:
         """`client` is the gateway's. An empty `cell_id`: the calls belong to no cell."""
         self._client, self._cell_id = client, cell_id
@@ -43,7 +42,6 @@ class RoleClients:
         """The cost of judge and user, which is no part of the attempt's."""
 
     def judge(self, step: int = 0) -> "AttemptJudge | None":
-        """The judge, as scorers ask it; None where the sweep has none. `step`: after which."""
         served = self.roles.judge
         return None if served is None else AttemptJudge(self, served, step)
 
@@ -52,48 +50,26 @@ class RoleClients:
         served = self.roles.user
         if served is None:
             return None
-        model = self.model(served, USER, Roles.WARM, _room(served.model, USER_TOKENS), seed)
-        return SimulatedUser(model, self.aside.add)
+        sampling = sampling_of(served.model, Roles.WARM, room(served.model, USER_TOKENS), seed)
+        return SimulatedUser(self.model(served, USER, sampling), self.aside.add)
 
     def experts(self, seed: int, role: str = EXPERT) -> Experts:
         """The experts, as an orchestrator asks them; with role ``user``, as its counterpart in a
         world does."""
 
-        def made(expert: Expert) -> ChatModel:
+        def model(expert: Expert) -> ChatModel:
             served = self.roles.experts[expert.model]
-            return self.model(served, role, expert.temperature, expert.max_tokens, seed)
+            sampling = sampling_of(served.model, expert.temperature, expert.max_tokens, seed)
+            return self.model(served, role, sampling)
 
-        return made
+        return model
 
     def dialect(self, expert: Expert) -> Dialect:
-        """How an expert writes calls, where nobody parses them."""
+        """The form of an expert's tool calls where no server parses them."""
         return self.roles.experts[expert.model].model.dialect
 
-    def model(
-        self, served: ServedModel, role: str, temperature: float, max_tokens: int, seed: int
-    ) -> GatewayModel:
-        """One of them, as it is asked."""
-        sampling = sampling_of(served.model, temperature, max_tokens, seed)
+    def model(self, served: ServedModel, role: str, sampling: Sampling) -> GatewayModel:
         origin = CallOrigin(self._attempt_id, self._cell_id, role)
-        return GatewayModel(self._client, served.name, origin, sampling)
-
-    def judging(
-        self, served: ServedModel, settings: JudgeSettings, max_tokens: int, seed: int
-    ) -> GatewayModel:
-        """The judge, asked with `settings` for at most `max_tokens`.
-
-        Raises ModelCallFailed (400) for a schema where the registry's entry has a form of its own.
-        """
-        asked: dict[str, Any] = {"temperature": settings.temperature}
-        if settings.schema is not None:
-            if "response_format" in served.model.fields:
-                raise ModelCallFailed(f"{served.name}: its entry states response_format", 400)
-            form = {"name": "verdict", "strict": True, "schema": settings.schema}
-            asked["response_format"] = {"type": "json_schema", "json_schema": form}
-        sampling = sampling_of(served.model, Roles.WARM, max_tokens, seed)
-        # None takes the temperature out, which a number cannot; an entry's own fields come last.
-        sampling = replace(sampling, more={**asked, **sampling.more})
-        origin = CallOrigin(self._attempt_id, self._cell_id, JUDGE)
         return GatewayModel(self._client, served.name, origin, sampling)
 
 
@@ -106,14 +82,24 @@ class AttemptJudge:
     async def ask(
         self, prompt: str, seed: int, settings: JudgeSettings | None = None
     ) -> tuple[str, str]:
-        """The judge's text, and the id of the call that gave it. What the registry's entry states
-        (`request`) takes the place of `settings`.
+        """The judge's text, and the id of the call that gave it. The fields of the registry's entry
+        (`request`) take the place of `settings`.
 
-        Raises ModelCallFailed, ContextExceeded; scorers make a scorer_error of both.
+        Raises ModelCallFailed (400 for a schema where the entry has a form of its own) and
+        ContextExceeded; scorers make a scorer_error of both.
         """
-        settings = settings or JudgeSettings(Roles.WARM)
-        most = _room(self._served.model, settings.max_tokens or JUDGE_TOKENS)
-        model = self._models.judging(self._served, settings, most, seed)
+        settings, served = settings or JudgeSettings(Roles.WARM), self._served
+        fields: dict[str, Any] = {"temperature": settings.temperature}
+        if settings.schema is not None:
+            if "response_format" in served.model.fields:
+                raise ModelCallFailed(f"{served.name}: its entry states response_format", 400)
+            form = {"name": "verdict", "strict": True, "schema": settings.schema}
+            fields["response_format"] = {"type": "json_schema", "json_schema": form}
+        most = room(served.model, settings.max_tokens or JUDGE_TOKENS)
+        sampling = sampling_of(served.model, Roles.WARM, most, seed)
+        # None takes the temperature out, which a number cannot; an entry's own fields come last.
+        sampling = replace(sampling, more={**fields, **sampling.more})
+        model = self._models.model(served, JUDGE, sampling)
         reply = await model.complete([{"role": "user", "content": prompt}], (), self._step)
         self._models.aside.add(reply.cost_usd)
         return reply.message["content"], reply.call_id
@@ -128,12 +114,12 @@ async def open_judge(url: str, served: ServedModel) -> AsyncIterator[Callable[[s
 
 
 class SimulatedUser:
-    """A model that remembers which call said what."""
+    """A model that remembers which call gave which reply."""
 
     def __init__(self, model: ChatModel, pay: Callable[[float | None], None]) -> None:
-        """`pay` hears what each answer cost."""
+        """`pay` is called with the cost of each reply."""
         self._model, self._pay = model, pay
-        self._said: list[tuple[str, str]] = []
+        self._replies: list[tuple[str, str]] = []
 
     async def complete(
         self,
@@ -142,36 +128,30 @@ class SimulatedUser:
         step: int,
         positions: Sequence[int] | None = None,
     ) -> Reply:
-        """As the model's. Raises as the model does."""
         reply = await self._model.complete(messages, tools, step, positions)
         self._pay(reply.cost_usd)
-        self._said.append((reply.message["content"], reply.call_id))
+        self._replies.append((reply.message["content"], reply.call_id))
         return reply
 
     def choosing(self, choices: Sequence[str]) -> "SimulatedUser":
         """The same user, answering with one of `choices`. Raises TypeError if its model cannot."""
-        made = SimulatedUser(restricted(self._model, choices), self._pay)
-        made._said = self._said
-        return made
+        user = SimulatedUser(restricted(self._model, choices), self._pay)
+        user._replies = self._replies
+        return user
 
     def calls_of(self, messages: Sequence[Message], start: int) -> dict[int, str]:
-        """Positions, from `start` on, of what the user said to the ids of the calls that said it:
-        by the text, in order, so where a world says it in other words there is none."""
-        found, left = dict[int, str](), list(self._said)
+        """Positions, from `start` on, of the user's messages to the ids of their calls: by the
+        text, in order. A message that a world has reworded has none."""
+        calls, left = dict[int, str](), list(self._replies)
         for position, message in enumerate(messages[start:], start):
-            if message["role"] != "user":
-                continue
-            place = next((n for n, (text, _) in enumerate(left) if _same(message, text)), None)
-            if place is not None:
-                found[position] = left[place][1]
+            texts = [text for text, _ in left]
+            if message["role"] == "user" and message["content"] in filter(None, texts):
+                place = texts.index(message["content"])
+                calls[position] = left[place][1]
                 del left[: place + 1]
-        return found
+        return calls
 
 
-def _same(message: Message, text: str) -> bool:
-    content = message["content"]
-    return bool(content) and content == text
-
-
-def _room(model: Model, wanted: int) -> int:
+def room(model: Model, wanted: int) -> int:
+    """The most tokens of a reply that leave a prompt its place in the context."""
     return max(1, min(wanted, model.context_tokens // SHARE))

@@ -1,17 +1,16 @@
 """Run cells: sessions over a cell's samples, every attempt committed exactly once.
 
 An attempt is entered in the catalog before its first call. When it ends, the gateway's calls are
-committed first, then the attempt's rows and its state in one transaction. So a crash loses at most
-attempts in flight; the next run finds those, records them as `cancelled` (worker lost) and makes
-a new attempt. All of it under the sweep's lease: a process that was thought dead commits nothing.
-Once a second the lateness of the event loop and the CPU of this process are recorded: figures of a
-cell are the engine's only as long as these are small.
+committed first, then its rows and its state in one transaction, all under the sweep's lease. So a
+crash loses at most attempts in flight; the next run records those as `cancelled` (worker lost) and
+makes new ones. Once a second the lateness of the event loop and the CPU of this process are
+recorded: a cell's figures are the engine's only as long as these are small.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -70,21 +69,24 @@ async def watch_client(
 ) -> None:
     """Add rows until cancelled. `key`: the row's sweep_id and cell_id; `add`: (table, row)."""
     loop = asyncio.get_running_loop()
-    began, cpu = loop.time(), time.process_time()
-    worst = 0.0
+    began, cpu, worst = loop.time(), time.process_time(), 0.0
     while True:
-        asked = loop.time() + TICK_S
+        due = loop.time() + TICK_S
         await asyncio.sleep(TICK_S)
         now = loop.time()
-        worst = max(worst, now - asked)
+        worst = max(worst, now - due)
         if now - began < ROW_S:
             continue
         used = time.process_time()
-        found = {LAG: worst, CPU: (used - cpu) / (now - began), SESSIONS: float(sessions())}
-        for name, value in found.items():
-            row = {"engine_id": CLIENT, "at": cat.now(), "name": name, "value": value}
-            add("server_metrics", key | row)
+        figures = {LAG: worst, CPU: (used - cpu) / (now - began), SESSIONS: float(sessions())}
+        for name, value in figures.items():
+            add("server_metrics", key | client_row(name, value))
         began, cpu, worst = now, used, 0.0
+
+
+def client_row(name: str, value: float) -> dict[str, Any]:
+    """A row of `server_metrics` that is of the client, without its sweep and cell."""
+    return {"engine_id": CLIENT, "at": cat.now(), "name": name, "value": value}
 
 
 STORE_GRACE_S = 15.0  # a store that takes nothing for longer ends the run; nothing is lost by then
@@ -94,23 +96,21 @@ RETRY_WAIT_S = 2.0
 
 @dataclass(frozen=True)
 class Execution:
-    """One run of a plan: what its cells share."""
+    """One run of a plan, shared by its cells."""
 
     plan: Plan
     deployment: Deployment
     catalog: Catalog
     run_id: str
     lease: Lease
-    """Of the sweep: who has lost it commits nothing."""
     spending: BudgetTracker
-    """What the run has spent so far, of its budget."""
     late_factor: float | None = None
     """Attempts are cut after so many times the median duration, once most have ended."""
 
 
 @dataclass
 class Progress:
-    """How far a cell is; handed to `on_progress` after every attempt."""
+    """The progress of a cell; passed to `on_progress` after every attempt."""
 
     cell: Cell
     total: int
@@ -128,11 +128,10 @@ async def run_cell(
     cell: Cell,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Progress:
-    """Run what is missing of `cell` under the sweep's lease, and within what the run may spend.
+    """Run the missing samples of `cell` under the sweep's lease, within what the run may spend.
 
-    Raises EngineFailed, GatewayFailed or StoreError, LeaseLost when another took the sweep over.
-
-    On any error what is finished is committed; the same call again does the rest.
+    Raises EngineFailed, GatewayFailed, StoreError, or LeaseLost when another took the sweep over;
+    finished samples are committed then, and the same call does the rest.
     """
     plan, catalog, lease = execution.plan, execution.catalog, execution.lease
     finished = finished_samples(catalog, cell)
@@ -142,23 +141,25 @@ async def run_cell(
     missing = [sample for sample in cell.samples if sample.sample_id not in finished]
     if not missing:
         return progress
-    session = _CellRun(execution, cell, progress, on_progress)
+    cell_run = _CellRun(execution, cell, progress, on_progress)
     status: str = "incomplete"
     reason: EndReason | None = None
     try:
-        await session.run(missing)
-        if session.late is not None:
+        await cell_run.run(missing)
+        if cell_run.late is not None:
             _record_lost(plan, cell, catalog, lease, LATE)
-        status, reason = session.came_to()
+        if len(finished_samples(catalog, cell)) == progress.total:
+            status = cat.FINISHED
+        else:
+            reason = cell_run.tap.reason
+            status = cat.ENDED_EARLY if reason is not None and reason.ends_cell else status
     finally:
-        with contextlib.suppress(LeaseLost):  # whoever has the sweep now says what the cell is
+        with contextlib.suppress(LeaseLost):  # the process that has the sweep now sets the status
             _set_status(catalog, cell, lease, status, reason)
     return progress
 
 
 class _CellRun:
-    """One pass over the missing samples of one cell."""
-
     def __init__(
         self,
         execution: Execution,
@@ -167,11 +168,8 @@ class _CellRun:
         on_progress: Callable[[Progress], None],
     ) -> None:
         self.plan, self.cell, self.deployment = execution.plan, cell, execution.deployment
-        self.catalog, self.run_id, self.lease = (
-            execution.catalog,
-            execution.run_id,
-            execution.lease,
-        )
+        self.catalog, self.lease = execution.catalog, execution.lease
+        self.run_id = execution.run_id
         self.progress, self.on_progress = progress, on_progress
         self.spending, self.unpriced = execution.spending, unpriced_models(self.plan)
         self.entry = AttemptEntry(cell, self.catalog, self.run_id, self.lease)
@@ -187,20 +185,14 @@ class _CellRun:
         """Sessions take samples in order until no more is given out."""
         level = sandbox_level(self.plan)
         _set_status(self.catalog, self.cell, self.lease, "running", sandbox=level)
-        cell, suite = self.cell, self.plan.suite
-        gateway = self.deployment.gateway
+        cell, suite, gateway = self.cell, self.plan.suite, self.deployment.gateway
         for engine in self.deployment.every:
             await asyncio.to_thread(engine.reset)  # no cell finds another's prefixes in the cache
-        await asyncio.to_thread(
-            gateway.begin_cell,
-            cell.cell_id,
-            cell.scheduling.name,
-            cell.scheduling.options,
-            cell.concurrency,
-        )
+        policy = (cell.scheduling.name, cell.scheduling.options)
+        await asyncio.to_thread(gateway.begin_cell, cell.cell_id, *policy, cell.concurrency)
         search_url = suite.roles.search_url or self.deployment.search_url
-        made = Attempts(self.plan, cell, gateway.url, search_url, self._step_ended)
-        async with made as self.attempts:
+        attempts = Attempts(self.plan, cell, gateway.url, search_url, self._step_ended)
+        async with attempts as self.attempts:
             # An attempt is never there without its calls, so the gateway's rows go first.
             before = self._flush_gateway
             self.writer = BufferedWriter(self.catalog, lease=self.lease, before=before)
@@ -215,7 +207,14 @@ class _CellRun:
                 asyncio.create_task(self._session(start_s))
                 for start_s in suite.load.ramp_starts(cell.concurrency)
             ]
-            guards = [asyncio.create_task(each) for each in self._guards()]
+            # Beside the sessions: each raises when they cannot go on, or closes the tap.
+            works = [
+                *(engine.watch() for engine in self.deployment.every),
+                *(self._watch_store(), self._watch_orders()),
+                *(() if self.late is None else (self._watch_late(self.late),)),
+                watch_client(self.key, lambda: self.running, self.writer.add),
+            ]
+            guards = [asyncio.create_task(each) for each in works]
             try:
                 await _all_or_first_failure(sessions, guards)
             finally:
@@ -225,23 +224,6 @@ class _CellRun:
                 await asyncio.to_thread(self.writer.close)
             self._check_refused()
         await asyncio.to_thread(gateway.end_cell)
-
-    def came_to(self) -> tuple[str, EndReason | None]:
-        """The cell's status and its reason, once `run` has returned."""
-        if len(finished_samples(self.catalog, self.cell)) == self.progress.total:
-            return cat.FINISHED, None
-        reason = self.tap.reason
-        is_over = reason is not None and reason.ends_cell
-        return (cat.ENDED_EARLY if is_over else "incomplete"), reason
-
-    def _guards(self) -> list[Coroutine[Any, Any, None]]:
-        """What runs beside the sessions: it raises when they cannot go on, or closes the tap."""
-        guards: list[Coroutine[Any, Any, None]] = [e.watch() for e in self.deployment.every]
-        guards += [self._watch_store(), self._watch_orders()]
-        if self.late is not None:
-            guards.append(self._watch_late(self.late))
-        guards.append(watch_client(self.key, lambda: self.running, self.writer.add))
-        return guards
 
     async def _session(self, start_s: float) -> None:
         await self.tap.until(start_s)
@@ -296,16 +278,17 @@ class _CellRun:
             progress.correct += score is not None and score.correct
             if scored:
                 value = 0.0 if score is None else score.value
-                self._tell(lambda watch: watch.sample(sample.task.task_id, sample.trial, value))
+                task_id, trial = sample.task.task_id, sample.trial
+                self._update_watches(lambda watch: watch.sample(task_id, trial, value))
         self._close_if(self.spending.spent())
         self.on_progress(progress)
 
     def _step_ended(self, seconds: float) -> None:
-        self._tell(lambda watch: watch.step(seconds))
+        self._update_watches(lambda watch: watch.step(seconds))
 
-    def _tell(self, what: Callable[[Watch], None]) -> None:
+    def _update_watches(self, update: Callable[[Watch], None]) -> None:
         for reason, watch in self.watches:
-            what(watch)
+            update(watch)
             if (verdict := watch.verdict()) is not None:
                 self._close_if(replace(reason, text=reason.text + verdict))
 
@@ -315,7 +298,6 @@ class _CellRun:
             self.progress.reason = (self.tap.reason or reason).text
 
     async def _keep(self, entered: RunningAttempt, trajectory: Trajectory) -> None:
-        """Give the attempt to the writer; waits, on a thread, while the writer has no room."""
         rows = attempt_rows(self.plan, self.cell, entered, trajectory, self.run_id)
         ended = {entered.attempt_id: trajectory.status}
         if not self.writer.offer(rows, ended, refused := self.refused.append):
@@ -328,7 +310,6 @@ class _CellRun:
             raise StoreError(f"calls could not be committed: {error}") from error
 
     async def _watch_orders(self) -> None:
-        """Pause and go on as the catalog says; end when time is over."""
         last, worked_s = time.monotonic(), 0.0
         too_long = EndReason.asked_by(self.plan.suite).get(CellReason.TIME_LIMIT)
         while True:
@@ -350,8 +331,8 @@ class _CellRun:
         self.progress.paused = paused
         if paused:
             self.tap.pause()
-            row = {"engine_id": CLIENT, "at": cat.now(), "name": PAUSED, "value": 1.0}
-            self.writer.add("server_metrics", self.key | row)  # no window lies across a pause
+            # No window lies across a pause.
+            self.writer.add("server_metrics", self.key | client_row(PAUSED, 1.0))
         else:
             self.tap.resume()
         self.on_progress(self.progress)
@@ -387,7 +368,6 @@ def _record_lost(
 
 
 def is_paused(catalog: Catalog, sweep_id: str) -> bool:
-    """Whether somebody has paused the sweep."""
     sweeps = cat.sweeps.c
     rows = catalog.rows(sa.select(sweeps.paused_at).where(sweeps.sweep_id == sweep_id))
     return bool(rows) and rows[0]["paused_at"] is not None
@@ -401,7 +381,7 @@ def _set_status(
     reason: EndReason | None = None,
     **more: str | None,
 ) -> None:
-    """Under the lease. Raises LeaseLost, and changes nothing then."""
+    """Set the status under the lease. Raises LeaseLost, and changes nothing then."""
     values: dict[str, Any] = {"status": status, **more}
     values |= EndReason.columns_of(reason)
     values["started_at" if status == "running" else "ended_at"] = cat.now()

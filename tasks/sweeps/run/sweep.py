@@ -7,7 +7,7 @@ them up.
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
@@ -19,14 +19,8 @@ from tutti.storage import Catalog, Lease, commit, held
 from tutti.storage import catalog as cat
 from tutti.tasks.progress import StageProgress, SweepProgress, stage
 from tutti.tasks.runs import Run
-from tutti.tasks.serving import EngineFailed, pick_models
-from tutti.tasks.serving.engines import (
-    Engine,
-    check_engines,
-    load_adapter,
-    needs_check,
-    place_engines,
-)
+from tutti.tasks.serving import EngineFailed, Model, pick_models
+from tutti.tasks.serving import engines as serving
 from tutti.tasks.sweeps.plan import (
     Adapter,
     Cell,
@@ -42,11 +36,10 @@ from tutti.tasks.sweeps.plan import (
 )
 from tutti.tasks.sweeps.results import A_A
 from tutti.tasks.sweeps.run.budget import BudgetTracker
-from tutti.tasks.sweeps.run.runner import CLIENT, PAUSED, Execution, Progress, run_cell
+from tutti.tasks.sweeps.run.runner import PAUSED, Execution, Progress, client_row, run_cell
 from tutti.tasks.sweeps.spec import Suite
 
 OF_SUITE = "suite"
-"""The code of a window that a suite names."""
 TEXT = "the suite's"
 
 
@@ -82,21 +75,31 @@ async def run_suite(
     Raises RegistryError and SuiteError before anything starts, and what `Deployment.start` raises.
     """
     every = suite.parts()
-    Deployment.check(pick_models(models, dict.fromkeys(part.model for part in every)))
-    await _check_commands(every, models, run)
+    entries = pick_models(models, dict.fromkeys(part.model for part in every))
+    Deployment.check(entries)
+    # The commands of all engines of the sweep, also of those that start hours later.
+    by_model = _grouped(every, "model").values()
+    deployments = [_deployment(own, models, run) for own in by_model]
+    engines = {each.engine_id: each for deployment in deployments for each in deployment.started}
+    if unknown := [engine for engine in engines.values() if serving.needs_check(engine.launch)]:
+        await check_commands(run.log, unknown)
     spending, sweep_id = BudgetTracker(suite.budget, whole), ""
-    for together in _rounds(suite, every, models):
+    for together in _rounds(suite, every, entries.values()):
         async with AsyncExitStack() as stack:
             served = {
                 model: await stack.enter_async_context(_deployment(own, models, run, library))
                 for model, own in _grouped(together, "model").items()
             }
-            place_engines(each for deployment in served.values() for each in deployment.started)
+            serving.place_engines(
+                each for deployment in served.values() for each in deployment.started
+            )
             # All models of one benchmark: their cells alternate.
-            for side_by_side in _grouped(together, "benchmark").values():
+            for parts in _grouped(together, "benchmark").values():
+                sets = [await task_set_of(each, library, run.catalog, run.log) for each in parts]
                 plans = [
-                    await _planned(part, suite, served[part.model], library, run)
-                    for part in side_by_side
+                    _PlanRun(plan_of(part, own.config(part, task_set), suite), own)
+                    for part, task_set in zip(parts, sets, strict=True)
+                    for own in (served[part.model],)
                 ]
                 await run_plans(plans, run, spending)
                 sweep_id = plans[0].plan.sweep_id
@@ -104,55 +107,37 @@ async def run_suite(
     return sweep_id
 
 
-async def _check_commands(every: Sequence[Suite], models: Path, run: Run) -> None:
-    """Check the command of every engine of the sweep, also of those that start hours later."""
-    found: dict[str, Engine] = {}
-    for own in _grouped(every, "model").values():
-        found |= {each.engine_id: each for each in _deployment(own, models, run).started}
-    if unknown := [engine for engine in found.values() if needs_check(engine.launch)]:
-        await check_commands(run.log, unknown)
-
-
 @stage(name="check", tags=("engine",))
-async def check_commands(_: StageProgress, engines: Sequence[Engine]) -> None:
+async def check_commands(_: StageProgress, engines: Sequence[serving.Engine]) -> None:
     """Check commands by their servers' own parsers. Raises RegistryError with every refusal."""
-    await asyncio.to_thread(check_engines, engines)
+    await asyncio.to_thread(serving.check_engines, engines)
 
 
 def _deployment(
     of_model: Sequence[Suite], models: Path, run: Run, search: SearchService | None = None
 ) -> Deployment:
-    """What serves one model, and the other models that its parts need."""
     others = {name for part in of_model for name in other_models(part)}
     entries = pick_models(models, (of_model[0].model, *sorted(others)))
     return Deployment(entries, run.catalog, run.log, search, of_model[0].execution.engines)
 
 
-async def _planned(
-    part: Suite, whole: Suite, deployment: Deployment, search: SearchService | None, run: Run
-) -> "_PlanRun":
-    task_set = await task_set_of(part, search, run.catalog, run.log)
-    return _PlanRun(plan_of(part, deployment.config(part, task_set), whole), deployment)
+def _rounds(
+    suite: Suite, every: Sequence[Suite], entries: Iterable[Model]
+) -> Iterable[Sequence[Suite]]:
+    """Parts whose engines run at the same time: all, or those of one model."""
+    # Endpoints need nothing of this machine, so they always fit side by side.
+    if suite.execution.interleave or all(entry.checkpoint is None for entry in entries):
+        return [every]
+    return _grouped(every, "model").values()
 
 
 def _grouped(
     parts: Sequence[Suite], field: Literal["model", "benchmark"]
 ) -> dict[str, list[Suite]]:
-    """The parts by what they have in `field`, each group at the place of its first part."""
     groups: dict[str, list[Suite]] = {}
     for part in parts:
         groups.setdefault(getattr(part, field), []).append(part)
     return groups
-
-
-def _rounds(suite: Suite, every: Sequence[Suite], models: Path) -> Iterator[list[Suite]]:
-    """Parts whose engines run at the same time: all, or those of one model."""
-    entries = pick_models(models, dict.fromkeys(part.model for part in every)).values()
-    # Endpoints need nothing of this machine, so they always fit side by side.
-    if suite.execution.interleave or all(entry.checkpoint is None for entry in entries):
-        yield list(every)
-        return
-    yield from _grouped(every, "model").values()
 
 
 async def run_plan(
@@ -168,11 +153,10 @@ async def run_plan(
 
 
 async def run_plans(runs: Sequence["_PlanRun"], run: Run, spending: BudgetTracker) -> None:
-    """Run what is missing of the cells of plans of one sweep, block by block.
+    """Run the missing cells of plans of one sweep, block by block, until the budget is spent.
 
     A block is one concurrency level once: its cells of all plans run before those of the next, so
-    that drift of the machine is no model's effect. `spending` is what the run has spent so far of
-    the suite's budget; once that is spent the rest stays missing.
+    that drift of the machine is no model's effect.
     """
     with held(run.catalog, runs[0].plan.sweep_id) as lease:
         for each in runs:
@@ -190,14 +174,11 @@ async def run_plans(runs: Sequence["_PlanRun"], run: Run, spending: BudgetTracke
 
 
 def _in_blocks(runs: Sequence["_PlanRun"]) -> list[tuple["_PlanRun", Cell]]:
-    """The missing cells of all plans, in the order in which they run."""
     every = [(run, cell) for run in runs for cell in run.missing]
     return sorted(every, key=lambda pair: pair[1].block)  # stable: plans keep their order
 
 
 class _PlanRun:
-    """A plan, what its model is served by, and its progress."""
-
     def __init__(self, plan: Plan, deployment: Deployment, adapter: Adapter | None = None) -> None:
         self.plan, self._deployment, self._adapter = plan, deployment, adapter
         self.missing: Sequence[Cell] = ()
@@ -205,7 +186,7 @@ class _PlanRun:
         self._restarts = 0
 
     def prepare(self, run: Run, lease: Lease, spending: BudgetTracker) -> None:
-        """Enter the plan, find what is missing of it, and print what to know before it runs."""
+        """Enter the plan, find its missing cells, and print the notices before it runs."""
         plan = self.plan
         enter_plan(plan, run.catalog)  # under the lease: a process that is refused changes nothing
         self.missing = missing_cells(plan, run.catalog)
@@ -226,15 +207,18 @@ class _PlanRun:
         what is missing. Raises EngineFailed after that, and at once where a training has changed an
         engine's weights: started anew it would answer with those of before.
         """
+        suite = self.plan.suite
         while True:
             await self._start()
             try:
-                title = self._title(cell)
+                again = f" #{cell.repeat + 1}" if suite.repetition.repeats > 1 else ""
+                load = f"{cell.concurrency}{' A/A' if cell.repeat == A_A else again}"
+                title = f"{suite.name}: {self.plan.config.model_name} {cell.policy} at {load}"
                 log, execution = self._run.log, self._execution
                 return await measure_cell.titled(log, title, execution, cell, self._overall)
             except EngineFailed as error:
                 trained = any(each.trained_by for each in self._deployment.started)
-                if trained or self._restarts >= self.plan.suite.execution.restarts:
+                if trained or self._restarts >= suite.execution.restarts:
                     raise
                 self._restarts += 1
                 await self._restart(cell, self._deployment.engine.engine_id, error)
@@ -243,30 +227,24 @@ class _PlanRun:
         await self._deployment.start_for(self.plan.suite)
         if self._adapter is not None and not self._is_loaded:
             address = self._deployment.engine.address
-            await load_adapter(address.url, self._adapter.name, self._adapter.folder)
+            await serving.load_adapter(address.url, self._adapter.name, self._adapter.folder)
             self._is_loaded = True
 
     async def _restart(self, cell: Cell, engine_id: str, why: EngineFailed) -> None:
-        """Say and record it, and have everything start anew. No window lies across it."""
+        """Print and record the restart, and start everything anew. No window lies across it."""
         settings = self.plan.suite.execution
-        said = str(why).splitlines()[0].removesuffix("; its log says:").removesuffix(".")
+        reason = str(why).splitlines()[0].removesuffix("; its log says:").removesuffix(".")
         again = f"start {self._restarts} of {settings.restarts} anew"
-        self._run.log.console.print(Text(f"  {said}; {again}", "yellow"))
-        key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id, "at": cat.now()}
+        self._run.log.console.print(Text(f"  {reason}; {again}", "yellow"))
+        key = {"sweep_id": self.plan.sweep_id, "cell_id": cell.cell_id}
         rows = [
-            {**key, "engine_id": engine_id, "name": RESTARTED, "value": float(self._restarts)},
-            {**key, "engine_id": CLIENT, "name": PAUSED, "value": 1.0},
+            key | client_row(RESTARTED, float(self._restarts)) | {"engine_id": engine_id},
+            key | client_row(PAUSED, 1.0),
         ]
         await asyncio.to_thread(commit, self._run.catalog, {"server_metrics": rows})
         self._is_loaded = False
         await self._deployment.restart()
         await asyncio.sleep(settings.restart_pause_s)
-
-    def _title(self, cell: Cell) -> str:
-        suite, model = self.plan.suite, self.plan.config.model_name
-        again = f" #{cell.repeat + 1}" if suite.repetition.repeats > 1 else ""
-        label = " A/A" if cell.repeat == A_A else again
-        return f"{suite.name}: {model} {cell.policy} at {cell.concurrency}{label}"
 
 
 @stage(name="cell", tags=("cell",))
@@ -274,30 +252,23 @@ async def measure_cell(
     progress: StageProgress, execution: Execution, cell: Cell, overall: SweepProgress
 ) -> None:
     """Measure one cell. It has no retries: the same run, started again, resumes it."""
-    done = await run_cell(execution, cell, _CellDisplay(progress, overall).show)
+    shown_at = 0.0
+
+    def show(state: Progress) -> None:
+        """Show the state, unless another was shown just before: hundreds may end in a second."""
+        nonlocal shown_at
+        overall.tell(cell.cell_id, state.done, state.counted, state.correct, state.infra)
+        now = time.monotonic()
+        if now - shown_at < SHOW_S and state.done < state.total and not state.paused:
+            return
+        shown_at = now
+        note = f"accuracy {state.correct / state.counted:.0%}" if state.counted else ""
+        note += f", {state.infra} infra errors" if state.infra else ""
+        note += ", paused" * state.paused
+        progress.show(state.done, state.total, note, overall.line())
+
+    done = await run_cell(execution, cell, show)
     overall.finish(cell.cell_id)
     if done.reason:
         why = f"ended after {done.done} of {done.total}: {done.reason}"
         progress.console.print(Text(f"  {why}", "yellow"))
-
-
-class _CellDisplay:
-    """Shows a cell's progress, and that of the whole sweep, a few times a second."""
-
-    def __init__(self, progress: StageProgress, overall: SweepProgress) -> None:
-        self._progress, self._overall, self._shown = progress, overall, 0.0
-
-    def show(self, state: Progress) -> None:
-        """Show `state`, unless another was shown just before: hundreds may end in a second."""
-        self._overall.tell(
-            state.cell.cell_id, state.done, state.counted, state.correct, state.infra
-        )
-        now = time.monotonic()
-        if now - self._shown < SHOW_S and state.done < state.total and not state.paused:
-            return
-        self._shown = now
-        note = f"accuracy {state.correct / state.counted:.0%}" if state.counted else ""
-        if state.infra:
-            note += f", {state.infra} infra errors"
-        note += ", paused" * state.paused
-        self._progress.show(state.done, state.total, note, self._overall.line())

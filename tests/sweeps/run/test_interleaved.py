@@ -14,6 +14,7 @@ from tests.serving.engine_double import EngineDouble
 from tutti import storage
 from tutti.tasks.progress import StageLog
 from tutti.tasks.runs import Run
+from tutti.tasks.serving import pick_models
 from tutti.tasks.sweeps.plan.config import CellConfig
 from tutti.tasks.sweeps.plan.plan import plan_of
 from tutti.tasks.sweeps.plan.task_set import TaskSet
@@ -79,11 +80,11 @@ def test_engines_of_this_machine_take_turns_unless_asked(tmp_path: Path, suite: 
     entry: dict[str, Any] = {"provider": "vllm", "checkpoint": str(tmp_path), "context_tokens": 64}
     entry |= {"engine": engine}
     file.write_text(yaml.safe_dump({"models": {"a": entry, "b": entry}}))
-    every = suite.parts()
-    turns = [[part.model for part in some] for some in sweep._rounds(suite, every, file)]
+    every, entries = suite.parts(), pick_models(file, ("a", "b")).values()
+    turns = [[part.model for part in some] for some in sweep._rounds(suite, every, entries)]
     assert turns == [["a"], ["b"]]
     together = suite.with_fields({"interleave": True})
-    turns = [[part.model for part in some] for some in sweep._rounds(together, every, file)]
+    turns = [[part.model for part in some] for some in sweep._rounds(together, every, entries)]
     assert turns == [["a", "b"]]
 
 

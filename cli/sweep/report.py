@@ -62,7 +62,7 @@ def _write(
     log, files = progress.StageLog(), reporting.ReportFiles(out, figures)
     with storage.open_catalog() as catalog:
         if any(compare):
-            pair = reporting.SweepPair(*(find_sweep(catalog, each) for each in compare))
+            pair = find_sweep(catalog, compare[0]), find_sweep(catalog, compare[1])
             title = f"Sweep {compare[1]} (B) against {compare[0]} (A)"
             return asyncio.run(reporting.publish_comparison(pair, title, catalog, log, files))
         sweep_id = find_sweep(catalog, sweep)

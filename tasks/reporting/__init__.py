@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.reporting.compared import SweepPair as SweepPair
     from tutti.tasks.reporting.efficiency import Efficiency as Efficiency
     from tutti.tasks.reporting.families import FamilyScore as FamilyScore
     from tutti.tasks.reporting.families import family_scores as family_scores

@@ -1,4 +1,4 @@
-"""Where a step's time goes: seconds a step in each cell's window, by who had them.
+"""Mean seconds of a step in each cell's window, by part.
 
 In: a connection of `focus` and its cells. Out: one `Anatomy` a cell. Parts are sums over calls and
 tool runs, so work at once adds up: a step with two tools of a second has two seconds of tools.
@@ -69,20 +69,17 @@ select * from call_sums left join tool_sums using (cell_id)
 
 @dataclass(frozen=True)
 class Anatomy:
-    """One cell's mean step."""
-
     cell: CellSummary
     seconds: Mapping[str, float]
     """Seconds a step for each of PARTS; 0 where there was none of it."""
 
     @property
     def total(self) -> float:
-        """Seconds of all parts."""
         return sum(self.seconds.values())
 
 
 def anatomies(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) -> list[Anatomy]:
-    """Of each cell with steps in its window, in the cells' order."""
+    """The anatomy of each cell with steps in its window, in the cells' order."""
     sums = {row["cell_id"]: row for row in rows(focused, ANATOMY_SQL)}
     return [
         Anatomy(cell, _a_step(cell, sums[cell.cell_id]))
@@ -92,7 +89,6 @@ def anatomies(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) -> li
 
 
 def _a_step(cell: CellSummary, sums: Mapping[str, Any]) -> dict[str, float]:
-    """Sums over the window as seconds a step; calls without a first token by the engine's means."""
     found = {part: float(sums.get(part) or 0.0) for part in PARTS}
     found["user"] = float(sums["user_s"] or 0.0)
     unsplit, calls = float(sums["unsplit"] or 0.0), int(sums["unsplit_calls"])

@@ -1,4 +1,4 @@
-"""What the engines' time, money and energy came to: solved tasks, and which set-ups are worth it.
+"""Tasks solved for the engines' time, money and energy, and the set-ups that are worth it.
 
 In: a connection of `focus` and its cells. Out: one `Efficiency` a set-up, repeats together. Goodput
 and energy are of the windows; cost and working seconds of the whole cells, failed attempts too, but
@@ -18,17 +18,7 @@ from tutti.tasks.scoring.statistics import (
     pareto_front,
     ratio_of_sums,
 )
-from tutti.tasks.sweeps.results import (
-    BASELINE,
-    CellSummary,
-    LoadPoint,
-    by_key,
-    load_points,
-    rows,
-    rows_by,
-    t_interval,
-    with_known_load,
-)
+from tutti.tasks.sweeps import results
 from tutti.tasks.sweeps.spec import stored_fields
 
 if TYPE_CHECKING:
@@ -105,51 +95,52 @@ class Estimate:
 
     @property
     def interval(self) -> Interval | None:
-        """Both ends, where both are known."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
+        return results.both(self.low, self.high)
 
 
 @dataclass(frozen=True)
 class Efficiency:
-    """Efficiency of one set-up."""
-
-    point: LoadPoint
+    point: results.LoadPoint
     solved: int
     limit_s: float | None
-    """On the slowest step of an attempt, for goodput; None where no step was measured."""
+    """Limit on the slowest step of an attempt, for goodput; None where no step was measured."""
     goodput: Estimate
     """Tasks solved within the limit, an engine and hour."""
     usd: Estimate
-    """For each solved task, as the two below."""
     joules: Estimate
     working_s: Estimate
     seconds: Estimate
-    """Of a counted attempt, from its start to its end."""
+    """Duration of a counted attempt."""
     standing: str
     """on, maybe or off the front of accuracy and cost (seconds where nothing costs); else empty."""
 
     @property
-    def cell(self) -> CellSummary:
+    def cell(self) -> results.CellSummary:
         """The set-up's first cell, which says what it is."""
         return self.point.cells[0]
 
     @property
     def pays(self) -> bool:
-        """Whether its attempts cost money."""
         return bool(self.point.cost)
 
 
-def efficiencies(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) -> list[Efficiency]:
-    """Of each set-up, benchmark by benchmark: what stands on a front is of one benchmark."""
-    by_cell = _Rows(focused)
+def efficiencies(
+    focused: "DuckDBPyConnection", cells: Sequence[results.CellSummary]
+) -> list[Efficiency]:
+    """The efficiency of each set-up, benchmark by benchmark, since a front is of one benchmark."""
+    tables = _Tables(focused)
     stated = _stated_limits(focused, cells)
-    found = []
-    points = sorted(load_points(with_known_load(cells)), key=lambda p: p.benchmark)
+    every = []
+    points = sorted(results.load_points(results.with_known_load(cells)), key=lambda p: p.benchmark)
     for _, of_benchmark in groupby(points, key=lambda p: p.benchmark):
         alike = list(of_benchmark)
         limit_s = stated.get(alike[0].cells[0].sweep_id) or _limit(alike)
-        found += _with_standing([_efficiency(by_cell, point, limit_s) for point in alike])
-    return found
+        figures = [_efficiency(tables, point, limit_s) for point in alike]
+        placed = place(figures)
+        front = pareto_front([point for _, point in placed])
+        standing = {id(each): at.standing for (each, _), at in zip(placed, front, strict=True)}
+        every += [replace(each, standing=standing.get(id(each), "")) for each in figures]
+    return every
 
 
 def place(found: Sequence[Efficiency]) -> list[tuple[Efficiency, Point]]:
@@ -160,12 +151,12 @@ def place(found: Sequence[Efficiency]) -> list[tuple[Efficiency, Point]]:
     paid = any(each.pays for each in found)
     placed = []
     for each in found:
-        cost = Estimate(each.point.cost, *(each.point.cost_interval or (None, None)))
-        if not paid:
-            cost = each.seconds
-        if cost.value is not None and each.point.score is not None:
-            accuracy = _around(each.point.score, each.point.accuracy_interval)
-            placed.append((each, Point(*_around(cost.value, cost.interval), *accuracy)))
+        point, cost, ends = each.point, each.seconds.value, each.seconds.interval
+        if paid:
+            cost, ends = point.cost, point.cost_interval
+        if cost is not None and point.score is not None:
+            accuracy = _around(point.score, point.accuracy_interval)
+            placed.append((each, Point(*_around(cost, ends), *accuracy)))
     return placed
 
 
@@ -176,63 +167,58 @@ def _around(value: float, interval: Interval | None) -> tuple[float, float | Non
     return value, min(value, interval[0]), max(value, interval[1])
 
 
-class _Rows:
-    """Rows by cell."""
-
+class _Tables:
     def __init__(self, focused: "DuckDBPyConnection") -> None:
         self.tasks, self.ended, self.energy, self.engines = (
-            rows_by(focused, "cell_id", sql)
+            results.rows_by(focused, "cell_id", sql)
             for sql in (TASKS_SQL, ENDED_SQL, ENERGY_SQL, ENGINES_SQL)
         )
 
 
-def _stated_limits(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) -> dict[str, float]:
-    """Sweep to the limit on step latency that its suite ends cells by (`stopping.saturation`)."""
+def _stated_limits(
+    focused: "DuckDBPyConnection", cells: Sequence[results.CellSummary]
+) -> dict[str, float]:
     sweeps = list({cell.sweep_id for cell in cells})
     sql = "select sweep_id, spec from sweeps where list_contains($sweeps, sweep_id)"
     limits = {}
-    for row in rows(focused, sql, sweeps=sweeps):
+    for row in results.rows(focused, sql, sweeps=sweeps):
         stated = stored_fields(row["spec"]).get("saturation") or {}
         if stated.get("step_latency_p95"):
             limits[row["sweep_id"]] = float(stated["step_latency_p95"])
     return limits
 
 
-def _limit(points: Sequence[LoadPoint]) -> float | None:
-    """SLACK times the p95 of the baseline at the lowest load that was measured."""
+def _limit(points: Sequence[results.LoadPoint]) -> float | None:
     measured = [p for p in points if p.latency is not None]
-    ordered = sorted(measured, key=lambda p: (p.concurrency, p.policy != BASELINE))
-    return SLACK * ordered[0].latency if ordered and ordered[0].latency else None
+    lowest = min(
+        measured, key=lambda p: (p.concurrency, p.policy != results.BASELINE), default=None
+    )
+    return SLACK * lowest.latency if lowest and lowest.latency else None
 
 
-def _efficiency(found: _Rows, point: LoadPoint, limit_s: float | None) -> Efficiency:
-    tried = [row for cell in point.cells for row in found.tasks.get(cell.cell_id, ())]
-    by_task = by_key(tried, "task_id")
+def _efficiency(tables: _Tables, point: results.LoadPoint, limit_s: float | None) -> Efficiency:
+    by_task = results.by_key(
+        [row for c in point.cell_ids for row in tables.tasks.get(c, ())], "task_id"
+    )
     solved = [sum(row["solved"] for row in of_task) for of_task in by_task.values()]
-    taken = [_mean([row["seconds"] for row in of_task]) for of_task in by_task.values()]
-    seconds = [value for value in taken if value is not None]
+    known = [[r["seconds"] for r in of if r["seconds"] is not None] for of in by_task.values()]
+    seconds = [fmean(taken) for taken in known if taken]
+    ends = results.t_interval(seconds) or (None, None)
     return Efficiency(
         point,
         sum(solved),
         limit_s,
-        _goodput(found, point, limit_s),
+        _goodput(tables, point, limit_s),
         _per_solved(_sums(by_task, "usd") if point.cost else [], solved),
-        _energy(found, point),
+        _energy(tables, point),
         _per_solved(_sums(by_task, "working_s"), solved),
-        Estimate(_mean(seconds), *(t_interval(seconds) or (None, None))),
+        Estimate(fmean(seconds) if seconds else None, *ends),
         "",
     )
 
 
-def _with_standing(found: Sequence[Efficiency]) -> list[Efficiency]:
-    placed = place(found)
-    front = pareto_front([point for _, point in placed])
-    standing = {id(each): at.standing for (each, _), at in zip(placed, front, strict=True)}
-    return [replace(each, standing=standing.get(id(each), "")) for each in found]
-
-
 def _sums(by_task: Mapping[str, list[dict[str, Any]]], column: str) -> list[float]:
-    """Of each task; empty where the column is unknown of an attempt."""
+    """The column's sum for each task; empty where one attempt's value is unknown."""
     sums = [[row[column] for row in of_task] for of_task in by_task.values()]
     return [] if any(None in of_task for of_task in sums) else [sum(of_task) for of_task in sums]
 
@@ -240,49 +226,41 @@ def _sums(by_task: Mapping[str, list[dict[str, Any]]], column: str) -> list[floa
 def _per_solved(spent: Sequence[float], solved: Sequence[int]) -> Estimate:
     if not spent or not any(solved):
         return Estimate()
-    found = ratio_of_sums(spent, solved)
-    return Estimate(found.value, found.low and max(0.0, found.low), found.high)
+    per = ratio_of_sums(spent, solved)
+    return Estimate(per.value, per.low and max(0.0, per.low), per.high)
 
 
-def _goodput(found: _Rows, point: LoadPoint, limit_s: float | None) -> Estimate:
-    """Of one cell its batches' interval; of several the mean, and t over the repeats."""
-    figures = [each for cell in point.cells if (each := _cell_goodput(found, cell, limit_s))]
+def _goodput(tables: _Tables, point: results.LoadPoint, limit_s: float | None) -> Estimate:
+    """One cell has its batches' interval; several have their mean and t over the repeats."""
+    figures = []
+    for cell in point.cells:
+        start_s, end_s = cell.window_start_s, cell.window_end_s
+        if limit_s is None or start_s is None or end_s is None:
+            continue
+        ended = tables.ended.get(cell.cell_id, [])
+        timed = ([row[key] for row in ended] for key in ("end_s", "solved", "latency_s"))
+        engines = max((row["n"] for row in tables.engines.get(cell.cell_id, ())), default=1)
+        good = goodput(TimedTasks(*timed), limit_s, start_s, end_s, max(1, engines))
+        figures.append(Estimate(good.per_engine_hour, good.low, good.high))
     if len(figures) < 2:
         return figures[0] if figures else Estimate()
     values = [each.value for each in figures if each.value is not None]
-    low, high = t_interval(values) or (0.0, 0.0)
+    low, high = results.t_interval(values) or (0.0, 0.0)
     return Estimate(fmean(values), max(0.0, low), high)
 
 
-def _cell_goodput(found: _Rows, cell: CellSummary, limit_s: float | None) -> Estimate | None:
-    ended = found.ended.get(cell.cell_id, [])
-    start_s, end_s = cell.window_start_s, cell.window_end_s
-    if limit_s is None or start_s is None or end_s is None:
-        return None
-    ends, solved, took = ([row[key] for row in ended] for key in ("end_s", "solved", "latency_s"))
-    engines = max((row["n"] for row in found.engines.get(cell.cell_id, ())), default=1)
-    good = goodput((ends, solved, took), limit_s, start_s, end_s, max(1, engines))
-    return Estimate(good.per_engine_hour, good.low, good.high)
-
-
-def _energy(found: _Rows, point: LoadPoint) -> Estimate:
-    """Joules of the windows over what was solved in them, by batches of time."""
+def _energy(tables: _Tables, point: results.LoadPoint) -> Estimate:
     joules: list[float] = []
     solved: list[int] = []
     for cell in point.cells:
         start_s, end_s = cell.window_start_s, cell.window_end_s
-        metered = {row["batch"]: row["joules"] for row in found.energy.get(cell.cell_id, ())}
+        metered = {row["batch"]: row["joules"] for row in tables.energy.get(cell.cell_id, ())}
         if not metered or start_s is None or end_s is None:
             continue
         counts = [0] * BATCHES
-        for row in found.ended.get(cell.cell_id, ()):
+        for row in tables.ended.get(cell.cell_id, ()):
             batch = int((row["end_s"] - start_s) / (end_s - start_s) * BATCHES)
             counts[min(BATCHES - 1, batch)] += bool(row["solved"])
         joules += [metered.get(batch, 0.0) for batch in range(BATCHES)]
         solved += counts
     return _per_solved(joules, solved)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None

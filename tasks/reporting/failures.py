@@ -1,11 +1,12 @@
-"""What went wrong: attempts by status and reason, calls and tools that failed, some transcripts.
+"""Failures: attempts by status and reason, calls and tools that failed, some transcripts.
 
-In: a connection of `focus` and its sweeps. Out: `Failure`, `Fault` and `Transcript` rows. Only the
-transcripts chosen are read, each message up to a bound, so that a page of them stays small.
+In: a connection of `focus` and its sweeps. Out: `Failure` and `Transcript` rows, rows of faults.
+Only the transcripts chosen are read, each message up to a bound, so that their page stays small.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.text.numbers import MEAN_SCORE
@@ -22,7 +23,7 @@ FIRST_MESSAGES, LAST_MESSAGES = 4, 12  # of a long transcript: the task, and how
 ENDED_BY = ("status", "stop_reason", "error_type", "error_message")
 TITLE_CHARACTERS = 100  # of a transcript's question
 WRONG = "wrong answer"
-"""In place of an error type: nothing failed, the answer was scored as wrong."""
+"""Stands in place of an error type: nothing failed, the answer was scored as wrong."""
 PARTLY = "partly right"
 """The same where the benchmark reports a mean score, and the answer's is above 0."""
 
@@ -87,29 +88,11 @@ class Failure:
     """`error_type`; WRONG for an attempt that ended well with a wrong answer, PARTLY for one that
     is right in part."""
     message: str | None
-    """`error_message` of the latest of them that has one."""
     n: int
     cells: int
-    """How many cells they are in."""
     examples: Sequence[str]
     """Attempt ids, the latest first; empty where transcripts are not shown."""
     side: str = ""
-    """Of a comparison: A or B."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Calls of one role, or runs of one tool, that failed alike."""
-
-    kind: str
-    """`call` or `tool`."""
-    name: str
-    status: str
-    detail: str
-    """The HTTP status of a call, the error type of a tool run."""
-    n: int
-    of_all: int
-    """All calls of that role, or runs of that tool."""
 
 
 @dataclass(frozen=True)
@@ -125,56 +108,46 @@ class Transcript:
     @property
     def title(self) -> str:
         """Its side, its question in a line (the last before the first answer), how it ended."""
-        asked = f"task {self.attempt['task_id']}"
-        for message in self.messages:
-            if message["role"] == "assistant":
-                break
+        question = f"task {self.attempt['task_id']}"
+        for message in takewhile(lambda each: each["role"] != "assistant", self.messages):
             if message["role"] == "user" and message["content"]:
-                asked = " ".join(str(message["content"]).split())
-        if len(asked) > TITLE_CHARACTERS:
-            asked = f"{asked[: TITLE_CHARACTERS - 1]}…"
-        side = f"{self.attempt['side']}: " if self.attempt.get("side") else ""
-        return f"{side}{asked}: {' · '.join(self.attempt[k] for k in ENDED_BY if self.attempt[k])}"
+                question = " ".join(str(message["content"]).split())
+        if len(question) > TITLE_CHARACTERS:
+            question = f"{question[: TITLE_CHARACTERS - 1]}…"
+        end = " · ".join(self.attempt[name] for name in ENDED_BY if self.attempt[name])
+        return ": ".join(filter(None, (self.attempt.get("side"), question, end)))
 
     @property
     def where(self) -> str:
-        """Its task, model and load."""
         a = self.attempt
         load = f"{a['policy']} at {a['concurrency']}" if a["concurrency"] else ""
         return ", ".join(part for part in (f"task {a['task_id']}", a["model"], load) if part)
 
 
 def failures(focused: "DuckDBPyConnection", sweep_ids: Sequence[str]) -> list[Failure]:
-    """By count, wrong and partly right answers last.
+    """Failures by count, wrong and partly right answers last.
 
     The rarest kinds beyond KINDS are one row of their own.
     """
-    found = rows(focused, FAILURES_SQL, sweeps=list(sweep_ids))
-    kept = [Failure(**row) for row in found[:KINDS]]
-    rest = found[KINDS:]
-    if rest:
-        words = f"{len(rest)} rarer kinds"
-        cells = max(row["cells"] for row in rest)
-        kept.append(Failure("", "", words, None, sum(row["n"] for row in rest), cells, ()))
-    return kept
+    kinds = [Failure(**row) for row in rows(focused, FAILURES_SQL, sweeps=list(sweep_ids))]
+    if rest := kinds[KINDS:]:
+        n, cells = sum(each.n for each in rest), max(each.cells for each in rest)
+        kinds[KINDS:] = [Failure("", "", f"{len(rest)} rarer kinds", None, n, cells, ())]
+    return kinds
 
 
-def faults(focused: "DuckDBPyConnection") -> list[Fault]:
-    """Failed calls by role and tool runs by tool, the most frequent first."""
-    return [Fault(**row) for row in rows(focused, FAULTS_SQL)]
+def faults(focused: "DuckDBPyConnection") -> list[dict[str, Any]]:
+    """Failed calls by role and tool runs by tool, the most frequent first: rows of FAULTS_SQL."""
+    return rows(focused, FAULTS_SQL)
 
 
 def transcripts(focused: "DuckDBPyConnection", shown: Sequence[Failure]) -> dict[str, Transcript]:
-    """By attempt id: of each kind the latest attempt, then each kind's second, up to TRANSCRIPTS.
+    """Transcripts by attempt id: the latest of each kind, then the second, up to TRANSCRIPTS.
 
     An attempt without messages (one whose process died) has none.
     """
-    ids = [
-        failure.examples[turn]
-        for turn in range(EXAMPLES)
-        for failure in shown
-        if turn < len(failure.examples)
-    ][:TRANSCRIPTS]
+    turns = zip_longest(*(failure.examples for failure in shown))
+    ids = [each for turn in turns for each in turn if each is not None][:TRANSCRIPTS]
     if not ids:
         return {}
     values = {f"id{i}": attempt_id for i, attempt_id in enumerate(ids)}

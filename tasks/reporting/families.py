@@ -75,7 +75,7 @@ class FamilyScore:
     """Ends of the interval; None for one task with a score outside 0 to 1."""
     high: float | None
     measure: str
-    """What `accuracy` is: ACCURACY or MEAN_SCORE."""
+    """The name of `accuracy`: ACCURACY or MEAN_SCORE."""
     scores: Sequence[Sequence[float]] = field(default=(), repr=False)
     """Headline scores by task."""
 
@@ -85,37 +85,32 @@ def family_scores(connection: "DuckDBPyConnection", *sweep_ids: str) -> list[Fam
 
     The family of a task that the `tasks` table does not have is `unknown`.
     """
-    return _scores(connection, SCORES_SQL.format(families=FAMILIES_SQL, join="left"), sweep_ids)
+    sql = SCORES_SQL.format(families=FAMILIES_SQL, join="left")
+    return [_score(**row) for row in rows(connection, sql, sweeps=list(sweep_ids))]
 
 
 def subset_scores(connection: "DuckDBPyConnection", *sweep_ids: str) -> list[FamilyScore]:
     """Scores by model and subset, `family` being ``benchmark-subset``; empty without subsets."""
-    return _scores(connection, SCORES_SQL.format(families=SUBSETS_SQL, join=""), sweep_ids)
-
-
-def _scores(
-    connection: "DuckDBPyConnection", sql: str, sweep_ids: Sequence[str]
-) -> list[FamilyScore]:
+    sql = SCORES_SQL.format(families=SUBSETS_SQL, join="")
     return [_score(**row) for row in rows(connection, sql, sweeps=list(sweep_ids))]
 
 
 def all_families(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
     """One row a model, over the tasks of all of its families; its measure is the mean score where
     that of every family is."""
-    found = []
+    totals = []
     for model in dict.fromkeys(s.model for s in scores):
-        own = [s for s in scores if s.model == model]
-        measure = MEAN_SCORE if all(s.measure == MEAN_SCORE for s in own) else ACCURACY
-        tasks = [task for s in own for task in s.scores]
-        n, correct = sum(s.n for s in own), sum(s.correct for s in own)
-        found.append(_score(model, ALL, n, correct, measure, tasks))
-    return found
+        families = [s for s in scores if s.model == model]
+        is_mean = all(s.measure == MEAN_SCORE for s in families)
+        tasks = [task for s in families for task in s.scores]
+        n, correct = sum(s.n for s in families), sum(s.correct for s in families)
+        measure = MEAN_SCORE if is_mean else ACCURACY
+        totals.append(_score(model, ALL, n, correct, measure, tasks))
+    return totals
 
 
 def _score(
     model: str, family: str, n: int, correct: int, measure: str, scores: Sequence[Sequence[float]]
 ) -> FamilyScore:
-    known = mean_interval(scores)
-    return FamilyScore(
-        model, family, n, correct, known.value, known.low, known.high, measure, scores
-    )
+    mean = mean_interval(scores)
+    return FamilyScore(model, family, n, correct, *mean[:3], measure, scores)

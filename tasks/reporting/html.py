@@ -4,9 +4,7 @@ In: sections, and what the report says. Out: `index.html` in a folder, on reques
 The page loads nothing from anywhere, so it can be mailed, archived and opened without a network.
 """
 
-import os
 import re
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -14,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from tutti.storage import replacing
 from tutti.tasks.reporting.failures import MESSAGE_CHARACTERS, Transcript
 from tutti.tasks.reporting.figures.drawing import THEME, Plot, png, svg, variable
 from tutti.tasks.reporting.table import LONG, WORDS, Table
@@ -36,8 +35,6 @@ CONSTANTS = {
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures one under another, or `beside` each other where the page is wide."""
-
     plots: Sequence[Plot]
     beside: bool = False
     macro: ClassVar[str] = "figures"
@@ -53,8 +50,6 @@ class Transcripts:
 
 @dataclass(frozen=True)
 class Quote:
-    """A text as it is, under a title, with remarks below it."""
-
     text: str
     title: str = ""
     remarks: Sequence[str] = ()
@@ -67,8 +62,6 @@ Part = Table | Figures | Transcripts | Quote
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page under a heading; one without parts is left out."""
-
     title: str
     parts: Sequence[Part]
     note: str = ""
@@ -82,9 +75,7 @@ class PageReport:
     plots: dict[str, Path] = field(default_factory=dict)
     """PNG files by name, where they were asked for; a figure without data has none."""
     findings: list[str] = field(default_factory=list)
-    """The report in words."""
     gaps: list[str] = field(default_factory=list)
-    """Sentences about missing measurements."""
     alarms: list[str] = field(default_factory=list)
     """Warnings that limit the validity of the whole report."""
 
@@ -111,15 +102,15 @@ def write_page(
     svgs = {name: svg(plot) for name, plot in drawn.items()}
     out = report.page.parent
     out.mkdir(parents=True, exist_ok=True)
+    template = _environment().get_template("page.html")
+    text = template.render(report=report, title=title, facts=facts, sections=sections, svgs=svgs)
+    contents = {report.page: text.encode()}
     for name, plot in drawn.items() if files else ():
-        _write(out / f"{name}.svg", svgs[name].encode())
-        _write(out / f"{name}.png", png(plot))
-    text = (
-        _environment()
-        .get_template("page.html")
-        .render(report=report, title=title, facts=facts, sections=sections, svgs=svgs)
-    )
-    _write(report.page, text.encode())
+        pair = {out / f"{name}.svg": svgs[name].encode(), out / f"{name}.png": png(plot)}
+        contents = pair | contents  # the page last
+    for path, content in contents.items():
+        with replacing(path) as unfinished:
+            unfinished.write_bytes(content)
     return replace(report, plots={name: out / f"{name}.png" for name in drawn} if files else {})
 
 
@@ -140,14 +131,13 @@ def inline_svg(text: str, plot: Plot) -> "Markup":
     text = re.sub(r"\n\s*", "\n", text)
     size = re.search(r'<svg[^>]*?\swidth="([\d.]+)pt"', text)
     width = float(size[1]) * 4 / 3 if size else 0.0  # a point is 4/3 of a pixel
-    text = re.sub(r'(<svg[^>]*?)\s(?:width|height)="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?)\s(?:width|height)="[^"]*"', r"\1", text, count=1)
+    for name in ("width", "height"):
+        text = re.sub(rf'(<svg[^>]*?)\s{name}="[^"]*"', r"\1", text, count=1)
     label = f'<svg role="img" aria-label="{escape(plot.title)}" style="--width: {width:.0f}px"'
     return Markup(text.replace("<svg", label, 1).strip())
 
 
 def emphasised(sentence: str) -> "Markup":
-    """A sentence with its verdict in bold."""
     from markupsafe import Markup
 
     text = re.sub(
@@ -171,12 +161,3 @@ def _environment() -> "Environment":
     environment.filters |= {"inline_svg": inline_svg, "emphasised": emphasised}
     environment.tests["identifier"] = re.compile(r"[a-z_]+:[0-9a-f]{16}").fullmatch
     return environment
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

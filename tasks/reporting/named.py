@@ -1,25 +1,18 @@
-"""Metrics that a benchmark reports beside its headline score, computed from stored scores.
+"""Metrics that a benchmark reports beside its headline score (`Headline`), from stored scores.
 
-In: a connection of `focus`. Out: `NamedMetric` rows by cell. The task set declares them
-(`Headline`):
-
-- ``attempted``: SimpleQA's F1, the share right of those attempted, and the share not attempted,
-  from `scores.answer`, a judge's verdict;
-- ``calibration``: HLE's two errors, from ``confidence``, 0 to 100, in `scores.detail`;
-- ``plans``: m&m's figures, from ``plan_figures`` in `scores.detail`;
-- names of criteria: their mean ratings, from ``criteria`` in `scores.detail`, in their own ranges.
-
-An attempt whose newest score lacks the field is left out, and counted. An F1 of plans is that of
-sums: 2 Σ right / (Σ made + Σ gold). ``tool F1`` is the mean over tools of a tool's F1, of plans
-that have it; tools that neither a gold plan nor a made one has are left out (the publisher's
-program counts them 0; its own data have all 33). Source: RAIVNLab/mnms, and
-`tasks/scoring/published/mnms.py` for the labels.
+In: a connection of `focus`. Out: `NamedMetric` rows by cell: SimpleQA's F1 and its shares from
+judges' verdicts (``attempted``), HLE's two errors (``calibration``), m&m's figures (``plans``), and
+mean ratings of named criteria. An attempt whose newest score lacks the field is left out and
+counted. An F1 of plans is 2 Σ right / (Σ made + Σ gold); ``tool F1`` is the mean over the tools
+that occur (the publisher's program, RAIVNLab/mnms, counts others 0; its own data have all 33).
 """
 
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tutti.tasks.scoring.metrics import calibration_error, f1_of_attempted, right_of_attempted
@@ -53,37 +46,31 @@ class NamedFigure(NamedTuple):
 
 def plan_measures(tasks: Sequence[Sequence[Figures]]) -> list[NamedFigure]:
     """Every figure of plans, grouped by task. ValueError for no tasks."""
-    plans = [plan for task in tasks for plan in task]
-    found = [NamedFigure("tool F1", tool_f1(plans))]
+    measures = [NamedFigure("tool F1", tool_f1([plan for task in tasks for plan in task]))]
     for name, kind in OF_LABELS.items():
-        right, both = _sums(tasks, kind)
-        value, low, high, _ = ratio_of_sums([2 * each for each in right], both)
-        low, high = (None if x is None else min(1.0, max(0.0, x)) for x in (low, high))
-        found.append(NamedFigure(name, value, low, high))
+        # By task twice the right labels, and those made and of the gold plan together.
+        right = [2.0 * sum(plan[kind][0] for plan in task) for task in tasks]
+        every = [float(sum(plan[kind][1] + plan[kind][2] for plan in task)) for task in tasks]
+        measures.append(_within(name, ratio_of_sums(right, every)))
     for name, kind in MEANS.items():
         values = [[float(plan[kind]) for plan in task] for task in tasks]
-        found.append(NamedFigure(name, *mean_interval(values)[:3]))
-    return found
+        measures.append(NamedFigure(name, *mean_interval(values)[:3]))
+    return measures
 
 
 def tool_f1(plans: Sequence[Figures]) -> float | None:
     """The mean F1 of the tools that occur; None if none does."""
-    right, all_made_and_gold = Counter[str](), Counter[str]()
+    right, every = Counter[str](), Counter[str]()
     for plan in plans:
         right.update(plan["right_tools"])
         for side in ("right_tools", "right_tools", "missed_tools", "surplus_tools"):
-            all_made_and_gold.update(plan[side])
-    if not all_made_and_gold:
-        return None
-    return sum(2 * right[tool] / n for tool, n in all_made_and_gold.items()) / len(
-        all_made_and_gold
-    )
+            every.update(plan[side])
+    return fmean(2 * right[tool] / n for tool, n in every.items()) if every else None
 
 
-def _sums(tasks: Sequence[Sequence[Figures]], kind: str) -> tuple[list[float], list[float]]:
-    """By task the labels that are right, and those made and of the gold plan together."""
-    right = [float(sum(plan[kind][0] for plan in task)) for task in tasks]
-    return right, [float(sum(plan[kind][1] + plan[kind][2] for plan in task)) for task in tasks]
+def _within(name: str, ratio: Ratio) -> NamedFigure:
+    low, high = (None if x is None else min(1.0, max(0.0, x)) for x in (ratio.low, ratio.high))
+    return NamedFigure(name, ratio.value, low, high)
 
 
 ATTEMPTED, CALIBRATION, PLANS = "attempted", "calibration", "plans"
@@ -116,8 +103,6 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class NamedMetric:
-    """One figure of one cell."""
-
     cell_id: str
     name: str
     value: float | None
@@ -126,14 +111,13 @@ class NamedMetric:
     """Ends of the 95 % interval over tasks; None where there is none."""
     high: float | None
     n: int
-    """Attempts behind it."""
     left_out: int
     """Counted attempts whose score lacks the field."""
     is_share: bool
 
 
 def named_metrics(focused: "DuckDBPyConnection") -> list[NamedMetric]:
-    """By cell, in the order of the declaration; empty where nothing is declared."""
+    """Metrics by cell, in the order of the declaration; empty where nothing is declared."""
     return [
         metric
         for cell_id, some in rows_by(focused, "cell_id", ROWS_SQL).items()
@@ -142,50 +126,38 @@ def named_metrics(focused: "DuckDBPyConnection") -> list[NamedMetric]:
 
 
 def _of_cell(cell_id: str, some: Sequence[Row]) -> list[NamedMetric]:
-    found = []
+    measures = []
     for name in some[0]["metrics"] or []:
         column, measure = METRICS.get(name, (None, None))
         known = [row for row in some if column and row[column] is not None]
         if measure and known:
             counts = (len(known), len(some) - len(known), True)
-            found += [NamedMetric(cell_id, *each, *counts) for each in measure(known)]
+            measures += [NamedMetric(cell_id, *each, *counts) for each in measure(known)]
     for part in some[0]["parts"] or []:
-        found += _part(cell_id, part, some)
-    return found
+        measures += _part(cell_id, part, some)
+    return measures
 
 
 def _attempted(known: Sequence[Row]) -> list[NamedFigure]:
     tasks = by_key(known, "task_id").values()
+    silent = [[float(row["verdict"] == NOT_ATTEMPTED) for row in task] for task in tasks]
     counts = [
-        (
-            sum(row["is_right"] for row in task),
-            sum(row["verdict"] != NOT_ATTEMPTED for row in task),
-            len(task),
-        )
-        for task in tasks
+        (sum(row["is_right"] for row in task), len(task) - int(sum(own)), len(task))
+        for task, own in zip(tasks, silent, strict=True)
     ]
-    silent = mean_interval(
-        [[float(row["verdict"] == NOT_ATTEMPTED) for row in task] for task in tasks]
-    )
     return [
         _within("F1", f1_of_attempted(counts)),
         _within("right of attempted", right_of_attempted(counts)),
-        NamedFigure("not attempted", *silent[:3]),
+        NamedFigure("not attempted", *mean_interval(silent)[:3]),
     ]
-
-
-def _within(name: str, found: Ratio) -> NamedFigure:
-    low = None if found.low is None else max(0.0, found.low)
-    high = None if found.high is None else min(1.0, found.high)
-    return NamedFigure(name, found.value, low, high)
 
 
 def _calibration(known: Sequence[Row]) -> list[NamedFigure]:
     stated = [min(MOST_CONFIDENT, max(0.0, row["confidence"])) / MOST_CONFIDENT for row in known]
-    found = calibration_error(stated, [row["is_right"] for row in known])
+    error = calibration_error(stated, [row["is_right"] for row in known])
     return [
-        NamedFigure("calibration error, official", found.official),
-        NamedFigure("calibration error, whole", found.whole),
+        NamedFigure("calibration error, official", error.official),
+        NamedFigure("calibration error, whole", error.whole),
     ]
 
 
@@ -203,28 +175,19 @@ METRICS: Mapping[str, tuple[str, Callable[[Sequence[Row]], list[NamedFigure]]]] 
 
 
 def _part(cell_id: str, part: str, some: Sequence[Row]) -> list[NamedMetric]:
-    """The mean rating of the criterion whose text begins with the part's name."""
-    groups: list[list[float]] = []
-    ends = (0.0, 1.0)
-    for task in by_key(some, "task_id").values():
-        found = [each for row in task if (each := _rating(row, part)) is not None]
-        if found:
-            groups.append([(value - low) / (high - low) for value, low, high in found])
-            ends = found[0][1:]
+    """The mean rating of the criterion whose text begins with the part's name, taken as a place in
+    its range, so that the interval stays in it."""
+    groups: dict[str, list[float]] = {}
+    low, high = 0.0, 1.0
+    for row in some:
+        listed = zip(row["criteria"] or (), row["ratings"] or (), row["ranges"] or (), strict=False)
+        rated = (each for each in listed if each[0].partition(":")[0] == part)
+        for _, rating, ends in islice(rated, 1):
+            low, high = (float(end) for end in ends.strip("[]").split(","))
+            groups.setdefault(row["task_id"], []).append((float(rating) - low) / (high - low))
     if not groups:
         return []
-    low, high = ends
-    known = mean_interval(groups)  # as a place in its range, so that the interval stays in it
-    value, least, most = (None if x is None else low + x * (high - low) for x in known[:3])
-    n = sum(map(len, groups))
+    known = mean_interval(list(groups.values()))[:3]
+    value, least, most = (None if x is None else low + x * (high - low) for x in known)
+    n = sum(map(len, groups.values()))
     return [NamedMetric(cell_id, part, value, least, most, n, len(some) - n, False)]
-
-
-def _rating(row: Row, part: str) -> tuple[float, float, float] | None:
-    """Rating and range of the part in an attempt's newest score."""
-    listed = zip(row["criteria"] or (), row["ratings"] or (), row["ranges"] or (), strict=False)
-    for text, rating, ends in listed:
-        if text.partition(":")[0] == part:
-            low, high = (float(each) for each in ends.strip("[]").split(","))
-            return float(rating), low, high
-    return None

@@ -7,17 +7,17 @@ In: a store's connection and sweep ids. Out: `index.html` in a folder, and on re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.reporting.anatomy import Anatomy, anatomies
 from tutti.tasks.reporting.efficiency import Efficiency, efficiencies
-from tutti.tasks.reporting.failures import Failure, Fault, Transcript, failures, faults, transcripts
+from tutti.tasks.reporting.failures import Failure, Transcript, failures, faults, transcripts
 from tutti.tasks.reporting.families import FamilyScore, family_scores, subset_scores
-from tutti.tasks.reporting.figures import capacity, plots, timelines
+from tutti.tasks.reporting.figures import plots, timelines
 from tutti.tasks.reporting.html import Figures, PageReport, Section, Transcripts, write_page
 from tutti.tasks.reporting.named import NamedMetric, named_metrics
 from tutti.tasks.reporting.pairs import Noise, model_pairs, noise_floor, policy_pairs
-from tutti.tasks.reporting.table import Table, tabulate, texts
+from tutti.tasks.reporting.table import tabulate
 from tutti.tasks.reporting.text import columns, words
 from tutti.tasks.reporting.text.words import headlines
 from tutti.tasks.reporting.validity import ScorerUse, scorer_findings, scorer_uses, validity_alarms
@@ -35,26 +35,21 @@ class Report(PageReport):
     cells: list[CellSummary] = field(default_factory=list)
     scores: list[FamilyScore] = field(default_factory=list)
     subsets: list[FamilyScore] = field(default_factory=list)
-    """Scores by subset of the benchmarks that have some, such as the subject."""
     policies: list[CellComparison] = field(default_factory=list)
     """Each policy against the baseline, at each load; of two sweeps, each point of both."""
     models: list[CellComparison] = field(default_factory=list)
-    """Each model of the comparison sweeps against the first."""
     steps: list[Anatomy] = field(default_factory=list)
     worth: list[Efficiency] = field(default_factory=list)
     """Efficiency: tasks solved against time, cost and energy, one row for each set-up."""
     noise: list[Noise] = field(default_factory=list)
-    """The noise floor: differences between repeated measurements of one set-up."""
     failed: list[Failure] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[dict[str, Any]] = field(default_factory=list)
     scorers: list[ScorerUse] = field(default_factory=list)
     metrics: list[NamedMetric] = field(default_factory=list)
-    """What benchmarks report beside their headline scores, by cell."""
     shown: dict[str, Transcript] = field(default_factory=dict)
 
     @property
     def compared(self) -> list[CellComparison]:
-        """All comparisons."""
         return [*self.policies, *self.models]
 
 
@@ -69,9 +64,7 @@ def build_report(
     """Write the report of a load sweep (the first id) and of model comparisons (the others).
 
     Without comparisons the load sweep's own scores are shown by family. `notes` are facts for the
-    header: machine, model, task set, code version. With `files` each figure is also an SVG and a
-    PNG file. Each file is renamed into place whole, the page last. Raises OSError when `out` cannot
-    be written.
+    header. With `files` each figure is also an SVG and a PNG file. Raises as `write_page`.
     """
     with focus(connection, sweep_ids) as focused:
         found = _rows(focused, sweep_ids, out / "index.html")
@@ -102,24 +95,22 @@ def _rows(focused: "DuckDBPyConnection", sweep_ids: Sequence[str], page: Path) -
         metrics=named_metrics(focused),
         shown=transcripts(focused, failed),
     )
-    return replace(found, findings=_findings(found))
-
-
-def _findings(found: Report) -> list[str]:
-    return [
+    findings = [
         *headlines(found.cells),
         *words.load_findings(found.cells, found.policies, found.noise),
-        *words.efficiency_findings(found.worth),
         *words.cell_findings(found.cells),
         *words.model_findings(found.scores, found.models),
         *words.failure_findings(found.cells, found.failed),
         *scorer_findings(found.scorers),
     ]
+    return replace(found, findings=findings)
 
 
 def _sections(focused: "DuckDBPyConnection", found: Report) -> list[Section]:
     cells, own = found.cells, without_a_a(found.cells)
     families = columns.family_rows(found.scores)
+    worth = replace(columns.efficiency(found.worth), title="")
+    front = columns.FRONT_NOTE if "front" in worth.texts else ""
     return [
         Section(
             "Speed, accuracy, latency and cost under load",
@@ -133,18 +124,15 @@ def _sections(focused: "DuckDBPyConnection", found: Report) -> list[Section]:
         ),
         Section(
             "Load asked and reached",
-            [Figures([capacity.reached_plot(own)]), columns.of_cells(columns.REACHED, cells)],
+            [columns.of_cells(columns.REACHED, cells)],
             columns.REACHED_NOTE,
         ),
-        _efficiency(found, own),
         Section(
-            "Inside a step",
-            [
-                Figures([timelines.anatomy_plot(found.steps, own)]),
-                columns.anatomy(found.steps).with_values(),
-                Figures([plots.latency_plot(focused, own)]),
-            ],
+            "What it is worth",
+            [Figures([plots.pareto_plot(found.worth, own)]), worth],
+            f"{columns.EFFICIENCY_NOTE} {front}".strip(),
         ),
+        Section("Inside a step", [columns.anatomy(found.steps).with_values()]),
         Section(
             "Over time",
             [
@@ -165,17 +153,7 @@ def _sections(focused: "DuckDBPyConnection", found: Report) -> list[Section]:
     ]
 
 
-def _efficiency(found: Report, own: Sequence[CellSummary]) -> Section:
-    figures = [capacity.goodput_plot(found.worth, own), capacity.pareto_plot(found.worth, own)]
-    shown = columns.efficiency(found.worth)
-    named = columns.named([each.cell for each in found.worth])
-    table = Table(named | texts(shown, found.worth)).with_values()
-    note = " ".join([columns.EFFICIENCY_NOTE, *([columns.FRONT_NOTE] if "front" in shown else [])])
-    return Section("What it is worth", [Figures(figures, beside=True), table], note)
-
-
 def _failures_and_comparisons(found: Report) -> list[Section]:
-    noise = columns.named([each.cell for each in found.noise]) | texts(columns.NOISE, found.noise)
     return [
         Section(
             "What went wrong",
@@ -189,9 +167,7 @@ def _failures_and_comparisons(found: Report) -> list[Section]:
             "What was compared with what",
             [
                 tabulate(columns.COMPARISONS, found.compared, missing=""),
-                Table(
-                    noise, "Noise floor: the same, measured twice", columns.NOISE_NOTE, missing=""
-                ).with_values(),
+                columns.noise(found.noise, "Noise floor: the same, measured twice"),
                 columns.of_cells(columns.ORIGIN, found.cells, "The cells"),
             ],
             columns.COMPARED_NOTE,

@@ -19,7 +19,7 @@ from rich.console import Console
 from tutti.storage import Catalog, connect
 from tutti.storage import catalog as cat
 from tutti.tasks.progress import StageLog, StageProgress, in_flow_run, leave_page, stage
-from tutti.tasks.reporting.compared import SweepPair, build_comparison
+from tutti.tasks.reporting.compared import build_comparison
 from tutti.tasks.reporting.html import PageReport
 from tutti.tasks.reporting.page import Report, build_report
 from tutti.tasks.reporting.task_set import build_task_set_report
@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """The files that a report is written to."""
-
     out: Path | None = None
-    """The folder; None: one of the store's."""
     figures: bool = False
     """Whether the figures are written as PNG and SVG beside the page; in a flow run always."""
 
@@ -53,29 +50,44 @@ async def publish_report(
     files: ReportFiles = ReportFiles(),
 ) -> Report:
     """Build the report of `sweep_ids`, print its tables, leave Prefect artifacts in a flow run."""
-    folder = files.out or catalog.home.artifact_folder(f"report:{sweep_ids[0].split(':')[1]}")
+    folder = files.out or _folder(catalog, sweep_ids[0].split(":")[1])
     build = partial(build_report, sweep_ids=sweep_ids, out=folder, title=title)
-    return await _publish(build, sweep_ids, catalog, log, notes or {}, files.figures)
+    facts = _facts(catalog, sweep_ids) | dict(notes or {})
+    return await _publish(build, facts, catalog, log, files.figures)
 
 
 async def publish_comparison(
-    sweeps: SweepPair,
+    sweeps: tuple[str, str],
     title: str,
     catalog: Catalog,
     log: StageLog,
     files: ReportFiles = ReportFiles(),
 ) -> Report:
-    """Build the page that judges one sweep against another; otherwise as `publish_report`."""
-    both = "-".join(each.split(":")[1] for each in sweeps.ids)
-    folder = files.out or catalog.home.artifact_folder(f"report:{both}")
+    """Build the page that judges the second sweep against the first; else as `publish_report`."""
+    folder = files.out or _folder(catalog, "-".join(each.split(":")[1] for each in sweeps))
     build = partial(build_comparison, sweeps=sweeps, out=folder, title=title)
-    return await _publish(build, sweeps.ids, catalog, log, {}, files.figures)
+    return await _publish(build, _facts(catalog, sweeps), catalog, log, files.figures)
+
+
+async def _publish(
+    build: Callable[..., Report],
+    facts: Mapping[str, str],
+    catalog: Catalog,
+    log: StageLog,
+    files: bool,
+) -> Report:
+    write = partial(build, notes=facts, files=files or in_flow_run())
+    report: Report = await write_report(log, write, catalog)
+    terminal_summary(report, Console())
+    address = page_address(report.page, catalog.home.artifacts)
+    await leave_page(results_page(report, address), "results", "Results, and the report's page")
+    return report
 
 
 async def publish_training(
     checkpoint_id: str, catalog: Catalog, log: StageLog, files: ReportFiles = ReportFiles()
 ) -> TrainingReport:
-    """Write the page of a training and print what it says; in a flow run leave a link to it.
+    """Write the page of a training and print its findings; in a flow run leave a link to it.
 
     Raises UsageError for a training whose steps the store does not have.
     """
@@ -84,12 +96,12 @@ async def publish_training(
         build_training_report, checkpoint_id=checkpoint_id, out=out, files=files.figures
     )
     report: TrainingReport = await write_report(log, build, catalog)
-    await _show(report, catalog, Console(), "The training's page", "What the training came to")
+    await _show(report, catalog, Console(), "The training's page", "The results of the training")
     return report
 
 
 async def publish_if_recorded(checkpoint_id: str, catalog: Catalog, log: StageLog) -> None:
-    """As `publish_training`; of a reused checkpoint whose steps were pruned it says so."""
+    """Publish the training, or print that the steps of a reused checkpoint were pruned."""
     if steps_recorded(checkpoint_id, catalog.home):
         await publish_training(checkpoint_id, catalog, log)
     else:
@@ -103,38 +115,16 @@ async def publish_task_set(
     folder = out or _folder(catalog, task_set_id)
     build = partial(build_task_set_report, task_set_id=task_set_id, out=folder)
     report: PageReport = await write_report(log, build, catalog)
-    await _show(report, catalog, log.console, "The set's page", "What was made")
-    return report
-
-
-async def _publish(
-    build: Callable[..., Report],
-    sweep_ids: Sequence[str],
-    catalog: Catalog,
-    log: StageLog,
-    notes: Mapping[str, str],
-    files: bool,
-) -> Report:
-    def build_with_facts(connection: "DuckDBPyConnection") -> Report:
-        facts = {**_facts(catalog, sweep_ids), **notes}
-        return build(connection, notes=facts, files=files or in_flow)
-
-    in_flow = in_flow_run()
-    report: Report = await write_report(log, build_with_facts, catalog)
-    terminal_summary(report, Console())
-    address = page_address(report.page, catalog.home.artifacts)
-    await leave_page(results_page(report, address), "results", "Results, and the report's page")
+    await _show(report, catalog, log.console, "The set's page", "The task set")
     return report
 
 
 async def _show(
     report: PageReport, catalog: Catalog, console: Console, name: str, description: str
 ) -> None:
-    """Print what a page says and its path; in a flow run leave both under `description`."""
     sentences = [f"- {each}" for each in (*report.alarms, *report.findings)]
-    for sentence in sentences:
-        console.print(sentence, markup=False, highlight=False)
-    console.print(f"report: {report.page}", soft_wrap=True, markup=False, highlight=False)
+    for line in (*sentences, f"report: {report.page}"):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
     address = page_address(report.page, catalog.home.artifacts)
     link = f"[{name}]({address})" if address else str(report.page)
     await leave_page("\n".join([*sentences, "", link, ""]), "results", description)
@@ -160,34 +150,19 @@ def _folder(catalog: Catalog, artifact_id: str) -> Path:
     return catalog.home.artifact_folder(f"report:{artifact_id.replace(':', '-')}")
 
 
-def _facts(catalog: Catalog, sweep_ids: Sequence[str]) -> dict[str, str]:
-    return {
-        **_measured(catalog, sweep_ids),
-        **_command(),
-        "machine": "{cores} cores, {memory_gib} GiB, {processor}".format(**describe_machine()),
-        "code": code_version(),
-        **({"sweep": sweep_ids[0]} if len(sweep_ids) == 1 else {}),
-    }
-
-
 def page_address(page: Path, artifacts: Path) -> str | None:
-    """Where `make ui` serves a page of the store; None for a page elsewhere.
+    """The address at which `make ui` serves a page of the store, by default on port 4201.
+    None for a page elsewhere.
 
     A browser follows no ``file://`` link on Prefect's pages.
     """
     if not page.is_relative_to(artifacts):
         return None
-    served = os.environ.get("TUTTI_ARTIFACTS_URL") or _reports_beside(
-        os.environ.get("PREFECT_API_URL", "")
-    )
+    prefect = urlsplit(os.environ.get("PREFECT_API_URL", ""))
+    port = prefect.port if prefect.hostname in ("127.0.0.1", "localhost") else None
+    default = f"http://127.0.0.1:{(port or 4200) + 1}"
+    served = os.environ.get("TUTTI_ARTIFACTS_URL") or default
     return f"{served}/{page.relative_to(artifacts).as_posix()}"
-
-
-def _reports_beside(prefect: str) -> str:
-    """`make ui` serves reports on the port after Prefect's, by default 4201."""
-    parts = urlsplit(prefect)
-    port = parts.port if parts.hostname in ("127.0.0.1", "localhost") else None
-    return f"http://127.0.0.1:{(port or 4200) + 1}"
 
 
 async def _leave_figures(report: Report, address: str | None) -> None:
@@ -203,31 +178,27 @@ async def _leave_figures(report: Report, address: str | None) -> None:
         await acreate_image_artifact(f"data:image/png;base64,{data}", key, name)
 
 
-def _measured(catalog: Catalog, sweep_ids: Sequence[str]) -> dict[str, str]:
-    """When the sweeps' cells ran (days in UTC), their benchmarks and models, how many samples."""
+def _facts(catalog: Catalog, sweep_ids: Sequence[str]) -> dict[str, str]:
+    """When the sweeps' cells ran (days in UTC), their benchmarks, models and samples; the KV caches
+    of the models' engines, estimated and reported, where known; the command, if it is tutti's."""
     cells = cat.cells.c
     current = cells.status.is_distinct_from(cat.SUPERSEDED)
     rows = catalog.rows(sa.select(cat.cells).where(cells.sweep_id.in_(sweep_ids), current))
     times = sorted(t for row in rows for t in (row["started_at"], row["ended_at"]) if t is not None)
     days = dict.fromkeys(f"{each:%Y-%m-%d}" for each in times[:1] + times[-1:])
-    return {
+    engines = {row["engine_id"]: row["model"] for row in rows if row["engine_id"]}
+    known = {name: known_cache(catalog, engine).text for engine, name in engines.items()}
+    caches = [f"{name}: {text.removeprefix('KV cache: ')}" for name, text in known.items() if text]
+    is_ours = Path(sys.argv[0]).name == "tutti"
+    facts = {
         "measured": " to ".join(days) or "not yet",
         "benchmark": ", ".join(sorted({row["benchmark"] for row in rows})),
         "model": ", ".join(sorted({row["model"] for row in rows})),
         "samples": f"{sum(row['samples'] or 0 for row in rows):,}",
-        **_caches(catalog, {row["engine_id"]: row["model"] for row in rows if row["engine_id"]}),
+        "KV cache": "; ".join(caches),
+        "command": shlex.join(["tutti", *sys.argv[1:]]) if is_ours else "",
+        "machine": "{cores} cores, {memory_gib} GiB, {processor}".format(**describe_machine()),
+        "code": code_version(),
+        "sweep": sweep_ids[0] if len(sweep_ids) == 1 else "",
     }
-
-
-def _caches(catalog: Catalog, engines: Mapping[str, str]) -> dict[str, str]:
-    """The KV caches of the measured models' engines, estimated and reported, where known."""
-    known = {name: known_cache(catalog, engine).text for engine, name in engines.items()}
-    said = [f"{name}: {text.removeprefix('KV cache: ')}" for name, text in known.items() if text]
-    return {"KV cache": "; ".join(said)} if said else {}
-
-
-def _command() -> dict[str, str]:
-    """The command that this process was started by, where it is tutti's own."""
-    if Path(sys.argv[0]).name != "tutti":
-        return {}
-    return {"command": shlex.join(["tutti", *sys.argv[1:]])}
+    return {name: fact for name, fact in facts.items() if fact}

@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 Columns = Mapping[str, Callable[[Row], str]]
-"""The function that formats a row, by heading."""
 Texts = Mapping[str, Sequence[str]]
-"""The texts of each column, by its heading."""
 
 LONG = frozenset({"window rule", "error", "latest message", "why"})
-"""Columns of sentences, which are broken into lines."""
 WORDS = LONG | {"policy", "model", "benchmark", "family", "status", "stop reason"}
 WORDS |= {"what", "role or tool", "where", "judged", "against", "figure", "verdict"}
 WORDS |= {"task set", "index", "engine", "cell", "field", "in A", "in B", "subset", "measure"}
@@ -34,27 +31,22 @@ HEADER = 10  # of a column's name: what is longer is broken at its spaces
 
 
 def texts(columns: Columns[Row], found: Sequence[Row]) -> dict[str, list[str]]:
-    """The rows as text, column by column."""
     return {name: [show(row) for row in found] for name, show in columns.items()}
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts."""
-
     texts: Texts
     title: str = ""
     note: str = ""
-    """How the table is to be read."""
     missing: str = "No rows."
-    """In place of a table without rows; empty: nothing, and no title."""
+    """Text in place of a table without rows; empty: nothing, and no title."""
     spare: Sequence[str] = ()
     """Columns that a terminal leaves out, in this order, as long as the table is too wide."""
     macro: ClassVar[str] = "table"
 
     @property
     def lines(self) -> list[dict[str, str]]:
-        """The rows, each by heading."""
         return [
             dict(zip(self.texts, line, strict=True))
             for line in zip(*self.texts.values(), strict=True)
@@ -70,7 +62,6 @@ class Table:
         return replace(self, texts=kept)
 
     def markdown(self) -> str:
-        """The table in Markdown."""
         lines = [list(self.texts), ["---" if name in WORDS else "---:" for name in self.texts]]
         lines += [[markdown_text(text) for text in line.values()] for line in self.lines]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -81,7 +72,10 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        widths = {name: _width(name, column) for name, column in self.texts.items()}
+        widths = {
+            name: max(map(len, [*_heading(name).split("\n"), *column]))
+            for name, column in self.texts.items()
+        }
         for name in self.spare:
             if sum(width + 2 for width in widths.values()) > WIDTH:
                 widths.pop(name, None)
@@ -101,10 +95,7 @@ class Table:
 
 
 def tabulate(
-    columns: Columns[Row],
-    found: Sequence[Row],
-    title: str = "",
-    missing: str = "No rows.",
+    columns: Columns[Row], found: Sequence[Row], title: str = "", missing: str = "No rows."
 ) -> Table:
     """A table of the columns that at least one row has a value in."""
     return Table(texts(columns, found), title, missing=missing).with_values()
@@ -116,10 +107,5 @@ def markdown_text(text: str) -> str:
 
 
 def _heading(name: str) -> str:
-    """A long name on several lines."""
     short = name.replace("at once", "at").replace("client ", "").replace("repeat", "rep")
     return "\n".join(wrap(short, HEADER)) if len(short) > HEADER else short
-
-
-def _width(name: str, column: Sequence[str]) -> int:
-    return max(map(len, [*_heading(name).split("\n"), *column]))

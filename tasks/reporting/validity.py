@@ -1,9 +1,7 @@
-"""What limits a report's accuracies: cut replies, rows without a scorer, scorers that disagree.
+"""Limits of a report's accuracies: cut replies, rows without a scorer, scorers that disagree.
 
 In: a connection of `focus`. Out: warnings, and `ScorerUse` rows: a report shows each attempt's
-newest verdict (view `counted`). A reply that ends by length has no end, so its answer is
-often missing: a low accuracy then measures `sampling.max_tokens`. Rows that were generated without
-a scorer are neither right nor wrong.
+newest verdict (view `counted`). The answer of a reply that ends by length is often missing.
 """
 
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MOST_CUT = 0.01
-"""Of a cell's replies: a larger share that ends by length is said."""
+"""A larger share of a cell's replies that ends by length is an alarm."""
 # `paced` has replies of a fixed length on purpose. Limits are named as the requests had them.
 TRUNCATED_SQL = """
 select c.benchmark, c.model, c.policy, c.concurrency, count(*) as n,
@@ -43,33 +41,24 @@ order by c.benchmark
 
 
 def validity_alarms(focused: "DuckDBPyConnection") -> Sequence[str]:
-    """A sentence for each kind of such cells that the report has."""
-    return [*_unscored(focused), *_truncated(focused)]
-
-
-def _unscored(focused: "DuckDBPyConnection") -> Sequence[str]:
-    found = dict.fromkeys(row["benchmark"] for row in rows(focused, UNSCORED_SQL))
-    if not found:
-        return []
-    return [
-        f"No attempt of {', '.join(found)} was scored: accuracies, right answers and what is made "
-        "of them say nothing there. `tutti score` scores stored replies."
-    ]
-
-
-def _truncated(focused: "DuckDBPyConnection") -> Sequence[str]:
-    """The cell with most replies that were cut off, if any has more than `MOST_CUT`."""
-    found = rows(focused, TRUNCATED_SQL, most=MOST_CUT)
-    if not found:
-        return []
-    worst = found[0]
-    where = "{benchmark}, {model}, {policy} at {concurrency}".format(**worst)
-    more = f", and more than 1 % in {len(found) - 1} more cells" if len(found) > 1 else ""
-    return [
-        f"Replies were cut off by their length limit: {count(worst['cut'])} of "
-        f"{count(worst['n'])} ({worst['cut'] / worst['n']:.1%}) in {where}{more}. Their answers "
-        "may be missing: raise sampling.max_tokens."
-    ]
+    """Sentences about cells without a score, and about the one with most replies that were cut off,
+    if any has more than `MOST_CUT`."""
+    alarms = []
+    if unscored := dict.fromkeys(row["benchmark"] for row in rows(focused, UNSCORED_SQL)):
+        alarms.append(
+            f"No attempt of {', '.join(unscored)} was scored: accuracies, right answers and what "
+            "is made of them say nothing there. `tutti score` scores stored replies."
+        )
+    if cells := rows(focused, TRUNCATED_SQL, most=MOST_CUT):
+        worst = cells[0]
+        where = "{benchmark}, {model}, {policy} at {concurrency}".format(**worst)
+        more = f", and more than 1 % in {len(cells) - 1} more cells" if len(cells) > 1 else ""
+        alarms.append(
+            f"Replies were cut off by their length limit: {count(worst['cut'])} of "
+            f"{count(worst['n'])} ({worst['cut'] / worst['n']:.1%}) in {where}{more}. Their "
+            "answers may be missing: raise sampling.max_tokens."
+        )
+    return alarms
 
 
 # Of each attempt and scorer version the newest score; imported ones may have no time.
@@ -95,9 +84,8 @@ class ScorerUse:
     version: str | None
     """None for a program's own score that was imported without one."""
     n: int
-    """Attempts that it scored."""
     differing: int
-    """Of those, attempts with another verdict in this report."""
+    """Scored attempts whose verdict in this report is another."""
     first_at: datetime | None
     last_at: datetime | None
 
@@ -107,9 +95,15 @@ class ScorerUse:
         return self.scorer if self.version is None else f"{self.scorer} {self.version}"
 
     @property
-    def whose(self) -> str:
-        """Whose rule it follows; empty where a benchmark has one rule only."""
-        return WHOSE.get(self.scorer) or ""
+    def details(self) -> str:
+        """In brackets, whose rule it follows where a benchmark has several, the number of attempts
+        whose verdict is its own, and the days of its scores, if they have a time."""
+        ends = (self.first_at, self.last_at)
+        days = dict.fromkeys(f"{each:%Y-%m-%d}" for each in ends if each is not None)
+        n = "" if self.differing else f"n = {count(self.n)}"
+        known = ", ".join(part for part in (n, " to ".join(days)) if part)
+        parts = [part for part in (whose_rule(self.scorer), known) if part]
+        return f" ({'; '.join(parts)})" if parts else ""
 
 
 def scorer_uses(focused: "DuckDBPyConnection") -> list[ScorerUse]:
@@ -118,31 +112,12 @@ def scorer_uses(focused: "DuckDBPyConnection") -> list[ScorerUse]:
 
 
 def scorer_findings(uses: Sequence[ScorerUse]) -> list[str]:
-    """Who gave the verdicts, and which scores disagree with those shown."""
-    agreeing = [use for use in uses if use.differing == 0]
-    sentences = []
-    if agreeing:
-        by = ", ".join(
-            f"{use.name}{_aside(use.whose, f'n = {count(use.n)}, {_days(use)}')}"
-            for use in agreeing
-        )
-        sentences.append(f"Scored by {by}.")
+    """Sentences about the scorers, and about scores that disagree with those shown."""
+    agreeing = ", ".join(use.name + use.details for use in uses if not use.differing)
+    sentences = [f"Scored by {agreeing}."] if agreeing else []
     return sentences + [
-        f"{use.name}{_aside(use.whose, _days(use))} judges {count(use.differing)} of "
-        f"{count(use.n)} attempts otherwise; this report shows the newest verdict "
-        "of each attempt."
+        f"{use.name}{use.details} judges {count(use.differing)} of {count(use.n)} attempts "
+        "otherwise; this report shows the newest verdict of each attempt."
         for use in uses
         if use.differing
     ]
-
-
-def _aside(*parts: str) -> str:
-    """What is known, in brackets after the name; nothing if nothing is."""
-    known = "; ".join(part.removesuffix(", ") for part in parts if part)
-    return f" ({known})" if known else ""
-
-
-def _days(use: ScorerUse) -> str:
-    """The days of its scores; empty if they have no time."""
-    ends = (use.first_at, use.last_at)
-    return " to ".join(dict.fromkeys(f"{each:%Y-%m-%d}" for each in ends if each is not None))

@@ -9,9 +9,8 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tests.reporting.text.test_terminal import printed
-from tutti.tasks.reporting import SweepPair
 from tutti.tasks.reporting.compared import build_comparison, match
-from tutti.tasks.reporting.text.terminal import comparison_tables
+from tutti.tasks.reporting.text.terminal import terminal_tables
 from tutti.tasks.sweeps.results import CellSummary, summarise
 
 Connect = Callable[..., DuckDBPyConnection]
@@ -54,7 +53,7 @@ def test_the_page(connect_to: Connect, tmp_path: Path) -> None:
         {**slow, "sweep_id": "b", "concurrency": 8},
     )
     report = build_comparison(
-        connection, SweepPair("a", "b"), tmp_path, "B against A", {"B": "b"}, files=True
+        connection, ("a", "b"), tmp_path, "B against A", {"B": "b"}, files=True
     )
     verdicts = {each.metric: each.verdict for each in report.compared}
     assert verdicts["seconds an attempt"] == verdicts["steps/min"] == "better"
@@ -65,9 +64,9 @@ def test_the_page(connect_to: Connect, tmp_path: Path) -> None:
     points = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', page)
     assert points[: len(heads)] == heads  # and no `judged`, `against`, `was`
     assert {each.side for each in report.failed} == {"A", "B"}
-    assert report.findings[:2] == ["A (model pocket).", "B (model pocket)."]
+    assert report.findings[:2] == ["A: a (model pocket).", "B: b (model pocket)."]
     assert "https://" not in page and (tmp_path / "throughput.png").exists()
-    (table,) = comparison_tables(report.compared)
+    (table,) = (each for each in terminal_tables(report) if " against " in each.title)
     lines = printed(table)
     assert any("steps/min" in line and "better" in line for line in lines)
     assert max(len(line) for line in lines) <= 80
@@ -76,7 +75,7 @@ def test_the_page(connect_to: Connect, tmp_path: Path) -> None:
 def test_what_is_missing_names_its_side(connect_to: Connect, tmp_path: Path) -> None:
     """A cell of one sweep may have the policy and the load of one of the other."""
     connection = connect_to({"sweep_id": "a"}, {"sweep_id": "b", "usd": None})
-    report = build_comparison(connection, SweepPair("a", "b"), tmp_path, "t", {}, files=False)
+    report = build_comparison(connection, ("a", "b"), tmp_path, "t", {}, files=False)
     (gap,) = [each for each in report.gaps if "cost of an attempt unknown" in each]
     assert gap.startswith("cost of an attempt unknown, so no cost: B pocket ")
     assert "A pocket" not in gap
@@ -88,6 +87,6 @@ def test_two_sweeps_without_a_common_point(connect_to: Connect, tmp_path: Path) 
         {"sweep_id": "a", "policy": "x", "concurrency": 4},
         {"sweep_id": "b", "concurrency": 9},
     )
-    report = build_comparison(connection, SweepPair("a", "b"), tmp_path, "Nothing", {}, files=False)
+    report = build_comparison(connection, ("a", "b"), tmp_path, "Nothing", {}, files=False)
     assert report.compared == [] and report.plots == {}
     assert "only B has cap, 9 at once." in report.gaps

@@ -55,7 +55,8 @@ def test_every_attempt_that_was_not_right_is_counted_once(failed: list[Failure])
 
 def test_faults_of_calls_and_tools(roles: DuckDBPyConnection) -> None:
     with focus(roles, ["roles"]) as focused:
-        found = {(f.kind, f.name, f.status, f.detail): (f.n, f.of_all) for f in faults(focused)}
+        rows = [tuple(row.values()) for row in faults(focused)]
+        found = {row[:4]: row[4:] for row in rows}
     # One of three runs of each of 48 attempts; attempts 6 and 16 of each cell have a failed call.
     assert found[("tool", "ask <all>", "error", "Timeout")] == (48, 144)
     assert found[("call", "orchestrator", "error", "503")] == (4, 148)

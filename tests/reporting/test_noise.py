@@ -8,7 +8,7 @@ from duckdb import DuckDBPyConnection
 
 from tutti.tasks.reporting import build_report, family_scores
 from tutti.tasks.reporting.figures.plots import first_repeats
-from tutti.tasks.reporting.pairs import OTHER_SEEDS, SAME_SEEDS, noise_at, noise_floor, said
+from tutti.tasks.reporting.pairs import OTHER_SEEDS, SAME_SEEDS, noise_at, noise_floor, noise_words
 from tutti.tasks.sweeps.analysis.compare import Side, compare_sides, set_ups
 from tutti.tasks.sweeps.results import summarise
 from tutti.tasks.sweeps.results.summary import load_points
@@ -29,7 +29,7 @@ def test_the_same_set_up_against_itself(connect_to: Connect) -> None:
     assert same.points == pytest.approx(0.1)
     assert others.times == pytest.approx(1.25, rel=0.02) and others.points == pytest.approx(0.2)
     assert noise_at([others, same], cells[0]) is same  # what shares the seeds says more
-    assert said(same) == "at most 1.25 times in steps/min and 10.0 points of score"
+    assert noise_words(same) == "at most 1.25 times in steps/min and 10.0 points of score"
 
 
 def test_what_was_measured_once_has_none(connect_to: Connect) -> None:

@@ -29,8 +29,8 @@ def page(report: Report) -> str:
 
 
 def test_files(report: Report) -> None:
-    names = {"throughput", "accuracy", "step_latency", "cost", "anatomy", "latency", "families"}
-    names |= {"timeline-2", "timeline-8", "reached", "goodput", "pareto"}
+    names = {"throughput", "accuracy", "step_latency", "cost", "families"}
+    names |= {"timeline-2", "timeline-8", "pareto"}
     assert set(report.plots) == names
     written = {"index.html"} | {f"{n}.{kind}" for n in names for kind in ("svg", "png")}
     assert set(os.listdir(report.page.parent)) == written

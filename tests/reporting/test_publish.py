@@ -8,7 +8,7 @@ import pytest
 
 from tutti import storage
 from tutti.storage import catalog as cat
-from tutti.tasks.reporting.publish import _measured
+from tutti.tasks.reporting.publish import _facts
 from tutti.tasks.serving.engines.fitting import CacheRecord, CacheSize, keep_cache
 
 ENGINES = {"small": "engine:1", "large": "engine:2", "outside": "endpoint:3"}
@@ -30,15 +30,15 @@ def catalog(tmp_path: Path) -> Iterator[storage.Catalog]:
         yield catalog
 
 
-def test_the_caches_of_the_measured_engines_are_named(catalog: storage.Catalog) -> None:
+def test_the_caches_of_the_facts_engines_are_named(catalog: storage.Catalog) -> None:
     """Those that have reported one, each by its model; a remark where one is not as estimated."""
     for model in ENGINES:
         enter_cell(catalog, model)
-    assert "KV cache" not in _measured(catalog, ["sweep:1"])
+    assert "KV cache" not in _facts(catalog, ["sweep:1"])
     whole, half = CacheSize(1000, 512), CacheSize(500, 512)
     keep_cache(catalog, ENGINES["small"], CacheRecord(whole, whole))
     keep_cache(catalog, ENGINES["large"], CacheRecord(whole, half))
-    said = _measured(catalog, ["sweep:1"])["KV cache"]
+    said = _facts(catalog, ["sweep:1"])["KV cache"]
     assert set(said.split("; ")) == {
         "small: estimated 1,000 tokens, engine reported 1,000",
         "large: estimated 1,000 tokens, engine reported 500, 50% less than estimated",

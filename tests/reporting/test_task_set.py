@@ -56,7 +56,6 @@ def test_the_page_says_what_was_made_and_dropped(home: storage.Home, tmp_path: P
     assert report.findings == [
         "8 of 11 candidates are in the set (72.7 %).",
         "Most drops: duplicates, 2.",
-        "They are about 8 records or documents, with 8 different answers.",
         "Compared with 40 questions of benchmarks.",
     ]
     for words in ("a&lt;b", "&lt;i&gt;asks&lt;/i&gt;", "&lt;u&gt;why&lt;/u&gt; 4", "hops"):

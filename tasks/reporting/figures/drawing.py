@@ -1,4 +1,4 @@
-"""How figures look and how they become bytes: one style for all, legible on light and on dark.
+"""The style of figures and their bytes: one style for all, legible on light and on dark.
 
 In: a matplotlib figure. Out: SVG text and PNG bytes; the same data gives the same bytes. Colours
 are drawn for white paper; a page replaces each by the variable of `THEME`, which has another value
@@ -32,18 +32,6 @@ POLICIES = {
     "continuum": "#a3478a",
 }
 OTHERS = ("#7a6a00", "#5b5bd6", "#b3123f")
-# Parts of a step, after Tol's "muted"; none is a policy's colour.
-PARTS = {
-    "held": "#c9ced5",
-    "prefill": "#6fb7dc",
-    "decode": "#3b3a9c",
-    "model, not split": "#7f8fc9",
-    "tool": "#c9b44a",
-    "retrieval": "#1f7a3f",
-    "expert": "#8c2f5d",
-    "user": "#8f8f2f",
-    "judge": "#c0537f",
-}
 THEME: Mapping[str, str] = {
     INK: "#a3acb7",
     STRONG: "#e4e7eb",
@@ -55,15 +43,6 @@ THEME: Mapping[str, str] = {
     "#7a6a00": "#d9c04a",
     "#5b5bd6": "#a5a5f5",
     "#b3123f": "#f2708f",
-    "#c9ced5": "#4b535d",
-    "#6fb7dc": "#8fd0ef",
-    "#3b3a9c": "#7f7ff0",
-    "#7f8fc9": "#5f6db5",
-    "#c9b44a": "#dccb73",
-    "#1f7a3f": "#3fae68",
-    "#8c2f5d": "#b5527f",
-    "#8f8f2f": "#b5b54a",
-    "#c0537f": "#e58bb0",
 }
 """Colour on light to colour on dark."""
 
@@ -80,8 +59,6 @@ RC: Any = {
     "axes.titlesize": 10,
     "font.size": 10,
     "grid.color": TINT,
-    "hatch.color": INK,
-    "hatch.linewidth": 0.6,
     "legend.frameon": False,
     "legend.labelcolor": STRONG,
     "svg.fonttype": "none",  # text stays text: the page's font, searchable, small
@@ -114,7 +91,9 @@ def svg(plot: Plot) -> str:
         # which draws everything twice.
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)  # type: ignore[no-untyped-call]
-    return re.sub(r'(?<= d=")[^"]*', _shorter, buffer.getvalue().decode())
+    # A path's numbers to a tenth of a pixel: more is not seen, and is half of the file.
+    text = buffer.getvalue().decode()
+    return re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), text)
 
 
 def png(plot: Plot) -> bytes:
@@ -145,18 +124,16 @@ def policy_styles(policies: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 def percent() -> Callable[[float, float], str]:
-    """A tick formatter for shares of 0 to 1."""
     return lambda value, _: f"{value * 100:.0f} %"
 
 
 def legend_above(figure: "Figure", ax: "Axes", columns: int) -> None:
-    """Put the legend of `ax` above it, where it hides no data."""
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=columns, fontsize=9)
 
 
 LEGEND_ROW_IN = 0.17
-"""What a row of a legend takes: a figure is made higher by it, its axes are not made lower."""
+"""Height of a legend's row, in inches; the figure grows by it, and its axes stay as they are."""
 
 
 def legend_height(entries: int, columns: int) -> float:
@@ -171,13 +148,11 @@ def keep_whole(ax: "Axes") -> None:
 
 
 def with_grid(ax: "Axes", axis: Literal["both", "x", "y"]) -> None:
-    """Draw the grid of an axis below the data."""
     ax.grid(axis=axis)
     ax.set_axisbelow(True)
 
 
 def load_axis(ax: "Axes", loads: Sequence[int]) -> None:
-    """A logarithmic axis of sessions at once, with a tick a load."""
     ax.set_xscale("log", base=2)
     ax.set_xlim(loads[0] / 1.5, loads[-1] * 1.5)
     ax.set_xticks(loads, [str(load) for load in loads])
@@ -185,20 +160,7 @@ def load_axis(ax: "Axes", loads: Sequence[int]) -> None:
 
 
 def arms(value: float, interval: Interval) -> list[list[float]]:
-    """Lengths of an error bar below and above a value."""
     return [[max(0.0, value - interval[0])], [max(0.0, interval[1] - value)]]
-
-
-def log_seconds(ax: "Axes") -> None:
-    """A logarithmic axis of seconds with plain numbers, more of each decade where it is short."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    ax.set_xscale("log")
-    low, high = ax.get_xlim()
-    ticks = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high < 10 * low else (1.0, 2.0, 5.0)
-    ax.xaxis.set_major_locator(LogLocator(subs=ticks if high < 1000 * low else (1.0,)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.minorticks_off()
 
 
 @contextmanager
@@ -209,11 +171,6 @@ def drawing(width: float, height: float) -> Iterator["Figure"]:
 
     with rc_context(RC):
         yield Figure(figsize=(width, height), layout="constrained")
-
-
-def _shorter(path: re.Match[str]) -> str:
-    """A path's numbers to a tenth of a pixel: more is not seen, and is half of the file."""
-    return re.sub(r"(\.\d)\d+", r"\1", path[0])
 
 
 @contextmanager

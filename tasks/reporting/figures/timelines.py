@@ -1,38 +1,22 @@
-"""The report's figures of what went on: each cell over time, and where its steps' time went.
+"""The report's figures of each cell over time.
 
-In: cells with a connection of `focus`, or anatomies. Out: `Plot`s, or a sentence that says which
-data is missing. matplotlib is imported only when something is drawn.
+In: cells with a connection of `focus`. Out: `Plot`s, or a sentence that says which data is missing.
+matplotlib is imported only when something is drawn.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti.tasks.reporting.anatomy import PARTS, Anatomy
-from tutti.tasks.reporting.figures.drawing import (
-    INK,
-    TINT,
-    Plot,
-    drawing,
-    legend_above,
-    percent,
-    policy_styles,
-    with_grid,
-)
-from tutti.tasks.reporting.figures.drawing import PARTS as PART_COLOURS
-from tutti.tasks.reporting.figures.plots import (
-    PAGE_IN,
-    PANEL_IN,
-    first_repeats,
-    series_name,
-    spread_out,
-)
+from tutti.tasks.reporting.figures import drawing
+from tutti.tasks.reporting.figures.drawing import Plot
+from tutti.tasks.reporting.figures.plots import PAGE_IN, PANEL_IN, first_repeats, series_name
 from tutti.tasks.sweeps.results import CellSummary, rows, rows_by, with_known_load
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from matplotlib.axes import Axes
 
+Row = Mapping[str, Any]
 KV_USE, RUNNING, WAITING, HIT_RATIO = "kv_use", "running", "waiting", "hit_ratio"
 POINTS = 160  # about one for two pixels of a panel
 RATE_BINS = 32  # of a cell's time, at most; fewer where a bin would hold less than five steps
@@ -49,7 +33,7 @@ with samples as (
     where cell_id = $cell and t0 is not null and engine_id is distinct from 'client'
 ),
 width as (select greatest((max(second) - min(second)) / {POINTS}, 0.001) as s from samples)
-select engine_id, avg(second) as second, count(distinct second) as samples,
+select engine_id, avg(second) as second,
        avg(value) filter (name in ('vllm:kv_cache_usage_perc', 'sglang:token_usage')) as {KV_USE},
        avg(value) filter (name in ('vllm:num_requests_running', 'sglang:num_running_reqs'))
            as {RUNNING},
@@ -83,40 +67,8 @@ from bins left join counts using (bin) order by bin
 """
 
 
-@dataclass(frozen=True)
-class Series:
-    """One engine's metrics; every list is as long as `seconds`."""
-
-    seconds: Sequence[float]
-    """Since the cell's first request."""
-    values: Mapping[str, Sequence[float | None]]
-    samples: int
-    """Times at which the server was asked."""
-
-
-def server_series(focused: "DuckDBPyConnection", cell_id: str) -> list[Series]:
-    """One series an engine; empty when the cell has no calls (no time zero) or no samples."""
-    return [
-        Series(
-            [row["second"] for row in found],
-            {key: [row[key] for row in found] for key in (KV_USE, RUNNING, WAITING, HIT_RATIO)},
-            sum(int(row["samples"]) for row in found),
-        )
-        for found in rows_by(focused, "engine_id", SERIES_SQL, cell=cell_id).values()
-    ]
-
-
-def rate_series(focused: "DuckDBPyConnection", cell_id: str) -> tuple[list[float], list[float]]:
-    """Middles of at most RATE_BINS equal bins of the cell's time, and steps per minute in each."""
-    found = rows(focused, RATE_SQL, cell=cell_id)
-    return [row["second"] for row in found], [row["per_min"] for row in found]
-
-
-PANELS_A_ROW = 4
-MOST_LOADS = 3  # the lowest, the highest and one between: each cell weighs 20 kB in the page
-MOST_PANELS = 8  # of one load
-MOST_BARS = 40
-HATCHES = {"held": "////", "model, not split": "....", "retrieval": "\\\\\\\\"}
+MOST_LOADS = 3  # the lowest, one between and the highest: a cell weighs 20 kB in the page
+MOST_PANELS = 4  # of one load
 PANELS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("KV cache in use", {KV_USE: ""}),
     ("requests", {RUNNING: "running", WAITING: "waiting"}),
@@ -134,83 +86,37 @@ UNSAMPLED = "There are no calls to count the seconds from."
 
 
 def timeline_plots(focused: "DuckDBPyConnection", cells: Sequence[CellSummary]) -> list[Plot]:
-    """Steps, KV use, requests and prefix hits over time; a figure for four cells of one load.
+    """Steps, KV use, requests and prefix hits over time; a figure for the first cells of a load.
 
     Of several repeats the first. Few loads, few cells: `window_summary` has any other.
     """
-    plots: list[Plot] = []
     cells = first_repeats(with_known_load(cells))
-    loads = sorted({cell.concurrency for cell in cells})
-    for concurrency in spread_out(loads, MOST_LOADS):
-        alike = [cell for cell in cells if cell.concurrency == concurrency][:MOST_PANELS]
-        for first in range(0, len(alike), PANELS_A_ROW):
-            part = f"-{first // PANELS_A_ROW + 1}" if len(alike) > PANELS_A_ROW else ""
-            shown = alike[first : first + PANELS_A_ROW]
-            named = f"timeline-{concurrency}{part}"
-            plots.append(_timeline(focused, named, shown, cells, explained=not plots))
-    if plots:
-        return plots
-    return [Plot("timeline", "Over time", "", missing="The sweep has no cells.")]
-
-
-def anatomy_plot(found: Sequence[Anatomy], cells: Sequence[CellSummary]) -> Plot:
-    """Seconds a step, stacked by part, a bar a cell."""
-    title = "Where a step's time goes"
-    caption = (
-        "Mean seconds a step in the window, at the bar's end all of it. Work at once adds up. "
-        "Prefill includes the engine's queue; calls without a first token are split by the "
-        "engine's own means, and what those do not explain is not split."
-    )
-    if not found:
-        return Plot("anatomy", title, caption, missing="No finished steps: nothing to take apart.")
-    kept = {cell.cell_id for cell in first_repeats([each.cell for each in found])}
-    ordered = [each for each in found if each.cell.cell_id in kept]
-    if len(found) > min(len(ordered), MOST_BARS):
-        caption += f" The first repeats, at most {MOST_BARS} cells; the table has all."
-    ordered = ordered[:MOST_BARS]
-    present = [part for part in PARTS if any(each.seconds[part] > 0 for each in ordered)]
-    most = max(each.total for each in ordered) or 1.0
-    with drawing(9.0, 1.1 + 0.3 * len(ordered)) as figure:
-        ax = figure.subplots()
-        left = [0.0] * len(ordered)
-        for part in present:
-            widths = [each.seconds[part] for each in ordered]
-            style: dict[str, Any] = {"color": PART_COLOURS[part], "hatch": HATCHES.get(part)}
-            ax.barh(range(len(ordered)), widths, 0.72, left=left, label=part, linewidth=0, **style)
-            left = [x + width for x, width in zip(left, widths, strict=True)]
-        for y, each in enumerate(ordered):
-            ax.text(each.total + 0.01 * most, y, _seconds(each.total), va="center", fontsize=8)
-        names = [f"{series_name(e.cell, cells)}, {e.cell.concurrency} at once" for e in ordered]
-        ax.set(yticks=range(len(ordered)), yticklabels=names, xlabel="seconds a step")
-        ax.set_xlim(0, 1.12 * most)
-        ax.tick_params(axis="y", length=0)
-        ax.set_ylim(len(ordered) - 0.5, -0.5)
-        with_grid(ax, "x")
-        legend_above(figure, ax, min(len(present), 6))
-    return Plot("anatomy", title, caption, figure)
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+    by_load: dict[int, list[CellSummary]] = {}
+    for cell in cells:
+        by_load.setdefault(cell.concurrency, []).append(cell)
+    loads = sorted(by_load)
+    if len(loads) > MOST_LOADS:
+        loads = [loads[0], loads[len(loads) // 2], loads[-1]]
+    plots = [_timeline(focused, by_load[load][:MOST_PANELS], cells) for load in loads]
+    return plots or [Plot("timeline", "Over time", "", missing="The sweep has no cells.")]
 
 
 def _timeline(
-    focused: "DuckDBPyConnection",
-    name: str,
-    cells: Sequence[CellSummary],
-    every: Sequence[CellSummary],
-    explained: bool,
+    focused: "DuckDBPyConnection", cells: Sequence[CellSummary], every: Sequence[CellSummary]
 ) -> Plot:
-    """One load's figure; the first of several is `explained` for all of them."""
-    title = f"{cells[0].concurrency} at once"
+    load = cells[0].concurrency
+    name, title = f"timeline-{load}", f"{load} at once"
     timed = [cell for cell in cells if cell.last_s is not None and cell.last_s > 0]
     if not timed:
         return Plot(name, title, "", missing=UNSAMPLED)
-    found = {cell.cell_id: server_series(focused, cell.cell_id) for cell in timed}
-    panels = PANELS if any(found.values()) else ()
-    colours = policy_styles(cell.policy for cell in every)
+    series = {
+        cell.cell_id: list(rows_by(focused, "engine_id", SERIES_SQL, cell=cell.cell_id).values())
+        for cell in timed
+    }
+    panels = PANELS if any(series.values()) else ()
+    colours = drawing.policy_styles(cell.policy for cell in every)
     width, height = min(PAGE_IN, PANEL_IN * len(timed) + 0.8), 1.8 + 1.2 * len(panels)
-    with drawing(width, height) as figure:
+    with drawing.drawing(width, height) as figure:
         # Many small panels: margins of known inches, for finding them takes as long as drawing.
         figure.set_layout_engine("none")
         edges = {"left": 0.9 / width, "right": 1 - 0.1 / width, "hspace": 0.2, "wspace": 0.05}
@@ -223,24 +129,25 @@ def _timeline(
             squeeze=False,
             gridspec_kw=edges,
         )
-        for column, cell in enumerate(timed):
+        for column, cell in zip(grid.T, timed, strict=True):
             tone = colours[cell.policy][0]
-            x, y = rate_series(focused, cell.cell_id)
-            grid[0][column].step(x, y, where="mid", color=tone, linewidth=1.3)
-            grid[0][column].set_title(series_name(cell, every), pad=16)
-            for ax, (_, metrics) in zip(grid[1:, column], panels, strict=True):
-                _panel(ax, found[cell.cell_id], metrics, tone)
-            for row, ax in enumerate(grid[:, column]):
-                _shade(ax, cell, named=row == 0)
-            grid[-1][column].set_xlabel("s since first request")
+            points = rows(focused, RATE_SQL, cell=cell.cell_id)
+            x, y = ([point[name] for point in points] for name in ("second", "per_min"))
+            column[0].step(x, y, where="mid", color=tone, linewidth=1.3)
+            column[0].set_title(series_name(cell, every), pad=16)
+            for ax, (_, metrics) in zip(column[1:], panels, strict=True):
+                _panel(ax, series[cell.cell_id], metrics, tone)
+            for ax in column:
+                _shade(ax, cell)
+            column[-1].set_xlabel("s since first request")
         _scale(grid, panels)
         for ax in grid[:, 0]:
             ax.yaxis.set_label_coords(-0.62 / ax.get_window_extent().width * figure.dpi, 0.5)
-    said = [WINDOW_CAPTION, *([SAMPLED_CAPTION] if panels else [])] if explained else []
-    unsampled = [series_name(cell, every) for cell in timed if not found[cell.cell_id]]
+    captions = [WINDOW_CAPTION, *([SAMPLED_CAPTION] if panels else [])]
+    unsampled = [series_name(cell, every) for cell in timed if not series[cell.cell_id]]
     if unsampled:
-        said.append(f"The server was not sampled: {', '.join(unsampled)}.")
-    return Plot(name, title, " ".join(said), figure)
+        captions.append(f"The server was not sampled: {', '.join(unsampled)}.")
+    return Plot(name, title, " ".join(captions), figure)
 
 
 def _scale(grid: Any, panels: Sequence[tuple[str, Any]]) -> None:
@@ -253,50 +160,38 @@ def _scale(grid: Any, panels: Sequence[tuple[str, Any]]) -> None:
             ax.yaxis.get_major_locator().set_params(integer=True)
         else:
             ax.set_ylim(0, 1.02)
-            ax.yaxis.set_major_formatter(percent())
+            ax.yaxis.set_major_formatter(drawing.percent())
 
 
-def _shade(ax: "Axes", cell: CellSummary, named: bool) -> None:
-    """The window in a tint under the lines; above the first panel the phases' names, where wide."""
-    with_grid(ax, "y")
-    if cell.window_start_s is None or cell.window_end_s is None or cell.last_s is None:
-        return
-    start_s, end_s, last_s = cell.window_start_s, cell.window_end_s, cell.last_s
-    ax.axvspan(start_s, end_s, color=TINT, linewidth=0, zorder=0)
-    ax.set_xlim(-0.02 * last_s, 1.02 * last_s)
-    if not named:
-        return
-    spans = {"ramp": (0.0, start_s), "steady": (start_s, end_s), "drain": (end_s, last_s)}
-    if not cell.steady:
-        spans = {"whole cell, not steady": (0.0, last_s)}
-    for name, (low, high) in spans.items():
-        if high - low > 0.12 * last_s:
-            place: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ha": "center"}
-            ax.text((low + high) / 2, 1.02, name, color=INK, fontsize=8, va="bottom", **place)
+def _shade(ax: "Axes", cell: CellSummary) -> None:
+    drawing.with_grid(ax, "y")
+    if cell.window_start_s is not None and cell.window_end_s is not None and cell.last_s:
+        ax.axvspan(
+            cell.window_start_s, cell.window_end_s, color=drawing.TINT, linewidth=0, zorder=0
+        )
+        ax.set_xlim(-0.02 * cell.last_s, 1.02 * cell.last_s)
 
 
-def _panel(ax: "Axes", engines: Sequence[Series], metrics: Mapping[str, str], tone: str) -> None:
-    drawn = False
-    for series in engines:
+def _panel(
+    ax: "Axes", engines: Sequence[Sequence[Row]], metrics: Mapping[str, str], tone: str
+) -> None:
+    nan = float("nan")
+    for points in engines:
+        seconds = [point["second"] for point in points]
         for i, (metric, label) in enumerate(metrics.items()):
-            values = [float("nan") if v is None else v for v in series.values[metric]]
-            if all(v != v for v in values):
+            values = [nan if (v := point[metric]) is None else v for point in points]
+            absent = [True, *(value != value for value in values), True]
+            if all(absent):
                 continue
             # A lone value between gaps has no line, so it gets a dot.
-            style: dict[str, Any] = {"marker": ".", "markevery": _lone(values), "markersize": 4}
+            around = enumerate(zip(absent, absent[1:], absent[2:], strict=False))
+            lone = [n for n, (before, here, after) in around if before and not here and after]
+            style: dict[str, Any] = {"marker": ".", "markevery": lone, "markersize": 4}
             style |= {"color": tone, "linestyle": ("-", "--")[i], "linewidth": (1.3, 1.0)[i]}
-            ax.plot(series.seconds, values, label=label, **style)
-            drawn = True
-    if not drawn:
-        ax.text(0.5, 0.5, "not sampled", transform=ax.transAxes, ha="center", color=INK)
+            ax.plot(seconds, values, label=label, **style)
+    if not ax.lines:
+        ax.text(0.5, 0.5, "not sampled", transform=ax.transAxes, ha="center", color=drawing.INK)
     elif len(metrics) > 1:
         handles, labels = ax.get_legend_handles_labels()
         first = dict(zip(labels, handles, strict=True))  # one entry, however many engines
         ax.legend(list(first.values()), list(first), fontsize=8, loc="upper right", ncols=2)
-
-
-def _lone(values: Sequence[float]) -> list[int]:
-    nan = float("nan")
-    edged = [nan, *values, nan]
-    absent = [value != value for value in edged]
-    return [i for i in range(len(values)) if absent[i] and not absent[i + 1] and absent[i + 2]]

@@ -5,12 +5,13 @@ In: rows of the report. Out: columns for a `Table`, an absent value as a dash.
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
 from tutti.tasks.reporting.anatomy import PARTS, Anatomy
-from tutti.tasks.reporting.efficiency import Efficiency, Estimate
-from tutti.tasks.reporting.failures import Failure, Fault, Transcript
+from tutti.tasks.reporting.efficiency import Efficiency
+from tutti.tasks.reporting.failures import Failure, Transcript
 from tutti.tasks.reporting.families import FamilyScore, all_families
 from tutti.tasks.reporting.named import NamedMetric
 from tutti.tasks.reporting.pairs import Noise
@@ -41,26 +42,21 @@ OUTCOME_NOTE = (
     "intervals of rates and of p95 are by batches of steps, since neighbouring steps are alike."
 )
 TRIALS_NOTE = (
-    "Means over the tasks with at least k counted trials (tasks); left out: tasks with fewer. "
-    "pass@k: at least one of k trials is right; pass^k: all are; both unbiased. avg@n is pass@1. "
-    "majority@k: the expected score of the answer that most of k trials give; a tie gives the mean "
-    "of the tied answers. best of k: the expected highest score of k trials. Intervals are over "
-    "tasks."
+    "Means over the tasks with at least k counted trials; left out: tasks with fewer. pass@k: at "
+    "least one of k trials is right; pass^k: all are. majority@k: the expected score of the answer "
+    "that most of k trials give. best of k: the expected highest score. Intervals are over tasks."
 )
 REACHED_NOTE = (
     "Means over the window, beside the sessions asked for (at once). late: how long after it was "
-    "due an attempt of an open loop started. sent: a step's latency from its send, as elsewhere in "
-    "this report; intended: from when its session could have sent it, so with what the client "
-    "itself added. The client was the bottleneck (slow) where that is more than 5 % of the p95 and "
-    "50 ms (closed loops), or where it used more than 90 % of a core and held less than 98 % of "
-    "the sessions asked for (of an open loop: started later than 50 ms, p95)."
+    "due an attempt of an open loop started. sent: a step's latency from its send; intended: from "
+    "when its session could have sent it, so with what the client itself added. slow: the client "
+    "was the bottleneck (docs/report.md has the rule)."
 )
 EFFICIENCY_NOTE = (
-    "Solved in time: no step slower than the suite's limit on step latency (saturation), else than "
-    "twice the baseline's p95 at the lowest load; of the windows. Joules: of all GPUs that NVML "
-    "sees, over what was solved in the windows. Cost and working seconds (without being held): of "
-    "all attempts of the cells, failed ones too, over the right answers; intervals are Fieller's, "
-    "over tasks, of joules over tenths of the windows."
+    "Solved in time: no step slower than the suite's limit on step latency, else than twice the "
+    "baseline's p95 at the lowest load; of the windows, as are joules, which are of all GPUs. Cost "
+    "and working seconds: of all attempts of the cells, failed ones too, over the right answers; "
+    "intervals are Fieller's, over tasks, of joules over tenths of the windows."
 )
 FRONT_NOTE = (
     "front: on: no other set-up of the benchmark can be as cheap and as good, as far as the "
@@ -77,9 +73,8 @@ SERVER_NOTE = (
 COMPARED_NOTE = (
     "Scores, seconds and cost: paired by task, repeats of a task averaged first; n: tasks tried on "
     "both sides. steps/min: a ratio of independent rates; n: steps. p is Holm's over the "
-    "comparisons of one figure; intervals are of each comparison alone. same: the interval lies "
-    "within 5 points of score, or 5 % of the value before; inconclusive: the data does not tell, "
-    "or a window is too short for an interval."
+    "comparisons of one figure. same: the interval lies within 5 points of score, or 5 % of the "
+    "value before; inconclusive: the data does not tell, or a window is too short."
 )
 
 
@@ -87,7 +82,6 @@ CellColumns = Columns[CellSummary]
 
 
 def window(cell: CellSummary) -> str:
-    """The cell's window in seconds since its first request."""
     return span(number, cell.window_start_s, cell.window_end_s)
 
 
@@ -129,7 +123,6 @@ GRADED_TRIALS: dict[str, Callable[[TrialScores], str]] = {
     "best of k": lambda t: score(t.best_of_k),
     "95 %, best": lambda t: span(score, t.best_of_k_low, t.best_of_k_high),
 }
-"""Beside `TRIALS` where a cell reports its mean score."""
 REACHED: CellColumns = {
     "sessions": lambda c: number(c.sessions_mean),
     "calls in flight": lambda c: number(c.calls_in_flight_mean),
@@ -140,8 +133,8 @@ REACHED: CellColumns = {
     "sent p95 s": lambda c: seconds(c.step_latency_p95),
     "intended p50 s": lambda c: seconds(c.reached.intended_p50_s),
     "intended p95 s": lambda c: seconds(c.reached.intended_p95_s),
-    "client lag p99 ms": lambda c: _ms(c.reached.lag_p99_s),
-    "client lag max ms": lambda c: _ms(c.reached.lag_max_s),
+    "client lag p99 ms": lambda c: _scaled("{:,.1f}", c.reached.lag_p99_s, 1000),
+    "client lag max ms": lambda c: _scaled("{:,.1f}", c.reached.lag_max_s, 1000),
     "client CPU": lambda c: share(c.reached.cpu_share),
     "client": OUTCOME["client"],
 }
@@ -171,22 +164,22 @@ EFFICIENCY: Columns[Efficiency] = {
     "solved": lambda e: count(e.solved),
     "front": lambda e: e.standing,
     "solved an engine hour": lambda e: number(e.goodput.value, 0),
-    "95 %, engine hour": lambda e: _ends(e.goodput, rate),
+    "95 %, engine hour": lambda e: span(rate, e.goodput.low, e.goodput.high),
     "USD/solved": lambda e: usd(e.usd.value),
-    "95 %, USD": lambda e: _ends(e.usd, usd),
+    "95 %, USD": lambda e: span(usd, e.usd.low, e.usd.high),
     "J/solved": lambda e: rate(e.joules.value),
-    "95 %, J": lambda e: _ends(e.joules, rate),
+    "95 %, J": lambda e: span(rate, e.joules.low, e.joules.high),
     "working s/solved": lambda e: seconds(e.working_s.value),
-    "95 %, working s": lambda e: _ends(e.working_s, seconds),
+    "95 %, working s": lambda e: span(seconds, e.working_s.low, e.working_s.high),
     "s an attempt": lambda e: seconds(e.seconds.value),
 }
 NOISE: Columns[Noise] = {
     "measured twice": lambda n: n.kind,
     "pairs": lambda n: count(n.pairs),
-    "steps/min, typical": lambda n: _times(n.times),
-    "steps/min, most": lambda n: _times(n.most_times),
-    "points, typical": lambda n: _points(n.points),
-    "points, most": lambda n: _points(n.most_points),
+    "steps/min, typical": lambda n: _scaled("{:.3f} times", n.times),
+    "steps/min, most": lambda n: _scaled("{:.3f} times", n.most_times),
+    "points, typical": lambda n: _scaled("{:.1f}", n.points, 100),
+    "points, most": lambda n: _scaled("{:.1f}", n.most_points, 100),
 }
 FAMILIES: Columns[FamilyScore] = {
     "family": lambda s: s.family,
@@ -209,14 +202,14 @@ FAILURES: Columns[Failure] = {
     "n": lambda f: count(f.n),
     "cells": lambda f: count(f.cells),
 }
-FAULTS: Columns[Fault] = {
-    "what": lambda f: f.kind,
-    "role or tool": lambda f: f.name,
-    "status": lambda f: f.status,
-    "error": lambda f: f.detail,
-    "n": lambda f: count(f.n),
-    "of": lambda f: count(f.of_all),
-    "share": lambda f: share(f.n / f.of_all),
+FAULTS: Columns[Mapping[str, Any]] = {
+    "what": lambda f: str(f["kind"]),
+    "role or tool": lambda f: str(f["name"]),
+    "status": lambda f: str(f["status"]),
+    "error": lambda f: str(f["detail"]),
+    "n": lambda f: count(f["n"]),
+    "of": lambda f: count(f["of_all"]),
+    "share": lambda f: share(f["n"] / f["of_all"]),
 }
 COMPARISONS: Columns[CellComparison] = {
     "where": lambda c: c.where,
@@ -262,7 +255,6 @@ def score_name(measures: Iterable[str]) -> str:
 
 
 def renamed(columns: Columns[Row], names: Mapping[str, str]) -> dict[str, Callable[[Row], str]]:
-    """The columns, some of them under other headings."""
     return {names.get(name, name): show for name, show in columns.items()}
 
 
@@ -272,42 +264,28 @@ def outcome_of(cells: Sequence[CellSummary]) -> CellColumns:
     name = score_name(cell.measure for cell in cells)
     if name == ACCURACY:
         return OUTCOME
-    columns: dict[str, Callable[[CellSummary], str]] = {}
-    for heading, show in renamed(OUTCOME, {ACCURACY: name, "95 %, acc.": "95 %, score"}).items():
-        columns[heading] = show
-        if heading == "95 %, score":
-            columns["right in full"] = lambda c: share(c.correct / c.n if c.n else None)
-    return columns
+    columns = renamed(OUTCOME, {ACCURACY: name, "95 %, acc.": "95 %, score"})
+    place = list(columns).index("95 %, score") + 1
+    full: CellColumns = {"right in full": lambda c: share(c.correct / c.n if c.n else None)}
+    every = [*columns.items()]
+    return dict([*every[:place], *full.items(), *every[place:]])
 
 
-def outcome(cells: Sequence[CellSummary]) -> CellColumns:
-    """`outcome_of`; for cells with several trials a task also avg@n, pass@k, pass^k and majority@k.
-
-    k is the highest that every cell with several trials reaches.
-    """
-    columns = dict(outcome_of(cells))
-    most = [cell.trials[-1].k for cell in cells if cell.trials]
-    if most:
-        k = min(most)
-        columns["avg@n"] = lambda c: headline(c.measure)(c.trials[0].avg_at_n if c.trials else None)
-        columns[f"pass@{k}"] = _at_k(k, lambda t: t.pass_at_k)
-        columns[f"pass^{k}"] = _at_k(k, lambda t: t.pass_hat_k)
-        columns[f"majority@{k}"] = _at_k(k, lambda t: t.majority_at_k)
-    return columns
-
-
-def _at_k(k: int, value_of: Callable[[TrialScores], float]) -> Callable[[CellSummary], str]:
-    return lambda cell: share(next((value_of(t) for t in cell.trials if t.k == k), None))
-
-
-def efficiency(found: Sequence[Efficiency]) -> Columns[Efficiency]:
+def efficiency(found: Sequence[Efficiency]) -> Table:
     """`EFFICIENCY`; without the front where all rows, or none, are on it: that tells nothing."""
-    alike = len({each.standing for each in found}) < 2
-    return {name: show for name, show in EFFICIENCY.items() if name != "front" or not alike}
+    columns = named([each.cell for each in found]) | texts(EFFICIENCY, found)
+    if len({each.standing for each in found}) < 2:
+        del columns["front"]
+    return Table(columns, "What it is worth").with_values()
+
+
+def noise(found: Sequence[Noise], title: str) -> Table:
+    """The noise floor: differences between repeated measurements of one set-up."""
+    columns = named([each.cell for each in found]) | texts(NOISE, found)
+    return Table(columns, title, NOISE_NOTE, missing="").with_values()
 
 
 def families(found: Sequence[FamilyScore]) -> Columns[FamilyScore]:
-    """`FAMILIES`, with the score named by what the benchmarks report."""
     return renamed(FAMILIES, {ACCURACY: score_name(each.measure for each in found)})
 
 
@@ -319,7 +297,6 @@ def family_rows(scores: Sequence[FamilyScore]) -> list[FamilyScore]:
 
 
 def anatomy(found: Sequence[Anatomy]) -> Table:
-    """Seconds a step by part; parts that no cell has are left out."""
     parts = {
         part: [seconds(each.seconds[part]) for each in found]
         for part in PARTS
@@ -330,14 +307,12 @@ def anatomy(found: Sequence[Anatomy]) -> Table:
 
 
 def subsets(found: Sequence[FamilyScore]) -> Table:
-    """Scores by subset of a benchmark."""
     ordered = sorted(found, key=lambda each: each.family)
     shown = renamed(families(ordered), {"family": "subset"})
     return tabulate(shown, ordered, "By subset", missing="")
 
 
 def failures(found: Sequence[Failure], shown: Mapping[str, Transcript]) -> Table:
-    """Failures with links to the transcripts that the page holds."""
     nth = {attempt_id: place for place, attempt_id in enumerate(shown, 1)}
     link = Markup('<a href="#transcript-{0}">{0}</a>').format
     links = [
@@ -353,12 +328,10 @@ def of_cells(columns: CellColumns, cells: Sequence[CellSummary], title: str = ""
 
 
 def named(cells: Sequence[CellSummary]) -> dict[str, list[str]]:
-    """What tells the cells of rows apart, one cell a row."""
     return texts(identity(cells), cells)
 
 
 def metrics(found: Sequence[NamedMetric], cells: Sequence[CellSummary]) -> Table:
-    """What benchmarks report beside their headline scores, in the order of the cells."""
     pairs = [(cell, each) for cell in cells for each in found if each.cell_id == cell.cell_id]
     shown = [each for _, each in pairs]
     columns = named([cell for cell, _ in pairs]) | texts(METRICS, shown)
@@ -381,12 +354,10 @@ def trials(cells: Sequence[CellSummary], every_k: bool = True) -> Table:
     return Table(columns, "Several trials a task", TRIALS_NOTE, missing="")
 
 
-SHOWN: Mapping[str, Show] = {Figure.RATE: rate, Figure.COST: usd}
+SHOWN: Mapping[str, Show] = {Figure.RATE: rate, Figure.COST: usd, Figure.SCORE: share}
 
 
 def _value(compared: CellComparison, value: float | None) -> str:
-    if compared.metric == Figure.SCORE:
-        return share(value)
     return SHOWN.get(compared.metric, seconds)(value)
 
 
@@ -409,17 +380,5 @@ def _change(compared: CellComparison, value: float | None) -> str:
     return text if value < 0 else f"+{text}"
 
 
-def _ends(figure: Estimate, show: Show) -> str:
-    return span(show, figure.low, figure.high)
-
-
-def _ms(value: float | None) -> str:
-    return number(None if value is None else value * 1000)
-
-
-def _times(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:.3f} times"
-
-
-def _points(value: float | None) -> str:
-    return ABSENT if value is None else f"{value * 100:.1f}"
+def _scaled(form: str, value: float | None, scale: float = 1.0) -> str:
+    return ABSENT if value is None else form.format(value * scale)

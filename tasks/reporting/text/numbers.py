@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 ABSENT = "–"  # noqa: RUF001
 ACCURACY, MEAN_SCORE = "accuracy", "mean score"
-"""What a cell's headline score is: `headlines.measure`."""
+"""The measures of headline scores (`headlines.measure`)."""
 Show = Callable[[float | None], str]
 
 
@@ -17,7 +17,6 @@ def span(show: Show, low: float | None, high: float | None) -> str:
 
 
 def headline(measure: str) -> Show:
-    """How headline scores of a measure are formatted."""
     return score if measure == MEAN_SCORE else share
 
 
@@ -27,7 +26,6 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def count(value: int) -> str:
-    """A whole number with thousands separated."""
     return f"{value:,}"
 
 

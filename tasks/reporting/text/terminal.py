@@ -1,48 +1,19 @@
 """The report in a terminal, for those without a browser: tables that fit 80 columns, sentences.
 
-In: a `Report`, or rows of one. Out: a `Table` of the columns that are asked for most; `tutti` and
-rich print it. `results_page` is the first artifact of a flow run, in Markdown.
+In: a `Report`, or rows of one. Out: the tables of the page with fewer columns; rich prints them.
+`results_page` is the first artifact of a flow run, in Markdown.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tutti.storage.catalog import FINISHED
-from tutti.tasks.reporting.efficiency import Efficiency
-from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.families import FamilyScore
-from tutti.tasks.reporting.named import NamedMetric
 from tutti.tasks.reporting.page import Report
-from tutti.tasks.reporting.pairs import Noise
 from tutti.tasks.reporting.table import Columns, Table, markdown_text, tabulate, texts
-from tutti.tasks.reporting.text.columns import (
-    COMPARISONS,
-    FAILURES,
-    NOISE,
-    OUTCOME,
-    REACHED,
-    SERVER,
-    efficiency,
-    families,
-    family_rows,
-    identity,
-    metrics,
-    named,
-    outcome,
-    renamed,
-    score_name,
-    trials,
-)
-from tutti.tasks.reporting.text.numbers import (
-    ABSENT,
-    ACCURACY,
-    MEAN_SCORE,
-    rate,
-    seconds,
-    share,
-    span,
-)
+from tutti.tasks.reporting.text import columns, numbers
+from tutti.tasks.reporting.text.columns import OUTCOME, REACHED, SERVER
 from tutti.tasks.reporting.text.words import headlines
 from tutti.tasks.sweeps.analysis import CellComparison
 from tutti.tasks.sweeps.results import CellSummary, in_order
@@ -50,6 +21,14 @@ from tutti.tasks.sweeps.search import SearchOutcome
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+TRIALS_SPARE = (
+    *("95 %, majority", "95 %, pass^k", "95 %, pass@k", "left out"),
+    *("95 %, best", "majority@k", "95 %, avg"),
+)
+REACHED_HIDDEN = ("late p50 s", "sent p50 s", "sent p95 s", "intended p50 s", "client lag max ms")
+EFFICIENCY_HIDDEN = ("solved", "95 %, USD", "95 %, J", "95 %, working s", "s an attempt")
+COMPARED = ("figure", "n", "change", "95 %", "verdict")
 
 
 def terminal_summary(report: Report, console: "Console") -> None:
@@ -59,7 +38,7 @@ def terminal_summary(report: Report, console: "Console") -> None:
     for alarm in report.alarms:
         console.print(Text(alarm, style="bold red"))
     console.print(terminal_table(report.cells))
-    for table in _tables(report):
+    for table in terminal_tables(report):
         if table.lines:
             console.print(table)
     for sentence in [*report.findings, *(f"missing: {gap}" for gap in report.gaps)]:
@@ -67,215 +46,136 @@ def terminal_summary(report: Report, console: "Console") -> None:
     console.print(Text(f"report: {report.page}"), soft_wrap=True)
 
 
-def _tables(report: Report) -> list[Table]:
-    """The tables after the first."""
-    is_loaded = any(cell.sessions_mean is not None for cell in report.cells)
+def terminal_tables(report: Report) -> list[Table]:
+    """The tables after the first; pass@k of several trials for one and for the most."""
+    cells = in_order(report.cells)
+    is_loaded = any(cell.sessions_mean is not None for cell in cells)
+    reached = columns.of_cells(REACHED, cells if is_loaded else [], "load asked and reached")
     return [
-        metrics_table(report.metrics, report.cells),
-        trials_table(report.cells),
-        *([reached_table(report.cells)] if is_loaded else []),
-        efficiency_table(report.worth),
-        *comparison_tables(report.compared),
-        noise_table(report.noise),
+        _brief(columns.metrics(report.metrics, cells), spare=("95 %",)),
+        _brief(columns.trials(cells, every_k=False), spare=TRIALS_SPARE),
+        _brief(reached, (*REACHED_HIDDEN, "client"), ("client CPU", "tools running")),
+        _brief(columns.efficiency(report.worth), EFFICIENCY_HIDDEN, ("95 %, engine hour",)),
+        *_comparisons(report.compared),
+        _brief(columns.noise(report.noise, "the same, measured twice"), spare=("pairs",)),
         family_table(report.scores),
-        failure_table(report.failed),
+        tabulate(columns.FAILURES, report.failed),
     ]
 
 
 def terminal_table(cells: Sequence[CellSummary]) -> Table:
     """The cells: outcome, speed, hits; infra errors, states and marks when there are any."""
-    columns: dict[str, Callable[[CellSummary], str]] = {
-        **identity(cells),
+    measure = columns.score_name(cell.measure for cell in cells)
+    score = {numbers.ACCURACY: "acc %", numbers.MEAN_SCORE: numbers.MEAN_SCORE}.get(
+        measure, "acc % or score"
+    )
+    shown: dict[str, Callable[[CellSummary], str]] = {
+        **columns.identity(cells),
         "n": OUTCOME["n"],
-        _headline_name(cells): _accuracy,
+        f"{score} [95 %]": _accuracy,
         "steps/min [95 %]": _speed,
         "p95 s": OUTCOME["step p95 s"],
-        "hits": lambda c: (
-            ABSENT if c.server_hit_ratio is None else f"{c.server_hit_ratio * 100:.0f}"
+        "hits": lambda c: numbers.number(
+            None if (hits := c.server_hit_ratio) is None else 100 * hits, 0
         ),
     }
     if any(cell.n_infra for cell in cells):
-        columns["infra"] = OUTCOME["infra errors"]
+        shown["infra"] = OUTCOME["infra errors"]
     if any(cell.status != FINISHED for cell in cells):
-        columns["status"] = lambda c: c.status.removeprefix("ended_")
+        shown["status"] = lambda c: c.status.removeprefix("ended_")
     if any(cell.client_fault for cell in cells):
-        columns["client"] = OUTCOME["client"]
-    return Table(texts(columns, in_order(cells)), spare=("hits", "p95 s", "infra"))
-
-
-def trials_table(cells: Sequence[CellSummary]) -> Table:
-    """pass@k, pass^k and majority@k of the cells with several trials a task, for one trial and for
-    the most; the page has every k."""
-    intervals = ("95 %, majority", "95 %, pass^k", "95 %, pass@k")
-    spare = (*intervals, "left out", "95 %, best", "majority@k", "95 %, avg")
-    return _brief(trials(in_order(cells), every_k=False), spare)
-
-
-def metrics_table(found: Sequence[NamedMetric], cells: Sequence[CellSummary]) -> Table:
-    """What benchmarks report beside their headline scores."""
-    return _brief(metrics(found, in_order(cells)), ("95 %",))
-
-
-def reached_table(cells: Sequence[CellSummary]) -> Table:
-    """Requested and reached load."""
-    names = ("sessions", "calls in flight", "tools running", "late p95 s", "intended p95 s")
-    chosen = {name: REACHED[name] for name in (*names, "client lag p99 ms", "client CPU")}
-    ordered = in_order(cells)
-    table = Table(named(ordered) | texts(chosen, ordered), "load asked and reached")
-    return replace(table.with_values(), spare=("client CPU", "tools running"))
-
-
-def efficiency_table(found: Sequence[Efficiency]) -> Table:
-    """Tasks solved against time, cost and energy."""
-    names = ("front", "solved an engine hour", "95 %, engine hour", "USD/solved", "J/solved")
-    known = efficiency(found)
-    chosen = {name: known[name] for name in (*names, "working s/solved") if name in known}
-    table = Table(named([each.cell for each in found]) | texts(chosen, found), "what it is worth")
-    return replace(table.with_values(), spare=("95 %, engine hour",))
-
-
-def noise_table(found: Sequence[Noise]) -> Table:
-    """The noise floor: differences between repeated measurements of one set-up."""
-    columns = named([each.cell for each in found]) | texts(NOISE, found)
-    return Table(columns, "the same, measured twice", spare=("pairs",))
+        shown["client"] = OUTCOME["client"]
+    return Table(texts(shown, in_order(cells)), spare=("hits", "p95 s", "infra"))
 
 
 def family_table(scores: Sequence[FamilyScore]) -> Table:
     """Accuracy by family and model, with a row over all families for each model."""
-    found = family_rows(scores)
-    return Table(texts(families(found), found))
+    ordered = columns.family_rows(scores)
+    return Table(texts(columns.families(ordered), ordered))
 
 
-def failure_table(found: Sequence[Failure]) -> Table:
-    """Attempts that failed or were wrong, by how they ended."""
-    return tabulate(FAILURES, found)
-
-
-def comparison_tables(found: Sequence[CellComparison]) -> list[Table]:
-    """The comparisons, one table for each pair of sides: verdicts without their reasons."""
-    columns: dict[str, Callable[[CellComparison], str]] = {
-        "at once": lambda c: c.where.replace(" at once", "")
+def _comparisons(compared: Sequence[CellComparison]) -> list[Table]:
+    shown: Columns[CellComparison] = {
+        "at once": lambda c: c.where.replace(" at once", ""),
+        **{name: columns.COMPARISONS[name] for name in COMPARED},
     }
-    columns |= {name: COMPARISONS[name] for name in ("figure", "n", "change", "95 %", "verdict")}
-    pairs: dict[tuple[str, str], list[CellComparison]] = {}
-    for each in found:
-        pairs.setdefault((each.name_b, each.name_a), []).append(each)
-    return [
-        Table(texts(columns, rows), f"{b} against {a}", spare=("n",))
-        for (b, a), rows in pairs.items()
-    ]
+    pairs: dict[str, list[CellComparison]] = {}
+    for each in compared:
+        pairs.setdefault(f"{each.name_b} against {each.name_a}", []).append(each)
+    return [Table(texts(shown, rows), title, spare=("n",)) for title, rows in pairs.items()]
 
 
-def markdown_table(cells: Sequence[CellSummary]) -> str:
-    """The cells as a Markdown table, for a Prefect artifact; a sentence when there are none."""
-    if not cells:
-        return "No cells.\n"
-    columns = {**identity(cells), **outcome(cells), **REACHED, **SERVER}
-    return tabulate(columns, cells).markdown()
+def _brief(table: Table, hidden: Collection[str] = (), spare: Sequence[str] = ()) -> Table:
+    shown = {name: column for name, column in table.texts.items() if name not in hidden}
+    return replace(table, texts=shown, title=table.title.lower(), spare=spare).with_values()
+
+
+def _accuracy(cell: CellSummary) -> str:
+    if cell.accuracy is None:
+        return numbers.ABSENT
+    scale, value, end = (
+        (1, ".3f", ".2f") if cell.measure == numbers.MEAN_SCORE else (100, ".1f", ".0f")
+    )
+    text = f"{scale * cell.accuracy:{value}}"
+    if cell.accuracy_low is None or cell.accuracy_high is None:
+        return text
+    return f"{text} [{scale * cell.accuracy_low:{end}}, {scale * cell.accuracy_high:{end}}]"
+
+
+def _speed(cell: CellSummary) -> str:
+    ends = cell.rate_interval
+    return numbers.rate(cell.steps_per_min) + (
+        f" [{numbers.rate(ends[0])}, {numbers.rate(ends[1])}]" if ends else ""
+    )
 
 
 def concurrency_table(found: Sequence[SearchOutcome]) -> list[dict[str, str]]:
     """The answers of a search: one row a policy, all of the same columns, as text."""
-    return [_found_row(each) for each in found]
+    rows = []
+    for each in found:
+        row = {"policy": each.policy, "highest": each.words}
+        if (best := each.best) is None:
+            row |= dict.fromkeys(("p95, s", "accuracy", "steps/min"), numbers.ABSENT)
+        else:
+            row |= {"p95, s": _figure(numbers.seconds, *best.latency)}
+            row |= {"accuracy": _figure(numbers.share, *best.accuracy)}
+            row |= {"steps/min": _figure(numbers.rate, *best.rate)}
+        rows.append(row)
+    return rows
 
 
-def _found_row(found: SearchOutcome) -> dict[str, str]:
-    row = {"policy": found.policy, "highest": found.said}
-    best = found.best
-    if best is None:
-        return row | dict.fromkeys(("p95, s", "accuracy", "steps/min"), ABSENT)
-    latency, accuracy = best.latency, best.accuracy
-    row["p95, s"] = _with(seconds(latency.value), span(seconds, latency.low, latency.high))
-    row["accuracy"] = _with(share(accuracy.value), span(share, accuracy.low, accuracy.high))
-    row["steps/min"] = _with(rate(best.rate.value), span(rate, best.rate.low, best.rate.high))
-    return row
+def _figure(show: numbers.Show, value: float | None, low: float | None, high: float | None) -> str:
+    interval = numbers.span(show, low, high)
+    return show(value) if interval == numbers.ABSENT else f"{show(value)} ({interval})"
 
 
-def _with(value: str, interval: str) -> str:
-    return value if interval == ABSENT else f"{value} ({interval})"
-
-
-def _brief(table: Table, spare: Sequence[str]) -> Table:
-    return replace(table, title=table.title.lower(), spare=spare)
-
-
-def _headline_name(cells: Sequence[CellSummary]) -> str:
-    names = {ACCURACY: "acc %", MEAN_SCORE: MEAN_SCORE}
-    name = score_name(cell.measure for cell in cells)
-    return f"{names.get(name, 'acc % or score')} [95 %]"
-
-
-def _accuracy(cell: CellSummary) -> str:
-    if cell.measure == MEAN_SCORE and cell.accuracy is not None:
-        low, high = cell.accuracy_low, cell.accuracy_high
-        ends = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
-        return f"{cell.accuracy:.3f}{ends}"
-    if cell.accuracy is None or cell.accuracy_low is None or cell.accuracy_high is None:
-        return ABSENT
-    return f"{cell.accuracy:.1%} [{cell.accuracy_low:.0%}, {cell.accuracy_high:.0%}]".replace(
-        "%", ""
-    )
-
-
-def _speed(cell: CellSummary) -> str:
-    low, high = cell.steps_per_min_low, cell.steps_per_min_high
-    if low is None or high is None:
-        return rate(cell.steps_per_min)
-    return f"{rate(cell.steps_per_min)} [{rate(low)}, {rate(high)}]"
-
-
-IDENTITY_WORDS = {"at once": "sessions at once"}
-FIGURES: Columns[CellSummary] = {
-    "samples": OUTCOME["n"],
-    "correct": OUTCOME["accuracy"],
-    "95 % interval": OUTCOME["95 %, acc."],
-    "steps a minute": OUTCOME["steps/min"],
-    "median step, s": OUTCOME["step p50 s"],
-    "p95 of a step, s": OUTCOME["step p95 s"],
-    "cost, USD": OUTCOME["cost USD"],
-}
-"""The columns that are asked for first, with their names in words."""
+def markdown_table(cells: Sequence[CellSummary]) -> str:
+    if not cells:
+        return "No cells were measured.\n"
+    shown = {**columns.identity(cells), **columns.outcome_of(cells), **REACHED, **SERVER}
+    return tabulate(shown, cells).markdown()
 
 
 def results_page(report: Report, address: str | None) -> str:
-    """The results in words and as tables; `address`: where a browser finds the report's page."""
-    cells = in_order(report.cells)
+    """The results in words and as a table; `address`: where a browser finds the report's page."""
+    file = f"TUTTI_HOME/artifacts/{report.page.parent.name}/{report.page.name}"
+    link = f"The report is the file `{report.page}`.\n"
+    if address is not None:
+        link = (
+            f"**[Open the report]({address})**: figures, comparisons and transcripts. The link "
+            f"works while `make ui` runs; the file is `{file}`.\n"
+        )
     first = headlines(report.cells)
     more = [each for each in report.findings if each not in first]
-    missing = [f"missing: {gap}" for gap in report.gaps]
     parts = [
-        _link(report, address),
+        link,
         "".join(f"> **{markdown_text(alarm)}**\n\n" for alarm in report.alarms),
         _items(first),
-        _short(cells).markdown() if cells else "No cells were measured.\n",
-        _items([*more, *missing]),
-        f"### All columns\n\n{markdown_table(cells)}" if cells else "",
+        markdown_table(in_order(report.cells)),
+        _items([*more, *(f"missing: {gap}" for gap in report.gaps)]),
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _link(report: Report, address: str | None) -> str:
-    if address is None:
-        return f"The report is the file `{report.page}`.\n"
-    file = f"TUTTI_HOME/artifacts/{report.page.parent.name}/{report.page.name}"
-    return (
-        f"**[Open the report]({address})**: figures, comparisons and transcripts. The link works "
-        f"while `make ui` runs; the file is `{file}`.\n"
-    )
-
-
-def _short(cells: list[CellSummary]) -> Table:
-    """The columns that fit a screen; states and errors where there are any."""
-    columns = renamed(identity(cells), IDENTITY_WORDS)
-    if any(cell.status != FINISHED for cell in cells):
-        columns["status"] = OUTCOME["status"]
-    columns |= FIGURES
-    if any(cell.measure != ACCURACY for cell in cells):
-        columns = renamed(columns, {"correct": "score"})
-    if any(cell.n_infra for cell in cells):
-        columns["infrastructure errors"] = OUTCOME["infra errors"]
-    return tabulate(columns, cells)
-
-
-def _items(sentences: list[str]) -> str:
+def _items(sentences: Sequence[str]) -> str:
     return "".join(f"- {markdown_text(sentence)}\n" for sentence in sentences)

@@ -9,18 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.progress import LiveView
-from tutti.tasks.reporting.figures.drawing import (
-    INK,
-    OTHERS,
-    POLICIES,
-    Plot,
-    drawing,
-    keep_whole,
-    legend_above,
-    percent,
-    png,
-    with_grid,
-)
+from tutti.tasks.reporting.figures import drawing
+from tutti.tasks.reporting.figures.drawing import Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,9 +19,9 @@ Row = Mapping[str, Any]
 POINTS = 240
 """A curve of more steps is drawn as means of so many groups: more is not seen."""
 STYLES: tuple[Row, ...] = (
-    {"color": POLICIES["cap"], "linestyle": "-"},
-    {"color": POLICIES["adaptive"], "linestyle": "--"},
-    {"color": OTHERS[1], "linestyle": "-."},
+    {"color": drawing.POLICIES["cap"], "linestyle": "-"},
+    {"color": drawing.POLICIES["adaptive"], "linestyle": "--"},
+    {"color": drawing.OTHERS[1], "linestyle": "-."},
 )
 
 
@@ -42,7 +32,6 @@ class Curve:
     name: str
     title: str
     columns: Mapping[str, str]
-    """Column to its name in the legend."""
     unit: str = ""
     caption: str = ""
     is_share: bool = False
@@ -82,19 +71,10 @@ CURVES = (
           "Of the device's dense bf16 peak.", from_zero=True, is_share=True),
 )  # fmt: skip
 LIVE = ("loss", "reward", "entropy")
-"""What is looked at while it runs."""
 LAST = 15  # steps in the table of a training that runs
 SHOWN = (
-    "step",
-    "loss",
-    "held_out_loss",
-    "reward",
-    "entropy",
-    "dead_group_share",
-    "clip_share",
-    "gradient_norm",
-    "learning_rate",
-    "tokens_per_s",
+    *("step", "loss", "held_out_loss", "reward", "entropy", "dead_group_share", "clip_share"),
+    *("gradient_norm", "learning_rate", "tokens_per_s"),
 )
 
 
@@ -108,7 +88,7 @@ def live_plot(steps: Sequence[Row]) -> Plot:
     shown = [each for each in CURVES if each.name in LIVE and _has_values(each.columns, steps)]
     if not shown:
         return Plot("training", "Training", "", missing="No step has ended.")
-    with drawing(3.6 * len(shown), 2.8) as figure:
+    with drawing.drawing(3.6 * len(shown), 2.8) as figure:
         axes = figure.subplots(1, len(shown), squeeze=False)[0]
         for ax, curve in zip(axes, shown, strict=True):
             _draw(ax, curve, steps)
@@ -126,27 +106,27 @@ def live_view(steps: Sequence[Mapping[str, Any]]) -> LiveView | None:
     last = known[-LAST:]
     columns = [name for name in SHOWN if any(row.get(name) is not None for row in last)]
     table = [{name: _short(row.get(name)) for name in columns} for row in reversed(last)]
-    return LiveView(table, png(live_plot(known)))
+    return LiveView(table, drawing.png(live_plot(known)))
 
 
 def held_out_plot(scores: Sequence[tuple[int, Row]]) -> Plot:
-    """Accuracy on held-out tasks after so many steps."""
     title = "Held-out tasks"
     if not scores:
         return Plot("held-out", title, "", missing="No held-out tasks were measured.")
     caption = "Bars: Wilson's 95 % interval. n: attempts that count; the same tasks each time."
-    with drawing(5.0, 3.1) as figure:
+    with drawing.drawing(5.0, 3.1) as figure:
         ax = figure.subplots()
         at, values = [a for a, _ in scores], [s["accuracy"] for _, s in scores]
         ends = [s["wilson_95"] for _, s in scores]
         low = [max(0.0, v - e[0]) for v, e in zip(values, ends, strict=True)]
         high = [max(0.0, e[1] - v) for v, e in zip(values, ends, strict=True)]
         label = f"n = {', '.join(str(s['n']) for _, s in scores)}"
-        ax.errorbar(at, values, [low, high], fmt="o-", capsize=3, label=label, **_first())
+        style: Row = {"color": STYLES[0]["color"], "markersize": 5, "linewidth": 1.5}
+        ax.errorbar(at, values, [low, high], fmt="o-", capsize=3, label=label, **style)
         ax.set(xlabel="steps", ylabel="accuracy", ylim=(0, 1.02), xticks=at)
-        ax.yaxis.set_major_formatter(percent())
-        with_grid(ax, "y")
-        legend_above(figure, ax, 1)
+        ax.yaxis.set_major_formatter(drawing.percent())
+        drawing.with_grid(ax, "y")
+        drawing.legend_above(figure, ax, 1)
     return Plot("held-out", title, caption, figure)
 
 
@@ -161,11 +141,11 @@ def _curve_plot(curve: Curve, steps: Sequence[Row]) -> Plot:
     size = -(-len(steps) // POINTS)
     many = f" Means of {size} steps each." if size > 1 else ""
     shown = [c for c in curve.columns if _has_values([c], steps)]
-    with drawing(5.0, 2.7) as figure:
+    with drawing.drawing(5.0, 2.7) as figure:
         ax = figure.subplots()
         _draw(ax, curve, steps)
         if len(shown) > 1:
-            legend_above(figure, ax, 3)
+            drawing.legend_above(figure, ax, 3)
     return Plot(curve.name, curve.title, (curve.caption + many).strip(), figure)
 
 
@@ -189,18 +169,14 @@ def _draw(ax: "Axes", curve: Curve, steps: Sequence[Row]) -> None:
     if curve.is_share:
         small = curve.from_zero and ax.get_ylim()[1] < 0.1
         ax.yaxis.set_major_formatter(
-            (lambda value, _: f"{value * 100:.2g} %") if small else percent()
+            (lambda value, _: f"{value * 100:.2g} %") if small else drawing.percent()
         )
-    with_grid(ax, "y")
-    keep_whole(ax)
+    drawing.with_grid(ax, "y")
+    drawing.keep_whole(ax)
 
 
 def _has_values(columns: Sequence[str] | Mapping[str, str], steps: Sequence[Row]) -> bool:
     return any(row.get(column) is not None for row in steps for column in columns)
-
-
-def _first() -> dict[str, Any]:
-    return {"color": STYLES[0]["color"], "ecolor": INK, "markersize": 5, "linewidth": 1.5}
 
 
 def _short(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tutti.tasks.reporting.html import Figures, PageReport, Part, Quote, Section, write_page
-from tutti.tasks.reporting.table import Columns, Table, tabulate
+from tutti.tasks.reporting.table import Columns, tabulate
 from tutti.tasks.reporting.text.columns import trials
 from tutti.tasks.reporting.text.numbers import count, p_value, share, span
 from tutti.tasks.reporting.training.curves import curve_plots, held_out_plot
@@ -54,7 +54,10 @@ PAIRED: Columns[Any] = {
     "why": lambda row: str(row["reason"]),
 }
 REASONS: Columns[Any] = {"why": lambda row: str(row[0]), "n": lambda row: count(row[1])}
-FACTS: Columns[Any] = {"field": lambda fact: fact[0], "what": lambda fact: _text(fact[1])}
+FACTS: Columns[Any] = {
+    "field": lambda fact: fact[0],
+    "what": lambda f: f[1] if isinstance(f[1], str) else json.dumps(f[1], ensure_ascii=False),
+}
 LINEAGE: Columns[Any] = {
     "where": lambda row: "made from" if row["away"] < 0 else "made of it",
     "generations": lambda row: str(abs(row["away"])),
@@ -64,17 +67,11 @@ LINEAGE: Columns[Any] = {
 
 @dataclass(frozen=True)
 class TrainingReport(PageReport):
-    """A written page, and what it says."""
-
     training: Training = field(kw_only=True)
 
 
 def build_training_report(
-    connection: "DuckDBPyConnection",
-    checkpoint_id: str,
-    out: Path,
-    title: str = "",
-    files: bool = False,
+    connection: "DuckDBPyConnection", checkpoint_id: str, out: Path, files: bool = False
 ) -> TrainingReport:
     """Write the page of a checkpoint or an adapter. Raises UsageError for an unknown one."""
     training = training_of(connection, checkpoint_id)
@@ -87,24 +84,37 @@ def build_training_report(
         alarms=alarms(training),
         training=training,
     )
+    settings = _flat(training.card.get("settings") or {})
+    near = sorted(training.lineage, key=lambda row: abs(row["away"]))[:SHOWN]
+    left = len(training.lineage) - len(near)
+    lineage = f"The nearest {SHOWN}, {left} more. " if left else ""
     sections = [
-        *_held_out(training, cells),
+        Section("Held-out tasks, before and after", _held_out(training, cells), HELD_OUT_NOTE),
         Section("Step by step", [Figures(curve_plots(training.steps), beside=True)]),
-        *_data(training),
-        *_settings(training),
-        _lineage(training),
-        *_again(training),
+        Section(
+            "What it was trained on",
+            _data(training),
+            DATA_NOTE if (training.card.get("data") or {}).get("dropped") else "",
+        ),
+        Section("Objective and settings", [tabulate(FACTS, settings)] if settings else []),
+        Section(
+            "Lineage",
+            [tabulate(LINEAGE, near)],
+            f"{lineage}All of it: tutti lineage {training.checkpoint_id}",
+        ),
+        Section("Make it again", _again(training), AGAIN_NOTE),
     ]
-    name = title or f"Training: {training.card.get('name') or checkpoint_id}"
+    name = f"Training: {training.card.get('name') or checkpoint_id}"
     return write_page(report, name, _facts(training), sections, files)
 
 
 def _facts(training: Training) -> dict[str, str]:
     card, machine = training.card, training.card.get("machine")
+    objective = {key: str(value) for key, value in (card.get("objective") or {}).items()}
     facts = {
         "checkpoint": training.checkpoint_id,
         "base": str(training.job.get("base") or training.card.get("base") or ""),
-        "objective": _pairs(card.get("objective")),
+        "objective": ", ".join([str(objective.pop("name", "")), *map(" ".join, objective.items())]),
         "steps": count(len(training.steps)),
         "made": f"{training.made_at:%Y-%m-%d %H:%M} UTC",
         "command": training.command or "",
@@ -117,17 +127,21 @@ def _facts(training: Training) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _held_out(training: Training, cells: Sequence[CellSummary]) -> list[Section]:
+def _held_out(training: Training, cells: Sequence[CellSummary]) -> list[Part]:
     if not training.held_out:
         return []
     paired = [each] if (each := training.card.get("paired")) is not None else []
-    parts: list[Part] = [
+    after = {cell.repeat: str(at) for cell, (at, _) in zip(cells, training.held_out, strict=False)}
+    steps = [after.get(cell.repeat, "") for cell in cells for _ in cell.trials]
+    table = trials(cells)
+    alike = ("policy", "at once", "repeat")
+    shown = {name: column for name, column in table.texts.items() if name not in alike}
+    return [
         Figures([held_out_plot(training.held_out)]),
         tabulate(SCORES, training.held_out),
         tabulate(PAIRED, paired, "Last against first, paired by task", missing=""),
-        _trials(training, cells),
+        replace(table, texts={"after step": steps} | shown).with_values(),
     ]
-    return [Section("Held-out tasks, before and after", parts, HELD_OUT_NOTE)]
 
 
 def _evaluations(connection: "DuckDBPyConnection", training: Training) -> list[CellSummary]:
@@ -135,8 +149,8 @@ def _evaluations(connection: "DuckDBPyConnection", training: Training) -> list[C
     if training.held_out_sweep is None:
         return []
     with focus(connection, [training.held_out_sweep]) as focused:
-        found = cells_of(focused, training.held_out_sweep)
-    return sorted((cell for cell in found if cell.n), key=lambda cell: cell.repeat)
+        cells = cells_of(focused, training.held_out_sweep)
+    return sorted((cell for cell in cells if cell.n), key=lambda cell: cell.repeat)
 
 
 def _by_task(training: Training, cells: Sequence[CellSummary]) -> Training:
@@ -152,72 +166,37 @@ def _by_task(training: Training, cells: Sequence[CellSummary]) -> Training:
     return replace(training, card={**training.card, "held_out": scores})
 
 
-def _trials(training: Training, cells: Sequence[CellSummary]) -> Table:
-    """pass@k beside pass@1 of each evaluation, where tasks have several trials."""
-    after = {cell.repeat: str(at) for cell, (at, _) in zip(cells, training.held_out, strict=False)}
-    steps = [after.get(cell.repeat, "") for cell in cells for _ in cell.trials]
-    table = trials(cells)
-    alike = ("policy", "at once", "repeat")
-    shown = {name: column for name, column in table.texts.items() if name not in alike}
-    return replace(table, texts={"after step": steps} | shown).with_values()
-
-
-def _data(training: Training) -> list[Section]:
+def _data(training: Training) -> list[Part]:
     data = training.card.get("data")
     if not data:
         return []
     plain = {k: v for k, v in data.items() if not isinstance(v, Mapping)}
-    parts = [tabulate(FACTS, [("training set", training.card.get("training_set")), *plain.items()])]
+    facts = [("training set", training.card.get("training_set")), *plain.items()]
+    parts: list[Part] = [tabulate(FACTS, facts)]
     for key, title in (("dropped", "Left out"), ("breaks", "New sequences within an attempt")):
         rows = sorted((data.get(key) or {}).items(), key=lambda pair: -pair[1])
         parts.append(tabulate(REASONS, rows, title, missing=""))
-    return [Section("What it was trained on", parts, DATA_NOTE if data.get("dropped") else "")]
+    return parts
 
 
-def _settings(training: Training) -> list[Section]:
-    facts = _flat(training.card.get("settings") or {})
-    return [Section("Objective and settings", [tabulate(FACTS, facts)])] if facts else []
-
-
-def _lineage(training: Training) -> Section:
-    rows = [*training.lineage]
-    near = sorted(rows, key=lambda row: abs(row["away"]))[:SHOWN]
-    left = f"The nearest {SHOWN} of {len(rows)}. " if len(rows) > SHOWN else ""
-    note = f"{left}All of it: tutti lineage {training.checkpoint_id}"
-    return Section("Lineage", [tabulate(LINEAGE, near)], note)
-
-
-def _again(training: Training) -> list[Section]:
+def _again(training: Training) -> list[Part]:
     if training.command is None:
         return []
-    job = yaml.safe_dump(_set(training.job), sort_keys=False, allow_unicode=True)
-    parts = [Quote(training.command), Quote(job, "job.yaml", folded=True)]
-    return [Section("Make it again", parts, AGAIN_NOTE)]
+    job = yaml.safe_dump(_without_none(training.job), sort_keys=False, allow_unicode=True)
+    return [Quote(training.command), Quote(job, "job.yaml", folded=True)]
 
 
-def _set(value: Any) -> Any:
-    """A job without what is not set."""
+def _without_none(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {k: _set(v) for k, v in value.items() if v is not None}
+        return {k: _without_none(v) for k, v in value.items() if v is not None}
     return value
 
 
 def _flat(settings: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Settings by dotted names; without what is empty."""
-    found: list[tuple[str, Any]] = []
+    flat: list[tuple[str, Any]] = []
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            found += _flat(value, f"{before}{name}.")
+            flat += _flat(value, f"{before}{name}.")
         elif value not in (None, [], ""):
-            found.append((before + name, value))
-    return found
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _pairs(objective: Mapping[str, Any] | None) -> str:
-    found = dict(objective or {})
-    name = str(found.pop("name", ""))
-    return ", ".join([name, *(f"{key} {value}" for key, value in found.items())])
+            flat.append((before + name, value))
+    return flat

@@ -1,4 +1,4 @@
-"""What the store knows of one training, by SQL, and in sentences.
+"""The record of one training, read by SQL, and its findings as sentences.
 
 In: a store's connection, and a checkpoint's or adapter's id. Out: its card, the figures of its
 steps, the job that asked for it, and its neighbours in the lineage.
@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from tutti.errors import UsageError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 KINDS = ("checkpoint", "adapter")
 VERBS = {"train-set": "tutti train sft", "train-policy": "tutti train grpo"}
-"""The command that runs a flow's job."""
 
 ARTIFACT_SQL = "select artifact_id, detail, created_at from artifacts where artifact_id = $id"
 # A step that two runs recorded is the later one's.
@@ -59,20 +58,16 @@ select distinct sweep_id from attempts where run_id = $run and sweep_id is not n
 
 @dataclass(frozen=True)
 class Training:
-    """One training, as the store knows it."""
-
     checkpoint_id: str
     card: Row
     made_at: datetime
     steps: Sequence[Row]
-    """Rows of `train_steps`, in order."""
     flow: str | None
     job: Row
-    """What the flow was given; empty where its run is not in the store."""
+    """The flow's parameters; empty where its run is not in the store."""
     lineage: Sequence[Row]
     """artifact_id, away: generations from the checkpoint, ancestors negative."""
     held_out_sweep: str | None
-    """The sweep of a policy's evaluations."""
 
     @property
     def held_out(self) -> list[tuple[int, Row]]:
@@ -98,12 +93,10 @@ def steps_recorded(checkpoint_id: str, home: Home) -> bool:
 
 def training_of(connection: "DuckDBPyConnection", checkpoint_id: str) -> Training:
     """Everything about a training. Raises UsageError for an unknown checkpoint."""
-    found = rows(connection, ARTIFACT_SQL, id=checkpoint_id)
-    if not found or checkpoint_id.split(":")[0] not in KINDS:
-        known = "select artifact_id from artifacts where kind in ('checkpoint', 'adapter') and "
-        known += "artifact_id in (select checkpoint_id from train_steps) order by created_at desc"
-        ids = ", ".join(row["artifact_id"] for row in rows(connection, known)) or "none yet"
-        raise UsageError(f"no checkpoint {checkpoint_id!r}; trained ones: {ids}")
+    artifacts = rows(connection, ARTIFACT_SQL, id=checkpoint_id)
+    if not artifacts or checkpoint_id.split(":")[0] not in KINDS:
+        listing = "`select distinct checkpoint_id from train_steps` lists the trained ones"
+        raise UsageError(f"no checkpoint {checkpoint_id!r}; {listing}")
     steps = rows(connection, STEPS_SQL, id=checkpoint_id)
     if not steps:
         raise UsageError(f"{checkpoint_id}: no steps in train_steps: it was not trained here")
@@ -112,8 +105,8 @@ def training_of(connection: "DuckDBPyConnection", checkpoint_id: str) -> Trainin
     sweeps = rows(connection, HELD_OUT_SQL, id=checkpoint_id, run=run.get("run_id"))
     return Training(
         checkpoint_id,
-        json.loads(found[0]["detail"] or "{}"),
-        found[0]["created_at"],
+        json.loads(artifacts[0]["detail"] or "{}"),
+        artifacts[0]["created_at"],
         steps,
         run.get("flow"),
         job.get("job", job),
@@ -123,40 +116,60 @@ def training_of(connection: "DuckDBPyConnection", checkpoint_id: str) -> Trainin
 
 
 ENDS = 5
-"""Steps at each end whose mean reward is told: a single step's is mostly noise."""
+"""Steps at each end whose mean reward is shown: a single step's is mostly noise."""
 FAR = 0.01
 """Nats of mean KL between trainer and engine beyond which other weights have sampled."""
 
 
 def findings(training: Training) -> list[str]:
-    """What the training came to."""
-    return [*_held_out(training), *_loss(training), *_ends(training), *_cost(training)]
+    """The results of the training as sentences."""
+    sentences = _held_out(training)
+    held_out = training.values("held_out_loss")
+    if len(held_out) > 1:
+        (first, before), (last, after) = held_out[0], held_out[-1]
+        step, best = min(held_out, key=lambda pair: pair[1])
+        sentences.append(
+            f"Loss on held-out tasks: {before:.3f} after step {first}, {after:.3f} after step "
+            f"{last}, lowest {best:.3f} after step {step}; nats a token, each one measurement."
+        )
+    rewards = [value for _, value in training.values("reward")]
+    if len(rewards) >= 2 * ENDS:
+        dead = fmean([value for _, value in training.values("dead_group_share")] or [0.0])
+        sentences.append(
+            f"Mean reward: {fmean(rewards[:ENDS]):.3f} in the first {ENDS} steps, "
+            f"{fmean(rewards[-ENDS:]):.3f} in the last {ENDS}. {share(dead)} of the groups were "
+            "dead."
+        )
+    if speeds := [value for _, value in training.values("tokens_per_s")]:
+        seconds = sum(value for _, value in training.values("seconds"))
+        words = f"{len(training.steps)} steps, {seconds:,.0f} s in them, median "
+        words += f"{rate(median(speeds))} tokens/s"
+        if memory := [value for _, value in training.values("peak_mb")]:
+            words += f", at most {number(max(memory), 0)} MB of memory"
+        if shares := [value for _, value in training.values("mfu")]:
+            words += f", MFU {share(median(shares))}"
+        sentences.append(f"{words}.")
+    return sentences
 
 
 def gaps(training: Training) -> list[str]:
-    """What is missing or limits what can be said."""
-    found = []
+    """Missing measurements, and limits of those there are."""
+    missing = []
     if not training.held_out and not training.values("held_out_loss"):
-        found.append(
+        missing.append(
             "No held-out tasks were measured within this training: measure the checkpoint beside "
             "its base with a sweep and `tutti compare`."
         )
     if training.card.get("paired") is not None:
-        found.append("One training with one seed: the interval is over tasks, not over trainings.")
-    if training.values("held_out_loss"):
-        found.append("The held-out loss has no interval: it is one number a measurement.")
-    if not training.values("entropy"):
-        found.append("No entropy was recorded.")
-    if not training.values("mfu"):
-        found.append("No model FLOPs utilisation: the device's peak is not known.")
-    missing = len(training.steps) - len(training.values("loss"))
-    if missing:
-        found.append(f"{missing} of {len(training.steps)} steps had nothing to train on.")
-    return found
+        missing.append("One training, one seed: the interval is over tasks, not over trainings.")
+    empty = len(training.steps) - len(training.values("loss"))
+    if empty:
+        missing.append(f"{empty} of {len(training.steps)} steps had nothing to train on.")
+    return missing
 
 
 def alarms(training: Training) -> list[str]:
-    """What puts the whole training in doubt."""
+    """Reasons to doubt the whole training."""
     first = training.values("mismatch_kl")[:1]
     if first and first[0][1] > FAR:
         return [
@@ -177,55 +190,10 @@ def _held_out(training: Training) -> list[str]:
     sentences = [f"Held-out tasks: {', '.join(said)}."]
     if (paired := training.card.get("paired")) is not None and paired["ci_low"] is not None:
         points, low, high = (100 * paired[name] for name in ("difference", "ci_low", "ci_high"))
+        p = p_value(paired["p"])
         sentences.append(
             f"Paired by task, {paired['n']} tasks: {points:+.1f} points, 95 % interval "
-            f"{low:+.1f} to {high:+.1f}, p {_p(paired['p'])}: {paired['verdict']}."
+            f"{low:+.1f} to {high:+.1f}, p {'' if p.startswith('<') else '= '}{p}: "
+            f"{paired['verdict']}."
         )
     return sentences
-
-
-def _p(value: float | None) -> str:
-    text = p_value(value)
-    return text if text.startswith("<") else f"= {text}"
-
-
-def _loss(training: Training) -> list[str]:
-    held_out = training.values("held_out_loss")
-    if len(held_out) < 2:
-        return []
-    (first, before), (last, after) = held_out[0], held_out[-1]
-    step, best = min(held_out, key=lambda pair: pair[1])
-    return [
-        f"Loss on held-out tasks: {before:.3f} after step {first}, {after:.3f} after step {last}, "
-        f"lowest {best:.3f} after step {step}; nats a token, each one measurement."
-    ]
-
-
-def _ends(training: Training) -> list[str]:
-    rewards = [value for _, value in training.values("reward")]
-    if len(rewards) < 2 * ENDS:
-        return []
-    first, last = (_mean(part) for part in (rewards[:ENDS], rewards[-ENDS:]))
-    dead = _mean([value for _, value in training.values("dead_group_share")] or [0.0])
-    return [
-        f"Mean reward: {first:.3f} in the first {ENDS} steps, {last:.3f} in the last {ENDS}. "
-        f"{share(dead)} of the groups were dead."
-    ]
-
-
-def _cost(training: Training) -> list[str]:
-    speeds = [value for _, value in training.values("tokens_per_s")]
-    seconds = sum(value for _, value in training.values("seconds"))
-    if not speeds:
-        return []
-    words = f"{len(training.steps)} steps, {seconds:,.0f} s in them, median "
-    words += f"{rate(median(speeds))} tokens/s"
-    if memory := [value for _, value in training.values("peak_mb")]:
-        words += f", at most {number(max(memory), 0)} MB of memory"
-    if shares := [value for _, value in training.values("mfu")]:
-        words += f", MFU {share(median(shares))}"
-    return [words + "."]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -8,6 +8,7 @@ over tasks; a row of `verdicts` for each pair, metric ``preference``.
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -35,15 +36,15 @@ AT_ONCE = 8  # games being judged
 GAMES = "games.jsonl"
 METRIC = "preference"
 TIE = 0.5
-# The first counted attempt of each task; its last message, or its answer where no message is kept.
+# Of each task the first counted attempt, with its last message and its answer.
 ANSWERS = """
 with last as (
-    select attempt_id, arg_max({'text': content, 'reasoning': reasoning}, position) as said
+    select attempt_id, arg_max({'content': content, 'reasoning': reasoning}, position) as message
     from messages
     where role = 'assistant' and call_id is not null group by attempt_id
 )
 select a.task_id, a.attempt_id, first(t.question order by t.template is not null) as question,
-       any_value(l.said) as said, any_value(a.answer) as answer
+       any_value(l.message) as message, any_value(a.answer) as answer
 from counted a join tasks t using (task_id) left join last l using (attempt_id)
 where list_contains($cells, a.cell_id)
 group by a.task_id, a.attempt_id, a.sample_id
@@ -55,26 +56,23 @@ order by a.task_id
 
 @dataclass(frozen=True)
 class Answer:
-    """What one side said to a task."""
-
     attempt_id: str
     question: str
     text: str
 
 
 Answers = Mapping[str, Mapping[str, Answer]]
-"""By side and task."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """Two answers to one task."""
+    """Two answers to one task, compared in both orders."""
 
     task_id: str
     a: str
     b: str
     points: float
-    """Of `a`, 0 to 1: the mean over both orders, a tie being one half."""
+    """The points of `a`, 0 to 1: the mean over both orders, a tie being one half."""
     place_decided: int
     """1 where the judge named the same place in both orders."""
     call_id: str | None
@@ -83,14 +81,11 @@ class Game:
 
 @dataclass(frozen=True)
 class ArenaResult:
-    """What came of an arena."""
-
     arena_id: str
     games: tuple[Game, ...]
     ratings: Mapping[str, Rating]
     """Best first; empty where the games do not determine them."""
     lack: str
-    """Why there are no ratings."""
     failed: Mapping[str, str]
     """Games that the judge did not decide, and why; the same command asks again."""
 
@@ -107,37 +102,32 @@ def answers_of(
     limit: int | None,
     reasoning: str = AUTO,
 ) -> Answers:
-    """What each side answered: of the tasks that at least two of them did, the first `limit` in the
-    order of their ids' hashes. `reasoning`: how it is separated where it was stored in the texts.
-    Raises SuiteError for no such task."""
-    found: dict[str, dict[str, Answer]] = {}
+    """The answers of each side to the tasks that at least two of them answered: the first `limit`
+    in the order of their ids' hashes. `reasoning`: how it is separated where it was stored in the
+    texts. Raises SuiteError for no such task."""
+    answers: dict[str, dict[str, Answer]] = {}
     for side in sides:
         cells = [cell["cell_id"] for cell in side.cells]
         rows = connection.execute(ANSWERS, {"cells": cells}).fetchall()
-        found[side.name] = {
-            task: Answer(attempt, question, _text(said, answer, reasoning))
-            for task, attempt, question, said, answer in rows
+        answers[side.name] = {
+            task: Answer(attempt, question, _text(message, answer, reasoning))
+            for task, attempt, question, message, answer in rows
         }
-    counts: dict[str, int] = {}
-    for said in found.values():
-        for task in said:
-            counts[task] = counts.get(task, 0) + 1
+    counts = Counter(task for own in answers.values() for task in own)
     common = sorted((task for task, n in counts.items() if n > 1), key=content_hash)[:limit]
     if not common:
-        names = ", ".join(side.name for side in sides)
-        raise SuiteError(f"no task was answered by two of {names}")
+        raise SuiteError(f"no task was answered by two of {', '.join(answers)}")
     chosen = set(common)
     return {
-        name: {task: one for task, one in said.items() if task in chosen}
-        for name, said in found.items()
+        name: {task: answer for task, answer in own.items() if task in chosen}
+        for name, own in answers.items()
     }
 
 
-def _text(said: Mapping[str, str | None] | None, answer: str | None, reasoning: str) -> str:
-    """The last message without its reasoning, or the answer where no message is kept."""
-    if said is None or not (said["text"] or said["reasoning"]):
+def _text(message: Mapping[str, str | None] | None, answer: str | None, reasoning: str) -> str:
+    """The last message without its reasoning, or the answer where no message is stored."""
+    if message is None or not (message["content"] or message["reasoning"]):
         return reply_in(answer, reasoning) or ""
-    message = {"content": said["text"], "reasoning": said["reasoning"]}
     return separated(message, reasoning)["content"] or ""
 
 
@@ -149,7 +139,7 @@ async def play(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ArenaResult:
     """Play what is missing of an arena. `judge` identifies the judge: part of the arena's id."""
-    attempts = {n: {t: a.attempt_id for t, a in said.items()} for n, said in answers.items()}
+    attempts = {n: {t: a.attempt_id for t, a in own.items()} for n, own in answers.items()}
     scorer = SCORERS["pairwise"]
     content = {"judge": judge, "scorer": [scorer.name, scorer.version], "attempts": attempts}
     arena_id = artifact_id("arena", content)
@@ -183,21 +173,22 @@ async def play(
         os.fsync(file.fileno())
     games = tuple(played[pair] for pair in pairs if pair in played)
     catalog.enter_artifact(arena_id, {"judge": judge, "sides": list(answers)}, (), folder)
-    return ArenaResult(arena_id, games, *_rated(games), failed)
+    rated: Mapping[str, Rating] = {}
+    lack = ""
+    try:
+        rows = [(game.a, game.b, game.points) for game in games]
+        rated = ratings(rows, [game.task_id for game in games])
+    except NotComparable as error:
+        lack = str(error)
+    return ArenaResult(arena_id, games, rated, lack, failed)
 
 
 def _played(path: Path) -> dict[tuple[str, str, str], Game]:
     """The games of an earlier call; a line that a kill cut off is played again."""
-    found: dict[tuple[str, str, str], Game] = {}
-    if not path.is_file():
-        return found
-    whole, _, _ = path.read_text().rpartition("\n")
-    lines = whole.splitlines()
-    for line in lines:
-        game = Game(**json.loads(line))
-        found[game.task_id, game.a, game.b] = game
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return found
+    whole, _, _ = path.read_text().rpartition("\n") if path.is_file() else ("", "", "")
+    games = [Game(**json.loads(line)) for line in whole.splitlines()]
+    path.write_text("".join(f"{line}\n" for line in whole.splitlines()))
+    return {(game.task_id, game.a, game.b): game for game in games}
 
 
 async def _game(
@@ -215,14 +206,6 @@ async def _game(
     return Game(task, a, b, score.value, decided, score.judge_call_id)
 
 
-def _rated(games: Sequence[Game]) -> tuple[Mapping[str, Rating], str]:
-    rows = [(game.a, game.b, game.points) for game in games]
-    try:
-        return ratings(rows, [game.task_id for game in games]), ""
-    except NotComparable as error:
-        return {}, str(error)
-
-
 def enter_preferences(catalog: Catalog, sides: Sequence[Side], result: ArenaResult) -> None:
     """A row in `verdicts` for each pair: the share of points of the second less one half."""
     cells = {side.name: ",".join(cell["cell_id"] for cell in side.cells) for side in sides}
@@ -231,8 +214,7 @@ def enter_preferences(catalog: Catalog, sides: Sequence[Side], result: ArenaResu
             points = [[1 - game.points] for game in result.games if (game.a, game.b) == (a, b)]
             if not points:
                 continue
-            found = mean_interval(points)
-            low, high = found.low, found.high
+            mean, low, high = mean_interval(points)[:3]
             verdict = "inconclusive"
             if low is not None and high is not None and not low <= TIE <= high:
                 verdict = "better" if low > TIE else "worse"
@@ -242,7 +224,7 @@ def enter_preferences(catalog: Catalog, sides: Sequence[Side], result: ArenaResu
                 "cell_b": cells[b],
                 "metric": METRIC,
                 "n": len(points),
-                "difference": found.value - TIE,
+                "difference": mean - TIE,
                 "ci_low": None if low is None else low - TIE,
                 "ci_high": None if high is None else high - TIE,
                 "verdict": verdict,
@@ -254,7 +236,7 @@ def enter_preferences(catalog: Catalog, sides: Sequence[Side], result: ArenaResu
 
 
 def judge_identity(judge: str, models: Path, catalog: Catalog) -> str:
-    """What a judge is, for ids: as in those of sweeps, what serves it and what it is sent.
+    """A judge in ids: as in those of sweeps, what serves it and what it is sent.
 
     Raises RegistryError.
     """
@@ -276,6 +258,6 @@ async def hold_arena(
     """
     identity = judge_identity(judge, models, catalog)
     async with serve_judge(judge, models, catalog) as (judge_of, _):
-        found = await play(answers, identity, judge_of, catalog, on_progress)
-    enter_preferences(catalog, sides, found)
-    return found
+        result = await play(answers, identity, judge_of, catalog, on_progress)
+    enter_preferences(catalog, sides, result)
+    return result

@@ -16,10 +16,8 @@ from tutti.storage import catalog as cat
 from tutti.tasks.scoring.statistics import (
     CONFIDENCE,
     MOST_LOST,
-    Comparison,
     Finding,
     Interval,
-    Ratio,
     Verdict,
     compare_paired,
     judge,
@@ -27,14 +25,7 @@ from tutti.tasks.scoring.statistics import (
     ratio_of_sums,
     simultaneous_confidence,
 )
-from tutti.tasks.sweeps.results import (
-    CellSummary,
-    LoadPoint,
-    from_interval,
-    pooled,
-    ratio,
-    rows,
-)
+from tutti.tasks.sweeps.results import CellSummary, both, from_interval, pooled, ratio, rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -74,20 +65,19 @@ NAMED_SQL = {
 
 
 class Metric(NamedTuple):
-    """What of a counted sample is compared."""
+    """A compared figure of counted samples."""
 
     column: str
-    """Of `SAMPLES_SQL`."""
     higher_is_better: bool
     relative: Literal["", "sums", "means"] = ""
-    """What differences are judged as: empty: themselves; sums: the ratio of the sides' sums less 1,
+    """How differences are judged: empty: as they are; sums: as the ratio of the sides' sums less 1,
     which is also the figure; means: shares of the first side's mean, the figure in its own unit."""
     is_partial: bool = False
     """Whether samples of unknown value are left out; else one of them leaves no figure."""
 
 
 class Figure(StrEnum):
-    """What reports compare."""
+    """The figures that reports compare."""
 
     SCORE = "score"
     SECONDS = "seconds an attempt"
@@ -111,30 +101,30 @@ class Side:
 
     name: str
     kind: str
-    """A key of `NAMED_SQL`."""
     cells: tuple[dict[str, Any], ...]
 
     @classmethod
     def find(cls, connection: "DuckDBPyConnection", name: str) -> "Side | None":
         """The cells of a cell's id, a sweep's id or name, a model or a policy; None for none."""
         for kind, sql in NAMED_SQL.items():
-            if found := rows(connection, sql, name=name):
-                return cls(name, kind, _ordered(found))
+            if found := rows(connection, f"{sql} order by position", name=name):
+                return cls(name, kind, tuple(found))
         return None
 
     @classmethod
     def find_pair(
         cls, connection: "DuckDBPyConnection", a: str, b: str
     ) -> "tuple[Side | None, Side | None]":
-        """Both sides; two models, or two policies, of the newest sweep that measured both."""
+        """Find both sides; two models, or two policies, in the newest sweep that measured both."""
         first, second = cls.find(connection, a), cls.find(connection, b)
         if first is None or second is None or first.kind != second.kind or first.kind not in AXES:
             return first, second
-        cells = rows(connection, BOTH.format(axis=first.kind), a=a, b=b)
+        kind = first.kind
+        cells = rows(connection, f"{BOTH.format(axis=kind)} order by position", a=a, b=b)
         if not cells:
             return first, second
-        own = (_ordered([c for c in cells if c[first.kind] == name]) for name in (a, b))
-        return cls(a, first.kind, next(own)), cls(b, first.kind, next(own))
+        own_a, own_b = (tuple(cell for cell in cells if cell[kind] == name) for name in (a, b))
+        return cls(a, kind, own_a), cls(b, kind, own_b)
 
 
 @dataclass(frozen=True)
@@ -142,7 +132,6 @@ class Pair:
     """Two groups of cells over the same tasks; `b` is judged against `a`."""
 
     where: str
-    """What they share, in words."""
     name_a: str
     cells_a: tuple[str, ...]
     name_b: str
@@ -154,7 +143,6 @@ class CellComparison(Pair):
     """One metric of one pair. None is "not known", never 0."""
 
     metric: str
-    """A key of `METRICS`, or `Figure.RATE`."""
     n: int = 0
     """Paired tasks; of rates the steps behind them."""
     n_only_a: int = 0
@@ -163,7 +151,7 @@ class CellComparison(Pair):
     """Samples lost to infrastructure or a scorer that failed: in no score."""
     lost_b: int = 0
     lost_share: float = 0.0
-    """Of the side that lost more, the share of its samples."""
+    """The larger of both sides' shares of lost samples."""
     mean_a: float | None = None
     mean_b: float | None = None
     difference: float | None = None
@@ -187,7 +175,7 @@ class CellComparison(Pair):
 
 
 class SampledTasks(NamedTuple):
-    """What the cells of one set-up came to."""
+    """The samples of the cells of one set-up."""
 
     rows: tuple[dict[str, Any], ...]
     """One a counted sample, the last attempt of each."""
@@ -196,22 +184,21 @@ class SampledTasks(NamedTuple):
     def by_task(self, column: str, is_partial: bool = False) -> dict[str, list[float]]:
         """The column's values of each task. If a sample's is unknown it is left out (`is_partial`),
         or there are none: without it, sums are too low."""
-        found: dict[str, list[float]] = {}
+        values: dict[str, list[float]] = {}
         for row in self.rows if is_partial or not self.unknown(column) else ():
             if row[column] is not None:
-                found.setdefault(row["task_id"], []).append(float(row[column]))
-        return found
+                values.setdefault(row["task_id"], []).append(float(row[column]))
+        return values
 
     def unknown(self, column: str) -> int:
-        """Number of samples whose value is unknown."""
         return sum(row[column] is None for row in self.rows)
 
 
 def sampled(connection: "DuckDBPyConnection", cells: Sequence[str]) -> SampledTasks:
     """The counted samples of some cells, repeats of a set-up together."""
-    found = rows(connection, SAMPLES_SQL, cells=list(cells))
+    counted = rows(connection, SAMPLES_SQL, cells=list(cells))
     lost = rows(connection, LOST_SQL, cells=list(cells))
-    return SampledTasks(tuple(found), int(lost[0]["n"]))
+    return SampledTasks(tuple(counted), int(lost[0]["n"]))
 
 
 def compare_sides(
@@ -227,13 +214,14 @@ def compare_sides(
     that is not in `METRICS`, ValueError for a margin below 0.
     """
     of_a, of_b = set_ups(first.cells, second.cells)
-    pairs = [
-        Pair(
-            _where(key, first, second), first.name, tuple(of_a[key]), second.name, tuple(of_b[key])
-        )
-        for key in of_a
-        if key in of_b
-    ]
+    pairs = []
+    for key, cells in of_a.items():
+        if key in of_b:
+            compared = [axis for axis in AXES if axis not in dict(key)]
+            a, b = first.cells[0], second.cells[0]
+            changes = [f"{axis} {a[axis]} -> {b[axis]}" for axis in compared]
+            where = ", ".join(filter(None, [named(key), *changes]))
+            pairs.append(Pair(where, first.name, tuple(cells), second.name, tuple(of_b[key])))
     return _judged(_paired(_sides(connection, pairs), pairs, metric), metric, margin)
 
 
@@ -244,13 +232,13 @@ def compare_pairs(
 
     Models without a price cost nothing on either side, which is no finding.
     """
-    found, sides = [], _sides(connection, pairs)
+    compared, sides = [], _sides(connection, pairs)
     for metric in metrics:
         paired = [each for each in _paired(sides, pairs, metric) if each.a]
         values = (value for each in paired for group in (*each.a, *each.b) for value in group)
         if not METRICS[metric].relative or any(values):
-            found += _judged(paired, metric, MARGIN)
-    return found
+            compared += _judged(paired, metric, MARGIN)
+    return compared
 
 
 def compare_rates(pairs: Sequence[Pair], cells: Sequence[CellSummary]) -> list[CellComparison]:
@@ -259,45 +247,31 @@ def compare_rates(pairs: Sequence[Pair], cells: Sequence[CellSummary]) -> list[C
     Rates of two runs share no tasks' luck worth pairing: their intervals are taken as independent.
     """
     by_id = {cell.cell_id: cell for cell in cells}
-    found = []
+    compared: list[tuple[CellComparison, float, Interval | None]] = []
     for pair in pairs:
         a, b = (pooled(tuple(by_id[c] for c in side)) for side in (pair.cells_a, pair.cells_b))
         if a.rate and b.rate:
-            found.append((pair, a, b, b.rate / a.rate, _ratio(a, b)))
-    at = simultaneous_confidence(max(1, len(found)))
+            times, interval = b.rate / a.rate, None
+            if a.rate_interval and b.rate_interval:
+                interval = ratio(b.rate, b.rate_interval, a.rate, a.rate_interval)
+            row = CellComparison(**vars(pair), metric=Figure.RATE, n=a.steps + b.steps)
+            row = replace(row, mean_a=a.rate, mean_b=b.rate, difference=times, reason=TOO_SHORT)
+            compared.append((row, times, interval if interval and interval[0] > 0 else None))
+    at = simultaneous_confidence(max(1, len(compared)))
     findings = []
-    for *_, times, interval in found:
+    for _, times, interval in compared:
         p, wide = from_interval(times, interval, at) if interval else (None, None)
         findings.append(Finding(times - 1, less_one(interval), less_one(wide), p))
-    return [
-        CellComparison(
-            **vars(pair),
-            metric=Figure.RATE,
-            n=a.steps + b.steps,
-            mean_a=a.rate,
-            mean_b=b.rate,
-            difference=times,
-            ci_low=interval[0] if interval else None,
-            ci_high=interval[1] if interval else None,
-            p_holm=verdict.p_holm,
-            verdict=verdict.word,
-            reason=verdict.reason if interval else TOO_SHORT,
-        )
-        for (pair, a, b, times, interval), verdict in zip(
-            found, judge(findings, MARGIN), strict=True
-        )
-    ]
-
-
-def _ratio(a: LoadPoint, b: LoadPoint) -> Interval | None:
-    if not (a.rate and b.rate and a.rate_interval and b.rate_interval):
-        return None
-    interval = ratio(b.rate, b.rate_interval, a.rate, a.rate_interval)
-    return interval if interval and interval[0] > 0 else None
+    verdicts = judge(findings, MARGIN)
+    judged = []
+    for (row, _, interval), verdict in zip(compared, verdicts, strict=True):
+        if interval is not None:
+            row = replace(row, ci_low=interval[0], ci_high=interval[1], reason=verdict.reason)
+        judged.append(replace(row, p_holm=verdict.p_holm, verdict=verdict.word))
+    return judged
 
 
 Key = tuple[tuple[str, Any], ...]
-"""Axis and value, of the axes that must match."""
 
 
 def set_ups(
@@ -312,16 +286,12 @@ def set_ups(
     sides = _pooled(of_a), _pooled(of_b)
     values = {axis: [{cell[axis] for cell in side} for side in sides] for axis in comparable}
     compared = [axis for axis, (a, b) in values.items() if len(a) == len(b) == 1 and a != b]
-    found: tuple[dict[Key, list[str]], dict[Key, list[str]]] = ({}, {})
-    for cells, by_key in zip(sides, found, strict=True):
+    by_key: tuple[dict[Key, list[str]], dict[Key, list[str]]] = ({}, {})
+    for cells, own in zip(sides, by_key, strict=True):
         for cell in cells:
             key = tuple((axis, cell[axis]) for axis in AXES if axis not in compared)
-            by_key.setdefault(key, []).append(cell["cell_id"])
-    return found
-
-
-def _ordered(cells: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    return tuple(sorted(cells, key=lambda each: each["position"]))
+            own.setdefault(key, []).append(cell["cell_id"])
+    return by_key
 
 
 def _pooled(cells: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -329,133 +299,109 @@ def _pooled(cells: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
 
     A side of nothing else is what was asked for, and stays.
     """
-    kept = [
-        cell
-        for cell in cells
-        if (cell.get("repeat") or 0) >= 0 and cell.get("status") != cat.SUPERSEDED
-    ]
-    return kept or cells
+    current = [cell for cell in cells if cell.get("status") != cat.SUPERSEDED]
+    return [cell for cell in current if (cell.get("repeat") or 0) >= 0] or cells
 
 
 class _Paired(NamedTuple):
-    """The values of one pair's common tasks, a task's samples together."""
-
-    pair: Pair
+    row: CellComparison
+    """Without figures; its reason is why there are none."""
     a: list[list[float]]
     b: list[list[float]]
-    unit: float
-    """What the values were divided by."""
-    only: tuple[int, int]
-    lost: tuple[int, int]
-    lost_share: float
-    unknown: int
-    """Samples of both sides whose value is unknown."""
+    unit: float = 1.0
 
 
 Sides = Mapping[tuple[str, ...], SampledTasks]
-"""By their cells."""
 
 
 def _sides(connection: "DuckDBPyConnection", pairs: Sequence[Pair]) -> Sides:
-    """What the cells of each side came to, read once for all pairs and metrics."""
+    """The samples of the cells of each side, read once for all pairs and metrics."""
     sides = dict.fromkeys(side for pair in pairs for side in (pair.cells_a, pair.cells_b))
     return {side: sampled(connection, side) for side in sides}
 
 
 def _paired(sides: Sides, pairs: Sequence[Pair], metric: str) -> list[_Paired]:
-    return [
-        _pair_up(pair, sides[pair.cells_a], sides[pair.cells_b], METRICS[metric]) for pair in pairs
-    ]
+    return [_pair_up(pair, sides[pair.cells_a], sides[pair.cells_b], metric) for pair in pairs]
 
 
-def _pair_up(pair: Pair, first: SampledTasks, second: SampledTasks, metric: Metric) -> _Paired:
-    column, lost = metric.column, (first.lost, second.lost)
-    share = max(s.lost / max(1, s.lost + len(s.rows)) for s in (first, second))
-    unknown = 0 if metric.is_partial else first.unknown(column) + second.unknown(column)
+def _pair_up(pair: Pair, first: SampledTasks, second: SampledTasks, name: str) -> _Paired:
+    metric, pair_sides = METRICS[name], (first, second)
+    row = CellComparison(
+        **vars(pair),
+        metric=name,
+        lost_a=first.lost,
+        lost_b=second.lost,
+        lost_share=max(s.lost / max(1, s.lost + len(s.rows)) for s in pair_sides),
+        reason="no task has a counted attempt on both sides",
+    )
+    unknown = 0 if metric.is_partial else sum(side.unknown(metric.column) for side in pair_sides)
     if unknown:
-        return _Paired(pair, [], [], 1.0, (0, 0), lost, share, unknown)
-    a, b = (side.by_task(column, metric.is_partial) for side in (first, second))
+        return _Paired(replace(row, reason=unknown_words(metric.column, unknown)), [], [])
+    a, b = (side.by_task(metric.column, metric.is_partial) for side in pair_sides)
     tasks = sorted(a.keys() & b.keys())
-    groups, unit = ([a[task] for task in tasks], [b[task] for task in tasks]), 1.0
-    if metric.relative == "means" and tasks:
-        means = [[fmean(group) for group in side] for side in groups]
-        unit = abs(fmean(means[0])) or 1.0
-        groups = ([[mean / unit] for mean in means[0]], [[mean / unit] for mean in means[1]])
-    only = len(a) - len(tasks), len(b) - len(tasks)
-    return _Paired(pair, *groups, unit, only, lost, share, 0)
+    row = replace(row, n_only_a=len(a) - len(tasks), n_only_b=len(b) - len(tasks))
+    groups = [[side[task] for task in tasks] for side in (a, b)]
+    if metric.relative != "means" or not tasks:
+        return _Paired(row, groups[0], groups[1])
+    means = [[fmean(group) for group in side] for side in groups]
+    unit = abs(fmean(means[0])) or 1.0
+    a_units, b_units = ([[mean / unit] for mean in side] for side in means)
+    return _Paired(row, a_units, b_units, unit)
 
 
 def _judged(paired: Sequence[_Paired], metric: str, margin: float) -> list[CellComparison]:
     wide = simultaneous_confidence(max(1, len(paired)))
     measured = [_measured(each, METRICS[metric].relative == "sums", wide) for each in paired]
-    better = METRICS[metric].higher_is_better
-    verdicts = judge([finding for _, finding in measured], margin, better)
+    verdicts = judge([finding for _, finding in measured], margin, METRICS[metric].higher_is_better)
     return [
-        _row(metric, each, *of_each, verdict)
-        for each, of_each, verdict in zip(paired, measured, verdicts, strict=True)
+        _with_verdict(row, verdict) for (row, _), verdict in zip(measured, verdicts, strict=True)
     ]
 
 
-def _measured(paired: _Paired, by_sums: bool, wide: float) -> tuple[Comparison | None, Finding]:
+def _measured(paired: _Paired, by_sums: bool, wide: float) -> tuple[CellComparison, Finding]:
     if not paired.a:
-        return None, Finding(0.0, None, None, None)
-    groups = paired.a, paired.b
+        return paired.row, Finding(0.0, None, None, None)
+    groups, unit, scale = (paired.a, paired.b), paired.unit, 1.0
     found, wider = compare_paired(*groups), compare_paired(*groups, confidence=wide)
-    if not by_sums:
-        both = _both(found.low, found.high), _both(wider.low, wider.high)
-        return found, Finding(found.difference, *both, found.p)
-    below, above = ([sum(group) / len(group) for group in side] for side in groups)
-    if sum(below) == 0:  # a share of nothing is none
-        return found, Finding(0.0, None, None, found.p)
-    ratio, wide_ratio = (ratio_of_sums(above, below, confidence=c) for c in (CONFIDENCE, wide))
-    assert ratio.value is not None, "the first side's sum is not 0"
-    return found, Finding(ratio.value - 1, _change(ratio), _change(wide_ratio), found.p)
-
-
-def _row(
-    metric: str, paired: _Paired, found: Comparison | None, finding: Finding, verdict: Verdict
-) -> CellComparison:
-    row = CellComparison(
-        **vars(paired.pair),
-        metric=metric,
-        n_only_a=paired.only[0],
-        n_only_b=paired.only[1],
-        lost_a=paired.lost[0],
-        lost_b=paired.lost[1],
-        lost_share=paired.lost_share,
-        p=finding.p,
-        p_holm=verdict.p_holm,
-        verdict=verdict.word,
-        reason=verdict.reason,
+    difference = found.difference
+    interval, wide_interval = both(found.low, found.high), both(wider.low, wider.high)
+    if by_sums:
+        scale = found.first or 1.0
+        below, above = ([sum(group) / len(group) for group in side] for side in groups)
+        difference, interval, wide_interval = 0.0, None, None
+        if sum(below) != 0:  # a share of nothing is none
+            ratios = [ratio_of_sums(above, below, confidence=c) for c in (CONFIDENCE, wide)]
+            assert ratios[0].value is not None, "the first side's sum is not 0"
+            difference = ratios[0].value - 1
+            interval, wide_interval = (less_one(both(each.low, each.high)) for each in ratios)
+    low, high = interval or (None, None)
+    row = replace(
+        paired.row,
+        n=found.n,
+        mean_a=found.first * unit,
+        mean_b=found.second * unit,
+        difference=difference * unit,
+        ci_low=None if low is None else low * unit,
+        ci_high=None if high is None else high * unit,
+        p=found.p,
+        test=found.test,
+        detectable=minimum_detectable(found.n, found.se * sqrt(found.n) / abs(scale))
+        if found.se
+        else None,
     )
-    if found is not None:
-        unit, detectable = paired.unit, None
-        if found.se:
-            scale = found.first if METRICS[metric].relative == "sums" and found.first else 1.0
-            detectable = minimum_detectable(found.n, found.se * sqrt(found.n) / abs(scale))
-        row = replace(
-            row,
-            n=found.n,
-            mean_a=found.first * unit,
-            mean_b=found.second * unit,
-            difference=finding.difference * unit,
-            ci_low=finding.interval and finding.interval[0] * unit,
-            ci_high=finding.interval and finding.interval[1] * unit,
-            test=found.test,
-            detectable=detectable,
-        )
-    elif paired.unknown:
-        row = replace(row, reason=unknown_words(METRICS[metric].column, paired.unknown))
-    else:
-        row = replace(row, reason="no task has a counted attempt on both sides")
-    if paired.lost_share <= MOST_LOST:
-        return row
-    lost = f"{paired.lost_share:.0%} of a side's samples were lost to infrastructure or a scorer"
-    return replace(row, verdict="inconclusive", reason=lost)
+    return row, Finding(difference, interval, wide_interval, found.p)
+
+
+def _with_verdict(row: CellComparison, verdict: Verdict) -> CellComparison:
+    word, reason = verdict.word, verdict.reason if row.n else row.reason
+    if row.lost_share > MOST_LOST:
+        word = "inconclusive"
+        reason = f"{row.lost_share:.0%} of a side's samples were lost to infrastructure or a scorer"
+    return replace(row, p_holm=verdict.p_holm, verdict=word, reason=reason)
 
 
 def unknown_words(column: str, samples: int) -> str:
-    """Why a figure is unknown: so many samples lack its column."""
+    """Why a figure is unknown: the column is unknown of so many samples."""
     return f"{column} of {samples} counted samples is unknown"
 
 
@@ -468,25 +414,6 @@ def named(key: Key) -> str:
     )
 
 
-def _where(key: Key, first: Side, second: Side) -> str:
-    shared = [named(key)] if any(value is not None for _, value in key) else []
-    told = {axis for axis, _ in key}
-    compared = [
-        f"{axis} {first.cells[0][axis]} -> {second.cells[0][axis]}"
-        for axis in AXES
-        if axis not in told
-    ]
-    return ", ".join([*shared, *compared])
-
-
-def _change(ratio: Ratio) -> Interval | None:
-    return less_one(_both(ratio.low, ratio.high))
-
-
 def less_one(interval: Interval | None) -> Interval | None:
     """A ratio's interval as that of a change."""
     return interval and (interval[0] - 1, interval[1] - 1)
-
-
-def _both(low: float | None, high: float | None) -> Interval | None:
-    return None if low is None or high is None else (low, high)

@@ -1,15 +1,14 @@
 """Whether texts, such as a training set, hold a benchmark's questions.
 
-In: tasks of a benchmark, texts, and a judge where one is asked. Out: a `Contaminated` for each
-task. Without a judge a task counts where its question copies a text or a text copies it, by the
-rules of `leaks.index`. With a judge, where it is one of the texts, or the judge says of one of the
-three most similar that it is the same problem: the rule of NeMo-Skills' ``check_contamination``,
-with other prompts.
+In: tasks of a benchmark, texts, and optionally a judge. Out: a `Contaminated` for each task.
+Without a judge a task counts where its question copies a text or a text copies it (`leaks.index`);
+with one, where it is a text, or the judge calls one of the three most similar the same problem: the
+rule of NeMo-Skills' ``check_contamination``, with other prompts.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ _ASKED = (
 
 @dataclass(frozen=True)
 class Contaminated:
-    """What was found of one task."""
+    """Whether one task is in the texts."""
 
     item_id: str
     contaminated: bool
@@ -44,7 +43,7 @@ class Contaminated:
     `contaminated` follows the rule that was asked."""
     similar: tuple[tuple[str, float], ...]
     """The most similar texts with their cosines, most similar first."""
-    said: tuple[str, ...] = ()
+    replies: tuple[str, ...] = ()
     """The judge's replies, in the order of `similar`; asked both ways, two of each."""
     failed: str = ""
     """Why the judge did not decide; the task then counts by the rule without one."""
@@ -57,7 +56,7 @@ class Contaminated:
             "how": list(self.how),
             "similar_items": [text for text, _ in self.similar],
             "cosines": [round(cosine, 4) for _, cosine in self.similar],
-            "all_generations": list(self.said),
+            "all_generations": list(self.replies),
             "failed": self.failed,
         }
 
@@ -67,7 +66,10 @@ def read_texts(place: str, catalog: Catalog) -> list[str]:
     (``training_set:ID``, ``index:ID``). Raises UsageError, CorpusRefused."""
     path = Path(place)
     if not path.exists() and ":" in place:
-        path = _artifact_folder(place, catalog)
+        entry = catalog.artifact(place)
+        if entry is None or entry["path"] is None:
+            raise UsageError(f"{place}: no such file, and no artifact of the store with files")
+        path = Path(entry["path"])
         if place.startswith("index:"):
             return [f"{each.title}\n{each.text}".strip() for each in PassageStore(path)]
     if path.is_dir() and list(path.glob("*.jsonl")):
@@ -77,13 +79,6 @@ def read_texts(place: str, catalog: Catalog) -> list[str]:
     found = open_documents(path, lambda line: None)
     assert not isinstance(found, Path), "a JSONL file was read above"
     return [passage.text for passage in found]
-
-
-def _artifact_folder(name: str, catalog: Catalog) -> Path:
-    entry = catalog.artifact(name)
-    if entry is None or entry["path"] is None:
-        raise UsageError(f"{name}: no such file, and no artifact of the store with files")
-    return Path(entry["path"])
 
 
 async def check_contamination(
@@ -102,18 +97,19 @@ async def check_contamination(
     index = await asyncio.to_thread(LeakIndex, texts)
     nearness = await asyncio.to_thread(NearnessIndex, [text.lower() for text in texts])
     same = {_plain(text) for text in texts}
-    every, found, slots = list(tasks), dict[int, Contaminated](), asyncio.Semaphore(AT_ONCE)
+    every, slots, done = list(tasks), asyncio.Semaphore(AT_ONCE), 0
 
-    async def one(place: int, task: Task) -> None:
+    async def one(task: Task) -> Contaminated:
+        nonlocal done
         async with slots:
-            looked = await asyncio.to_thread(_looked, task, index, nearness, same)
-            found[place] = (
-                looked if judge is None else await _judged(task, looked, judge, both_ways)
-            )
-            on_progress(len(found), len(every))
+            result = await asyncio.to_thread(_looked, task, index, nearness, same)
+            if judge is not None and "same" not in result.how:  # equal texts need no judge
+                result = await _judged(task, result, judge, both_ways)
+            done += 1
+            on_progress(done, len(every))
+            return result
 
-    await asyncio.gather(*(one(place, task) for place, task in enumerate(every)))
-    return [found[place] for place in range(len(every))]
+    return await asyncio.gather(*(one(task) for task in every))
 
 
 def _plain(text: str) -> str:
@@ -133,12 +129,8 @@ def _looked(task: Task, index: LeakIndex, nearness: NearnessIndex, same: set[str
 async def _judged(
     task: Task, looked: Contaminated, judge: JudgeClient, both_ways: bool
 ) -> Contaminated:
-    """By the judge's word; equal texts need none."""
-    if "same" in looked.how:
-        return looked
-    said: list[str] = []
-    question = task.inputs["question"]
-    pairs = [(question, text) for text, _ in looked.similar]
+    replies: list[str] = []
+    pairs = [(task.inputs["question"], text) for text, _ in looked.similar]
     if both_ways:
         pairs = [each for pair in pairs for each in (pair, pair[::-1])]
     for first, second in pairs:
@@ -147,10 +139,8 @@ async def _judged(
         try:
             reply, _ = await judge.ask(prompt, 0)
         except (ModelCallFailed, ContextExceeded) as error:
-            return Contaminated(
-                task.key, looked.contaminated, looked.how, looked.similar, tuple(said), str(error)
-            )
-        said.append(reply.strip())
-    agreed = SAME in said
+            return replace(looked, replies=tuple(replies), failed=str(error))
+        replies.append(reply.strip())
+    agreed = SAME in replies
     how = (*looked.how, "judge") if agreed else looked.how
-    return Contaminated(task.key, agreed, how, looked.similar, tuple(said))
+    return replace(looked, contaminated=agreed, how=how, replies=tuple(replies))

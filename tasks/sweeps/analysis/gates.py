@@ -1,4 +1,4 @@
-"""Gates: what a sweep must reach, and how far it may fall behind a baseline.
+"""Gates: bounds that a sweep must meet, and how far it may fall behind a baseline.
 
 In: a gate file (YAML) or the gates of a suite, a sweep, and a baseline where one is named. Out: an
 `Outcome` for each set-up a gate is about, and rows in `verdicts`. A gate that finds nothing to
@@ -7,20 +7,13 @@ judge is inconclusive, never passed.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tutti.storage import Catalog, content_hash
 from tutti.storage import catalog as cat
-from tutti.tasks.scoring.statistics import (
-    MOST_LOST,
-    Interval,
-    bootstrap_mean,
-    mean_interval,
-    ratio_of_sums,
-    spread,
-    wilson,
-)
+from tutti.tasks.scoring import statistics
 from tutti.tasks.sweeps import GateError
 from tutti.tasks.sweeps.analysis.compare import (
     METRICS,
@@ -34,7 +27,7 @@ from tutti.tasks.sweeps.analysis.compare import (
     set_ups,
     unknown_words,
 )
-from tutti.tasks.sweeps.results import LoadPoint, load_points, ratio, summarise
+from tutti.tasks.sweeps.results import both, load_points, ratio, summarise
 from tutti.tasks.sweeps.spec import Gate
 
 if TYPE_CHECKING:
@@ -55,7 +48,7 @@ VALUES: dict[str, Format] = {
     "steps_per_min": lambda value: f"{value:,.0f}",
 }
 COUNTED = {"steps_per_min": " steps", "step_latency_p95": " steps"}
-"""What n counts where it is not tasks."""
+"""The unit of n where it is not tasks."""
 NOTHING = "no set-up to judge: neither the sweep nor the baseline may lack it"
 
 
@@ -69,7 +62,6 @@ class Outcome:
     verdict: str = "inconclusive"
     """better, worse, same or inconclusive: than the bound, or than the baseline."""
     value: float | None = None
-    """The figure, or its difference from the baseline."""
     low: float | None = None
     high: float | None = None
     p: float | None = None
@@ -84,7 +76,6 @@ class Outcome:
     before: float | None = None
     """The baseline's figure; None for a bound."""
     after: float | None = None
-    """The sweep's figure."""
 
     @property
     def words(self) -> str:
@@ -92,36 +83,38 @@ class Outcome:
 
         ``score 70.0 -> 49.0 % (n = 100, -21.0 points [-33.0, -9.0])``
         """
-        metric, value = self.gate.metric, VALUES[self.gate.metric]
+        metric, show = self.gate.metric, VALUES[self.gate.metric]
         if self.after is None:
             return ""
         n = f"n = {self.n:,}{COUNTED.get(metric, '')}" if self.n is not None else ""
         if self.before is None:
-            return f"{metric} {value(self.after)}{self._interval(value)} ({n})"
-        change = ", ".join(each for each in (n, self._change) if each)
-        return f"{metric} {value(self.before)} -> {value(self.after)} ({change})"
+            return f"{metric} {show(self.after)}{self._interval(show)} ({n})"
+        change = ""
+        if self.value is not None:  # of scores in points, of others as a share
+            unit = " points" if metric == "score" else " %"
+            ends = self._interval(lambda value: f"{100 * value:+.1f}")
+            change = f"{100 * self.value:+.1f}{unit}{ends}"
+        details = ", ".join(filter(None, (n, change)))
+        return f"{metric} {show(self.before)} -> {show(self.after)} ({details})"
 
-    @property
-    def _change(self) -> str:
-        """The difference from the baseline: of scores in points, of others as a share."""
-        if self.value is None:
-            return ""
-        unit = " points" if self.gate.metric == "score" else " %"
-        ends = self._interval(lambda value: f"{100 * value:+.1f}")
-        return f"{100 * self.value:+.1f}{unit}{ends}"
-
-    def _interval(self, value: Format) -> str:
+    def _interval(self, show: Format) -> str:
         if self.low is None or self.high is None:
             return ""
-        return f" [{value(self.low)}, {value(self.high)}]"
+        return f" [{show(self.low)}, {show(self.high)}]"
 
 
 class _Figure(NamedTuple):
-    value: float | None
-    interval: Interval | None
-    n: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
     lacks: str = "too little was measured for an interval, or too much lost to infrastructure"
     """Why there is no interval, if there is none."""
+
+
+def _figure(value: float | None, interval: statistics.Interval | None, n: int) -> _Figure:
+    low, high = interval or (None, None)
+    return _Figure(value, low, high, n)
 
 
 def check_gates(
@@ -134,25 +127,29 @@ def check_gates(
     """Judge every gate at every set-up of `sweep` it is about.
 
     A bound passes when the 95 % interval lies on its good side, fails when on the other. A margin
-    passes when the interval of the difference reaches no further than the margin to the bad side,
-    and fails when the difference is surely for the worse (Holm over the gate's set-ups). A margin
-    without a baseline is inconclusive where `lacking` says why there is none; else it raises
-    GateError.
+    passes when the interval of the difference lies within it to the bad side, and fails when the
+    difference is surely worse (Holm over the gate's set-ups). Without a baseline a margin is
+    inconclusive where `lacking` says why there is none; else it raises GateError.
     """
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for gate in gates:
+        cells = tuple(cell for cell in sweep.cells if _is_meant(gate, cell))
+        meant = Side(sweep.name, sweep.kind, cells)
         if gate.margin is None:
-            outcomes = _bounded(connection, gate, sweep)
+            judged = _bounded(connection, gate, sweep)
         elif baseline is None and lacking is not None:
-            outcomes = [Outcome(gate, reason=lacking, lacks_baseline=True)]
+            judged = [Outcome(gate, reason=lacking, lacks_baseline=True)]
         elif baseline is None:
             raise GateError(f"gate {gate}: name the baseline, in the file or with --baseline")
+        elif not cells:
+            judged = []
         elif gate.metric in METRICS:
-            outcomes = _against(connection, gate, sweep, baseline)
+            rows = compare_sides(connection, baseline, meant, gate.metric, gate.margin)
+            judged = [_judged_margin(gate, row) for row in rows]
         else:
-            outcomes = _rates_against(connection, gate, sweep, baseline)
-        found += outcomes or [Outcome(gate, reason=NOTHING)]
-    return found
+            judged = _rates_against(connection, gate, meant, baseline)
+        outcomes += judged or [Outcome(gate, reason=NOTHING)]
+    return outcomes
 
 
 def enter_verdicts(catalog: Catalog, sweep: Side, outcomes: Sequence[Outcome]) -> None:
@@ -182,93 +179,74 @@ def enter_verdicts(catalog: Catalog, sweep: Side, outcomes: Sequence[Outcome]) -
 
 
 def _bounded(connection: "DuckDBPyConnection", gate: Gate, sweep: Side) -> list[Outcome]:
-    points = {p.cells[0].cell_id: p for p in _points(connection, sweep)} if _is_rate(gate) else {}
-    found = []
+    points = _points(connection, gate, sweep)
+    outcomes = []
     for key, cells in set_ups(sweep.cells, sweep.cells)[0].items():
-        if _is_meant(gate, dict(key)):
-            point = next((points[cell] for cell in cells if cell in points), None)
-            figure = (
-                _of_point(gate, point)
-                if _is_rate(gate)
-                else FIGURES[gate.metric](sampled(connection, cells))
-            )
-            found.append(_judged_bound(gate, named(key), figure, cells))
-    return found
+        if not _is_meant(gate, dict(key)):
+            continue
+        if gate.metric in RATES:
+            figure = next((points[cell] for cell in cells if cell in points), _Figure())
+        else:
+            figure = FIGURES[gate.metric](sampled(connection, cells))
+        outcomes.append(_judged_bound(gate, named(key), figure, cells))
+    return outcomes
 
 
 def _judged_bound(gate: Gate, where: str, figure: _Figure, cells: Sequence[str]) -> Outcome:
-    low, high = figure.interval or (None, None)
+    low, high = figure.low, figure.high
     bound = gate.at_least if gate.at_least is not None else gate.at_most
     assert bound is not None, "a gate without margin has a bound"
     status: Status = "inconclusive"
-    reason = "the 95 % interval holds the bound"
+    verdict, reason = "inconclusive", "the 95 % interval holds the bound"
     if low is None or high is None:
         reason = figure.lacks
     elif low >= bound if gate.at_least is not None else high <= bound:
-        status, reason = "passed", "the 95 % interval lies on the good side"
+        status, verdict = "passed", "better"
+        reason = "the 95 % interval lies on the good side"
     elif high < bound if gate.at_least is not None else low > bound:
-        status, reason = "failed", "the 95 % interval lies on the bad side"
-    verdict = {"passed": "better", "failed": "worse"}.get(status, status)
+        status, verdict = "failed", "worse"
+        reason = "the 95 % interval lies on the bad side"
     ends = (figure.value, low, high, None, figure.n)
-    cells_b, after = tuple(cells), figure.value
-    return Outcome(gate, where, status, verdict, *ends, reason, cells_b=cells_b, after=after)
-
-
-def _against(
-    connection: "DuckDBPyConnection", gate: Gate, sweep: Side, baseline: Side
-) -> list[Outcome]:
-    assert gate.margin is not None, "the caller saw to it"
-    meant = Side(sweep.name, sweep.kind, tuple(c for c in sweep.cells if _is_meant(gate, c)))
-    if not meant.cells:
-        return []
-    rows = compare_sides(connection, baseline, meant, gate.metric, gate.margin)
-    return [_judged_margin(gate, row) for row in rows]
+    outcome = Outcome(gate, where, status, verdict, *ends, reason)
+    return replace(outcome, cells_b=tuple(cells), after=figure.value)
 
 
 def _judged_margin(gate: Gate, row: CellComparison) -> Outcome:
-    interval = None if row.ci_low is None or row.ci_high is None else (row.ci_low, row.ci_high)
-    status, reason = _margin_status(gate, interval, row.verdict)
-    if row.lost_share > MOST_LOST or not row.n:
+    status, reason = _margin_status(gate, both(row.ci_low, row.ci_high), row.verdict)
+    if row.lost_share > statistics.MOST_LOST or not row.n:
         status, reason = "inconclusive", row.reason
-    figures = (row.difference, row.ci_low, row.ci_high, row.p_holm)
-    cells, before, after = (row.cells_a, row.cells_b), row.mean_a, row.mean_b
-    judged = (gate, row.where, status, row.verdict)
-    return Outcome(*judged, *figures, row.n, reason, *cells, before=before, after=after)
+    figures = (row.difference, row.ci_low, row.ci_high, row.p_holm, row.n)
+    outcome = Outcome(gate, row.where, status, row.verdict, *figures, reason)
+    means: dict[str, Any] = {"before": row.mean_a, "after": row.mean_b}
+    return replace(outcome, cells_a=row.cells_a, cells_b=row.cells_b, **means)
 
 
 def _rates_against(
-    connection: "DuckDBPyConnection", gate: Gate, sweep: Side, baseline: Side
+    connection: "DuckDBPyConnection", gate: Gate, meant: Side, baseline: Side
 ) -> list[Outcome]:
     """Rates of two runs share no tasks' luck worth pairing: a ratio of independent intervals."""
-    meant = [cell for cell in sweep.cells if _is_meant(gate, cell)]
-    of_a, of_b = set_ups(baseline.cells, meant)
-    points = {
-        cell.cell_id: point
-        for side in (baseline, sweep)
-        for point in _points(connection, side)
-        for cell in point.cells
-    }
-    found = []
-    for key in of_a:
-        if key not in of_b:
-            continue
-        a, b = (_of_point(gate, points.get(side[key][0])) for side in (of_a, of_b))
-        both = None
-        if a.value and b.value and a.interval and b.interval:
-            both = ratio(b.value, b.interval, a.value, a.interval)
-        change = less_one(both)
-        value = b.value / a.value - 1 if a.value and b.value else None
+    of_a, of_b = set_ups(baseline.cells, meant.cells)
+    points = _points(connection, gate, baseline) | _points(connection, gate, meant)
+    outcomes = []
+    for key in (key for key in of_a if key in of_b):
+        a, b = (points.get(side[key][0], _Figure()) for side in (of_a, of_b))
+        ends_a, ends_b, change, value = both(a.low, a.high), both(b.low, b.high), None, None
+        if a.value and b.value:
+            value = b.value / a.value - 1
+            change = ends_a and ends_b and less_one(ratio(b.value, ends_b, a.value, ends_a))
         verdict = _word(gate, change)
         status, reason = _margin_status(gate, change, verdict)
         low, high = change or (None, None)
         figures = (value, low, high, None, a.n + b.n)
-        judged, cells = (gate, named(key), status, verdict), (tuple(of_a[key]), tuple(of_b[key]))
-        before, after = a.value, b.value
-        found.append(Outcome(*judged, *figures, reason, *cells, before=before, after=after))
-    return found
+        cells = (tuple(of_a[key]), tuple(of_b[key]))
+        outcome = Outcome(gate, named(key), status, verdict, *figures, reason, *cells)
+        outcomes.append(replace(outcome, before=a.value, after=b.value))
+    return outcomes
 
 
-def _margin_status(gate: Gate, change: Interval | None, verdict: str) -> tuple[Status, str]:
+def _margin_status(
+    gate: Gate, change: statistics.Interval | None, verdict: str
+) -> tuple[Status, str]:
     assert gate.margin is not None, "the caller saw to it"
     if change is None:
         return "inconclusive", "too little was measured for an interval"
@@ -280,87 +258,78 @@ def _margin_status(gate: Gate, change: Interval | None, verdict: str) -> tuple[S
     return "inconclusive", "the 95 % interval reaches beyond the margin"
 
 
-def _word(gate: Gate, change: Interval | None) -> str:
+def _word(gate: Gate, change: statistics.Interval | None) -> str:
+    assert gate.margin is not None, "the caller saw to it"
     if change is None:
         return "inconclusive"
     if change[0] > 0 or change[1] < 0:
         return "better" if (change[0] > 0) == (gate.metric in HIGHER_IS_BETTER) else "worse"
-    assert gate.margin is not None, "the caller saw to it"
     return "same" if -gate.margin <= change[0] and change[1] <= gate.margin else "inconclusive"
-
-
-def _is_rate(gate: Gate) -> bool:
-    return gate.metric in RATES
 
 
 def _is_meant(gate: Gate, config: Mapping[str, Any]) -> bool:
     return all(str(config[axis]) == str(value) for axis, value in gate.where.items())
 
 
-def _points(connection: "DuckDBPyConnection", side: Side) -> list[LoadPoint]:
-    sweeps = dict.fromkeys(cell["sweep_id"] for cell in side.cells)
-    return [p for sweep in sweeps for p in load_points(summarise(connection, sweep))]
-
-
-def _of_point(gate: Gate, point: LoadPoint | None) -> _Figure:
-    if point is None:
-        return _Figure(None, None, 0)
-    if gate.metric == "steps_per_min":
-        return _Figure(point.rate, point.rate_interval, point.steps)
-    return _Figure(point.latency, point.latency_interval, point.steps)
+def _points(connection: "DuckDBPyConnection", gate: Gate, side: Side) -> dict[str, _Figure]:
+    """The rate or latency of each of the side's cells, repeats together; empty of other metrics."""
+    sweeps = dict.fromkeys(cell["sweep_id"] for cell in side.cells) if gate.metric in RATES else ()
+    figures: dict[str, _Figure] = {}
+    for point in (p for sweep in sweeps for p in load_points(summarise(connection, sweep))):
+        value, ends = point.rate, point.rate_interval
+        if gate.metric != "steps_per_min":
+            value, ends = point.latency, point.latency_interval
+        figures |= dict.fromkeys(point.cell_ids, _figure(value, ends, point.steps))
+    return figures
 
 
 def accuracy_of(
     connection: "DuckDBPyConnection", cells: Sequence[str]
-) -> tuple[float | None, Interval | None]:
-    """The score of cells, repeats together, and its interval as gates judge it."""
-    found = _score(sampled(connection, cells))
-    return found.value, found.interval
+) -> tuple[float | None, float | None, float | None]:
+    """The score of cells, repeats together, and the ends of its interval as gates judge it."""
+    return _score(sampled(connection, cells))[:3]
 
 
-def _score(found: SampledTasks) -> _Figure:
-    tasks = found.by_task("score")
+def _score(samples: SampledTasks) -> _Figure:
+    tasks = samples.by_task("score")
     if not tasks:
-        return _Figure(None, None, 0)
-    mean = mean_interval(list(tasks.values()))
-    ends = None if mean.low is None or mean.high is None else (mean.low, mean.high)
-    if found.lost > MOST_LOST * (found.lost + len(found.rows)):
-        ends = None
-    return _Figure(mean.value, ends, mean.n)
+        return _Figure()
+    mean = statistics.mean_interval(list(tasks.values()))
+    is_known = samples.lost <= statistics.MOST_LOST * (samples.lost + len(samples.rows))
+    return _figure(mean.value, both(mean.low, mean.high) if is_known else None, mean.n)
 
 
-def _mean_of(column: str) -> Callable[[SampledTasks], _Figure]:
-    def figure(found: SampledTasks) -> _Figure:
-        if unknown := found.unknown(column):
-            return _Figure(None, None, 0, unknown_words(column, unknown))
-        means = [sum(values) / len(values) for values in found.by_task(column).values()]
-        if not means:
-            return _Figure(None, None, 0)
-        return _Figure(spread(means).mean, bootstrap_mean(means), len(means))
-
-    return figure
+def _mean_of(column: str, samples: SampledTasks) -> _Figure:
+    if unknown := samples.unknown(column):
+        return _Figure(lacks=unknown_words(column, unknown))
+    means = [sum(values) / len(values) for values in samples.by_task(column).values()]
+    if not means:
+        return _Figure()
+    return _figure(statistics.spread(means).mean, statistics.bootstrap_mean(means), len(means))
 
 
-def _cost_per_solved(found: SampledTasks) -> _Figure:
-    if unknown := found.unknown("cost_usd"):
-        return _Figure(None, None, 0, unknown_words("cost_usd", unknown))
-    cost, solved = found.by_task("cost_usd"), found.by_task("solved")
+def _cost_per_solved(samples: SampledTasks) -> _Figure:
+    if unknown := samples.unknown("cost_usd"):
+        return _Figure(lacks=unknown_words("cost_usd", unknown))
+    cost, solved = samples.by_task("cost_usd"), samples.by_task("solved")
     if not cost:
-        return _Figure(None, None, 0)
-    per = ratio_of_sums([sum(each) for each in cost.values()], [sum(solved[t]) for t in cost])
-    ends = None if per.low is None or per.high is None else (per.low, per.high)
-    return _Figure(per.value, ends, per.n)
+        return _Figure()
+    per = statistics.ratio_of_sums(
+        [sum(each) for each in cost.values()], [sum(solved[t]) for t in cost]
+    )
+    return _figure(per.value, both(per.low, per.high), per.n)
 
 
-def _infra_share(found: SampledTasks) -> _Figure:
-    n = found.lost + len(found.rows)
-    return _Figure(found.lost / n if n else None, wilson(found.lost, n), n)
+def _infra_share(samples: SampledTasks) -> _Figure:
+    n = samples.lost + len(samples.rows)
+    share = samples.lost / n if n else None
+    return _figure(share, statistics.wilson(samples.lost, n), n)
 
 
 FIGURES: Mapping[str, Callable[[SampledTasks], _Figure]] = {
     "score": _score,
-    "cost_usd": _mean_of("cost_usd"),
-    "working_s": _mean_of("working_s"),
+    "cost_usd": partial(_mean_of, "cost_usd"),
+    "working_s": partial(_mean_of, "working_s"),
     "cost_per_solved": _cost_per_solved,
     "infra_share": _infra_share,
 }

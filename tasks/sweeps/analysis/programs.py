@@ -1,49 +1,33 @@
 """Files of labels and targets: they score a gateway's programs, or are compared with scores.
 
-In: a JSONL file, a line a program: ``{"program": …}``, or ``attempt_id`` or ``task_id``, with
-either a label (``correct``, ``score``) or a target (``answer``, or ``target`` as a benchmark writes
-it for its scorer; ``question`` for judges). ``task_id`` beside another name sets the program's
-task. Out: rows of `scores`, of which the newest counts; and the tasks of `attempts`, where they are
-named. `LabelAgreement` reads labels alone: ``{"attempt_id": …, "correct": true}``, or ``task_id``
-where the sweep has one attempt at the task.
+In: a JSONL file of `ProgramLine`s: ``program``, ``attempt_id`` or ``task_id`` with a label
+(``correct``, ``score``) or a target (``answer``, or ``target`` as a scorer's benchmarks write it;
+``question`` for judges). Out: rows of `scores`, and of lines that name both a program and a task
+the tasks of `attempts`; or the agreement of labels with the newest scores.
 """
 
-import asyncio
-import json
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from tutti.storage import SCORABLE, Catalog, commit, query
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from tutti.storage import SCORABLE, Catalog, query
 from tutti.storage.maintenance import TaskOfAttempt, set_tasks
 from tutti.tasks.agents.models import AUTO
 from tutti.tasks.scoring import EXACT, SCORERS, Score, ScorerFailed, ScoringResources
+from tutti.tasks.agents import AUTO
+from tutti.tasks.config import explain
+from tutti.tasks.scoring import EXACT, SCORERS, Score
 from tutti.tasks.scoring.metrics import Agreement, agreement
-from tutti.tasks.sweeps.analysis.rescore import (
-    MESSAGES,
-    JudgeOf,
-    RescoreResult,
-    ScoringRequest,
-    check_scorer,
-    conversations,
-    is_of_gateway,
-    sandbox_for,
-    score_row,
-    serve_judge,
-    submission_of,
-)
+from tutti.tasks.sweeps.analysis import rescore as rescoring
 from tutti.tasks.sweeps.spec import SuiteError
 
 NAMES = ("attempt_id", "program", "task_id")
-"""How a line names what it is about, the first that it has."""
-FIELDS = frozenset((*NAMES, "correct", "score", "answer", "target", "question"))
 LABELS, LABELS_VERSION = "labels", "1"
 """The scorer of a line that has a verdict itself."""
-AT_ONCE = 8  # attempts being scored
-Parsed = TypeVar("Parsed")
 AGAIN = "#"  # before the number of a program's second attempt
 ATTEMPTS = """
 select a.sweep_id, a.cell_id, a.attempt_id, a.task_id, a.answer, k.correct, a.status, a.started_at
@@ -52,206 +36,161 @@ where a.sweep_id = $sweep and a.source = 'gateway' order by a.started_at, a.atte
 """
 
 
-@dataclass(frozen=True)
-class WantedAnswer:
+class ProgramLine(BaseModel):
     """A line: what it is about, and a verdict or a target."""
 
-    name: str
-    value: str
-    task_id: str | None
-    label: Score | None
-    target: Mapping[str, Any] | None
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    attempt_id: str | None = Field(None, min_length=1)
+    program: str | None = Field(None, min_length=1)
+    task_id: str | None = Field(None, min_length=1)
+    correct: bool | None = None
+    score: FiniteFloat | None = None
+    answer: Any = None
+    target: dict[str, Any] | None = None
+    question: Any = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "ProgramLine":
+        if all(getattr(self, name) is None for name in NAMES):
+            raise ValueError(f"names none of {', '.join(NAMES)}")
+        has_label = self.correct is not None or self.score is not None
+        if has_label + (self.answer is not None) + (self.target is not None) != 1:
+            raise ValueError(
+                "needs either a label (`correct`, `score`) or a target (`answer` or `target`)"
+            )
+        return self
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return next((name, value) for name in NAMES if (value := getattr(self, name)) is not None)
+
+    @property
+    def label(self) -> Score | None:
+        """The verdict that the line has itself."""
+        if self.correct is None and self.score is None:
+            return None
+        value = float(bool(self.correct)) if self.score is None else self.score
+        correct = value >= 1 if self.correct is None else self.correct
+        return Score(LABELS, LABELS_VERSION, value, correct)
+
+    @property
+    def scorer_target(self) -> dict[str, Any]:
+        question = {} if self.question is None else {"question": self.question}
+        return question | ({"answer": self.answer} if self.target is None else self.target)
 
 
 @dataclass
-class ProgramScores(RescoreResult):
-    """What came of it."""
-
+class ProgramScores(rescoring.RescoreResult):
     unscored: int = 0
     """Attempts of the sweep that no line is about."""
     uncounted: int = 0
     """Attempts that a line is about and that ended in infra errors or were cut."""
-    rows: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
 
 async def score_programs(
     sweep_id: str,
     catalog: Catalog,
-    request: ScoringRequest,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    request: rescoring.ScoringRequest,
+    on_progress: rescoring.OnProgress = lambda done, total: None,
 ) -> ProgramScores:
     """Score a gateway's programs by the request's file; what serves the judge is started for it.
 
     Without a scorer, by ``judge`` if one is named, else by exact equality. Raises SuiteError with
     file and line for what is no such line, `SandboxUnavailable`, and as `serve_judge`.
     """
-    assert request.file is not None, "programs have no targets in the store"
-    wanted = _read(request.file, _line, "lines")
-    targets = any(line.target is not None for line in wanted)
-    name = request.scorer or ("judge" if request.judge is not None else EXACT)
-    if targets:
-        check_scorer(name, request.judge is not None)
-    if request.judge is None or not targets:
-        return await _score(sweep_id, catalog, (wanted, name, request), None, on_progress)
-    async with serve_judge(request.judge, request.models, catalog) as (judge_of, gateway):
-        work = (wanted, name, request)
-        done = await _score(sweep_id, catalog, work, judge_of, on_progress)
-        await asyncio.to_thread(gateway.flush)
-        return done
-
-
-async def _score(
-    sweep_id: str,
-    catalog: Catalog,
-    work: tuple[list[WantedAnswer], str, ScoringRequest],
-    judge_of: JudgeOf | None,
-    on_progress: Callable[[int, int], None],
-) -> ProgramScores:
-    lines, name, request = work
     file = request.file
-    assert file is not None, "score_programs has read it"
-    if not is_of_gateway(catalog, sweep_id):
+    assert file is not None, "programs have no targets in the store"
+    lines = _read(file)
+    if "gateway" not in rescoring.spec_of(catalog, sweep_id):
         raise SuiteError(
             f"--from {file}: scores the programs of a gateway; this sweep's tasks have targets of "
             "their own (without --from), and labels are compared by --labels"
         )
+    scorers = []
+    if any(line.label is None for line in lines):
+        name = request.scorer or ("judge" if request.judge is not None else EXACT)
+        rescoring.check_scorer(name, request.judge is not None)
+        scorers = [SCORERS[name]]
     attempts = query(ATTEMPTS, catalog.home, {"sweep": sweep_id})
-    pairs = _matched(lines, attempts, file)
-    done = ProgramScores(unscored=len(attempts) - len(pairs))
-    ready = [(row, line) for row, line in pairs if row["status"] in SCORABLE]
-    done.uncounted = len(pairs) - len(ready)
-    messages = dict(conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
-    asked = [SCORERS[name]] if any(line.target is not None for line in lines) else []
-    sandbox, slots = sandbox_for(asked), asyncio.Semaphore(AT_ONCE)
+    line_of: dict[str, ProgramLine] = {}
+    for line, own in zip(lines, _matches(lines, attempts, file), strict=True):
+        for row in own:
+            if row["attempt_id"] in line_of:
+                raise SuiteError(f"{file}: {row['attempt_id']} is scored twice")
+            line_of[row["attempt_id"]] = line
+    named = [row for row in attempts if row["attempt_id"] in line_of]
+    ready = [row for row in named if row["status"] in SCORABLE]
+    result = ProgramScores(unscored=len(attempts) - len(named), uncounted=len(named) - len(ready))
+    messages = rescoring.conversations(catalog, sweep_id)
+    sandbox = rescoring.sandbox_for(scorers)
+    judge = request.judge if scorers else None
+    async with rescoring.judging_by(judge, request.models, catalog) as judging:
 
-    async def one(row: Mapping[str, Any], line: WantedAnswer) -> None:
-        async with slots:
-            score = line.label
-            own = messages.get(row["attempt_id"], [])
-            said = submission_of(row, own, request.reasoning or AUTO)
-            if score is None:
-                assert line.target is not None, "a line has one of the two"
-                means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
-                try:
-                    score = await SCORERS[name].score(line.target, said, means)
-                except ScorerFailed as error:
-                    done.failed[row["attempt_id"]] = str(error)
-            if score is not None:
-                done.rows.append(score_row(row, score, said.answer))
-                done.count(row, score)
-            on_progress(done.scored + len(done.failed), len(ready))
+        async def score(row: rescoring.Row) -> tuple[Score, str | None]:
+            attempt_id, line = row["attempt_id"], line_of[row["attempt_id"]]
+            own, reasoning = messages.get(attempt_id, []), request.reasoning or AUTO
+            submitted = rescoring.submission_of(row, own, reasoning)
+            if (label := line.label) is not None:
+                return label, submitted.answer
+            resources = judging.resources(attempt_id, sandbox)
+            scored = await scorers[0].score(line.scorer_target, submitted, resources)
+            return scored, submitted.answer
 
-    await asyncio.gather(*(one(row, line) for row, line in ready))
-    _commit(sweep_id, catalog, done, pairs)
-    return done
+        await rescoring.score_each(catalog, ready, score, result, judging, on_progress)
+    pairs = [(row["attempt_id"], line_of[row["attempt_id"]]) for row in named]
+    _set_tasks(sweep_id, catalog, pairs)
+    return result
 
 
-def _commit(
-    sweep_id: str,
-    catalog: Catalog,
-    done: ProgramScores,
-    pairs: list[tuple[dict[str, Any], WantedAnswer]],
-) -> None:
-    commit(catalog, {"scores": done.rows})
+def _set_tasks(sweep_id: str, catalog: Catalog, named: Sequence[tuple[str, ProgramLine]]) -> None:
     tasks: dict[str, TaskOfAttempt] = {}
     trials: Counter[str] = Counter()
-    for row, line in pairs:
-        if line.task_id is not None:
-            tasks[row["attempt_id"]] = TaskOfAttempt(line.task_id, trials[line.task_id])
+    for attempt_id, line in named:
+        if line.task_id is not None and line.key[0] != "task_id":
+            tasks[attempt_id] = TaskOfAttempt(line.task_id, trials[line.task_id])
             trials[line.task_id] += 1
     if tasks:
         set_tasks(catalog, sweep_id, tasks)
 
 
-def _matched(
-    lines: list[WantedAnswer], attempts: list[dict[str, Any]], file: Path
-) -> list[tuple[dict[str, Any], WantedAnswer]]:
-    """Each attempt that a line is about, in order of start. Raises SuiteError."""
-    found: dict[str, WantedAnswer] = {}
-    for number, line in enumerate(lines, 1):
-        mine = [row["attempt_id"] for row in attempts if _is_about(line, row)]
-        if not mine:
-            raise SuiteError(f"{file}: {line.name} {line.value!r} has no attempt in this sweep")
-        for attempt_id in mine:
-            if attempt_id in found:
-                raise SuiteError(f"{file}: {attempt_id} is scored twice (line {number} of those)")
-            found[attempt_id] = line
-    return [(row, found[row["attempt_id"]]) for row in attempts if row["attempt_id"] in found]
-
-
-def _is_about(line: WantedAnswer, row: Mapping[str, Any]) -> bool:
-    if line.name == "program":
-        program, again, number = str(row["attempt_id"]).rpartition(AGAIN)
-        its = program if again and number.isdigit() else row["attempt_id"]
-        return bool(line.value in (its, row["attempt_id"]))
-    return bool(row[line.name] == line.value)
-
-
-def _read(file: Path, parse: Callable[[object], Parsed], what: str) -> list[Parsed]:
-    """What `parse` makes of each line. Raises SuiteError with file and line where it raises
-    ValueError, and for a file without lines."""
+def _read(file: Path) -> list[ProgramLine]:
+    """The file's lines. Raises SuiteError with file, line, field and value."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        texts = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SuiteError(f"{file}: {error}") from error
-    found = []
-    for number, line in enumerate(lines, 1):
+    lines = []
+    for number, text in enumerate(texts, 1):
         try:
-            found += [parse(json.loads(line))] if line.strip() else []
-        except (ValueError, RecursionError) as error:
-            raise SuiteError(f"{file}:{number}: {error}") from error
-    if not found:
-        raise SuiteError(f"{file}: no {what}")
-    return found
+            lines += [ProgramLine.model_validate_json(text)] if text.strip() else []
+        except ValidationError as error:
+            raise SuiteError(f"{file}:{number}: {explain(error, model=ProgramLine)}") from error
+    if not lines:
+        raise SuiteError(f"{file}: no lines")
+    return lines
 
 
-def _line(given: object) -> WantedAnswer:
-    """Raises ValueError."""
-    if not isinstance(given, dict):
-        raise ValueError("not an object")
-    if unknown := sorted(given.keys() - FIELDS):
-        raise ValueError(f"{unknown[0]}: not known; known: {', '.join(sorted(FIELDS))}")
-    named = [name for name in NAMES if name in given]
-    for name in named:
-        if not isinstance(given[name], str) or not given[name]:
-            raise ValueError(f"{name}: {given[name]!r} is no text")
-    if not named:
-        raise ValueError(f"names none of {', '.join(NAMES)}")
-    task_id = given["task_id"] if named[0] != "task_id" and "task_id" in given else None
-    label, target = _label(given), _target(given)
-    if (label is None) == (target is None):
-        raise ValueError(
-            "needs either a label (`correct`, `score`) or a target (`answer`, `target`)"
-        )
-    return WantedAnswer(named[0], given[named[0]], task_id, label, target)
+def _matches(
+    lines: Sequence[ProgramLine], attempts: Sequence[rescoring.Row], file: Path | None
+) -> list[list[rescoring.Row]]:
+    """The attempts that each line is about, in their order. Raises SuiteError where there are
+    none."""
+    by_key: dict[tuple[str, str], list[rescoring.Row]] = {}
+    for row in attempts:
+        attempt_id = row["attempt_id"]
+        program, again, number = attempt_id.rpartition(AGAIN)
+        programs = {attempt_id, program if again and number.isdigit() else attempt_id}
+        for key in (("attempt_id", attempt_id), ("task_id", row["task_id"])):
+            by_key.setdefault(key, []).append(row)
+        for each in programs:
+            by_key.setdefault(("program", each), []).append(row)
+    for line in lines:
+        if line.key not in by_key:
+            raise SuiteError(f"{file}: {line.key[0]} {line.key[1]!r} has no attempt in this sweep")
+    return [by_key[line.key] for line in lines]
 
 
-def _label(given: Mapping[str, Any]) -> Score | None:
-    correct, value = given.get("correct"), given.get("score")
-    if correct is None and value is None:
-        return None
-    if not isinstance(correct, bool | None):
-        raise ValueError(f"correct: {correct!r} is neither true nor false")
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
-    ):
-        raise ValueError(f"score: {value!r} is no number")
-    value = float(bool(correct)) if value is None else float(value)
-    is_right = value >= 1 if correct is None else correct
-    return Score(LABELS, LABELS_VERSION, value, is_right)
-
-
-def _target(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    target, answer = given.get("target"), given.get("answer")
-    if target is None and answer is None:
-        return None
-    if target is not None and (answer is not None or not isinstance(target, dict)):
-        raise ValueError("target: an object, without `answer` beside it")
-    question = {"question": given["question"]} if "question" in given else {}
-    return {**question, **({"answer": answer} if target is None else target)}
-
-
-KEYS = ("attempt_id", "task_id")
 NEWEST = """
 select a.attempt_id, a.task_id, arg_max(s.correct, s.scored_at) as correct,
        arg_max(s.scorer, s.scored_at) as scorer
@@ -262,10 +201,9 @@ where a.sweep_id = $sweep group by all
 
 @dataclass(frozen=True)
 class LabelAgreement:
-    """What came of the comparison."""
+    """The agreement of scores with labels."""
 
     scorers: tuple[str, ...]
-    """Whose scores were compared."""
     agreement: Agreement | None
     """None where no labelled attempt has a score."""
     unscored: int
@@ -277,43 +215,20 @@ class LabelAgreement:
 
         Raises SuiteError with file and line for what is no label, or names no attempt, or several.
         """
+        lines = _read(file)
         rows = query(NEWEST, catalog.home, {"sweep": sweep_id})
-        by_id = {row["attempt_id"]: row for row in rows}
-        by_task: dict[str, list[str]] = {}
-        for row in rows:
-            by_task.setdefault(row["task_id"], []).append(row["attempt_id"])
-        labels: dict[str, bool] = {}
-
-        def label(given: object) -> None:
-            attempt_id, correct = _label_of(given, by_id, by_task)
-            if attempt_id in labels:
-                raise ValueError(f"{attempt_id} is labelled twice")
-            labels[attempt_id] = correct
-
-        _read(file, label, "labels")
-        scored = {each: by_id[each] for each in labels if by_id[each]["correct"] is not None}
-        pairs = [(bool(row["correct"]), labels[each]) for each, row in scored.items()]
-        scorers = tuple(sorted({row["scorer"] for row in scored.values()}))
-        found = agreement(pairs) if pairs else None
-        return cls(scorers, found, len(labels) - len(pairs))
-
-
-def _label_of(
-    given: object, by_id: Mapping[str, object], by_task: Mapping[str, list[str]]
-) -> tuple[str, bool]:
-    """The attempt that a label is of, and what it says. Raises ValueError."""
-    if not isinstance(given, dict) or not isinstance(given.get("correct"), bool):
-        raise ValueError("a label is an object with `correct`, true or false")
-    named = [key for key in KEYS if key in given]
-    if len(named) != 1:
-        raise ValueError("a label names either `attempt_id` or `task_id`")
-    wanted = given[named[0]]
-    if not isinstance(wanted, str):
-        raise ValueError(f"{named[0]} is no text: {wanted!r}")
-    found = by_task.get(wanted, []) if named[0] == "task_id" else [wanted] * (wanted in by_id)
-    if len(found) != 1:
-        raise ValueError(
-            f"{named[0]} {wanted!r} has {len(found)} attempts in this sweep"
-            + ("; label each by its attempt_id" if found else "")
-        )
-    return found[0], given["correct"]
+        labels: dict[str, tuple[Mapping[str, Any], bool]] = {}
+        for line, own in zip(lines, _matches(lines, rows, file), strict=True):
+            name = " ".join(line.key)
+            if line.correct is None:
+                raise SuiteError(f"{file}: {name}: a label has `correct`, true or false")
+            if len(own) != 1 or own[0]["attempt_id"] in labels:
+                raise SuiteError(
+                    f"{file}: {name} has {len(own)} attempts in this sweep, or was labelled "
+                    "before; label each attempt once, by its attempt_id"
+                )
+            labels[own[0]["attempt_id"]] = own[0], line.correct
+        scored = [(row, label) for row, label in labels.values() if row["correct"] is not None]
+        pairs = [(bool(row["correct"]), label) for row, label in scored]
+        scorers = tuple(sorted({row["scorer"] for row, _ in scored}))
+        return cls(scorers, agreement(pairs) if pairs else None, len(labels) - len(pairs))

@@ -1,15 +1,14 @@
 """Score a stored sweep again, without asking the model: new rows of `scores`, and what flipped.
 
-What an attempt said is in the store; so is what its task's scorer wants to know, but for a judge,
-which may be asked. A final state comes from the stored calls, carried out once more. The old rows
-stay, and so does what `attempts` says: a score belongs to the version of the scorer that gave it,
-and to its judge. An attempt that ended as `scorer_error` counts from its first score on. Scores
-that came with their attempts (`came_with`) are not made again.
+The old rows stay, and so does what `attempts` says: a score belongs to the version of the scorer
+that gave it, and to its judge. A final state comes from the stored calls, carried out once more
+(`EndStates`). An attempt that ended as `scorer_error` counts from its first score on. Scores that
+came with their attempts (`came_with`), from a harness or an import, are not made again.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile, groupby
@@ -24,30 +23,16 @@ from tutti.storage import catalog as cat
 from tutti.tasks.agents.models import AUTO, separated
 from tutti.tasks.benchmarks import parse_benchmark
 from tutti.tasks.benchmarks.own import python_benchmark
+from tutti.tasks import scoring, synthesis
+from tutti.tasks.agents import AUTO, separated, shipped_harness
+from tutti.tasks.benchmarks import BENCHMARKS, parse_benchmark, python_benchmark
 from tutti.tasks.project import MODELS
 from tutti.tasks.sandbox import Sandbox, level_for_models
-from tutti.tasks.scoring import (
-    EXACT,
-    SCORERS,
-    UNSCORED,
-    JudgeClient,
-    Score,
-    Scorer,
-    ScorerFailed,
-    ScoringResources,
-    Submission,
-)
 from tutti.tasks.serving import pick_models
 from tutti.tasks.serving.served import GatewayClient
-from tutti.tasks.sweeps.analysis.stored_scores import (
-    COMPARE_STATES,
-    EndStates,
-    came_with,
-    command_of,
-)
 from tutti.tasks.sweeps.plan import Deployment
 from tutti.tasks.sweeps.run import open_judge, reply_in, score_columns
-from tutti.tasks.sweeps.spec import SuiteError
+from tutti.tasks.sweeps.spec import SuiteError, is_domain
 
 AT_ONCE = 8  # attempts being scored
 ROWS = 2_000  # scores of one commit
@@ -70,20 +55,17 @@ NOT_SCORED = (
     "these replies were generated without a scorer: name one with --scorer, such as math, or a "
     "judge with --judge. Rows need the right answer, as `expected_answer`, `answer` or `target`"
 )
-
-
-JudgeOf = Callable[[str], JudgeClient]
-"""By an attempt's id the judge, whose calls are then that attempt's."""
+Row = Mapping[str, Any]
+JudgeOf = Callable[[str], scoring.JudgeClient]
+"""Gives the judge for an attempt's id; its calls then belong to that attempt."""
+OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class ScoringRequest:
-    """How a sweep is scored again."""
-
     file: Path | None = None
     """Targets or labels of a gateway's programs."""
     scorer: str | None = None
-    """None: the benchmark's own."""
     judge: str | None = None
     models: Path = MODELS
     lost: bool = False
@@ -101,51 +83,48 @@ class Judging:
     before_commit: Callable[[], None] = lambda: None
     """Commits the judge's calls; called before the scores are committed."""
 
+    def resources(self, attempt_id: str, sandbox: Sandbox | None) -> scoring.ScoringResources:
+        return scoring.ScoringResources(
+            sandbox, self.judge_of(attempt_id) if self.judge_of else None
+        )
+
 
 @dataclass
 class RescoreResult:
-    """What came of it."""
-
     scored: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     """Attempts that the scorer could not score, and why."""
     flipped: list[dict[str, Any]] = field(default_factory=list)
     """Attempts whose `correct` is another now: attempt_id, task_id, answer, before, now."""
 
-    def count(self, row: Mapping[str, Any], score: Score) -> None:
-        """Add the score of an attempt."""
-        self.scored += 1
-        if row["correct"] is not None and row["correct"] != score.correct:
-            flip = {name: row[name] for name in ("attempt_id", "task_id", "answer")}
-            self.flipped.append(flip | {"before": row["correct"], "now": score.correct})
-
 
 async def score_sweep(
     sweep_id: str,
     catalog: Catalog,
     request: ScoringRequest,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: OnProgress = lambda done, total: None,
 ) -> RescoreResult:
     """Score a sweep again; what serves the judge is started for it.
 
     Its calls have the attempts' ids and no cell: what a cell's calls took stays what was measured.
     Raises UsageError for a gateway's programs, and as `serve_judge` and `rescore`.
     """
-    if is_of_gateway(catalog, sweep_id):
+    if "gateway" in spec_of(catalog, sweep_id):
         raise UsageError(
             "a gateway's programs have no targets; give them, or labels, by --from FILE"
         )
-    if request.judge is None:
-        return await rescore(sweep_id, catalog, request, on_progress)
-    async with serve_judge(request.judge, request.models, catalog) as (judge_of, gateway):
-        judging = Judging(judge_of, gateway.flush)
+    async with judging_by(request.judge, request.models, catalog) as judging:
         return await rescore(sweep_id, catalog, request, on_progress, judging)
 
 
-def is_of_gateway(catalog: Catalog, sweep_id: str) -> bool:
-    """Whether a sweep is a gateway's programs."""
-    rows = catalog.rows(sa.select(cat.sweeps.c.spec).where(cat.sweeps.c.sweep_id == sweep_id))
-    return any("gateway" in json.loads(row["spec"] or "{}") for row in rows)
+@asynccontextmanager
+async def judging_by(judge: str | None, models: Path, catalog: Catalog) -> AsyncIterator[Judging]:
+    """The judging by an entry of the registry, which is served for the block; None: no judge."""
+    if judge is None:
+        yield Judging()
+        return
+    async with serve_judge(judge, models, catalog) as (judge_of, gateway):
+        yield Judging(judge_of, gateway.flush)
 
 
 @asynccontextmanager
@@ -166,58 +145,76 @@ async def rescore(
     sweep_id: str,
     catalog: Catalog,
     by: ScoringRequest = ScoringRequest(),
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: OnProgress = lambda done, total: None,
     judging: Judging = Judging(),
 ) -> RescoreResult:
-    """Score every counted attempt of a sweep and those that a scorer failed on, or only those that
-    are `lost`: that a scorer failed on and that have no score since.
+    """Score the attempts that count and those that a scorer failed on, or only the `lost` ones.
 
-    By `scorer` or by the benchmark's; with a judge and no `scorer`, by ``judge`` where the
-    benchmark's asks none. Without `scorer`, attempts whose score came with them stay as they are;
-    of a grid with other benchmarks, they are in `failed`. Raises SuiteError for a scorer that is
-    not known or needs a judge that is not given, and where every score came with its attempt.
+    The scorer is `by.scorer` or the benchmark's; with a judge alone, ``judge`` where the
+    benchmark's asks none. Without `by.scorer`, attempts whose score came with them are in `failed`.
+    Raises SuiteError for a scorer that is not known or lacks its judge, and where all came so.
     """
-    attempts, kept = _to_score(catalog, sweep_id, by.scorer, by.lost)
-    judge_of, spec = judging.judge_of, _spec(catalog, sweep_id)
-    measured, reasoning = _measured_file(spec), by.reasoning or _reasoning_of(spec)
-    details = {
-        task_set: _detail(catalog, task_set, measured)
-        for task_set in {r["task_set_id"] for r in attempts}
-    }
-    judged = judge_of is not None
-    chosen = {task: _scorer_of(found, by.scorer, judged) for task, found in details.items()}
+    attempts, unchanged = _to_score(catalog, sweep_id, by.scorer, by.lost)
+    spec, judged = spec_of(catalog, sweep_id), judging.judge_of is not None
+    # A suite that was stored before it had the setting has its default.
+    reasoning = by.reasoning or spec.get("sampling", {}).get("reasoning", AUTO)
+    details = {each: _detail(catalog, each, spec) for each in {r["task_set_id"] for r in attempts}}
+    chosen = {each: _scorer_of(detail, by.scorer, judged) for each, detail in details.items()}
     sandbox = sandbox_for(chosen.values())
-    messages = dict(conversations(query(MESSAGES, catalog.home, {"sweep": sweep_id})))
+    messages = conversations(catalog, sweep_id)
     stated = any(each.name in COMPARE_STATES for each in chosen.values())
     ids = [row["attempt_id"] for row in attempts] if stated else []
     states = EndStates(sweep_id, ids, catalog)
-    done, slots = RescoreResult(failed=kept), asyncio.Semaphore(AT_ONCE)
-    rows: list[dict[str, Any]] = []
 
-    async def one(row: Mapping[str, Any]) -> None:
+    async def score(row: Row) -> tuple[scoring.Score, str | None]:
+        attempt_id, scorer = row["attempt_id"], chosen[row["task_set_id"]]
+        benchmark = details[row["task_set_id"]].get("benchmark")
+        # A benchmark's target is stored as JSON; a task of tutti's own has its answer as it is.
+        target = {"answer": row["target"]} if benchmark is None else json.loads(row["target"])
+        target = {"question": row["question"], **target}
+        by_command = benchmark is not None and command_of(benchmark, spec) is not None
+        submitted = submission_of(row, messages.get(attempt_id, []), reasoning, by_command)
+        submitted = replace(submitted, state=await states.of(attempt_id, target, scorer))
+        resources = judging.resources(attempt_id, sandbox)
+        return await scorer.score(target, submitted, resources), submitted.answer
+
+    result = RescoreResult(failed=unchanged)
+    await score_each(catalog, attempts, score, result, judging, on_progress)
+    return result
+
+
+async def score_each(
+    catalog: Catalog,
+    attempts: Sequence[Row],
+    score_of: Callable[[Row], Awaitable[tuple[scoring.Score, str | None]]],
+    result: RescoreResult,
+    judging: Judging,
+    on_progress: OnProgress,
+) -> None:
+    """Score attempts and commit the scores. `score_of` gives an attempt's score and the answer that
+    was submitted; where it raises ScorerFailed the attempt is in `result.failed`."""
+    slots, rows = asyncio.Semaphore(AT_ONCE), list[dict[str, Any]]()
+
+    async def one(row: Row) -> None:
         async with slots:
-            benchmark = details[row["task_set_id"]].get("benchmark")
-            target = _target(row, benchmark is not None)
-            means = ScoringResources(sandbox, judge_of(row["attempt_id"]) if judge_of else None)
-            by_command = benchmark is not None and command_of(benchmark, spec) is not None
-            said = submission_of(row, messages.get(row["attempt_id"], []), reasoning, by_command)
-            its = chosen[row["task_set_id"]]
             try:
-                said = replace(said, state=await states.of(row["attempt_id"], target, its))
-                score = await its.score(target, said, means)
-            except ScorerFailed as error:
-                done.failed[row["attempt_id"]] = str(error)
+                score, answer = await score_of(row)
+            except scoring.ScorerFailed as error:
+                result.failed[row["attempt_id"]] = str(error)
             else:
-                rows.append(score_row(row, score, said.answer))
-                done.count(row, score)
-            on_progress(done.scored + len(done.failed), len(attempts))
+                key = {name: row[name] for name in ("sweep_id", "cell_id", "attempt_id")}
+                rows.append(key | score_columns(score, answer))
+                result.scored += 1
+                if row["correct"] is not None and row["correct"] != score.correct:
+                    flip = {name: row[name] for name in ("attempt_id", "task_id", "answer")}
+                    result.flipped.append(flip | {"before": row["correct"], "now": score.correct})
+            on_progress(result.scored + len(result.failed), len(attempts))
 
     for start in range(0, len(attempts), ROWS):
         await asyncio.gather(*(one(row) for row in attempts[start : start + ROWS]))
         await asyncio.to_thread(judging.before_commit)
         commit(catalog, {"scores": rows})
         rows.clear()
-    return done
 
 
 def _to_score(
@@ -231,36 +228,44 @@ def _to_score(
     if lost and not attempts:
         return [], {}
     reasons = {} if scorer is not None and attempts else came_with(catalog, sweep_id)
-    kept = [row for row in attempts if row["task_set_id"] in reasons]
-    if reasons and len(kept) == len(attempts):  # also of an import, whose tasks are not stored
-        raise SuiteError("; ".join(dict.fromkeys(reasons.values())))
     others = [row for row in attempts if row["task_set_id"] not in reasons]
-    return others, {row["attempt_id"]: reasons[row["task_set_id"]] for row in kept}
+    if reasons and not others:  # also of an import, whose tasks are not stored
+        raise SuiteError("; ".join(dict.fromkeys(reasons.values())))
+    unchanged = [row for row in attempts if row["task_set_id"] in reasons]
+    return others, {row["attempt_id"]: reasons[row["task_set_id"]] for row in unchanged}
 
 
-def _scorer_of(detail: Mapping[str, Any], asked: str | None, judged: bool) -> Scorer:
-    """The scorer `asked` for, or the benchmark's own; with a judge, one that asks it.
+def _scorer_of(detail: Row, name: str | None, judged: bool) -> scoring.Scorer:
+    """The scorer of that name, or the benchmark's own; with a judge, one that asks it.
 
     Raises SuiteError, and BenchmarkError for a file of the user's own that cannot be used.
     """
-    name = detail.get("scorer", EXACT)
-    if "file" in detail and asked in (None, name) and not judged:
-        own = python_benchmark(name, _found(detail)).own_scorer
-        if own is None:
+    own = detail.get("scorer", scoring.EXACT)
+    if "file" in detail and name in (None, own) and not judged:
+        places = dict.fromkeys([*detail.get("files", ()), detail["file"]])
+        path = next((Path(place) for place in places if Path(place).is_file()), None)
+        if path is None:
+            raise SuiteError(
+                f"there is no file {' or '.join(places)} in {Path.cwd()}, which scored this sweep; "
+                "put it back, run the sweep again with the file where it is now (nothing is "
+                "measured twice), or name a scorer: --scorer"
+            )
+        scorer = python_benchmark(own, path).own_scorer
+        if scorer is None:
             raise SuiteError(f"{detail['file']}: no longer has a method `score`; give --scorer")
-        return own
-    if asked is None:
-        asks_judge = name in SCORERS and SCORERS[name].needs == "judge"
-        asked = "judge" if judged and not asks_judge else name
-    if asked == UNSCORED.name:
+        return scorer
+    if name is None:
+        asks_judge = own in scoring.SCORERS and scoring.SCORERS[own].needs == "judge"
+        name = "judge" if judged and not asks_judge else own
+    if name == scoring.UNSCORED.name:
         raise SuiteError(NOT_SCORED)
-    check_scorer(asked, judged)
-    return SCORERS[asked]
+    check_scorer(name, judged)
+    return scoring.SCORERS[name]
 
 
 def check_scorer(name: str, judged: bool) -> None:
     """Raises SuiteError for a scorer that is not known, or needs a judge that is not given."""
-    fit = {each: scorer.needs != "judge" or judged for each, scorer in SCORERS.items()}
+    fit = {each: scorer.needs != "judge" or judged for each, scorer in scoring.SCORERS.items()}
     known = f"known: {', '.join(each for each, fits in fit.items() if fits)}"
     if name not in fit:
         raise SuiteError(f"no scorer {name!r}; {known}")
@@ -268,115 +273,175 @@ def check_scorer(name: str, judged: bool) -> None:
         raise SuiteError(f"scorer {name!r} asks a judge: name one with --judge. Without, {known}")
 
 
-def _detail(catalog: Catalog, task_set_id: str, measured: str | None) -> dict[str, Any]:
+def _detail(catalog: Catalog, task_set_id: str, spec: Row) -> dict[str, Any]:
+    """The detail of a task set's benchmark, with the `files` of the last measurement."""
     artifact = catalog.artifact(task_set_id)
     assert artifact is not None, f"{task_set_id} has cells, so it was entered"
     detail: dict[str, Any] = artifact["detail"]
-    if "file" in detail and measured is not None:
-        name = Path(detail["file"]).name
-        detail["files"] = [measured] if Path(measured).name == name else []
+    path = parse_benchmark(spec["benchmark"]).path if "benchmark" in spec else None
+    if "file" in detail and path is not None:
+        detail["files"] = [str(path)] if path.name == Path(detail["file"]).name else []
     return detail
 
 
-def _spec(catalog: Catalog, sweep_id: str) -> dict[str, Any]:
-    """The suite that the sweep was measured with last; empty for a sweep that was imported."""
-    sweeps = cat.sweeps
-    rows = catalog.rows(sa.select(sweeps.c.spec).where(sweeps.c.sweep_id == sweep_id))
-    return dict(json.loads(rows[0]["spec"] or "{}")) if rows else {}
-
-
-def _measured_file(spec: Mapping[str, Any]) -> str | None:
-    """The Python file that the sweep was measured with last, if it has one benchmark."""
-    path = parse_benchmark(spec["benchmark"]).path if "benchmark" in spec else None
-    return None if path is None else str(path)
-
-
-def _reasoning_of(spec: Mapping[str, Any]) -> str:
-    """The suite's `sampling.reasoning`; its default where a suite was stored before it had one."""
-    return str(spec.get("sampling", {}).get("reasoning", AUTO))
-
-
-def _found(detail: Mapping[str, Any]) -> Path:
-    """The benchmark's file: where the sweep was measured with it, or where its task set was first
-    entered from. Raises SuiteError, which names every place."""
-    places = dict.fromkeys([*detail.get("files", ()), detail["file"]])
-    for place in places:
-        if Path(place).is_file():
-            return Path(place)
-    looked = " or ".join(
-        place if Path(place).is_absolute() else f"{place} in {Path.cwd()}" for place in places
-    )
-    raise SuiteError(
-        f"there is no file {looked}, which scored this sweep; put it back, run the sweep again "
-        "with the file where it is now (nothing is measured twice), or name a scorer: --scorer"
-    )
-
-
-def conversations(
-    rows: Iterable[Mapping[str, Any]],
-) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Each attempt with what it said from its first answer on, as chat messages. Those whose
+def conversations(catalog: Catalog, sweep_id: str) -> dict[str, list[dict[str, Any]]]:
+    """The messages of each attempt from its first answer on, as chat messages. Those whose
     reasoning is stored apart have it in `reasoning`."""
-    for attempt, members in groupby(rows, key=lambda row: row["attempt_id"]):
-        # What came before the first answer was the prompt: its calls are not the attempt's.
-        made = dropwhile(lambda row: row["call_id"] is None, members)
-        yield attempt, [_message(row) for row in made]
+    rows = query(MESSAGES, catalog.home, {"sweep": sweep_id})
+    # What came before the first answer was the prompt: its calls are not the attempt's.
+    return {
+        attempt: [_message(row) for row in dropwhile(lambda row: row["call_id"] is None, own)]
+        for attempt, own in groupby(rows, key=lambda row: row["attempt_id"])
+    }
 
 
-def _message(row: Mapping[str, Any]) -> dict[str, Any]:
-    calls = [
-        {
-            "id": call["id"],
-            "type": "function",
-            "function": {"name": call["name"], "arguments": call["arguments"]},
-        }
-        for call in row["tool_calls"] or ()
-    ]
+def _message(row: Row) -> dict[str, Any]:
     message = {"role": row["role"], "content": row["content"]}
-    message |= {"reasoning": row["reasoning"]} if row["reasoning"] is not None else {}
-    return message | ({"tool_calls": calls} if calls else {})
+    if row["reasoning"] is not None:
+        message["reasoning"] = row["reasoning"]
+    if row["tool_calls"]:
+        message["tool_calls"] = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": call["arguments"]},
+            }
+            for call in row["tool_calls"]
+        ]
+    return message
 
 
 def submission_of(
-    row: Mapping[str, Any],
-    messages: list[dict[str, Any]],
-    reasoning: str,
-    by_command: bool = False,
-) -> Submission:
-    """What an attempt submits, by its row and its messages, whose reasoning is separated here where
-    it was stored in their text. `by_command`: the answer is what a harness gave, wherever it read
+    row: Row, messages: list[dict[str, Any]], reasoning: str, by_command: bool = False
+) -> scoring.Submission:
+    """The submission of an attempt, by its row and its messages, whose reasoning is separated here
+    where it was stored in their text. `by_command`: the answer is a harness's, wherever it read
     it."""
-    made = [
+    split = [
         separated(each, reasoning) if each["role"] == "assistant" else each for each in messages
     ]
-    places = [n for n, each in enumerate(made) if each["role"] == "assistant"]
+    places = [n for n, each in enumerate(split) if each["role"] == "assistant"]
     if not places:
-        return Submission(reply_in(row["answer"], reasoning), "", made)
-    before, now = (each[places[-1]]["content"] or "" for each in (messages, made))
+        return scoring.Submission(reply_in(row["answer"], reasoning), "", split)
+    before, now = (each[places[-1]]["content"] or "" for each in (messages, split))
     answer = row["answer"]
     if answer is not None and not by_command:
         if answer == before:
             answer = now or None
         elif answer in before and answer not in now:
             answer = None  # it was read in the reasoning
-    return Submission(reply_in(answer, reasoning), now, made)
+    return scoring.Submission(reply_in(answer, reasoning), now, split)
 
 
-def _target(row: Mapping[str, Any], of_benchmark: bool) -> dict[str, Any]:
-    """A benchmark's target is stored as JSON; a task of tutti's own has its answer as it is. The
-    question, which judges want, is the task's where the target has none of its own."""
-    text = row["target"]
-    target: dict[str, Any] = json.loads(text) if of_benchmark else {"answer": text}
-    return {"question": row["question"], **target}
-
-
-def sandbox_for(scorers: Iterable[Scorer]) -> Sandbox | None:
+def sandbox_for(scorers: Iterable[scoring.Scorer]) -> Sandbox | None:
     """The sandbox of these scorers; None where none needs one. Raises SandboxUnavailable."""
     needed = any(scorer.needs == "sandbox" for scorer in scorers)
     return Sandbox(level_for_models()) if needed else None
 
 
-def score_row(row: Mapping[str, Any], score: Score, answer: str | None) -> dict[str, Any]:
-    """A score in the columns of `scores`; `answer` is what was submitted."""
-    key = {name: row[name] for name in ("sweep_id", "cell_id", "attempt_id")}
-    return key | score_columns(score, answer)
+IMPORTED = "imported"
+INSTEAD = {
+    "tau2": 'to have tau2 score dialogues again, measure with `harness.command: "{tau2} --save '
+    "FOLDER\"` and run `tau2 evaluate-trajs FOLDER`; `--scorer tool_calls` compares the agent's "
+    "calls with the gold ones",
+    "bfcl": "for scores of another version of the package, measure under another `name`",
+}
+
+
+def spec_of(catalog: Catalog, sweep_id: str) -> dict[str, Any]:
+    """The suite that the sweep was measured with last; empty for a sweep that was imported."""
+    rows = catalog.rows(sa.select(cat.sweeps.c.spec).where(cat.sweeps.c.sweep_id == sweep_id))
+    return dict(json.loads(rows[0]["spec"] or "{}")) if rows else {}
+
+
+def came_with(catalog: Catalog, sweep_id: str) -> dict[str, str]:
+    """The task sets of a sweep whose scores are not made again from the store, and why, by id."""
+    cells, spec, reasons = cat.cells, spec_of(catalog, sweep_id), {}
+    task_sets = sa.select(cells.c.task_set_id).where(cells.c.sweep_id == sweep_id).distinct()
+    for row in catalog.rows(task_sets):
+        artifact = catalog.artifact(row["task_set_id"])
+        if artifact is not None and (why := _why(artifact["detail"], spec)) is not None:
+            reasons[row["task_set_id"]] = why
+    return reasons
+
+
+def _why(detail: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
+    """None where tutti's scorer made the scores."""
+    if "imported" in detail:
+        return (
+            f"these scores were imported ({detail['imported']}), without the tasks' targets, and "
+            "stay as they are; `--labels` compares them with people's"
+        )
+    name = str(detail.get("benchmark", ""))
+    harness = shipped_harness(command_of(name, spec))
+    if harness is not None:
+        return (
+            f"{name}: the package of {harness.name} scored the attempts when they were made, and "
+            f"its scores stay as they are; {INSTEAD[harness.name]}"
+        )
+    if detail.get("scorer") == IMPORTED:
+        return f"{name}: the harness scored its attempts itself, and its scores stay as they are"
+    return None
+
+
+def command_of(benchmark: str, spec: Mapping[str, Any]) -> str | None:
+    """The command that made the attempts at a benchmark of the suite; None: tutti's agent."""
+    given = (spec.get("harness") or {}).get("command") or spec.get("command")
+    own = BENCHMARKS[benchmark].command if benchmark in BENCHMARKS else None
+    return given if isinstance(given, str) else own
+
+
+COMPARE_STATES = frozenset({"dialogue", "state"})
+"""Scorers that need a final state."""
+
+
+class EndStates:
+    """The final states of one sweep's attempts, where a scorer compares states."""
+
+    def __init__(self, sweep_id: str, attempts: Sequence[str], catalog: Catalog) -> None:
+        spec = spec_of(catalog, sweep_id)
+        names = spec.get("benchmarks") or [spec.get("benchmark")]
+        self._domains: dict[str, synthesis.Domain] = {}
+        for name in names if attempts else ():
+            for folder in _domain_folders(name, catalog) if name and is_domain(name) else ():
+                domain, *_ = synthesis.read_domain_folder(folder)
+                self._domains[domain.domain_id] = domain
+        self._calls: Mapping[str, Sequence[synthesis.StoredCall] | None] = (
+            synthesis.stored_calls(attempts, catalog.home) if attempts else {}
+        )
+
+    async def of(
+        self, attempt_id: str, target: Mapping[str, Any], scorer: scoring.Scorer
+    ) -> Mapping[str, Any] | None:
+        """The state that an attempt left; None for a scorer that compares none. Raises ScorerFailed
+        with what is missing."""
+        if scorer.name not in COMPARE_STATES:
+            return None
+        if "domain" not in target:
+            raise scoring.ScorerFailed(
+                f"{scorer.name}: an attempt's final state is not stored, and this benchmark's "
+                "world cannot be brought to it again; run the sweep anew"
+            )
+        domain = self._domains.get(target["domain"])
+        if domain is None:
+            raise scoring.ScorerFailed(
+                f"{scorer.name}: the domain {target['domain']}, which the attempt was about, is "
+                "no longer in the folder or task set that was measured; put it back"
+            )
+        task = synthesis.DomainTask(world=synthesis.DomainSpec.model_validate(target["world"]))
+        end = await synthesis.end_state(domain, task, self._calls[attempt_id])
+        if end.fault:
+            raise scoring.ScorerFailed(f"{scorer.name}: its final state is not known: {end.fault}")
+        return {"db": end.db}
+
+
+def _domain_folders(benchmark: str, catalog: Catalog) -> list[Path]:
+    choice = parse_benchmark(benchmark)
+    folder = choice.path
+    if choice.task_set is not None:
+        entry = catalog.artifact(choice.task_set)
+        folder = None if entry is None else entry["path"]
+    try:
+        return [] if folder is None else synthesis.domain_folders(Path(folder))
+    except UsageError:
+        return []  # `EndStates.of` says so where one of them is needed

@@ -163,7 +163,6 @@ def _merge(request: GenerateRequest, seed: int, rows: int) -> list[Path]:
 
 
 def _merge_settings(request: GenerateRequest) -> None:
-    """Write one file of settings beside the chunks'. Raises UsageError where these differ."""
     paths = [_settings_file(request, chunk) for chunk in (None, *range(request.chunks))]
     stored = {path: content["settings"] for path in paths if (content := _read_settings(path))}
     if not stored:
@@ -192,9 +191,13 @@ async def suite_of_part(request: GenerateRequest, part: Part, rows: int) -> Kept
         chosen = request.row_numbers(rows)
         some = f"id::bigint >= {chosen.start} and id::bigint < {chosen.stop}"
         where = f"({where}) and {some}" if where else some
+    model = request.model.rpartition("://")[2]
+    name = request.settings.get("name") or short_name(f"generate-{request.file.stem}-{model}")
+    name += f"-rs{part.first}" if part.first else ""
+    name += "" if request.chunk is None else f"-chunk-{request.chunk}-of-{request.chunks}"
     settings: dict[str, Any] = {
         **request.settings,
-        "name": _name(request, part),
+        "name": name,
         "scorer": UNSCORED.name,
         "trials": part.count,
         "first_trial": part.first or None,
@@ -211,16 +214,6 @@ async def suite_of_part(request: GenerateRequest, part: Part, rows: int) -> Kept
         settings["prompt"] = str(Path(prompt).resolve())  # the suite is run from any folder
     file = str(request.file.resolve())
     return await keep_sweep(file, request.model, cast(RunSettings, settings))
-
-
-def _name(request: GenerateRequest, part: Part) -> str:
-    """The sweep's name: a part has the same whoever runs it."""
-    model = str(request.model).rpartition("://")[2]
-    default = short_name(f"generate-{request.file.stem}-{model}")
-    words = [request.settings.get("name") or default]
-    words += [f"rs{part.first}"] if part.first else []
-    words += [] if request.chunk is None else [f"chunk-{request.chunk}-of-{request.chunks}"]
-    return "-".join(words)
 
 
 def settings_of(suite: Suite, request: GenerateRequest, checked: CheckedFile) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tutti.face import lazy
 
 if TYPE_CHECKING:
-    from tutti.tasks.sweeps.results.intervals import band_half_width as band_half_width
+    from tutti.tasks.sweeps.results.intervals import both as both
     from tutti.tasks.sweeps.results.intervals import from_interval as from_interval
     from tutti.tasks.sweeps.results.intervals import ratio as ratio
     from tutti.tasks.sweeps.results.intervals import t_interval as t_interval
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tutti.tasks.sweeps.results.summary import TrialScores as TrialScores
     from tutti.tasks.sweeps.results.summary import cells_of as cells_of
     from tutti.tasks.sweeps.results.summary import differing as differing
-    from tutti.tasks.sweeps.results.summary import ids_of as ids_of
     from tutti.tasks.sweeps.results.summary import in_order as in_order
     from tutti.tasks.sweeps.results.summary import load_points as load_points
     from tutti.tasks.sweeps.results.summary import pooled as pooled

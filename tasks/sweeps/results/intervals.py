@@ -1,4 +1,4 @@
-"""Intervals from a cell's aggregates: rates, means, ratios, distribution bands.
+"""Intervals from a cell's aggregates: rates, means, ratios.
 
 In: counts and numbers that SQL summed up. Out: (low, high) at 95 %, or None where the data cannot
 give one. What works on whole samples is in `tutti.tasks.scoring.statistics`.
@@ -20,6 +20,10 @@ BINS = 20  # of a window: two for each of `batch_interval`'s ten batches
 MIN_STEPS = 50  # five a batch: below this a batch's count is far from normal
 TAIL = 0.95  # the quantile of step latency whose interval is given
 MIN_TAIL_STEPS = 200  # twenty a batch: fewer have no 95th percentile of their own
+
+
+def both(low: float | None, high: float | None) -> Interval | None:
+    return None if low is None or high is None else (low, high)
 
 
 def t_interval(values: Sequence[float]) -> Interval | None:
@@ -97,12 +101,3 @@ def ratio(top: float, of_top: Interval, bottom: float, of_bottom: Interval) -> I
         return None
     low = (product - math.sqrt(below)) / (high2 * (2 * bottom - high2))
     return low, (product + math.sqrt(above)) / (low2 * (2 * bottom - low2))
-
-
-def band_half_width(n: int) -> float:
-    """Half width of the band that holds a whole distribution function, from `n` > 0 values.
-
-    Source: Dvoretzky, Kiefer and Wolfowitz (1956) with Massart's constant, Annals of Probability 18
-    (1990) 1269: √(ln(2 / 0.05) / 2n).
-    """
-    return math.sqrt(math.log(2 / (1 - CONFIDENCE)) / (2 * n))

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MOST_LAG_S = 0.05
-"""What the client may add to a time before it counts as late."""
+"""Seconds that the client may add to a time before it counts as late."""
 MOST_ADDED = 0.05
-"""Of a step's latency: what the client may add to it."""
+"""Share of a step's latency that the client may add to it."""
 MOST_CPU = 0.9  # of the one core that an event loop can use
 LEAST_HELD = 0.98  # of the sessions asked for
 
@@ -69,23 +69,23 @@ from bounds b left join lateness using (cell_id) left join intended using (cell_
 
 @dataclass(frozen=True)
 class Reached:
-    """What became of a cell's load in its window; seconds and shares, None is "not known"."""
+    """The load that a cell reached in its window; seconds and shares, None is "not known"."""
 
     late_p50_s: float | None = None
-    """How late attempts started that were due at a stated moment; None in a closed loop."""
+    """Lateness of attempts that were due at a stated moment; None in a closed loop."""
     late_p95_s: float | None = None
     intended_p50_s: float | None = None
     """Step latency from the intended start: since the session had done what was before it."""
     intended_p95_s: float | None = None
     lag_p99_s: float | None = None
-    """Of each second's largest lateness of the client's event loop."""
+    """99th percentile of each second's largest lateness of the client's event loop."""
     lag_max_s: float | None = None
     cpu_share: float | None = None
     """CPU seconds of the client's process a second."""
 
 
 def reached_loads(focused: "DuckDBPyConnection") -> dict[str, Reached]:
-    """By cell id; a cell without a window has none."""
+    """The reached load by cell id; a cell without a window has none."""
     return {row.pop("cell_id"): Reached(**row) for row in rows(focused, REACHED_SQL)}
 
 
@@ -94,13 +94,11 @@ def client_fault(
 ) -> str | None:
     """Why the client was the bottleneck, in words; None where it was not, or is not known.
 
-    It was where the client itself added to what it timed: in a closed loop, the p95 of step latency
-    from the intended start is above that from the send (`latency_p95_s`) by more than MOST_ADDED of
-    it and MOST_LAG_S. And it was where it used more than MOST_CPU of a core and could not keep the
-    load: of a closed loop fewer than LEAST_HELD of the `asked` sessions were there on average
-    (`sessions`), of an open loop the p95 of starts was later than MOST_LAG_S.
-
-    A late event loop alone is no fault: one late second of thousands changes no figure.
+    In a closed loop it was where the p95 of step latency from the intended start is above that
+    from the send (`latency_p95_s`) by more than MOST_ADDED of it and MOST_LAG_S. In any loop it was
+    where it used more than MOST_CPU of a core and could not keep the load: fewer than LEAST_HELD of
+    the `asked` sessions on average (`sessions`), in an open loop p95 of starts above MOST_LAG_S. A
+    late event loop alone is no fault: one late second of thousands changes no figure.
     """
     is_closed = found.late_p95_s is None
     if is_closed and found.intended_p95_s is not None and latency_p95_s is not None:

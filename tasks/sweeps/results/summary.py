@@ -1,26 +1,18 @@
 """Summaries of a sweep's cells: one frozen row for each cell, by SQL over the store.
 
 In: a connection of `focus`, or one from `storage.connect()`, and a sweep id. Out: `CellSummary` and
-`LoadPoint` rows. Rates, latencies and server figures are of the cell's window; accuracy, counts of
-errors and cost are of the whole cell, since the score of a task does not depend on the window. The
-SQL macros `avg_at_n`, `pass_at_k`, `pass_hat_k`, `best_of_k` and `majority_at_k` give the same
-values as `TrialScores`.
+`LoadPoint` rows. Rates, latencies and server figures are of the cell's window; accuracy, errors and
+cost are of the whole cell. SQL macros such as `pass_at_k` give the values of `TrialScores`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from tutti.tasks.scoring.metrics import avg_at_n, best_of_k, majority_at_k, pass_at_k, pass_hat_k
 from tutti.tasks.scoring.statistics import Interval
-from tutti.tasks.sweeps.results.intervals import (
-    BINS,
-    mean_interval,
-    rate_per_min,
-    t_interval,
-    tail_interval,
-)
+from tutti.tasks.sweeps.results import intervals
 from tutti.tasks.sweeps.results.reached import Reached, client_fault, reached_loads
 from tutti.tasks.sweeps.results.tables import focus, rows, rows_by
 
@@ -39,7 +31,7 @@ qualify max(count(*)) over (partition by cell_id) > 1
 
 @dataclass(frozen=True)
 class TrialScores:
-    """What `k` trials of a task reach: shares over the cell's tasks, with 95 % intervals.
+    """Scores of `k` trials of a task: shares over the cell's tasks, with 95 % intervals.
 
     An interval is None for fewer than two tasks.
     """
@@ -50,15 +42,12 @@ class TrialScores:
     n_left_out: int
     """Tasks with fewer; they are in no value."""
     pass_at_k: float
-    """Chance that at least one of k trials is right; avg@n for k = 1."""
     pass_at_k_low: float | None
     pass_at_k_high: float | None
     pass_hat_k: float
-    """Chance that all of k trials are right."""
     pass_hat_k_low: float | None
     pass_hat_k_high: float | None
     majority_at_k: float
-    """Expected score of the answer that most of k trials give."""
     majority_at_k_low: float | None
     majority_at_k_high: float | None
     avg_at_n: float
@@ -72,41 +61,33 @@ class TrialScores:
 
 
 Trial = tuple[str | None, float, float]
-"""Answer, whether it is right (0 or 1), headline score."""
 
 
 def trial_scores(focused: "DuckDBPyConnection") -> dict[str, tuple[TrialScores, ...]]:
     """Scores for k = 1, 2, … by cell; a cell with one trial a task is absent."""
-    found = {}
+    scores = {}
     for cell_id, tasks in rows_by(focused, "cell_id", TASKS_SQL).items():
         groups = [
             list(zip(row["answers"], row["right"], row["scores"], strict=True)) for row in tasks
         ]
-        found[cell_id] = tuple(_scores(groups, k) for k in _ks(max(map(len, groups))))
-    return found
-
-
-def _ks(most: int) -> list[int]:
-    powers = [2**i for i in range(most.bit_length())]
-    return sorted({*range(1, min(most, EVERY_K) + 1), *powers, most})
+        most = max(map(len, groups))
+        powers = (2**i for i in range(most.bit_length()))
+        levels = sorted({*range(1, min(most, EVERY_K) + 1), *powers, most})
+        scores[cell_id] = tuple(_scores(groups, k) for k in levels)
+    return scores
 
 
 def _scores(groups: list[list[Trial]], k: int) -> TrialScores:
     counted = [group for group in groups if len(group) >= k]
     right = [[right for _, right, _ in group] for group in counted]
     scores = [[score for *_, score in group] for group in counted]
-    some, every = pass_at_k(right, k), pass_hat_k(right, k)
-    majority = majority_at_k([[(answer, r) for answer, r, _ in group] for group in counted], k)
-    return TrialScores(
-        k,
-        len(counted),
-        len(groups) - len(counted),
-        *some[:3],
-        *every[:3],
-        *majority[:3],
-        *avg_at_n(scores)[:3],
-        *best_of_k(scores, k)[:3],
+    votes = [[(answer, right) for answer, right, _ in group] for group in counted]
+    estimates = (
+        *(pass_at_k(right, k), pass_hat_k(right, k), majority_at_k(votes, k)),
+        *(avg_at_n(scores), best_of_k(scores, k)),
     )
+    ends: list[Any] = [end for estimate in estimates for end in estimate[:3]]
+    return TrialScores(k, len(counted), len(groups) - len(counted), *ends)
 
 
 A_A = -1  # the repeat of a cell measured once more with the same seeds
@@ -117,7 +98,7 @@ from results r join cells using (cell_id)
 where r.sweep_id = $sweep order by r.position, cell_id
 """
 BINS_SQL = f"""
-select cell_id, floor((ended_s - start_s) / (w.end_s - start_s) * {BINS})::bigint as bin,
+select cell_id, floor((ended_s - start_s) / (w.end_s - start_s) * {intervals.BINS})::bigint as bin,
        count(*) as n
 from (select cell_id, end_s as ended_s from steps) s join cell_windows w using (cell_id)
 where ended_s >= start_s and ended_s < w.end_s group by all
@@ -142,30 +123,26 @@ class CellSummary:
     repeat: int
     status: str
     sandbox: str | None
-    """How its programs were isolated; None where that is not known."""
+    """The isolation of its programs; None where that is not known."""
     reason: str | None
     """Why the cell ended as it did; None where it ran to its end."""
     reason_code: str | None
-    """The reason as a `CellReason`."""
     reason_value: float | None
     """The limit, margin or budget that the reason means."""
     task_set_id: str
     index_id: str
     engine_id: str | None
     n: int
-    """Attempts that count (view `counted`)."""
     tasks: int
-    """Different tasks among them."""
     correct: int
     measure: str
-    """What `accuracy` is: ACCURACY, or MEAN_SCORE where answers can be right in part."""
+    """The name of `accuracy`: ACCURACY, or MEAN_SCORE where answers can be right in part."""
     accuracy: float | None
     """The headline score: the mean over tasks of a task's mean."""
     accuracy_low: float | None
     accuracy_high: float | None
     n_infra: int
     steps: int
-    """Steps that ended in the window."""
     steps_per_min: float | None
     steps_per_min_low: float | None
     """Batch means over the window; None where the window is too short for them."""
@@ -177,7 +154,6 @@ class CellSummary:
     steady: bool
     """Whether the window is the steady one; else it is the whole cell."""
     last_s: float | None
-    """When the last call, tool run or attempt ended."""
     step_latency_p50: float | None
     step_latency_p95: float | None
     p95_low: float | None
@@ -201,7 +177,6 @@ class CellSummary:
     cost_usd: float | None
     """Cost of all attempts; None where the cost of one that ended is unknown."""
     cost_mean: float | None
-    """Mean cost of the attempts that count."""
     cost_low: float | None
     cost_high: float | None
     trials: tuple[TrialScores, ...]
@@ -209,18 +184,15 @@ class CellSummary:
 
     @property
     def rate_interval(self) -> Interval | None:
-        """Interval of steps_per_min, where there is one."""
-        return _both(self.steps_per_min_low, self.steps_per_min_high)
+        return intervals.both(self.steps_per_min_low, self.steps_per_min_high)
 
     @property
     def latency_interval(self) -> Interval | None:
-        """Interval of step_latency_p95, where there is one."""
-        return _both(self.p95_low, self.p95_high)
+        return intervals.both(self.p95_low, self.p95_high)
 
     @property
     def cost_interval(self) -> Interval | None:
-        """Interval of cost_mean, where there is one."""
-        return _both(self.cost_low, self.cost_high)
+        return intervals.both(self.cost_low, self.cost_high)
 
 
 UNKNOWN_LOAD, UNKNOWN_POLICY = 0, "unknown"  # of imported cells whose logs do not say
@@ -252,48 +224,42 @@ class LoadPoint:
     concurrency: int
     cells: tuple[CellSummary, ...]
     rate: float | None
-    """Steps per minute, the mean over the repeats."""
     rate_interval: Interval | None
     latency: float | None
     """p95 of step latency in seconds, the mean over the repeats."""
     latency_interval: Interval | None
     cost: float | None
-    """USD an attempt, the mean over the repeats."""
     cost_interval: Interval | None
     n: int
     correct: int
 
     @property
+    def cell_ids(self) -> tuple[str, ...]:
+        return tuple(cell.cell_id for cell in self.cells)
+
+    @property
     def steps(self) -> int:
-        """Steps behind `rate` and `latency`."""
         return sum(cell.steps for cell in self.cells)
 
     @property
-    def n_infra(self) -> int:
-        """Attempts lost to infrastructure errors; they are in no score."""
-        return sum(cell.n_infra for cell in self.cells)
-
-    @property
     def measure(self) -> str:
-        """What `score` is: ACCURACY or MEAN_SCORE."""
         return self.cells[0].measure
 
     @property
     def score(self) -> float | None:
         """The headline score, the mean over the repeats; None when nothing was scored."""
-        scored = [(cell.accuracy, cell.n) for cell in self.cells if cell.accuracy is not None]
-        return sum(score * n for score, n in scored) / self.n if self.n else None
+        total = sum(c.accuracy * c.n for c in self.cells if c.accuracy is not None)
+        return total / self.n if self.n else None
 
     @property
     def accuracy_interval(self) -> Interval | None:
         """The mean of the repeats' own intervals, since their tasks are the same; None when nothing
         was scored."""
-        ends = [_both(c.accuracy_low, c.accuracy_high) for c in self.cells if c.n]
-        known = [each for each in ends if each is not None]
-        if not known or len(known) < len(ends):
-            return None
-        lows, highs = zip(*known, strict=True)
-        return fmean(lows), fmean(highs)
+        scored = [cell for cell in self.cells if cell.n]
+        lows = [c.accuracy_low for c in scored if c.accuracy_low is not None]
+        highs = [c.accuracy_high for c in scored if c.accuracy_high is not None]
+        is_known = scored and len(lows) == len(highs) == len(scored)
+        return (fmean(lows), fmean(highs)) if is_known else None
 
 
 def summarise(connection: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
@@ -304,27 +270,32 @@ def summarise(connection: "DuckDBPyConnection", sweep_id: str) -> list[CellSumma
 
 def cells_of(focused: "DuckDBPyConnection", sweep_id: str) -> list[CellSummary]:
     """`summarise` on a connection of `focus`."""
-    found = rows(focused, CELLS_SQL, sweep=sweep_id)
     bins: dict[str, list[int]] = {}
     for row in rows(focused, BINS_SQL):
-        counts = bins.setdefault(row["cell_id"], [0] * BINS)
-        counts[min(BINS - 1, row["bin"])] += row["n"]
+        counts = bins.setdefault(row["cell_id"], [0] * intervals.BINS)
+        counts[min(intervals.BINS - 1, row["bin"])] += row["n"]
     reached, trials = reached_loads(focused), trial_scores(focused)
-    for row in found:
-        row["reached"] = reached.get(row["cell_id"], Reached())
-        row["trials"] = trials.get(row["cell_id"], ())
-    return [_summary(focused, row, bins.get(row["cell_id"], [0])) for row in found]
+    cells = []
+    for row in rows(focused, CELLS_SQL, sweep=sweep_id):
+        cell_id = row["cell_id"]
+        row = {RENAMED.get(name, name): value for name, value in row.items()}
+        row |= {"policy": row["policy"] or UNKNOWN_POLICY}
+        row |= {"concurrency": row["concurrency"] or UNKNOWN_LOAD}
+        load = row["reached"] = reached.get(cell_id, Reached())
+        at_most = (row["concurrency"], row["sessions_mean"], row["step_latency_p95"])
+        row |= {"trials": trials.get(cell_id, ()), "client_fault": client_fault(load, *at_most)}
+        row |= _intervals(focused, row, bins.get(cell_id, [0]))
+        cells.append(CellSummary(**{each.name: row[each.name] for each in fields(CellSummary)}))
+    return cells
 
 
 def in_order(cells: Sequence[CellSummary]) -> list[CellSummary]:
     """Sort by benchmark, model, load and policy, the baseline first; not by time."""
-    return sorted(
-        cells,
-        key=lambda c: (
-            *(c.benchmark, c.model, c.concurrency),
-            *(c.policy != BASELINE, c.policy, c.repeat),
-        ),
-    )
+
+    def key(c: CellSummary) -> tuple[str, str, int, bool, str, int]:
+        return c.benchmark, c.model, c.concurrency, c.policy != BASELINE, c.policy, c.repeat
+
+    return sorted(cells, key=key)
 
 
 def without_a_a(cells: Sequence[CellSummary]) -> list[CellSummary]:
@@ -350,53 +321,28 @@ def with_known_load(cells: Sequence[CellSummary]) -> list[CellSummary]:
     return [cell for cell in cells if cell.concurrency != UNKNOWN_LOAD]
 
 
-def _summary(
-    focused: "DuckDBPyConnection", row: dict[str, Any], bins: Sequence[int]
-) -> CellSummary:
-    row = {RENAMED.get(name, name): value for name, value in row.items()}
-    row["policy"] = row["policy"] or UNKNOWN_POLICY
-    row["concurrency"] = row["concurrency"] or UNKNOWN_LOAD
-    row |= _intervals(focused, row, bins)
-    row["client_fault"] = client_fault(
-        row["reached"], row["concurrency"], row["sessions_mean"], row["step_latency_p95"]
-    )
-    return CellSummary(**{each.name: row[each.name] for each in fields(CellSummary)})
-
-
 def _intervals(
     focused: "DuckDBPyConnection", row: Mapping[str, Any], bins: Sequence[int]
 ) -> dict[str, float | None]:
-    """Of the rate, the p95 and the cost."""
     speed, tail, cost = None, None, None
     if row["window_start_s"] is not None:
         if row["concurrency"] != UNKNOWN_LOAD:
-            speed = rate_per_min(bins, row["window_end_s"] - row["window_start_s"])
-        found = focused.execute(LATENCIES_SQL, {"cell": row["cell_id"]}).fetchnumpy()
-        tail = tail_interval(found["latency_s"])
+            speed = intervals.rate_per_min(bins, row["window_end_s"] - row["window_start_s"])
+        steps = focused.execute(LATENCIES_SQL, {"cell": row["cell_id"]}).fetchnumpy()
+        tail = intervals.tail_interval(steps["latency_s"])
     if row["cost_deviation_usd"] is not None:
-        cost = mean_interval(row["cost_mean"], row["cost_deviation_usd"], row["n"])
+        cost = intervals.mean_interval(row["cost_mean"], row["cost_deviation_usd"], row["n"])
         cost = cost and (max(0.0, cost[0]), cost[1])
-    return _bounds("steps_per_min", speed) | _bounds("p95", tail) | _bounds("cost", cost)
-
-
-def _both(low: float | None, high: float | None) -> Interval | None:
-    return None if low is None or high is None else (low, high)
-
-
-def _bounds(name: str, interval: Interval | None) -> dict[str, float | None]:
-    low, high = interval or (None, None)
-    return {f"{name}_low": low, f"{name}_high": high}
+    ends: dict[str, float | None] = {}
+    for name, interval in (("steps_per_min", speed), ("p95", tail), ("cost", cost)):
+        ends[f"{name}_low"], ends[f"{name}_high"] = interval or (None, None)
+    return ends
 
 
 def differing(item: CellSummary | LoadPoint, cells: Sequence[CellSummary]) -> list[str]:
     """Benchmark and model of a cell or point, each where the cells differ in it."""
     several = [key for key in ("benchmark", "model") if len({getattr(c, key) for c in cells}) > 1]
     return [getattr(item, key) for key in several]
-
-
-def ids_of(point: LoadPoint) -> tuple[str, ...]:
-    """The cells of a point."""
-    return tuple(cell.cell_id for cell in point.cells)
 
 
 def pooled(cells: tuple[CellSummary, ...]) -> LoadPoint:
@@ -408,21 +354,19 @@ def pooled(cells: tuple[CellSummary, ...]) -> LoadPoint:
         first.policy,
         first.concurrency,
         cells,
-        *_over_repeats(cells, lambda c: c.steps_per_min, lambda c: c.rate_interval),
-        *_over_repeats(cells, lambda c: c.step_latency_p95, lambda c: c.latency_interval),
-        *_over_repeats(cells, lambda c: c.cost_mean, lambda c: c.cost_interval),
-        sum(cell.n for cell in cells),
-        sum(cell.correct for cell in cells),
+        *_over_repeats([(c.steps_per_min, c.rate_interval) for c in cells]),
+        *_over_repeats([(c.step_latency_p95, c.latency_interval) for c in cells]),
+        *_over_repeats([(c.cost_mean, c.cost_interval) for c in cells]),
+        n=sum(cell.n for cell in cells),
+        correct=sum(cell.correct for cell in cells),
     )
 
 
 def _over_repeats(
-    cells: Sequence[CellSummary],
-    value_of: Callable[[CellSummary], float | None],
-    interval_of: Callable[[CellSummary], Interval | None],
+    figures: Sequence[tuple[float | None, Interval | None]],
 ) -> tuple[float | None, Interval | None]:
-    values = [value for cell in cells if (value := value_of(cell)) is not None]
-    interval = interval_of(cells[0]) if len(cells) == 1 else t_interval(values)
+    values = [value for value, _ in figures if value is not None]
+    interval = figures[0][1] if len(figures) == 1 else intervals.t_interval(values)
     if interval is not None:
         interval = max(0.0, interval[0]), interval[1]
     return (fmean(values) if values else None), interval

@@ -1,9 +1,8 @@
-"""The rows a report is about, at hand: its sweeps' tables in memory, sorted by cell, without texts.
+"""Copies of the tables that a report is about: in memory, sorted by cell, without texts.
 
-In: a store's connection and sweep ids. Out: a connection of its own, in which the tables' names
-mean those copies: the contract's macros then read one cell's rows and not the store's. It also has
-`origins`, `cell_windows` and `steps`, so that every figure comes from a GROUP BY, and the rows of
-`results`.
+In: a store's connection and sweep ids. Out: a connection of its own in which the tables' names mean
+those copies, so that macros read one cell's rows. It also has `origins`, `cell_windows`, `steps`
+and the rows of `results`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +14,13 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row", bound=Mapping[str, Any])
 MACROS_USED = ("results", "lost_samples")
-"""What a report needs of a connection; defining the others would take it 50 ms."""
+"""The macros that a report needs; defining the others would take 50 ms."""
 
 CURRENT = "status is distinct from 'superseded'"
 """Cells that count; one replaced by a cell with other content is in nothing of a report."""
 
 ANSWER = "if(answer is null, null, hash(answer)::varchar) as answer"
-"""In place of the text: whether two answers are the same is all that a report asks."""
+"""A hash in place of the text: a report only compares answers with each other."""
 # Of a score's detail the few numbers that are in a figure, not a judge's words.
 READ_OF_DETAIL = (
     "if(answer in ('correct', 'incorrect', 'not_attempted'), answer, null) as verdict, "
@@ -145,5 +144,4 @@ def by_key(found: Sequence[Row], key: str) -> dict[Any, list[Row]]:
 def rows_by(
     connection: "DuckDBPyConnection", key: str, sql: str, **values: Any
 ) -> dict[Any, list[dict[str, Any]]]:
-    """`rows`, grouped by a column."""
     return by_key(rows(connection, sql, **values), key)

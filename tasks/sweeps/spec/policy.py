@@ -26,7 +26,6 @@ class Policy(pydantic.BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Its options by name; empty where its defaults hold."""
         return dict(self.__pydantic_extra__ or {})
 
     @property
@@ -61,16 +60,11 @@ class Policy(pydantic.BaseModel):
         return {"name": self.name, **self.options}
 
 
-def _form(given: Any) -> str:
-    """The form of a policy in a suite. Error messages leave out parts in angle brackets."""
-    return "<name>" if isinstance(given, str) else "<options>"
-
-
 GivenPolicy = Annotated[
     Annotated[PolicyName, pydantic.Tag("<name>")] | Annotated[Policy, pydantic.Tag("<options>")],
-    pydantic.Discriminator(_form),
+    pydantic.Discriminator(lambda given: "<name>" if isinstance(given, str) else "<options>"),
 ]
-"""A policy as a suite writes it."""
+"""A policy as a suite writes it. Error messages leave out parts in angle brackets."""
 
 
 def labels_of(policies: Sequence[Policy]) -> list[str]:

@@ -49,7 +49,7 @@ def test_solutions_are_combined(
 @pytest.mark.parametrize(
     ("benchmark", "flags", "said"),
     [
-        ("gsm8k", "--parallel 8", "add --temperature 0.7"),
+        ("gsm8k", "--parallel 8", "temperature 0 gives equal solutions; use 0.7"),
         ("gsm8k", "--combine select", "--combine select: of several solutions; add --parallel"),
         ("gsm8k", "--parallel 1 --temperature 1", "greater than or equal to 2"),
         ("gsm8k", "--parallel 2 --combine vote --temperature 1", "'synthesis'"),

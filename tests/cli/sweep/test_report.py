@@ -35,7 +35,7 @@ def test_figures_on_request(home: Path, tmp_path: Path) -> None:
     done = run("report", "sweep:slow", "--figures", "--out", str(tmp_path), home=home)
     assert done.exit_code == 0, done.output
     names = {path.name for path in tmp_path.iterdir()}
-    assert {"index.html", "throughput.png", "throughput.svg", "anatomy.png"} <= names
+    assert {"index.html", "throughput.png", "throughput.svg", "accuracy.png"} <= names
 
 
 def test_two_sweeps_as_json(home: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from tutti.tasks.reporting.figures.drawing import (
     OTHERS,
-    PARTS,
     POLICIES,
     THEME,
     Plot,
@@ -81,16 +80,6 @@ def test_policies_are_told_apart(kind: str, dark: bool) -> None:
         assert np.linalg.norm(one - other) >= 10, (kind, list(POLICIES)[i], list(POLICIES)[j])
 
 
-def test_neighbouring_parts_of_a_bar_are_told_apart() -> None:
-    for kind, matrix in BLINDNESS.items():
-        for dark in (False, True):
-            seen = [THEME[each] if dark else each for each in PARTS.values()]
-            shown = [lab(np.array(matrix) @ linear(each)) for each in seen]
-            for i in range(len(shown) - 1):
-                apart = np.linalg.norm(shown[i] - shown[i + 1])
-                assert apart >= 10, (kind, dark, list(PARTS)[i], list(PARTS)[i + 1])
-
-
 def test_a_policy_looks_the_same_whatever_stands_beside_it() -> None:
     alone, among = policy_styles(["cap"]), policy_styles(["mine", "adaptive", "cap", "theirs"])
     assert alone["cap"] == among["cap"]
@@ -98,7 +87,7 @@ def test_a_policy_looks_the_same_whatever_stands_beside_it() -> None:
 
 
 def test_every_colour_that_is_drawn_has_a_dark_one() -> None:
-    assert {*POLICIES.values(), *OTHERS, *PARTS.values()} <= set(THEME)
+    assert {*POLICIES.values(), *OTHERS} <= set(THEME)
 
 
 def test_numbers_in_a_figure_keep_their_digits() -> None:

@@ -16,7 +16,7 @@ from tutti.tasks.benchmarks import BENCHMARKS
 from tutti.tasks.benchmarks.benchmark import Headline
 from tutti.tasks.reporting import build_report
 from tutti.tasks.reporting.named import NamedMetric, named_metrics
-from tutti.tasks.reporting.text.terminal import metrics_table
+from tutti.tasks.reporting.text.terminal import terminal_tables
 from tutti.tasks.sweeps.results.tables import focus
 
 Detail = dict[str, Any] | None
@@ -46,7 +46,7 @@ def metrics(
     if found:
         console = Console(width=80)
         with console.capture() as captured:
-            console.print(metrics_table(found, report.cells))
+            console.print(terminal_tables(report)[0])
         assert all(len(line) <= 80 for line in captured.get().splitlines())
         assert all(each.name.split()[0] in captured.get() for each in found)
     return {each.name: each for each in found}

@@ -3,25 +3,19 @@
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from duckdb import DuckDBPyConnection
 from rich.console import Console
 
-from tutti.tasks.reporting import family_scores, family_table
+from tutti.tasks.reporting import Report, family_scores, family_table
 from tutti.tasks.reporting.efficiency import efficiencies
 from tutti.tasks.reporting.failures import Failure
 from tutti.tasks.reporting.pairs import noise_floor
 from tutti.tasks.reporting.table import Table
 from tutti.tasks.reporting.text.columns import efficiency
-from tutti.tasks.reporting.text.terminal import (
-    efficiency_table,
-    failure_table,
-    markdown_table,
-    noise_table,
-    reached_table,
-    terminal_table,
-)
+from tutti.tasks.reporting.text.terminal import markdown_table, terminal_table, terminal_tables
 from tutti.tasks.sweeps.results import summarise
 from tutti.tasks.sweeps.results.summary import cells_of
 from tutti.tasks.sweeps.results.tables import focus
@@ -65,9 +59,8 @@ def test_failures_fit_a_terminal() -> None:
     """A long message is folded; the other columns stay whole."""
     message = 'HTTP 500: {"error": "out of memory while allocating blocks for the request"}'
     void = Failure("infra_error", "ModelCallFailed", "http_500", message, 54, 9, ())
-    lines = printed(
-        failure_table([void, Failure("ok", "answered", "wrong answer", None, 2, 1, ())])
-    )
+    wrong = Failure("ok", "answered", "wrong answer", None, 2, 1, ())
+    lines = printed(terminal_tables(Report(Path("x"), failed=[void, wrong]))[-1])
     assert max(map(len, lines)) <= 80
     assert any("infra_error" in line and "ModelCallFailed" in line for line in lines)
     assert "side" not in "".join(lines) and any("request" in line for line in lines)
@@ -78,12 +71,12 @@ def test_a_front_of_all_is_left_out(connect_to: Connect) -> None:
     with focus(connect_to({"sweep_id": "s"}), ["s"]) as focused:
         found = efficiencies(focused, cells_of(focused, "s"))
     assert len({each.standing for each in found}) == 1
-    assert "front" not in efficiency(found)
-    assert "front" in efficiency([*found, replace(found[0], standing="off")])
+    assert "front" not in efficiency(found).texts
+    assert "front" in efficiency([*found, replace(found[0], standing="off")]).texts
 
 
 def test_no_cells() -> None:
-    assert markdown_table([]) == "No cells.\n"
+    assert markdown_table([]) == "No cells were measured.\n"
     assert printed(terminal_table([]))
 
 
@@ -102,8 +95,10 @@ def test_tables_of_capacity_fit_a_terminal(connect_to: Connect) -> None:
     with focus(connection, ["s"]) as focused:
         cells = cells_of(focused, "s")
         worth = efficiencies(focused, cells)
-    tables = [terminal_table(cells), reached_table(cells), efficiency_table(worth)]
-    for table in (*tables, noise_table(noise_floor(cells))):
+    report = Report(Path("x"), cells=cells, worth=worth, noise=noise_floor(cells))
+    tables = [terminal_table(cells), *(each for each in terminal_tables(report) if each.lines)]
+    assert len(tables) == 4
+    for table in tables:
         lines = printed(table)
         assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
     assert any("early" in line and "slow" in line for line in printed(tables[0]))

@@ -68,7 +68,7 @@ async def test_a_judge_decides_but_for_equal_texts() -> None:
         judge = Judge(word)
         (found,) = await check_contamination([task(QUESTION)], [*OTHERS, near], judge)
         assert found.contaminated is counts and ("judge" in found.how) is counts
-        assert judge.asked == len(found.similar) == len(found.said) >= 1
+        assert judge.asked == len(found.similar) == len(found.replies) >= 1
     judge = Judge("False")
     (found,) = await check_contamination([task(QUESTION)], [QUESTION], judge)
     assert found.contaminated and judge.asked == 0

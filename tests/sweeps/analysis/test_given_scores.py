@@ -16,8 +16,7 @@ from tests.sweeps.run.test_by_shipped import plan_of as tau2_plan
 from tests.sweeps.run.test_by_shipped import players as players
 from tutti.storage import Catalog
 from tutti.tasks.exchange.loader import load
-from tutti.tasks.sweeps.analysis.rescore import ScoringRequest, rescore
-from tutti.tasks.sweeps.analysis.stored_scores import _why
+from tutti.tasks.sweeps.analysis.rescore import ScoringRequest, _why, rescore
 from tutti.tasks.sweeps.plan.estimate import outlook_of
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan

@@ -250,12 +250,12 @@ async def test_a_stored_sweep_is_judged_again_and_compared_with_labels(
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('{"attempt_id": "no", "correct": true}', ":1: attempt_id 'no' has 0 attempts"),
-        ('{"attempt_id": "x"}', "true or false"),
-        ('{"correct": true}', "either"),
-        ('{"task_id": [1], "correct": true}', "is no text"),
+        ('{"attempt_id": "no", "correct": true}', "attempt_id 'no' has no attempt"),
+        ('{"attempt_id": "x"}', "needs either a label"),
+        ('{"correct": true}', ":1: names none of"),
+        ('{"task_id": [1], "correct": true}', ":1: task_id: "),
         ("no", ":1: "),
-        ("", "no labels"),
+        ("", "no lines"),
     ],
 )
 def test_what_is_no_label_is_refused_with_its_line(

@@ -14,7 +14,7 @@ from tutti.tasks.sweeps.plan.enter import enter_plan
 from tutti.tasks.sweeps.plan.missing import EndReason
 from tutti.tasks.sweeps.plan.plan import Plan
 from tutti.tasks.sweeps.plan.plan import plan_of as make_plan
-from tutti.tasks.sweeps.search.outcome import probe_suite
+from tutti.tasks.sweeps.search.search import probe_suite
 from tutti.tasks.sweeps.spec.suite import Suite
 
 RAMP = {"kind": "ramp", "over_s": 2.0}

@@ -5,7 +5,6 @@ import pytest
 
 from tutti.tasks.sweeps.results.intervals import (
     BINS,
-    band_half_width,
     from_interval,
     mean_interval,
     rate_per_min,
@@ -64,7 +63,3 @@ def test_p_and_width_from_an_interval() -> None:
     assert wider[0] < 1 and wider[1] > 4
     with pytest.raises(ValueError, match="ratio's interval"):
         from_interval(1.0, (0.0, 2.0), 0.95)
-
-
-def test_band_by_hand() -> None:
-    assert band_half_width(100) == pytest.approx(0.13581, abs=1e-5)

@@ -8,10 +8,10 @@ from duckdb import DuckDBPyConnection
 
 from tutti.tasks.reporting import family_scores
 from tutti.tasks.reporting.families import all_families
-from tutti.tasks.reporting.figures.timelines import HIT_RATIO, RUNNING, rate_series, server_series
+from tutti.tasks.reporting.figures.timelines import HIT_RATIO, RATE_SQL, RUNNING, SERIES_SQL
 from tutti.tasks.sweeps.results import CellSummary, summarise
 from tutti.tasks.sweeps.results.summary import load_points
-from tutti.tasks.sweeps.results.tables import focus
+from tutti.tasks.sweeps.results.tables import focus, rows, rows_by
 
 Connect = Callable[..., DuckDBPyConnection]
 
@@ -139,24 +139,25 @@ def test_a_restart_within_a_bin_loses_nothing() -> None:
             "lateral (values ('vllm:prefix_cache_hits_total', hits), "
             "('vllm:prefix_cache_queries_total', queries)) m(name, value)"
         )
-        (series,) = server_series(connection, "c")
-    assert series.values[HIT_RATIO] == pytest.approx([(90 + 20) / (100 + 0)])
+        (point,) = rows(connection, SERIES_SQL, cell="c")
+    assert point[HIT_RATIO] == pytest.approx((90 + 20) / (100 + 0))
 
 
 def test_the_client_is_no_engine(connect_to: Connect) -> None:
     """Its samples lie beside the server's; a series is of engines alone."""
     with focus(connect_to({"lag_s": 0.01}), ["s"]) as focused:
-        assert len(server_series(focused, "s-pocket-cap-2")) == 1
+        assert len(rows_by(focused, "engine_id", SERIES_SQL, cell="s-pocket-cap-2")) == 1
 
 
 def test_series_of_the_server(connection: DuckDBPyConnection) -> None:
     with focus(connection, ["load"]) as focused:
-        (series,) = server_series(focused, "load-pocket-cap-2")
-        seconds, per_min = rate_series(focused, "load-pocket-cap-2")
-    width = seconds[1] - seconds[0]
-    assert sum(per_min) * width / 60 == pytest.approx(40 * 4)  # every step is in one bin
-    assert series.seconds[0] == pytest.approx(-1)
-    assert len(series.seconds) <= 241
-    assert set(series.values[RUNNING]) == {2.0}
-    assert series.values[HIT_RATIO][0] is None  # the first sample has no difference yet
-    assert series.values[HIT_RATIO][1:] == pytest.approx([0.6] * (len(series.seconds) - 1))
+        points = rows(focused, SERIES_SQL, cell="load-pocket-cap-2")
+        rates = rows(focused, RATE_SQL, cell="load-pocket-cap-2")
+    width = rates[1]["second"] - rates[0]["second"]
+    steps = sum(each["per_min"] for each in rates) * width / 60
+    assert steps == pytest.approx(40 * 4)  # every step is in one bin
+    assert points[0]["second"] == pytest.approx(-1) and len(points) <= 241
+    assert {each[RUNNING] for each in points} == {2.0}
+    first, *ratios = (each[HIT_RATIO] for each in points)
+    assert first is None  # the first sample has no difference yet
+    assert ratios == pytest.approx([0.6] * (len(points) - 1))

@@ -11,7 +11,7 @@ from tutti import storage
 from tutti.storage import query
 from tutti.tasks.progress import StageLog
 from tutti.tasks.runs import Run
-from tutti.tasks.serving import EngineFailed
+from tutti.tasks.serving import EngineFailed, engines
 from tutti.tasks.sweeps.plan.deployment import Deployment
 from tutti.tasks.sweeps.run import sweep
 from tutti.tasks.sweeps.run.runner import PAUSED, run_cell
@@ -105,8 +105,8 @@ async def test_an_engine_with_trained_weights_is_not_started_again(
     engine = SimpleNamespace(trained_by="train:1", engine_id="engine:1", launch=None)
     trained = property(lambda _: (engine,))
     monkeypatch.setattr(Deployment, "started", trained)
-    monkeypatch.setattr(sweep.serving, "needs_check", lambda _: False)
-    monkeypatch.setattr(sweep.serving, "place_engines", lambda _: [])
+    monkeypatch.setattr(engines, "needs_check", lambda _: False)
+    monkeypatch.setattr(engines, "place_engines", lambda _: [])
     monkeypatch.setattr("tutti.tasks.sweeps.plan.deployment.place_engines", lambda _: [])
     monkeypatch.setattr("tutti.tasks.sweeps.plan.deployment.check_engines", lambda _: [])
     suite = suite_of(tmp_path, restarts=2)

@@ -6,13 +6,15 @@ from collections.abc import Callable
 import pytest
 
 from tutti.tasks.reporting import concurrency_table
-from tutti.tasks.sweeps.search.outcome import (
+from tutti.tasks.sweeps.search.search import (
+    Figure,
+    Objectives,
+    Probe,
     SearchOutcome,
     content_of,
     find_highest,
     lines_of,
 )
-from tutti.tasks.sweeps.search.search import Figure, Objectives, Probe
 
 LIMITS = Objectives(step_latency_p95=2.0, accuracy=0.5, highest=16)
 RIGHT = Figure(0.8, 0.7, 0.9)
@@ -39,7 +41,7 @@ async def found_with(
 async def test_an_answer_with_its_figures() -> None:
     """2 s are reached between 9 and 10, of which both were probed."""
     found = await found_with(lambda level, _: at(level, level / 4.75, spread=0.01))
-    assert (found.concurrency, found.sure, found.said, found.notes) == (9, True, "9", ())
+    assert (found.concurrency, found.sure, found.words, found.notes) == (9, True, "9", [])
     levels = "1 met, 2 met, 4 met, 8 met, 16 not met, 12 not met, 10 not met, 9 met"
     assert lines_of(found) == [f"probed {levels}"]
     content = json.loads(json.dumps(content_of(found)))
@@ -66,13 +68,13 @@ async def test_an_answer_with_its_figures() -> None:
 async def test_answers_at_the_ends_of_the_range(p95: float, said: str, level: int | None) -> None:
     """Below it, and as far as was asked."""
     found = await found_with(lambda at_level, _: at(at_level, p95))
-    assert (found.said, found.concurrency, found.sure) == (said, level, True)
+    assert (found.words, found.concurrency, found.sure) == (said, level, True)
 
 
 async def test_the_lowest_level_may_be_above_the_highest_asked() -> None:
     """A range of one: the suite's own level."""
     found = await found_with(lambda level, _: at(level, 1.0), lowest=32)
-    assert (found.concurrency, found.said) == (32, "32, the highest asked")
+    assert (found.concurrency, found.words) == (32, "32, the highest asked")
 
 
 async def test_a_level_on_the_edge_is_measured_thrice_and_said_to_be() -> None:
@@ -86,17 +88,17 @@ async def test_a_level_on_the_edge_is_measured_thrice_and_said_to_be() -> None:
     found = await found_with(measure, Objectives(step_latency_p95=2.0, highest=2))
     assert times == [(1, 1), (2, 1), (2, 2), (2, 3)]
     assert (found.concurrency, found.sure) == (2, False)
-    assert found.said == "2, the highest asked, by values alone"
+    assert found.words == "2, the highest asked, by values alone"
     assert lines_of(found)[0] == "probed 1 met, 2 met by values"
-    assert found.notes == (
-        "at 2: measured 3 times, still on either side of p95 2 s: decided by the values",
-    )
+    assert found.notes == [
+        "at 2: measured 3 times, still on either side of p95 2 s: decided by the values"
+    ]
 
 
 async def test_a_level_that_could_not_be_measured_breaks_the_search_off() -> None:
     """What was measured before is shown; there is no answer."""
     found = await found_with(lambda level, _: "3 are left" if level == 4 else at(level, 0.5))
-    assert (found.concurrency, found.sure, found.said) == (
+    assert (found.concurrency, found.sure, found.words) == (
         None,
         False,
         "broken off at 4: 3 are left",
@@ -114,8 +116,8 @@ async def test_what_speaks_against_an_answer_is_said() -> None:
         return Probe(level, probe.cells, probe.latency, RIGHT, Figure(), doubts=late)
 
     found = await found_with(measure, Objectives(step_latency_p95=2.0, highest=2))
-    assert found.notes == (
+    assert found.notes == [
         "at 2: the client may have been the bottleneck in 1 of 1 cells: "
         "its event loop lagged by 90 ms (p99)",
         "p95 of step latency is higher at 1 than at 2: load alone does not explain it",
-    )
+    ]

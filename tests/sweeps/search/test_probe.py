@@ -2,7 +2,7 @@
 
 from tests.sweeps.conftest import config_of, make_tasks
 from tutti.tasks.sweeps.plan.plan import Cell, plan_of
-from tutti.tasks.sweeps.search.outcome import probe_suite
+from tutti.tasks.sweeps.search.search import probe_suite
 from tutti.tasks.sweeps.spec.policy import Policy
 from tutti.tasks.sweeps.spec.suite import Suite
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tutti.tasks.sweeps.search.outcome import pooled
 from tutti.tasks.sweeps.search.search import (
     Figure,
     Objectives,
@@ -17,6 +16,7 @@ from tutti.tasks.sweeps.search.search import (
     Search,
     judge_probe,
     out_of_order,
+    pooled,
 )
 
 MET, NOT_MET = Outcome("met", True, ""), Outcome("not met", False, "")
@@ -177,23 +177,23 @@ def test_levels_that_are_surely_out_of_order_are_named() -> None:
 def test_repeats_are_pooled() -> None:
     """Two that agree halve their errors' squares; two that do not span both; one keeps its own;
     those without an interval of their own have one by their values."""
-    assert pooled([1.0], [(0.8, 1.4)]) == pytest.approx((1.0, 0.8, 1.4))
-    assert pooled([1.0, 1.2], [(0.7, 1.3), (0.8, 1.6)]) == pytest.approx((1.1, 0.85, 1.35))
-    assert pooled([1.0, 3.0], [(0.8, 1.2), (2.5, 3.5)]) == pytest.approx((2.0, 0.8, 3.5))
-    assert pooled([1.0], [None]) == Figure(1.0)
+    assert pooled([(1.0, (0.8, 1.4))]) == pytest.approx((1.0, 0.8, 1.4))
+    agreeing = [(1.0, (0.7, 1.3)), (1.2, (0.8, 1.6))]
+    assert pooled(agreeing) == pytest.approx((1.1, 0.85, 1.35))
+    assert pooled([(1.0, (0.8, 1.2)), (3.0, (2.5, 3.5))]) == pytest.approx((2.0, 0.8, 3.5))
+    assert pooled([(1.0, None), (None, None)]) == Figure(1.0)
     half = 4.302653 * 0.1 / math.sqrt(3)  # Student's, two degrees of freedom
-    by_values = pooled([1.0, 1.1, 1.2], [(0.8, 1.2), None, None])
+    by_values = pooled([(1.0, (0.8, 1.2)), (1.1, None), (1.2, None)])
     assert by_values == pytest.approx((1.1, 1.1 - half, 1.1 + half))
-    assert pooled([1.0, 3.0], [None, None]).low == 0.0
-    assert pooled([], []) == Figure()
+    assert pooled([(1.0, None), (3.0, None)]).low == 0.0
+    assert pooled([]) == Figure()
 
 
 @settings(max_examples=settings().max_examples // 2)
 @given(st.lists(st.tuples(st.floats(0.1, 9), st.floats(0, 1), st.floats(0, 1)), min_size=1))
 def test_a_pooled_interval_holds_its_value(repeats: list[tuple[float, float, float]]) -> None:
     """Whatever the repeats."""
-    values = [value for value, _, _ in repeats]
-    found = pooled(values, [(value - below, value + above) for value, below, above in repeats])
+    found = pooled([(value, (value - below, value + above)) for value, below, above in repeats])
     assert found.low is not None and found.high is not None and found.value is not None
     assert found.low <= found.value + 1e-9 and found.value <= found.high + 1e-9
 

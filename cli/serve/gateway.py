@@ -46,18 +46,15 @@ ModelNames = Annotated[
 
 @dataclass(frozen=True)
 class GatewaySetup:
-    """What is to be served, checked as far as it can be before anything starts."""
+    """A gateway and its engines, checked as far as possible before anything starts."""
 
     settings: GatewaySettings
     access: "gateways.Access"
     endpoints: list["gateways.EndpointConfig"]
-    engines: list[tuple["own_engines.Engine", "gateways.EndpointConfig"]]
-    """To be started, with their endpoints."""
+    """Those given, and those of the engines to be started."""
+    engines: list["own_engines.Engine"]
+    """To be started."""
     journal: Path | None
-
-    @property
-    def all_endpoints(self) -> list["gateways.EndpointConfig"]:
-        return [*self.endpoints, *(endpoint for _, endpoint in self.engines)]
 
 
 @verb
@@ -71,98 +68,72 @@ def gateway(
 
     Tokens, where it should ask for some: TUTTI_GATEWAY_TOKENS (docs/gateway.md).
     """
-    with gateways.without_pandas():
-        chosen = _chosen(settings.engine, model or [], models)
-        access = _access(settings, chosen.endpoints)
-        with storage.open_catalog() as catalog:
-            setup = _set_up(chosen, settings, access, catalog)
-            _run(setup, catalog, as_json)
-
-
-@dataclass(frozen=True)
-class ChosenModels:
-    endpoints: list["gateways.EndpointConfig"]
-    checkpoints: dict[str, "serving.Model"]
-    record_tokens: bool
-
-
-def _chosen(urls: Sequence[str], names: Sequence[str], registry: Path) -> ChosenModels:
-    from pydantic import ValidationError
-
-    if not urls and not names:
-        raise UsageError("name what to stand before: --engine URL, or --model NAME")
-    try:
-        endpoints = gateways.read_engines(urls)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    picked = serving.pick_models(registry, names)
-    kept = {name for name, model in picked.items() if model.record_tokens}
-    if kept and (urls or len(kept) < len(picked)):
-        raise UsageError(
-            f"{registry}: models.{min(kept)}.record_tokens: a gateway asks all its engines for "
-            "tokens or none; serve this model by a gateway of its own"
-        )
-    for name, model in picked.items():
-        if model.endpoint is not None:
-            try:
-                endpoints.append(_endpoint(name, model, model.endpoint, name))
-            except ValidationError as error:
-                raise UsageError(f"{registry}: models.{name}: {message_of(error)}") from None
-    served = {name: model for name, model in picked.items() if model.endpoint is None}
-    return ChosenModels(endpoints, served, bool(kept))
-
-
-def _endpoint(
-    name: str, model: "serving.Model", url: str, identity: str
-) -> "gateways.EndpointConfig":
-    """A registry's model as the gateway takes it. Raises ValidationError."""
-    outside = model.checkpoint is None  # what tutti starts is served under the registry's name
-    served = (model.served_name if outside else None) or name
-    config = gateways.EndpointConfig.of_model(name, model, url, identity, served)
-    return config.model_copy(update={"pool": name})
-
-
-def _access(
-    settings: GatewaySettings, endpoints: Sequence["gateways.EndpointConfig"]
-) -> "gateways.Access":
-    """Check the settings; tokens and keys from the environment. Raises UsageError, PriceError."""
-    try:
-        gateways.check_settings(settings)
-        access = gateways.access_of(settings)
-        access.check_host(settings.host)
-        for endpoint in endpoints:
-            endpoint.key()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    return access
+    with gateways.without_pandas(), storage.open_catalog() as catalog:
+        try:
+            setup = _set_up(settings, model or [], models, catalog)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        _run(setup, catalog, as_json)
 
 
 def _set_up(
-    chosen: ChosenModels,
-    settings: GatewaySettings,
-    access: "gateways.Access",
-    catalog: "storage.Catalog",
+    settings: GatewaySettings, names: Sequence[str], registry: Path, catalog: "storage.Catalog"
 ) -> GatewaySetup:
     """Find every error that can be found before an engine's start takes minutes.
 
-    Raises UsageError, PortTaken, RegistryError.
+    Raises UsageError, ValueError, PortTaken, RegistryError, PriceError.
     """
+    urls = settings.engine
+    if not urls and not names:
+        raise UsageError("name what to stand before: --engine URL, or --model NAME")
+    endpoints, engines = gateways.read_engines(urls), list[own_engines.Engine]()
+    picked = serving.pick_models(registry, names)
+    recorded = {name for name, model in picked.items() if model.record_tokens}
+    if recorded and (urls or len(recorded) < len(picked)):
+        raise UsageError(
+            f"{registry}: models.{min(recorded)}.record_tokens: a gateway asks all its engines for "
+            "tokens or none; serve this model by a gateway of its own"
+        )
+    gateways.check_settings(settings)
+    access = gateways.access_of(settings)
+    access.check_host(settings.host)
+    endpoints += [_endpoint(name, m, registry) for name, m in picked.items() if m.endpoint]
+    for endpoint in endpoints:
+        endpoint.key()
     port = processes.claim_port(settings.port or None, "`--port 0` takes a free one")
-    tokens = settings.record_tokens or chosen.record_tokens
-    name = settings.name or f"gateway-{port}"
-    settings = replace(settings, port=port, name=name, record_tokens=tokens)
-    engines = []
-    for name, model in chosen.checkpoints.items():
-        engine = own_engines.Engine(name, model, catalog)
-        endpoint = _endpoint(name, model, engine.address.url, engine.engine_id)
-        engines.append((engine, endpoint))
-    journal = None if settings.no_journal else gateways.journal_path(catalog.home, port)
-    setup = GatewaySetup(settings, access, chosen.endpoints, engines, journal)
-    names = [endpoint.name for endpoint in setup.all_endpoints]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    for name, model in picked.items():
+        if model.endpoint is None:
+            engine = own_engines.Engine(name, model, catalog)
+            engines.append(engine)
+            endpoints.append(_endpoint(name, model, registry, engine))
+    used = [endpoint.name for endpoint in endpoints]
+    if twice := sorted({name for name in used if used.count(name) > 1}):
         raise UsageError(f"given twice: {', '.join(twice)}")
-    return setup
+    settings = replace(
+        settings,
+        port=port,
+        name=settings.name or f"gateway-{port}",
+        record_tokens=settings.record_tokens or bool(recorded),
+    )
+    journal = None if settings.no_journal else gateways.journal_path(catalog.home, port)
+    return GatewaySetup(settings, access, endpoints, engines, journal)
+
+
+def _endpoint(
+    name: str, model: "serving.Model", registry: Path, engine: "own_engines.Engine | None" = None
+) -> "gateways.EndpointConfig":
+    """A registry's model as the gateway takes it. Raises UsageError."""
+    from pydantic import ValidationError
+
+    url = model.endpoint or (engine.address.url if engine else "")
+    outside = model.checkpoint is None  # what tutti starts is served under the registry's name
+    served = (model.served_name if outside else None) or name
+    identity = engine.engine_id if engine else name
+    try:
+        config = gateways.EndpointConfig.of_model(name, model, url, identity, served)
+    except ValidationError as error:
+        raise UsageError(f"{registry}: models.{name}: {message_of(error)}") from None
+    return config.model_copy(update={"pool": name})
 
 
 def _run(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool) -> None:
@@ -170,7 +141,7 @@ def _run(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool) -> None
     import uvloop
 
     with ExitStack() as running:
-        for engine, _ in setup.engines:
+        for engine in setup.engines:
             typer.echo(f"starting vLLM for {engine.name} …", err=True)
             running.enter_context(engine)
         uvloop.run(_serve(setup, catalog, as_json))
@@ -180,11 +151,11 @@ def _run(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool) -> None
 
 async def _serve(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool) -> None:
     gateway = gateways.Gateway(catalog, setup.settings, setup.access, setup.journal)
-    engines = [engine for engine, _ in setup.engines]
+    engines = setup.engines
     try:
         await gateways.serve(
             gateway,
-            setup.all_endpoints,
+            setup.endpoints,
             lambda port, token: typer.echo(_described(setup, port, token, as_json)),
             _watch(engines, gateway) if engines else None,
         )
@@ -195,16 +166,16 @@ async def _serve(setup: GatewaySetup, catalog: "storage.Catalog", as_json: bool)
 
 def _described(setup: GatewaySetup, port: int, token: Path | None, as_json: bool) -> str:
     url = f"http://{setup.settings.host}:{port}"
-    names = [name for endpoint in setup.all_endpoints for name in endpoint.models]
+    names = [name for endpoint in setup.endpoints for name in endpoint.models]
     if as_json:
         shown = {"url": url, "base_url": f"{url}/p/PROGRAM/v1", "ui": f"{url}/ui"}
         shown["admin_token_file"] = str(token or "")
         shown["sweep"] = setup.settings.name
         return json.dumps(shown | {"policy": setup.settings.policy, "models": names})
-    unlisted = [endpoint.name for endpoint in setup.all_endpoints if not endpoint.models]
+    unlisted = [endpoint.name for endpoint in setup.endpoints if not endpoint.models]
     if unlisted:
         names.append("what the engines say (GET /v1/models)")
-    count = len(setup.all_endpoints)
+    count = len(setup.endpoints)
     engines = f"{count} engine{'s' * (count > 1)}"
     return GUIDE.format(
         url=url,

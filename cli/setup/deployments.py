@@ -137,25 +137,21 @@ CHOSEN = {
     ("RoleModels", "agent"): "agents",
     ("ServeParameters", "models"): "models",
 }
-"""Fields whose choices depend on the machine: (model, field) -> the attribute of `FormChoices`."""
+"""Fields whose choices depend on the machine: (model, field) -> the kind of choices."""
 
 
-@dataclass(frozen=True)
-class FormChoices:
-    """What exists on this machine."""
-
-    benchmarks: Sequence[str]
-    models: Sequence[str]
-    agents: Sequence[str]
+Choices = Mapping[str, Sequence[str]]
+"""The benchmarks, models and agents of this machine."""
 
 
-def choices_here(registry: Path) -> FormChoices:
+def choices_here(registry: Path) -> Choices:
     """The choices of this machine. Raises RegistryError for an invalid registry."""
     agents = sorted(path.stem for path in (DEPLOYMENTS / "agents").glob("*.yaml"))
-    return FormChoices(tuple(BENCHMARKS), tuple(read_registry(registry)), agents)
+    benchmarks, models = (STDLIB, *sorted(BENCHMARKS)), tuple(read_registry(registry))
+    return {"benchmarks": benchmarks, "models": models, "agents": agents}
 
 
-def shaped(schema: Mapping[str, Any], choices: FormChoices) -> Schema:
+def shaped(schema: Mapping[str, Any], choices: Choices) -> Schema:
     """The schema of a deployment as its form needs it."""
     form = deepcopy(dict(schema))
     groups: dict[str, Schema] = form.get("definitions", {})
@@ -167,7 +163,7 @@ def shaped(schema: Mapping[str, Any], choices: FormChoices) -> Schema:
     for (group_name, name), kind in CHOSEN.items():
         if group_name in groups:
             fields = groups[group_name]["properties"]
-            fields[name] = _with_choices(fields[name], getattr(choices, kind))
+            fields[name] = _with_choices(fields[name], choices[kind])
     if "Suite" in groups:
         groups["Suite"].pop("additionalProperties")  # the server would refuse what is hidden
         _shape_suite(groups["Suite"]["properties"], groups["Policy"])
@@ -198,7 +194,7 @@ class DeploymentForms:
             return f"the forms do not know the models: {error}"
         return None if self._publish(choices) else "the server rejected the choices of the forms"
 
-    def _publish(self, choices: FormChoices) -> bool:
+    def _publish(self, choices: Choices) -> bool:
         done = [
             self._tried(
                 f"{self.api}/deployments/{deployment}",

@@ -15,7 +15,7 @@ import typer
 from tutti.cli.failures import ExitCode, UsageError, code_of
 from tutti.cli.flow import run_flow
 from tutti.cli.sweep import suites
-from tutti.cli.verbs import AsFlowRun, AsJson, ModelsFile, verdict
+from tutti.cli.verbs import AsFlowRun, AsJson, Flags, ModelsFile, verdict
 from tutti.tasks.sweeps import plan, spec
 from tutti.tasks.sweeps import search as searching
 
@@ -95,6 +95,9 @@ def run_night(
     return ExitCode.INCOMPLETE if missing else code
 
 
+OBJECTIVES = "tasks/sweeps/search/search.py:Objectives"
+
+
 @verdict
 def search(
     suite: suites.SuiteName,
@@ -105,13 +108,10 @@ def search(
     max_p95_s: Annotated[
         float | None, typer.Option(help="highest allowed p95 step latency in seconds (2)")
     ] = None,
-    min_accuracy: Annotated[
-        float | None, typer.Option(help="lowest allowed accuracy, 0 to 1 (none)")
-    ] = None,
-    lowest: Annotated[
-        int | None, typer.Option(help="first level to measure (the suite's lowest)")
-    ] = None,
-    highest: Annotated[int | None, typer.Option(help="last level to measure (64)")] = None,
+    *,
+    objectives: Annotated[
+        dict[str, Any], Flags(OBJECTIVES, "accuracy=--min-accuracy lowest highest")
+    ],
     prefect: AsFlowRun = False,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -120,8 +120,8 @@ def search(
     Exit code 5 if a level could not be measured whole, or else 4 if a policy has no answer, or one
     that its confidence intervals do not support.
     """
-    objectives = {"step_latency_p95": max_p95_s, "accuracy": min_accuracy}
-    objectives |= {"lowest": lowest, "highest": highest}
+    if max_p95_s is not None:
+        objectives["step_latency_p95"] = max_p95_s
     with suites.about(suites.path_of(suite)):
         wanted = suites.suite_of(suite, flags, expert, limits)
         return run_search(wanted, objectives, models, prefect, as_json)
@@ -130,13 +130,11 @@ def search(
 def run_search(
     suite: "spec.Suite", limits: dict[str, Any], models: Path, prefect: bool, as_json: bool
 ) -> ExitCode:
-    """Search and print the answer for each policy. `limits` holds fields of `Objectives`; None
-    stands for the default. Raises ValidationError, SuiteError and the errors of a sweep."""
+    """Search and print the answer for each policy. `limits` holds fields of `Objectives`. Raises
+    ValidationError, SuiteError and the errors of a sweep."""
     from tutti.flows.find import find_concurrency
 
-    objectives = searching.Objectives(
-        **{name: value for name, value in limits.items() if value is not None}
-    )
+    objectives = searching.Objectives(**limits)
     found = run_flow(find_concurrency, prefect, as_json, suite, objectives, models)
     if as_json:
         typer.echo(json.dumps(found))

@@ -4,68 +4,33 @@ The catalog is the truth about runs, cells, samples, attempts, parts and artifac
 in Parquet parts; a part exists for readers only once its row is here.
 """
 
-from tutti.storage.catalog.boundary import BUSY_TIMEOUT_S, store_boundary
-from tutti.storage.catalog.store import (
-    Catalog,
-    database_now,
-    enter_artifact,
-    insert_if_absent,
-    open_catalog,
-    upsert,
-)
-from tutti.storage.catalog.tables import (
-    ENDED_EARLY,
-    ENDING_REASONS,
-    EXPIRED,
-    FINISHED,
-    REASON_PRECISION,
-    SUPERSEDED,
-    CellReason,
-    artifact_parents,
-    artifacts,
-    attempt_states,
-    cells,
-    leases,
-    metadata,
-    parts,
-    processes,
-    runs,
-    samples,
-    sweeps,
-    verdicts,
-    windows,
-)
-from tutti.storage.clock import at, now
-
-__all__ = [
-    "BUSY_TIMEOUT_S",
-    "ENDED_EARLY",
-    "ENDING_REASONS",
-    "EXPIRED",
-    "FINISHED",
-    "REASON_PRECISION",
-    "SUPERSEDED",
-    "Catalog",
-    "CellReason",
-    "artifact_parents",
-    "artifacts",
-    "at",
-    "attempt_states",
-    "cells",
-    "database_now",
-    "enter_artifact",
-    "insert_if_absent",
-    "leases",
-    "metadata",
-    "now",
-    "open_catalog",
-    "parts",
-    "processes",
-    "runs",
-    "samples",
-    "store_boundary",
-    "sweeps",
-    "upsert",
-    "verdicts",
-    "windows",
-]
+from tutti.storage.catalog.boundary import BUSY_TIMEOUT_S as BUSY_TIMEOUT_S
+from tutti.storage.catalog.boundary import store_boundary as store_boundary
+from tutti.storage.catalog.store import Catalog as Catalog
+from tutti.storage.catalog.store import database_now as database_now
+from tutti.storage.catalog.store import enter_artifact as enter_artifact
+from tutti.storage.catalog.store import insert_if_absent as insert_if_absent
+from tutti.storage.catalog.store import open_catalog as open_catalog
+from tutti.storage.catalog.store import upsert as upsert
+from tutti.storage.catalog.tables import ENDED_EARLY as ENDED_EARLY
+from tutti.storage.catalog.tables import ENDING_REASONS as ENDING_REASONS
+from tutti.storage.catalog.tables import EXPIRED as EXPIRED
+from tutti.storage.catalog.tables import FINISHED as FINISHED
+from tutti.storage.catalog.tables import REASON_PRECISION as REASON_PRECISION
+from tutti.storage.catalog.tables import SUPERSEDED as SUPERSEDED
+from tutti.storage.catalog.tables import CellReason as CellReason
+from tutti.storage.catalog.tables import artifact_parents as artifact_parents
+from tutti.storage.catalog.tables import artifacts as artifacts
+from tutti.storage.catalog.tables import attempt_states as attempt_states
+from tutti.storage.catalog.tables import cells as cells
+from tutti.storage.catalog.tables import leases as leases
+from tutti.storage.catalog.tables import metadata as metadata
+from tutti.storage.catalog.tables import parts as parts
+from tutti.storage.catalog.tables import processes as processes
+from tutti.storage.catalog.tables import runs as runs
+from tutti.storage.catalog.tables import samples as samples
+from tutti.storage.catalog.tables import sweeps as sweeps
+from tutti.storage.catalog.tables import verdicts as verdicts
+from tutti.storage.catalog.tables import windows as windows
+from tutti.storage.clock import at as at
+from tutti.storage.clock import now as now

@@ -17,26 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.face import lazy
 from tutti.storage import StoreError
-from tutti.tasks.exchange.imported import (
-    Cell,
-    ImportedAttempt,
-    ImportedItem,
-    ImportedRecords,
-    ImportIssue,
-)
+from tutti.tasks.exchange.imported import Cell as Cell
+from tutti.tasks.exchange.imported import ImportedAttempt as ImportedAttempt
+from tutti.tasks.exchange.imported import ImportedItem as ImportedItem
+from tutti.tasks.exchange.imported import ImportedRecords as ImportedRecords
+from tutti.tasks.exchange.imported import ImportIssue as ImportIssue
 from tutti.tasks.exchange.inspect import require_inspect
-
-__all__ = [
-    "EXPORTERS",
-    "IMPORTERS",
-    "Cell",
-    "ImportIssue",
-    "ImportedAttempt",
-    "ImportedItem",
-    "ImportedRecords",
-    "detect",
-    "export",
-]
 
 Importer = Callable[[Path, str], Iterator[ImportedItem]]
 Exporter = Callable[[Iterator[ImportedAttempt], Path], list[Path]]

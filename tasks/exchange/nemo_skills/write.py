@@ -27,6 +27,7 @@ from tutti.tasks.exchange.stored import stored_trials
 
 Block = dict[str, Any]
 SCORES = ("symbolic_correct", "judge_correct")
+TIMES = {"generation_start_time", "generation_end_time"}
 LETTERS = {"correct": "A", "incorrect": "B", "not_attempted": "C"}
 """SimpleQA's verdicts, as its judge writes them in `judgement`."""
 
@@ -62,8 +63,9 @@ class BenchmarkMetrics:
         self._seeds = len(rows)
         self._entries += 1
         self._tokens += sum(row.get("num_generated_tokens", 0) for row in rows) / len(rows)
-        self._starts += [row["generation_start_time"] for row in rows if _is_timed(row)]
-        self._ends += [row["generation_end_time"] for row in rows if _is_timed(row)]
+        timed = [row for row in rows if row.keys() >= TIMES]
+        self._starts += [row["generation_start_time"] for row in timed]
+        self._ends += [row["generation_end_time"] for row in timed]
         self._scores["reasoning_tokens"].append([_tokens(row)[0] for row in rows])
         self._scores["answer_tokens"].append([_tokens(row)[1] for row in rows])
         letters = [row.get("judgement") for row in rows]
@@ -84,24 +86,19 @@ class BenchmarkMetrics:
 
     def blocks(self) -> dict[str, Block]:
         """The blocks by name; empty without rows."""
+        common: Block = {"num_entries": self._entries}
+        if self._tokens > 0:
+            common["avg_tokens"] = int(self._tokens / self._entries)
+        if self._starts:
+            common["gen_seconds"] = int(max(self._ends) - min(self._starts))
         found: dict[str, Block] = {}
         for name, sums in self._sums.items():
-            found[name] = self._common() | {
-                key: 100.0 * value / self._entries for key, value in sums.items()
-            }
+            found[name] = common | {k: 100.0 * value / self._entries for k, value in sums.items()}
             if LETTERS.keys() <= sums.keys():
                 found[name] |= _attempted(found[name]["correct"], found[name]["incorrect"])
         for name, scores in self._scores.items():
             for k in range(2, self._seeds + 1):
                 found[_averaged(k)][f"{name}_statistics"] = _statistics([s[:k] for s in scores])
-        return found
-
-    def _common(self) -> Block:
-        found: Block = {"num_entries": self._entries}
-        if self._tokens > 0:
-            found["avg_tokens"] = int(self._tokens / self._entries)
-        if self._starts:
-            found["gen_seconds"] = int(max(self._ends) - min(self._starts))
         return found
 
     def _add_scores(
@@ -128,10 +125,6 @@ def _attempted(correct: float, incorrect: float) -> Block:
 
 def _averaged(k: int) -> str:
     return f"pass@1[avg-of-{k}]"
-
-
-def _is_timed(row: Row) -> bool:
-    return "generation_start_time" in row and "generation_end_time" in row
 
 
 def _tokens(row: Row) -> tuple[float, float]:
@@ -308,27 +301,47 @@ def _row(trial: ImportedAttempt, chosen: _CellRows) -> Row:
     outcome = trial.outcome
     is_right, mean, answer = chosen.verdicts[trial.origin]
     value: bool | float = mean if chosen.is_mean else is_right
-    trial.messages = [message for message in trial.messages if "role" in message]
-    judged = [row for row in trial.scores if row.get("correct") is not None]
-    score = max(judged, key=lambda row: row.get("scored_at") or EARLIEST, default={})
-    row: Row = {"id": trial.task_id, "problem": _said(trial, "user", first=True)}
-    row |= {"generation": _said(trial, "assistant", first=False)}
-    row |= {"predicted_answer": answer}
-    row |= compact(expected_answer=_expected(trial.target))
+    messages = [message for message in trial.messages if "role" in message]
+    texts = {
+        role: [m.get("content") or "" for m in messages if m["role"] == role]
+        for role in ("user", "assistant")
+    }
+    row: Row = {
+        "id": trial.task_id,
+        "problem": next(iter(texts["user"]), ""),
+        "generation": next(reversed(texts["assistant"]), ""),
+        "predicted_answer": answer,
+        **compact(expected_answer=_expected(trial.target)),
+    }
+    judged = [score for score in trial.scores if score.get("correct") is not None]
+    score = max(judged, key=lambda each: each.get("scored_at") or EARLIEST, default={})
     if score.get("scorer") in JUDGES:
-        row["judgement"] = _judgement(score, bool(value))
-        row["judge_correct"] = value
+        row |= {"judgement": _judgement(score, bool(value)), "judge_correct": value}
     else:
         row["symbolic_correct"] = value
-    reasons = [call.get("finish_reason") for call in trial.calls if _is_own(call)]
-    if sum(message["role"] == "assistant" for message in trial.messages) > 1:
-        row["conversation"] = [_message(message) for message in trial.messages]
+    reasons = [
+        call.get("finish_reason")
+        for call in trial.calls
+        if (call.get("role"), call.get("status")) == ("orchestrator", "ok")
+    ]
+    if len(texts["assistant"]) > 1:
+        row["conversation"] = [_message(message) for message in messages]
         row["num_tool_calls"] = outcome.get("tool_calls") or 0
         row |= compact(finish_reason=reasons if all(reasons) and reasons else None)
     else:
-        row |= compact(finish_reason=reasons[-1] if reasons else None)
-        row |= compact(reasoning_content=_reasoning(trial))
-    return row | _figures(outcome)
+        reasoning = [m.get("reasoning") for m in messages if m["role"] == "assistant"]
+        row |= compact(finish_reason=next(reversed(reasons), None))
+        row |= compact(reasoning_content=next(reversed(reasoning), None))
+    started, ended = outcome.get("started_at"), outcome.get("ended_at")
+    if started is not None and ended is not None:
+        row["generation_start_time"] = started.timestamp()
+        row["generation_end_time"] = ended.timestamp()
+        row["generation_time"] = (ended - started).total_seconds()
+    return row | compact(
+        num_input_tokens=outcome.get("prompt_tokens"),
+        num_generated_tokens=outcome.get("completion_tokens"),
+        error="context_window_exceeded" if outcome.get("stop_reason") == "context" else None,
+    )
 
 
 def _judgement(score: Row, is_correct: bool) -> str:
@@ -336,36 +349,6 @@ def _judgement(score: Row, is_correct: bool) -> str:
         return f"Judgement: {'Yes' if is_correct else 'No'}"
     verdict = json.loads(score.get("detail") or "{}").get("verdict")
     return LETTERS.get(verdict, LETTERS["correct" if is_correct else "incorrect"])
-
-
-def _figures(outcome: Row) -> Row:
-    started, ended = outcome.get("started_at"), outcome.get("ended_at")
-    times: Row = {}
-    if started is not None and ended is not None:
-        times = {
-            "generation_start_time": started.timestamp(),
-            "generation_end_time": ended.timestamp(),
-            "generation_time": (ended - started).total_seconds(),
-        }
-    return times | compact(
-        num_input_tokens=outcome.get("prompt_tokens"),
-        num_generated_tokens=outcome.get("completion_tokens"),
-        error="context_window_exceeded" if outcome.get("stop_reason") == "context" else None,
-    )
-
-
-def _is_own(call: Row) -> bool:
-    return call.get("role") == "orchestrator" and call.get("status") == "ok"
-
-
-def _said(trial: ImportedAttempt, role: str, first: bool) -> str:
-    texts = [m.get("content") or "" for m in trial.messages if m["role"] == role]
-    return texts[0 if first else -1] if texts else ""
-
-
-def _reasoning(trial: ImportedAttempt) -> str | None:
-    found = [m.get("reasoning") for m in trial.messages if m["role"] == "assistant"]
-    return found[-1] if found else None
 
 
 def _expected(target: str | None) -> str | None:

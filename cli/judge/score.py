@@ -3,7 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -66,81 +66,47 @@ def score(
 
     Exit code 5 if an attempt could not be scored.
     """
-    with storage.open_catalog() as catalog:
-        sweep_id = find_sweep(catalog, sweep)
-        _check_source(sweep_id, catalog, given, labels)
-        if lost and (given is not None or labels is not None):
-            raise UsageError("--lost: re-scores from the store, without --from or --labels")
-        said = reasoning and checked_reasoning(reasoning)
-        request = analysis.ScoringRequest(given, scorer, judge, models, lost, said)
-        if given is not None:
-            return _programs(sweep_id, catalog, request, as_json)
-        found = compared = None
-        if labels is None or scorer is not None or judge is not None:
-            found = _rescored(sweep_id, catalog, request, as_json)
-        if labels is not None:
-            compared = analysis.LabelAgreement.read(sweep_id, labels, catalog)
-    typer.echo(_as_json(found, compared) if as_json else _as_text(found, compared))
-    return ExitCode.DONE if found is None else _code_of(found)
-
-
-def _code_of(found: "analysis.RescoreResult") -> ExitCode:
-    return ExitCode.INCOMPLETE if found.failed else ExitCode.DONE
-
-
-def _rescored(
-    sweep_id: str, catalog: Any, request: "analysis.ScoringRequest", quiet: bool
-) -> "analysis.RescoreResult":
-    with progress.StageProgress("scoring", Console(stderr=True, quiet=quiet)) as shown:
-        return asyncio.run(analysis.score_sweep(sweep_id, catalog, request, shown.show))
-
-
-def _check_source(sweep_id: str, catalog: Any, given: Path | None, labels: Path | None) -> None:
     if given is not None and labels is not None:
         raise UsageError("--from and --labels: name one; --from takes labels, too")
+    if lost and (given is not None or labels is not None):
+        raise UsageError("--lost: re-scores from the store, without --from or --labels")
+    chosen = reasoning and checked_reasoning(reasoning)
+    request = analysis.ScoringRequest(given, scorer, judge, models, lost, chosen)
+    content: dict[str, object] = {}
+    lines: list[str] = []
+    failed: object = None
+    with storage.open_catalog() as catalog:
+        sweep_id = find_sweep(catalog, sweep)
+        if given is not None or labels is None or scorer is not None or judge is not None:
+            with progress.StageProgress("scoring", Console(stderr=True, quiet=as_json)) as shown:
+                arguments = (sweep_id, catalog, request, shown.show)
+                found: analysis.RescoreResult = asyncio.run(
+                    analysis.score_sweep(*arguments)
+                    if given is None
+                    else analysis.score_programs(*arguments)
+                )
+            lines, failed = _flips(found), found.failed
+            content = {"scored": found.scored, "flipped": found.flipped, "failed": found.failed}
+            if isinstance(found, analysis.ProgramScores):
+                content |= {"unscored": found.unscored, "uncounted": found.uncounted}
+                lines += _left_out(found)
+        if labels is not None:
+            compared = analysis.LabelAgreement.read(sweep_id, labels, catalog)
+            content |= {"unscored": compared.unscored, "scorers": compared.scorers}
+            agreement = compared.agreement
+            content["labels"] = None if agreement is None else agreement._asdict()
+            lines += _agreement(compared)
+    typer.echo(json.dumps(content) if as_json else "\n".join(lines))
+    return ExitCode.INCOMPLETE if failed else ExitCode.DONE
 
 
-def _programs(
-    sweep_id: str, catalog: Any, request: "analysis.ScoringRequest", as_json: bool
-) -> ExitCode:
-    with progress.StageProgress("scoring", Console(stderr=True, quiet=as_json)) as shown:
-        done = asyncio.run(analysis.score_programs(sweep_id, catalog, request, shown.show))
-    typer.echo(_programs_as_json(done) if as_json else _programs_as_text(done))
-    return _code_of(done)
-
-
-def _programs_as_json(done: "analysis.ProgramScores") -> str:
-    fields: dict[str, object] = {"scored": done.scored, "flipped": done.flipped}
-    fields |= {"failed": done.failed, "unscored": done.unscored, "uncounted": done.uncounted}
-    return json.dumps(fields)
-
-
-def _programs_as_text(done: "analysis.ProgramScores") -> str:
-    lines = _flips(done)
-    if done.unscored:
-        lines.append(f"{done.unscored} attempts are in no line of the file and stay as they were")
-    if done.uncounted:
-        lines.append(f"{done.uncounted} ended in infra errors or were cut; they are not scored")
-    return "\n".join(lines)
-
-
-def _as_json(
-    found: "analysis.RescoreResult | None", compared: "analysis.LabelAgreement | None"
-) -> str:
-    fields: dict[str, object] = {}
-    if found is not None:
-        fields = {"scored": found.scored, "flipped": found.flipped, "failed": found.failed}
-    if compared is not None:
-        fields["unscored"], fields["scorers"] = compared.unscored, compared.scorers
-        fields["labels"] = None if compared.agreement is None else compared.agreement._asdict()
-    return json.dumps(fields)
-
-
-def _as_text(
-    found: "analysis.RescoreResult | None", compared: "analysis.LabelAgreement | None"
-) -> str:
-    lines = [] if found is None else _flips(found)
-    return "\n".join(lines if compared is None else [*lines, *_agreement(compared)])
+def _left_out(found: "analysis.ProgramScores") -> list[str]:
+    lines = []
+    if found.unscored:
+        lines.append(f"{found.unscored} attempts are in no line of the file and stay as they were")
+    if found.uncounted:
+        lines.append(f"{found.uncounted} ended in infra errors or were cut; they are not scored")
+    return lines
 
 
 def _flips(found: "analysis.RescoreResult") -> list[str]:

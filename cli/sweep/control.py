@@ -125,39 +125,32 @@ def _end(catalog: "storage.Catalog", sweep_id: str, finish: bool) -> int:
         raise UsageError(f"{sweep_id} is not running")
     if not holder.here:
         raise UsageError(f"{sweep_id} runs on {holder.host}, process {holder.pid}: cancel it there")
-    if not finish:
-        _interrupt(catalog, sweep_id, holder)
-        return holder.pid
+
+    def is_held() -> bool:
+        return storage.holder_of(catalog, sweep_id) == holder
+
     before = paused_at(catalog, sweep_id)
-    set_paused(catalog, sweep_id, storage.now())
     try:
-        _wait_for_running(catalog, sweep_id, holder)
-        _interrupt(catalog, sweep_id, holder)
-    finally:  # also after Ctrl-C here: the sweep continues, and later runs are not paused
-        set_paused(catalog, sweep_id, before)
-    return holder.pid
-
-
-def _wait_for_running(catalog: "storage.Catalog", sweep_id: str, holder: "storage.Holder") -> None:
-    last = time.monotonic()
-    while time.monotonic() < last + SETTLED_S and storage.holder_of(catalog, sweep_id) == holder:
-        if running(catalog, sweep_id):
+        if finish:
+            set_paused(catalog, sweep_id, storage.now())
             last = time.monotonic()
-        time.sleep(POLL_S)
-
-
-def _interrupt(catalog: "storage.Catalog", sweep_id: str, holder: "storage.Holder") -> None:
-    """Send SIGINT and wait until the process releases the sweep. Raises StoreBusy."""
-    if storage.holder_of(catalog, sweep_id) == holder:
-        os.kill(holder.pid, signal.SIGINT)
-    until = time.monotonic() + LONGEST_S
-    while storage.holder_of(catalog, sweep_id) == holder:
-        if time.monotonic() > until:
-            raise storage.StoreBusy(
-                f"{sweep_id}: process {holder.pid} was interrupted and still runs after "
-                f"{LONGEST_S:.0f} s"
-            )
-        time.sleep(POLL_S)
+            while time.monotonic() < last + SETTLED_S and is_held():
+                last = time.monotonic() if running(catalog, sweep_id) else last
+                time.sleep(POLL_S)
+        if is_held():
+            os.kill(holder.pid, signal.SIGINT)
+        until = time.monotonic() + LONGEST_S
+        while is_held():
+            if time.monotonic() > until:
+                raise storage.StoreBusy(
+                    f"{sweep_id}: process {holder.pid} was interrupted and still runs after "
+                    f"{LONGEST_S:.0f} s"
+                )
+            time.sleep(POLL_S)
+    finally:  # also after Ctrl-C here: the sweep continues, and later runs are not paused
+        if finish:
+            set_paused(catalog, sweep_id, before)
+    return holder.pid
 
 
 def paused_at(catalog: "storage.Catalog", sweep_id: str) -> datetime | None:

@@ -43,70 +43,59 @@ def report(
 ) -> None:
     """Report a sweep, a training or a task set: findings, and an HTML page with figures."""
     kind = sweep.partition(":")[0] if ":" in sweep and not any(compare) else ""
-    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+    with (
+        redirect_stdout(sys.stderr) if as_json else nullcontext(),
+        storage.open_catalog() as catalog,
+    ):
         if kind == "task_set":
-            rows = _of_task_set(sweep, out)
+            page = reporting.publish_task_set(sweep, catalog, progress.StageLog(), out)
+            written = asyncio.run(page)
+            rows = {"page": str(written.page), "findings": written.findings}
         elif kind in ("checkpoint", "adapter"):
-            rows = _of_training(_write_training(sweep, out, figures))
+            files = reporting.ReportFiles(out, figures)
+            log = progress.StageLog()
+            rows = _of_training(asyncio.run(reporting.publish_training(sweep, catalog, log, files)))
         else:
-            rows = _as_json(_write(sweep, compare, out, figures))
+            rows = _of_sweep(_write(sweep, compare, reporting.ReportFiles(out, figures), catalog))
     if as_json:
         typer.echo(json.dumps(rows, default=str))
 
 
 def _write(
-    sweep: str, compare: tuple[str, str], out: Path | None, figures: bool
+    sweep: str,
+    compare: tuple[str, str],
+    files: "reporting.ReportFiles",
+    catalog: "storage.Catalog",
 ) -> "reporting.Report":
     if sweep and any(compare):
         raise UsageError("give a sweep or --compare A B, not both")
-    log, files = progress.StageLog(), reporting.ReportFiles(out, figures)
-    with storage.open_catalog() as catalog:
-        if any(compare):
-            pair = find_sweep(catalog, compare[0]), find_sweep(catalog, compare[1])
-            title = f"Sweep {compare[1]} (B) against {compare[0]} (A)"
-            return asyncio.run(reporting.publish_comparison(pair, title, catalog, log, files))
-        sweep_id = find_sweep(catalog, sweep)
-        title = f"Sweep {sweep}".strip()
-        return asyncio.run(reporting.publish_report([sweep_id], title, catalog, log, files=files))
+    log = progress.StageLog()
+    if any(compare):
+        pair = reporting.SweepPair(*(find_sweep(catalog, each) for each in compare))
+        title = f"Sweep {compare[1]} (B) against {compare[0]} (A)"
+        return asyncio.run(reporting.publish_comparison(pair, title, catalog, log, files))
+    sweep_id, title = find_sweep(catalog, sweep), f"Sweep {sweep}".strip()
+    return asyncio.run(reporting.publish_report([sweep_id], title, catalog, log, files=files))
 
 
-def _write_training(
-    checkpoint_id: str, out: Path | None, figures: bool
-) -> "reporting.TrainingReport":
-    with storage.open_catalog() as catalog:
-        files = reporting.ReportFiles(out, figures)
-        return asyncio.run(
-            reporting.publish_training(checkpoint_id, catalog, progress.StageLog(), files)
-        )
-
-
-def _of_task_set(task_set_id: str, out: Path | None) -> dict[str, Any]:
-    with storage.open_catalog() as catalog:
-        written = asyncio.run(
-            reporting.publish_task_set(task_set_id, catalog, progress.StageLog(), out)
-        )
-    return {"page": str(written.page), "findings": written.findings}
-
-
-def _of_training(written: "reporting.TrainingReport") -> dict[str, Any]:
+def _page(written: "reporting.Report | reporting.TrainingReport") -> dict[str, Any]:
     return {
         "page": str(written.page),
         "plots": {name: str(path) for name, path in written.plots.items()},
         "alarms": written.alarms,
         "findings": written.findings,
         "missing": written.gaps,
-        "card": dict(written.training.card),
-        "steps": [dict(row) for row in written.training.steps],
     }
 
 
-def _as_json(written: "reporting.Report") -> dict[str, Any]:
-    return {
-        "page": str(written.page),
-        "plots": {name: str(path) for name, path in written.plots.items()},
-        "alarms": written.alarms,
-        "findings": written.findings,
-        "missing": written.gaps,
+def _of_training(written: "reporting.TrainingReport") -> dict[str, Any]:
+    training = written.training
+    steps = [dict(row) for row in training.steps]
+    return _page(written) | {"card": dict(training.card), "steps": steps}
+
+
+def _of_sweep(written: "reporting.Report") -> dict[str, Any]:
+    return _page(written) | {
         "cells": [asdict(cell) for cell in written.cells],
         "metrics": [asdict(each) for each in written.metrics],
         "comparisons": [_compared(each) for each in written.compared],

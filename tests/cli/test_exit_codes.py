@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from tutti import storage
 from tutti.cli.failures import VERDICTS, code_of, guarded
-from tutti.cli.judge import arena, contamination, score
+from tutti.cli.judge import arena, contamination
 from tutti.cli.main import EXIT_CODES, app
 from tutti.cli.sweep import run
 from tutti.cli.sweep import run as sweep_run
@@ -94,11 +94,10 @@ def scored(failed: dict[str, str]) -> Patch:
     async def programs(*_: Any) -> ProgramScores:
         return ProgramScores(1, failed)
 
-    return replacing(
-        (score, "_rescored", lambda *_: RescoreResult(1, failed)),
-        (score, "_check_source", lambda *_: None),
-        (analysis, "score_programs", programs),
-    )
+    async def rescored(*_: object) -> RescoreResult:
+        return RescoreResult(1, failed)
+
+    return replacing((analysis, "score_sweep", rescored), (analysis, "score_programs", programs))
 
 
 def measured(left: int) -> Patch:

@@ -24,6 +24,7 @@ COLUMNS = (
     ("held p50, p95 s", "{held_p50_s:.2f}, {held_p95_s:.2f}"),
     ("engine-h", "{engine_hours:.3f}"),
 )
+"""The columns of the table; JSON has every figure."""
 
 
 @verb
@@ -51,22 +52,14 @@ def simulate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a recorded cell or a plan under other policies, engine counts or KV sizes."""
-    if bool(cell) == (plan is not None):
-        raise UsageError("give either CELL or --plan FILE")
-    if plan is not None and (calibration or save_calibration):
-        raise UsageError(
-            "--calibration is for CELL; a plan names its calibration by `engine: FILE`"
-        )
-    sizes = {"engines": engines, "kv_tokens": kv_tokens, "sessions": sessions}
-    if plan is not None:
-        _run_plan(plan, policy or [], sizes, as_json)
-        return
+    """Simulate a recorded cell under other policies, engine counts or KV sizes."""
     from tutti.tasks.serving import simulation
 
     known = None if calibration is None else simulation.read_calibration(calibration)
     recording = simulation.load_recording(cell)
-    found = simulation.replay(recording, policy or [], simulation.ReplaySizes(**sizes), known)
+    found = simulation.replay(
+        recording, policy or (), known, engines=engines, kv_tokens=kv_tokens, sessions=sessions
+    )
     if save_calibration is not None:
         found.calibration.write(save_calibration)
     if as_json:
@@ -75,49 +68,21 @@ def simulate(
         _show_replay(found)
 
 
-def _run_plan(
-    path: Path, policies: Sequence[str], sizes: dict[str, int | None], as_json: bool
-) -> None:
-    from tutti.tasks.serving import simulation
-
-    given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
-    if policies:
-        given["policies"] = tuple(policies)
-    plan = simulation.SimulationPlan.model_validate({**dict(simulation.read_plan(path)), **given})
-    work = plan.load()
-    rows = []
-    for policy in plan.policies:
-        with progress_bar(f"simulating {policy}", work.programs) as show:
-            outcome = plan.run(policy, show)
-        hours = plan.engines * outcome.makespan_s / 3600.0
-        rows.append(outcome.figures() | {"policy": policy, "engine_hours": hours})
-    if as_json:
-        typer.echo(json.dumps({"plan": str(path), "engines": plan.engines, "runs": rows}))
-        return
-    offered = f"{plan.sessions} sessions"
-    if plan.sessions is None:
-        offered = f"{work.arrivals_per_s:g} arrivals/s"
-    _show_rows(rows, f"{work.programs:,} programs, {offered}, {plan.engines} engines")
-
-
 def _show_replay(found: "simulation.Replay") -> None:
-    residual, calibration, was = found.validation, found.calibration, found.measured
+    kv = found.calibration.engine.kv_tokens
+    error, was = found.validation, found.measured
     typer.echo(
-        f"validation ({residual.policy}, {residual.calls} calls; simulated over measured): "
-        f"steps/min {residual.steps_per_min:+.1%}, call p50 {residual.latency_p50:+.1%}, "
-        f"p95 {residual.latency_p95:+.1%}, hit {residual.hit_share * 100:+.1f} points; "
-        f"constants from {calibration.calls} calls"
+        f"validation ({error.policy}, {error.calls} calls; simulated over measured): "
+        f"steps/min {error.steps_per_min:+.1%}, call p50 {error.latency_p50:+.1%}, "
+        f"p95 {error.latency_p95:+.1%}, hit {error.hit_share * 100:+.1f} points; "
+        f"constants from {found.calibration.calls} calls"
     )
-    kv = calibration.engine.kv_tokens
     typer.echo(
         f"measured: {was.steps_per_min_all:,.0f} steps/min, call p50 {was.latency_p50_s:.2f} s, "
         f"p95 {was.latency_p95_s:.2f} s, hit {was.hit_share:.0%} ({kv:,} KV tokens fitted)"
     )
     title = f"{found.programs:,} programs, {found.sessions} sessions, {found.engines} engines"
-    _show_rows([run.figures() for run in found.runs], title)
-
-
-def _show_rows(rows: Sequence[dict[str, Any]], title: str) -> None:
+    rows = [run.figures() for run in found.runs]
     columns = {"policy": "left"} | dict.fromkeys((name for name, _ in COLUMNS), "right")
     cells = ((row["policy"], *(form.format(**row) for _, form in COLUMNS)) for row in rows)
     Console().print(table(columns, cells, title))

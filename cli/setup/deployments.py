@@ -147,7 +147,7 @@ Choices = Mapping[str, Sequence[str]]
 def choices_here(registry: Path) -> Choices:
     """The choices of this machine. Raises RegistryError for an invalid registry."""
     agents = sorted(path.stem for path in (DEPLOYMENTS / "agents").glob("*.yaml"))
-    benchmarks, models = (STDLIB, *sorted(BENCHMARKS)), tuple(read_registry(registry))
+    benchmarks, models = tuple(BENCHMARKS), tuple(read_registry(registry))
     return {"benchmarks": benchmarks, "models": models, "agents": agents}
 
 

@@ -71,7 +71,7 @@ def _write(
         raise UsageError("give a sweep or --compare A B, not both")
     log = progress.StageLog()
     if any(compare):
-        pair = reporting.SweepPair(*(find_sweep(catalog, each) for each in compare))
+        pair = find_sweep(catalog, compare[0]), find_sweep(catalog, compare[1])
         title = f"Sweep {compare[1]} (B) against {compare[0]} (A)"
         return asyncio.run(reporting.publish_comparison(pair, title, catalog, log, files))
     sweep_id, title = find_sweep(catalog, sweep), f"Sweep {sweep}".strip()

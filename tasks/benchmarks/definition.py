@@ -118,6 +118,10 @@ class BenchmarkFile(BaseModel):
     command: str | None = None
     command_needs: tuple[str, ...] = ()
     data: str | None = None
+    platform_tools: frozenset[str] = frozenset()
+    is_boxed: bool = False
+    is_made: bool = False
+    reply_tokens: int | None = None
 
     read: Function | None = None
     """Reads files as tasks: ``read(files, **options)``. None for a set of questions."""

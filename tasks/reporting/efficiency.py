@@ -238,9 +238,9 @@ def _goodput(tables: _Tables, point: results.LoadPoint, limit_s: float | None) -
         if limit_s is None or start_s is None or end_s is None:
             continue
         ended = tables.ended.get(cell.cell_id, [])
-        timed = ([row[key] for row in ended] for key in ("end_s", "solved", "latency_s"))
+        ends, solved, took = ([r[key] for r in ended] for key in ("end_s", "solved", "latency_s"))
         engines = max((row["n"] for row in tables.engines.get(cell.cell_id, ())), default=1)
-        good = goodput(TimedTasks(*timed), limit_s, start_s, end_s, max(1, engines))
+        good = goodput((ends, solved, took), limit_s, start_s, end_s, max(1, engines))
         figures.append(Estimate(good.per_engine_hour, good.low, good.high))
     if len(figures) < 2:
         return figures[0] if figures else Estimate()

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.text.numbers import count
-from tutti.tasks.scoring.published import WHOSE
 from tutti.tasks.sweeps.results import rows
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class ScorerUse:
         days = dict.fromkeys(f"{each:%Y-%m-%d}" for each in ends if each is not None)
         n = "" if self.differing else f"n = {count(self.n)}"
         known = ", ".join(part for part in (n, " to ".join(days)) if part)
-        parts = [part for part in (whose_rule(self.scorer), known) if part]
+        parts = [part for part in (WHOSE.get(self.scorer), known) if part]
         return f" ({'; '.join(parts)})" if parts else ""
 
 

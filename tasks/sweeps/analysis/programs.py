@@ -17,8 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 from tutti.storage import SCORABLE, Catalog, query
 from tutti.storage.maintenance import TaskOfAttempt, set_tasks
 from tutti.tasks.agents.models import AUTO
-from tutti.tasks.scoring import EXACT, SCORERS, Score, ScorerFailed, ScoringResources
-from tutti.tasks.agents import AUTO
 from tutti.tasks.config import explain
 from tutti.tasks.scoring import EXACT, SCORERS, Score
 from tutti.tasks.scoring.metrics import Agreement, agreement

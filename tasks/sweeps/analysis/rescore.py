@@ -20,12 +20,11 @@ import sqlalchemy as sa
 from tutti.errors import UsageError
 from tutti.storage import SCORABLE, Catalog, commit, query
 from tutti.storage import catalog as cat
-from tutti.tasks.agents.models import AUTO, separated
-from tutti.tasks.benchmarks import parse_benchmark
-from tutti.tasks.benchmarks.own import python_benchmark
 from tutti.tasks import scoring, synthesis
-from tutti.tasks.agents import AUTO, separated, shipped_harness
-from tutti.tasks.benchmarks import BENCHMARKS, parse_benchmark, python_benchmark
+from tutti.tasks.agents.commands import shipped_harness
+from tutti.tasks.agents.models import AUTO, separated
+from tutti.tasks.benchmarks import BENCHMARKS, parse_benchmark
+from tutti.tasks.benchmarks.own import python_benchmark
 from tutti.tasks.project import MODELS
 from tutti.tasks.sandbox import Sandbox, level_for_models
 from tutti.tasks.serving import pick_models

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tutti.tasks.reporting.text.numbers import count
+from tutti.tasks.scoring.published import WHOSE
 from tutti.tasks.sweeps.results import rows
 
 if TYPE_CHECKING:

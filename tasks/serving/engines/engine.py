@@ -223,8 +223,8 @@ class Engine:
 
     @property
     def address(self) -> EngineAddress:
-        own = EngineAddress(self.engine_id, f"http://127.0.0.1:{self.port}", self.name)
-        return self.warm or own
+        url = f"http://127.0.0.1:{self.port}" if self.warm is None else self.warm.url
+        return EngineAddress(self.engine_id, url, self.name)
 
     @property
     def wanted_gpus(self) -> int | tuple[int | str, ...] | None:

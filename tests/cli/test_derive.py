@@ -41,7 +41,6 @@ def test_what_does_not_fit_is_one_message(flags: list[str], words: str, tmp_path
 
 
 def test_preferences_skills_and_a_profile_by_the_verb(tmp_path: Path) -> None:
-    """Of a program's set: each verb prints the new set and what its gates saw."""
     home = tmp_path / "home"
     made = json.loads(run("synth", "arithmetic", "--size", "12", "--json", home=home).stdout)
     task_set = made["task_set_id"]

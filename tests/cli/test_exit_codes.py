@@ -200,7 +200,6 @@ def tutti(*arguments: str) -> Result:
 def test_a_verb_ends_with_the_code_of_its_result(
     command: tuple[str, ...], patch: Patch, code: ExitCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And with 0 under --exit-zero, which says the same on standard output."""
     patch(monkeypatch)
     done = tutti(*command, "--json")
     assert done.exit_code == code, done.output
@@ -274,7 +273,6 @@ def test_what_ends_work_before_its_result_has_its_code(
 
 
 def test_every_word_of_a_verdict_has_a_code() -> None:
-    """An unknown word is no success."""
     from typing import get_args
 
     assert set(get_args(Word)) | {"passed", "failed"} == set(VERDICTS)
@@ -284,7 +282,6 @@ def test_every_word_of_a_verdict_has_a_code() -> None:
 
 
 def test_no_code_is_written_outside_the_enumeration() -> None:
-    """Of the command line, and of the processes whose codes it passes on."""
     files = [
         *(PROJECT / "cli").rglob("*.py"),
         *(PROJECT / "tasks" / "training").rglob("__main__.py"),
@@ -301,7 +298,6 @@ def test_no_code_is_written_outside_the_enumeration() -> None:
 
 
 def test_ctrl_c_ends_a_verb_with_130(tmp_path: Path) -> None:
-    """As the process's own code; it waits for SQL on its standard input."""
     command = [sys.executable, "-c", READY, "sql", "-"]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE) as child:
         assert child.stdout is not None and child.stdout.readline() == b"ready\n"

@@ -132,7 +132,6 @@ def test_sql_formats(tmp_path: Path) -> None:
 def test_bad_models_and_a_taken_port_are_said_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both verbs build the index first, so this takes seconds; no engine is ever started."""
     monkeypatch.setenv("TUTTI_MODELS_PYTHON", sys.executable)  # what is there is looked at first
     models = tmp_path / "models.yaml"
     models.write_text(BAD_MODELS)

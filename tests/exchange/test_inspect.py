@@ -145,7 +145,6 @@ def test_there_and_back(
 def test_a_sweeps_own_rows_come_back(
     catalog: storage.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With every column that a sweep of ours fills, times among them, and without one problem."""
     at = cat.now()
     key: dict[str, Any] = {"attempt_id": "attempt:1", "cell_id": "cell:1", "sweep_id": "sweep:1"}
     attempt = key | {"sample_id": "sample:1", "run_id": "run:1", "benchmark": "stdlib"}
@@ -174,7 +173,6 @@ def test_a_sweeps_own_rows_come_back(
 
 
 def test_inspect_reads_what_we_write(exported: Path) -> None:
-    """With the library that others will use: heads, summaries, samples, events."""
     from inspect_ai.log import list_eval_logs, read_eval_log
 
     logs = {log.eval.task: log for log in map(read_eval_log, list_eval_logs(str(exported)))}
@@ -220,7 +218,6 @@ def test_a_trial_without_calls_still_has_a_transcript(tmp_path: Path) -> None:
 
 
 def test_a_score_whose_name_has_a_slash_is_written(tmp_path: Path) -> None:
-    """But for one value of several, where the scorer's own row has them all."""
     scores = [
         {"scorer": name, "value": value}
         for name, value in (("style", 1.0), ("style/tone", 0.5), ("exact/strict", 0.25))

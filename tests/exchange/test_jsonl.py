@@ -83,7 +83,6 @@ def test_objects_come_with_their_line_numbers(path: Path) -> None:
 def test_a_broken_line_is_named_and_the_others_are_read(
     path: Path, line: bytes, reason: str
 ) -> None:
-    """Whatever is wrong with a line, its neighbours are there."""
     lines, problems = read(path, b'{"a": 0}\n' + line + b'\n{"a": 2}\n')
     assert lines == [(1, {"a": 0}), (3, {"a": 2})]
     assert len(problems) == 1
@@ -102,7 +101,6 @@ def test_what_json_and_utf8_lack_is_replaced_and_named(path: Path) -> None:
 def test_a_line_without_end_does_not_fill_the_memory(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is passed over up to its end."""
     monkeypatch.setattr(reading, "MAX_LINE_BYTES", 50)
     monkeypatch.setattr(reading, "SKIPPED_BYTES", 7)
     lines, problems = read(path, b'{"a": "' + b"x" * 500 + b'"}\n{"a": 1}\n' + b"y" * 60)
@@ -111,7 +109,6 @@ def test_a_line_without_end_does_not_fill_the_memory(
 
 
 def test_gzip_is_told_by_its_bytes(path: Path) -> None:
-    """Whatever the file is called; one that is cut short gives what it holds."""
     packed = gzip.compress(b"".join(b'{"a": %d}\n' % n for n in range(10_000)))
     lines, problems = read(path, packed)
     assert (len(lines), problems) == (10_000, [])
@@ -123,7 +120,6 @@ def test_gzip_is_told_by_its_bytes(path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
-    """As is a folder."""
     for path in (tmp_path / "none", tmp_path):
         (problem,) = records(path)
         assert isinstance(problem, ImportIssue) and "cannot be read" in problem.reason
@@ -131,7 +127,6 @@ def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_document_has_no_lines(path: Path) -> None:
-    """Its problems name the field alone."""
     path.write_text('{\n"a": NaN}')
     found = document(path)
     assert isinstance(found, Fields)
@@ -142,7 +137,6 @@ def test_a_document_has_no_lines(path: Path) -> None:
 def test_no_bytes_make_the_reader_fail(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:
-    """Whatever a file holds."""
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     path.write_bytes(data)
     assert len(list(records(path))) <= data.count(b"\n") + 1
@@ -205,7 +199,6 @@ def test_a_value_of_the_wrong_type_is_named(kind: str, value: Any, wanted: str) 
     ],
 )
 def test_a_value_of_the_right_type_is_taken(kind: str, value: Any, found: Any) -> None:
-    """And one that is not there is none, without a problem."""
     record = fields(a=value, none=None)
     assert value_of(record, kind, "a") == found
     assert not value_of(record, kind, "none")
@@ -287,7 +280,6 @@ def test_messages_come_in_every_form_of_tool_calls() -> None:
 
 
 def test_content_with_an_image_is_kept_as_json() -> None:
-    """Text alone is joined."""
     parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "u"}}]
     rows = message_rows(fields(m=[{"role": "user", "content": parts}]), "m")
     assert json.loads(rows[0]["content"]) == parts
@@ -306,7 +298,6 @@ def test_content_with_an_image_is_kept_as_json() -> None:
     ],
 )
 def test_a_message_that_cannot_be_read_refuses_the_record(messages: Any, field: str) -> None:
-    """A transcript with a hole is none."""
     record = fields(m=messages)
     with pytest.raises(RecordRefused):
         message_rows(record, "m")
@@ -314,7 +305,6 @@ def test_a_message_that_cannot_be_read_refuses_the_record(messages: Any, field: 
 
 
 def test_a_tool_call_that_cannot_be_read_is_left_out() -> None:
-    """The message stays."""
     calls = [{"id": "1"}, 5, "{", {"id": "2", "name": "f", "arguments": "{}"}]
     record = fields(m=[{"role": "assistant", "content": "x", "tool_calls": calls}])
     (row,) = message_rows(record, "m")

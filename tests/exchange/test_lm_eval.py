@@ -116,7 +116,6 @@ def test_a_document_becomes_a_trial_with_a_score_for_each_filter(folder: Path) -
 
 
 def test_each_response_is_a_call(folder: Path) -> None:
-    """With repeats there are several to one prompt."""
     ((trial,), _) = taken(read(samples(folder, [sample()]), "run"))
     assert [(m["role"], m["content"], m.get("call_id")) for m in trial.messages] == [
         ("user", "Q: What is 0+0?\nA:", None),
@@ -208,7 +207,6 @@ def test_older_lines_are_read_too(folder: Path) -> None:
 
 
 def test_the_model_is_found_where_it_is_told(tmp_path: Path, folder: Path) -> None:
-    """By its name, by its arguments, by the folder."""
     path = samples(folder, [sample()])
     results = folder / f"results_{TIME}.json"
     for record, name in [
@@ -237,14 +235,12 @@ def test_a_folder_is_read_with_its_tasks(tmp_path: Path, folder: Path) -> None:
 
 
 def test_a_grown_file_gives_the_same_trials(folder: Path) -> None:
-    """A document is identified by its id."""
     before, _ = taken(read(samples(folder, [sample(0), sample(5)]), "run"))
     after, _ = taken(read(samples(folder, [sample(0), sample(5), sample(6)]), "run"))
     assert keys(after)[:2] == keys(before)
 
 
 def test_a_document_that_comes_twice_is_named(folder: Path) -> None:
-    """With the same filter; the first is taken."""
     lines = [sample(0), sample(0, value=0.0)]
     ((trial,), problems) = taken(read(samples(folder, lines), "run"))
     assert trial.outcome["score"] == 1.0
@@ -283,7 +279,6 @@ def test_a_document_lives_by_any_of_its_lines(folder: Path) -> None:
 def test_a_bad_field_is_named_once(
     folder: Path, path: str, value: Any, field: str, kept: bool
 ) -> None:
-    """Though the file is read twice."""
     lines = [sample(10), changed(sample(11), path, value), sample(12)]
     trials, problems = taken(read(samples(folder, lines), "run"))
     assert [t.task_id for t in trials] == (["10", "11", "12"] if kept else ["10", "12"])
@@ -295,7 +290,6 @@ def test_a_bad_field_is_named_once(
 def test_no_line_costs_another_its_trial(
     tmp_path_factory: pytest.TempPathFactory, line: st.DataObject
 ) -> None:
-    """Whatever is done to one line."""
     folder = tmp_path_factory.mktemp("l")
     write_json(folder / f"results_{TIME}.json", RESULTS)
     make = line.draw(st.sampled_from([sample, choice]))

@@ -168,7 +168,6 @@ def test_a_refused_reply_is_a_call_and_in_no_prompt(tmp_path: Path) -> None:
 
 
 def test_what_was_not_executed_is_no_tool_run(tmp_path: Path) -> None:
-    """Neither is the submission; a command that ran too long is."""
     late = output(1, "", "An error occurred", exception_type="TimeoutExpired")
     shown = output(2, "", NOT_EXECUTED)
     messages = [*OPENING, reply(1, "sleep 99"), late, reply(2, "submit"), shown, exit_entry()]
@@ -177,7 +176,6 @@ def test_what_was_not_executed_is_no_tool_run(tmp_path: Path) -> None:
 
 
 def test_outputs_told_as_the_user_are_tool_runs(tmp_path: Path) -> None:
-    """Of a model without tools, whose command is in its text."""
     plain = reply(1, "ls")
     del plain["tool_calls"]
     told = {name: value for name, value in output(1, "a.py").items() if name != "tool_call_id"}
@@ -244,7 +242,6 @@ def test_format_1(tmp_path: Path) -> None:
 def test_a_run_that_goes_on_is_taken_again_when_it_has_ended(
     catalog: storage.Catalog, tmp_path: Path
 ) -> None:
-    """Once as infra_error, then as the next attempt at the task; nothing twice."""
     file = tmp_path / "a.traj.json"
     write_json(file, trajectory(status="", submission="", messages=HISTORY[:4]))
     assert load(catalog, read(file, "run"), "mini-swe-agent").problems_total == 1
@@ -280,7 +277,6 @@ def test_a_folder_is_a_run_and_so_is_each_below_it(tmp_path: Path) -> None:
 def test_swe_benchs_verdicts_come_onto_an_imported_folder(
     catalog: storage.Catalog, tmp_path: Path
 ) -> None:
-    """By instance, from a report of the agent's own preds.json beside it; once."""
     ids = ("a__a-1", "a__a-2", "a__a-3")
     for instance in ids:
         write_json(place_of(tmp_path / "night", instance), trajectory(instance))
@@ -315,7 +311,6 @@ def test_swe_benchs_verdicts_come_onto_an_imported_folder(
 def test_a_file_that_cannot_be_read_is_named(
     tmp_path: Path, where: str, value: Any, field: str
 ) -> None:
-    """With its field; the others are taken."""
     bad = write_json(place_of(tmp_path, "a__a-1"), changed(trajectory(), where, value))
     write_json(place_of(tmp_path, "a__a-2"), trajectory("a__a-2"))
     broken = place_of(tmp_path, "a__a-3")
@@ -348,7 +343,6 @@ def test_a_bad_value_costs_only_itself(tmp_path: Path, where: str, value: Any) -
 def test_no_file_costs_another_its_attempt(
     tmp_path_factory: pytest.TempPathFactory, bad: Record
 ) -> None:
-    """Whatever is in it; what is taken of it fits the store."""
     folder = tmp_path_factory.mktemp("t")
     write_json(place_of(folder, "a__a-1"), bad)
     write_json(place_of(folder, "b__b-1"), trajectory("b__b-1"))

@@ -124,7 +124,6 @@ def test_a_conversation_with_tools(bench: Path) -> None:
 
 
 def test_thinking_is_cut_off_the_front(bench: Path) -> None:
-    """`_full_generation` holds both."""
     more = {"_full_generation": "<think>hm</think>four", "generation": "four"}
     trial = only(bench, changed(row(**more), "reasoning_content", DROP))
     assert trial.messages[1]["content"] == "four"
@@ -214,7 +213,6 @@ def test_each_graders_field_is_a_score(
 
 
 def test_a_judge_goes_before_the_symbols(bench: Path) -> None:
-    """Both are scores; a benchmark with a judge reports the judge's."""
     trial = only(bench, row(judgement="Judgement: No"))
     assert [(s["scorer"], s["correct"]) for s in trial.scores] == [
         ("judge_correct", False),
@@ -224,7 +222,6 @@ def test_a_judge_goes_before_the_symbols(bench: Path) -> None:
 
 
 def test_a_judge_under_test_is_scored_against_people(bench: Path) -> None:
-    """The benchmark is the judge's own."""
     record = row(judgement="Judgement: No", expected_judgement="Judgement: Yes")
     trial = only(bench, changed(record, "symbolic_correct", DROP))
     assert [(s["scorer"], s["value"]) for s in trial.scores] == [
@@ -234,7 +231,6 @@ def test_a_judge_under_test_is_scored_against_people(bench: Path) -> None:
 
 
 def test_verdicts_between_two_answers_have_no_number(bench: Path) -> None:
-    """They are kept as they were said."""
     record = row(**{"judgement-gen-base": "[[A>>B]]", "judgement-base-gen": "[[B>A]]"})
     trial = only(bench, changed(record, "symbolic_correct", DROP))
     assert [(s["scorer"], s.get("value")) for s in trial.scores] == [
@@ -329,7 +325,6 @@ def test_a_job_that_has_not_ended_is_named(bench: Path) -> None:
 
 
 def test_other_files_are_problems(bench: Path, tmp_path: Path) -> None:
-    """As is a folder without any."""
     path = write_lines(bench / "input.jsonl", [row()])
     assert "is not an output.jsonl" in taken(read(path, "exp"))[1][0].reason
     assert len(taken(read(tmp_path / "out", "exp"))[1]) == 1
@@ -372,7 +367,6 @@ def test_a_row_without_anything_to_tell_it_by_is_refused(bench: Path) -> None:
 def test_no_line_costs_another_its_trial(
     tmp_path_factory: pytest.TempPathFactory, line: st.DataObject
 ) -> None:
-    """Whatever is done to one line."""
     path = tmp_path_factory.mktemp("n") / "output-rs0.jsonl"
     make = line.draw(st.sampled_from([row, with_tools]))
     records = [make(id=name) for name in ("alpha", "beta", "gamma")]

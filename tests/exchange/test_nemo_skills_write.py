@@ -69,7 +69,6 @@ def test_one_seed_has_pass_at_1_alone() -> None:
 
 
 def test_degrees_take_the_best_of_the_first_k() -> None:
-    """Not the unbiased estimator, as theirs does for scores that are not 0 and 1."""
     found = blocks([entry(0.25), entry(0.75), entry(0.5)])
     assert found["pass@1"]["symbolic_correct"] == 25
     assert found["pass@3"]["symbolic_correct"] == 75
@@ -189,7 +188,6 @@ def test_files_metrics_and_subsets(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    """With the same tasks, trials, answers and verdicts."""
     wrong = {"score": 0.0, "correct": False}
     attempts = [attempt(t, nth, **(wrong if nth == 1 else {})) for t in "ab" for nth in range(3)]
     export(tmp_path, attempts)
@@ -203,7 +201,6 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 
 def test_a_judges_verdict_is_a_judgement(tmp_path: Path) -> None:
-    """Of one trial a task the file is greedy decoding's."""
     written = export(tmp_path, [attempt("a", 0)], scorer="judge")
     assert [file.name for file in written.files] == ["output.jsonl", "metrics.json"]
     row = json.loads(written.files[0].read_text())
@@ -213,7 +210,6 @@ def test_a_judges_verdict_is_a_judgement(tmp_path: Path) -> None:
 
 
 def test_simpleqas_metrics_are_its_verdicts() -> None:
-    """By hand: three tasks, two seeds. `judge_correct` and `no_answer` are not among them."""
     metrics = BenchmarkMetrics()
     for letters in ("AA", "AB", "CC"):
         metrics.add([{"judgement": each, "judge_correct": each == "A"} for each in letters])

@@ -47,7 +47,6 @@ def test_each_submitted_instance_has_the_programs_verdict(tmp_path: Path) -> Non
 
 
 def test_patches_are_the_answers(tmp_path: Path) -> None:
-    """From an object by instance, as mini-swe-agent writes it, and from lines."""
     report = write_json(tmp_path / "org__model.night.json", REPORT)
     row = {"instance_id": "a__a-1", "model_patch": "diff", "model_name_or_path": "my__own"}
     write_lines(tmp_path / "preds.jsonl", [row])

@@ -146,7 +146,6 @@ def test_verdicts_are_added_once(catalog: storage.Catalog, tmp_path: Path) -> No
 def test_of_several_trials_the_graded_one_has_the_verdict(
     catalog: storage.Catalog, tmp_path: Path
 ) -> None:
-    """Known by the predictions that were graded; without them nothing is guessed."""
     enter(catalog, attempt(IDS[0], 0), attempt(IDS[0], 1))
     bare = report(tmp_path / "bare", (IDS[0],), IDS[:1])
     with pytest.raises(storage.StoreError, match=r"has 2 attempts in the sweep; put the preds"):

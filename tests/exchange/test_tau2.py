@@ -198,7 +198,6 @@ def test_both_sides_call_models_and_tools(path: Path) -> None:
 
 
 def test_each_part_of_the_reward_is_a_score(path: Path) -> None:
-    """The reward itself first."""
     trial = only(path, simulation())
     assert [(s["scorer"], s["value"], s.get("correct")) for s in trial.scores] == [
         ("reward", 1.0, True),
@@ -223,7 +222,6 @@ def test_why_it_ended_gives_the_status(path: Path, reason: str) -> None:
 
 
 def test_a_reason_that_is_unknown_is_named(path: Path) -> None:
-    """With a reward it was judged, without one it was not."""
     cases: list[tuple[Record, str]] = [({}, "ok"), ({"reward_info": None}, "infra_error")]
     for more, status in cases:
         record = simulation(termination_reason="meteor", **more)
@@ -234,7 +232,6 @@ def test_a_reason_that_is_unknown_is_named(path: Path) -> None:
 
 
 def test_a_failed_simulation_says_why(path: Path) -> None:
-    """It has no messages and no reward."""
     record = simulation(termination_reason="infrastructure_error", messages=[], reward_info=None)
     trial = only(path, record | {"info": {"error": "x", "error_type": "APIError"}})
     assert trial.outcome["error_type"] == "APIError"
@@ -298,7 +295,6 @@ def test_voice_has_its_outcome_taken(path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"info": null}', '{"simulations": []}'])
 def test_other_files_are_problems(path: Path, text: str) -> None:
-    """As is a folder without results."""
     path.write_text(text)
     assert len(taken(read(path, "run"))[1]) == 1
     assert len(taken(read(path.parent, "run"))[1]) == 1
@@ -326,7 +322,6 @@ def test_other_files_are_problems(path: Path, text: str) -> None:
     ],
 )
 def test_a_bad_field_is_named(path: Path, where: str, value: Any, field: str, kept: bool) -> None:
-    """From the top of the file."""
     bad = changed(simulation("1"), where, value)
     record = results(simulation("0"), bad, simulation("2"))
     trials, problems = taken(read(write_json(path, record), "run"))
@@ -337,7 +332,6 @@ def test_a_bad_field_is_named(path: Path, where: str, value: Any, field: str, ke
 
 
 def test_a_member_that_is_no_simulation_is_named(path: Path) -> None:
-    """And a list that is none."""
     trials, problems = taken(read(write_json(path, results(3, simulation())), "run"))
     assert (len(trials), [p.field for p in problems]) == (1, ["simulations.0"])
     trials, problems = taken(read(write_json(path, results() | {"simulations": 3}), "run"))
@@ -348,7 +342,6 @@ def test_a_member_that_is_no_simulation_is_named(path: Path) -> None:
 def test_no_simulation_costs_another_its_trial(
     tmp_path_factory: pytest.TempPathFactory, bad: Record, about: Record
 ) -> None:
-    """Whatever is in one of them, or in what is said of the run."""
     path = tmp_path_factory.mktemp("t") / "run.json"
     record = results(simulation("alpha"), bad, simulation("gamma"))
     trials, _ = taken(read(write_json(path, record | ({"info": about} if about else {})), "run"))

@@ -131,7 +131,6 @@ def test_a_trial_becomes_an_attempt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", STATUS)
 def test_every_failure_counts(tmp_path: Path, mode: str) -> None:
-    """As in the program's own accuracy: no trial is lost to infrastructure."""
     trial = only(tmp_path, trial_record("a", 1, None, mode))
     assert trial.outcome["status"] in ("ok", "limit", "model_error")
     assert trial.outcome["correct"] is False
@@ -193,7 +192,6 @@ def test_without_metadata_the_trials_are_taken(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_field_is_named(tmp_path: Path, where: str, value: Any, kept: bool) -> None:
-    """With its place in the file; the other trials are taken."""
     bad = changed(trial_record("b"), where, value)
     file = a_run(tmp_path, trial_record("a"), bad, trial_record("c"))
     trials, problems = taken(read(file, "run"))
@@ -216,7 +214,6 @@ def test_other_files_are_problems(tmp_path: Path, text: str) -> None:
 def test_no_trial_costs_another_its_attempt(
     tmp_path_factory: pytest.TempPathFactory, bad: Record
 ) -> None:
-    """Whatever is in it; what is taken of it fits the store."""
     file = a_run(tmp_path_factory.mktemp("t"), trial_record("a"), bad, trial_record("c"))
     trials, _ = taken(read(file, "run"))
     assert {"a", "c"} <= {trial.task_id for trial in trials}

@@ -317,7 +317,6 @@ def test_odd_results_are_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nothing here", "missing"])
 def test_a_folder_without_a_run_is_said(tmp_path: Path, name: str) -> None:
-    """An empty folder, and none."""
     (tmp_path / "nothing here").mkdir()
     assert len(taken(tmp_path / name)[2]) == 1
 

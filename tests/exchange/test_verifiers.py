@@ -262,7 +262,6 @@ def test_a_rollout_becomes_a_trial(results: Path) -> None:
 
 
 def test_rollouts_of_an_example_are_its_trials_in_order(results: Path) -> None:
-    """Also when the file has grown, and when one of them could not be taken."""
     lines = [rollout(0), rollout(1), changed(rollout(0), "completion.0.role", DROP), rollout(0)]
     before, _ = taken(read(write_lines(results, lines), "run"))
     assert [(t.task_id, t.trial) for t in before] == [("0", 0), ("1", 0), ("0", 2)]
@@ -285,7 +284,6 @@ def test_rollouts_of_an_example_are_its_trials_in_order(results: Path) -> None:
 def test_a_reward_is_correct_from_the_runs_threshold_on(
     results: Path, reward: float, threshold: float | None, correct: bool
 ) -> None:
-    """As in verifiers' own pass@k, whose default is a half."""
     write_json(results.parent / "metadata.json", METADATA | {"pass_threshold": threshold})
     trial = only(results, rollout(reward=reward))
     assert (trial.outcome["score"], trial.outcome["correct"]) == (reward, correct)
@@ -375,7 +373,6 @@ def test_agents_of_an_episode_are_trials_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_trace_that_is_refused_does_not_cost_its_episodes_others(tmp_path: Path) -> None:
-    """The problem names the trace."""
     bad = changed(trace(), "nodes.1.message.content", 5)
     line = episode(bad, trace())
     trials, problems = taken(read(write_lines(tmp_path / "traces.jsonl", [line]), "run"))
@@ -428,7 +425,6 @@ def test_status_of_a_trace(tmp_path: Path, more: Record, status: str) -> None:
 
 
 def test_rewards_that_were_not_scored_give_no_score(tmp_path: Path) -> None:
-    """Null is not 0."""
     trial = only(tmp_path / "traces.jsonl", episode(trace(rewards={"correct": None})))
     assert "score" not in trial.outcome
     assert [row["scorer"] for row in trial.scores] == ["turns"]
@@ -508,7 +504,6 @@ def test_a_bad_field_is_named(
 
 
 def test_a_folder_without_rollouts_is_a_problem(tmp_path: Path) -> None:
-    """As is a file with broken metadata beside it, whose rollouts are taken."""
     assert len(taken(read(tmp_path, "run"))[1]) == 1
     (tmp_path / "metadata.json").write_text("{")
     trials, problems = taken(read(write_lines(tmp_path / "results.jsonl", [rollout()]), "run"))
@@ -520,7 +515,6 @@ def test_a_folder_without_rollouts_is_a_problem(tmp_path: Path) -> None:
 def test_no_line_costs_another_its_trial(
     tmp_path_factory: pytest.TempPathFactory, line: st.DataObject
 ) -> None:
-    """Whatever is done to one line, of rollouts and of traces."""
     path = tmp_path_factory.mktemp("v") / "results.jsonl"
     write_json(path.with_name("metadata.json"), METADATA)
     names = ["alpha", "beta", "gamma"]

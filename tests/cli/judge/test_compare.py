@@ -67,7 +67,6 @@ def test_compare_cells_and_policies() -> None:
 
 
 def test_compare_refuses_what_is_not_there() -> None:
-    """Exit code 2, with the sweeps that are."""
     done = tutti("compare", "night", "day")
     assert done.exit_code == 2 and "'day'" in done.stderr and "sweeps: night" in done.stderr
     assert tutti("compare", "p", "c", "--metric", "beauty").exit_code == 2
@@ -81,7 +80,6 @@ GATES: dict[str, Any] = {
 
 @pytest.mark.parametrize(("status", "code"), [("passed", 0), ("failed", 3)])
 def test_gate_ends_with_what_it_found(tmp_path: Path, status: str, code: int) -> None:
-    """And keeps the verdict."""
     file = tmp_path / "gates.yaml"
     file.write_text(GATES[status])
     shown = tutti("gate", str(file), "night")
@@ -107,7 +105,6 @@ def test_a_gate_that_nothing_decides_is_inconclusive(tmp_path: Path) -> None:
 
 
 def test_gate_against_a_baseline(tmp_path: Path) -> None:
-    """By the file or the flag; a margin without one is bad usage."""
     file = tmp_path / "gates.yaml"
     file.write_text("gates: [{margin: 0.1}]")
     assert tutti("gate", str(file), "cap", "--baseline", "passthrough").exit_code == 0

@@ -93,7 +93,6 @@ def test_entries_are_listed_with_what_decides_a_call(tmp_path: Path) -> None:
 
 
 def test_our_own_registry_is_listed() -> None:
-    """Without flags, the file that is shipped."""
     done = CliRunner().invoke(app, ["models", "--check", "--json"])
     assert done.exit_code == 0, done.output
     ok, said = found(done)["pocket"]
@@ -140,7 +139,6 @@ def test_each_endpoint_is_asked_as_the_gateway_would(tmp_path: Path, provider: s
 def test_odd_answers(
     status: int, body: bytes, verdict: tuple[bool, str], tmp_path: Path, provider: str
 ) -> None:
-    """No traceback, whatever it says."""
     Provider.status, Provider.body = status, body
     done = run(tmp_path, "--check", "--json", models={"a": outside(provider)})
     ok, text = found(done)["a"]
@@ -149,7 +147,6 @@ def test_odd_answers(
 
 
 def test_weights_that_are_not_there_are_said(tmp_path: Path) -> None:
-    """With what makes them."""
     engine = {"kv_blocks": 8}
     served = {"provider": "vllm", "checkpoint": "nowhere", "context_tokens": 64, "engine": engine}
     done = run(tmp_path, "--check", models={"m": served})
@@ -158,7 +155,6 @@ def test_weights_that_are_not_there_are_said(tmp_path: Path) -> None:
 
 
 def test_a_wrong_registry_is_one_message(tmp_path: Path) -> None:
-    """As for every verb."""
     done = run(tmp_path, models={"m": outside("http://h", provider="opneai")})
     assert done.exit_code == 2
     assert "no provider 'opneai'; known: anthropic, azure" in done.stderr
@@ -175,7 +171,6 @@ def test_a_wrong_registry_is_one_message(tmp_path: Path) -> None:
     ids=["laughs", "recursion", "depth"],
 )
 def test_a_registry_without_end_is_one_message(tmp_path: Path, text: str) -> None:
-    """Bad input as any other, and at once."""
     file = tmp_path / "models.yaml"
     file.write_text(text)
     began = process_time()

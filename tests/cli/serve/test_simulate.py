@@ -33,7 +33,6 @@ def tutti(*arguments: str) -> tuple[int, str]:
 
 @pytest.mark.slow
 def test_a_cell_is_run_again_and_the_validation_comes_first(tmp_path: Path) -> None:
-    """Constants are kept, and used again."""
     kept = tmp_path / "c.json"
     code, text = tutti("cell:1", "--policy", "cap:4", "--save-calibration", str(kept))
     assert code == 0, text
@@ -49,6 +48,16 @@ def test_a_cell_is_run_again_and_the_validation_comes_first(tmp_path: Path) -> N
     assert found["runs"][0]["engine_hours"] > 0
 
 
+def test_a_plan_is_run(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN)
+    code, text = tutti("--plan", str(plan))
+    assert code == 0 and "10 programs, 8 sessions, 2 engines" in text
+    code, text = tutti("--plan", str(plan), "--policy", "passthrough", "--sessions", "4", "--json")
+    (row,) = json.loads(text)["runs"]
+    assert (code, row["policy"], row["steps"]) == (0, "passthrough", 100)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -58,7 +67,6 @@ def test_a_cell_is_run_again_and_the_validation_comes_first(tmp_path: Path) -> N
     ],
 )
 def test_what_is_wrong_is_one_line(arguments: list[str], told: str) -> None:
-    """Exit code 2."""
     code, text = tutti(*arguments)
     assert code == 2
     assert told in text

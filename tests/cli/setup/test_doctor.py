@@ -299,7 +299,6 @@ def test_registry_must_parse_and_name_a_model(tmp_path: Path) -> None:
 def test_tau2_is_missing_or_named_with_its_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without its environment the fix makes one; with it, the checkout is what `--source` takes."""
     monkeypatch.setenv("TUTTI_HARNESS_TAU2", str(tmp_path / "absent"))
     absent = doctor.look_tau2(_place(tmp_path))
     assert absent.status == "missing" and "tau2" in absent.fix and "absent" in absent.found
@@ -319,7 +318,6 @@ def test_tau2_is_missing_or_named_with_its_checkout(
 
 
 def test_lean_is_missing_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a project the fix makes one; with a program its version and place are shown."""
     monkeypatch.delenv("TUTTI_LEAN_PROJECT", raising=False)
     monkeypatch.delenv("TUTTI_LEAN_COMMAND", raising=False)
     absent = doctor.look_lean(_place(tmp_path))

@@ -172,7 +172,6 @@ def write_later(path: Path, text: str) -> None:
 def test_a_server_that_refuses_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A few times; then it is told."""
     monkeypatch.setattr(deployments, "time", SimpleNamespace(sleep=lambda _: None))
     registry = tmp_path / "models.yaml"
     registry.write_text(REGISTRY.format("first"))

@@ -119,7 +119,6 @@ BAD: list[tuple[Any, Any, str]] = [
 def test_bad_files_are_refused_and_nothing_is_written(
     tmp_path: Path, addresses: Any, tools: Any, message: str
 ) -> None:
-    """One message with file and field."""
     made = written(tmp_path, addresses, tools)
     assert made.exit_code == 2 and message in made.stderr
     assert not (tmp_path / "new").exists()

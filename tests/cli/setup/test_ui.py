@@ -140,7 +140,6 @@ def _fields(name: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
 def test_every_field_of_a_form_is_described(name: str) -> None:
-    """And none is required, for every flow runs with no arguments."""
     schema = _flow_of(DEPLOYMENTS[name]).parameters.model_dump()
     fields = dict(_fields(name, schema))
     assert fields and not schema.get("required")

@@ -46,7 +46,6 @@ def as_json(*arguments: str) -> Any:
 
 
 def test_compact_says_what_it_merged() -> None:
-    """And that nothing is left to do, the second time."""
     assert "2 parts became 1" in tutti("compact")[1]
     assert as_json("compact", "--grace", "0") == {
         "sources": 0,
@@ -71,7 +70,6 @@ def test_verify_tells_by_its_exit_code(store: storage.Catalog) -> None:
 
 
 def test_expire_shows_before_it_does() -> None:
-    """With --dry-run nothing goes; without an age or a name nothing is meant."""
     (found,) = as_json("expire", "--sweep", "nights", "--dry-run")
     assert (found["sweep_id"], found["rows"]) == ("sweep:1", 24)
     assert "would go" in tutti("expire", "--older-than", "0", "--dry-run")[1]

@@ -12,7 +12,6 @@ from tutti.cli.store.exports import EXPORTS, TABLES, ExportRequest
 
 
 def test_one_file_a_table_with_the_rows_of_one_sweep(tmp_path: Path) -> None:
-    """Or of all; a file that exists is not replaced."""
     with storage.open_catalog(storage.Home(tmp_path / "store")) as catalog:
         for sweep in ("s1", "s2", None):
             row = {"attempt_id": f"of {sweep}", "sweep_id": sweep, "trial": 0}

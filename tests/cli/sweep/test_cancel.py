@@ -44,13 +44,11 @@ def test_a_running_sweep_is_ended(home: Path) -> None:
 
 
 def test_a_sweep_that_does_not_run_is_said_to(home: Path) -> None:
-    """With exit code 2."""
     done = CliRunner().invoke(app, ["sweep", "cancel", "mine"])
     assert (done.exit_code, done.output) == (2, "tutti: sweep:1 is not running\n")
 
 
 def test_another_hosts_sweep_is_left_alone(home: Path) -> None:
-    """Process numbers mean nothing there."""
     with storage.open_catalog() as catalog, storage.held(catalog, "sweep:1") as lease:
         with catalog.transaction() as connection:
             elsewhere = '{"host": "far/00000000", "pid": 1, "start_ticks": 1}'

@@ -50,7 +50,6 @@ def test_a_night_is_accepted_by_hand(store: storage.Catalog) -> None:
 
 
 def test_a_night_is_planned_stage_by_stage(tmp_path: Path) -> None:
-    """As tonight's would run; flags that change a suite are refused, as they are by `run`."""
     rows = [{"question": f"What is {i}?", "answer": f"#### {i}"} for i in range(3)]
     (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     models = tmp_path / "models.yaml"

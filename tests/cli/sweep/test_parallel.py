@@ -60,7 +60,6 @@ def test_solutions_are_combined(
 def test_what_does_not_fit_is_refused(
     tmp_path: Path, questions: Path, benchmark: str, flags: str, said: str
 ) -> None:
-    """Before anything is kept or asked."""
     registry = tmp_path / "models.yaml"
     entry = {"provider": "openai", "endpoint": "http://127.0.0.1:9/v1", "context_tokens": 8192}
     registry.write_text(json.dumps({"models": {"m": entry}}))
@@ -72,6 +71,5 @@ def test_what_does_not_fit_is_refused(
 
 
 def test_help_shows_the_flags() -> None:
-    """Both, with what they do."""
     shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200"}).stdout
     assert "--parallel" in shown and "--combine" in shown

@@ -63,7 +63,6 @@ def test_pause_and_resume(catalog: storage.Catalog) -> None:
 
 
 def test_what_makes_no_sense_is_refused(catalog: storage.Catalog) -> None:
-    """Exit code 2; a paused sweep that nobody runs may still be let go on."""
     assert typed("pause", "mine") == (2, "tutti: sweep:1 is not running\n")
     assert typed("resume", "mine") == (2, "tutti: sweep:1 is not paused\n")
     set_paused(catalog, "sweep:1", cat.now())

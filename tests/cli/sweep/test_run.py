@@ -14,7 +14,6 @@ from tutti.tasks.sweeps.spec import Policy, Suite
 def test_cells_of_a_policy_with_options_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By what tables call the policy."""
     monkeypatch.setenv("TUTTI_HOME", str(tmp_path))
     monkeypatch.delenv("TUTTI_CATALOG_URL", raising=False)
     monkeypatch.setattr(verb, "run_flow", lambda *_: "sweep:1")

@@ -6,7 +6,6 @@ grouped by cell and ordered within a sample, read a few hundred at a time.
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import duckdb
 
@@ -48,28 +47,29 @@ def stored_trials(
         "order by cell_id, task_id, trial, attempt",
         values,
     ).fetchall()
-    details = _cell_details(connection)
+    sweep_names = dict(connection.execute("select sweep_id, name from sweeps").fetchall())
     for start in range(0, len(found), ATTEMPTS_AT_ONCE):
-        some = found[start : start + ATTEMPTS_AT_ONCE]
-        yield from _read(connection, some, details)
+        yield from _read(connection, found[start : start + ATTEMPTS_AT_ONCE], sweep_names)
 
 
 def _read(
-    connection: duckdb.DuckDBPyConnection,
-    some: list[tuple[str, str]],
-    details: dict[str, dict[str, str]],
+    connection: duckdb.DuckDBPyConnection, some: list[tuple[str, str]], sweep_names: dict[str, str]
 ) -> Iterator[ImportedAttempt]:
     ids = [attempt_id for _, attempt_id in some]
     cells = sorted({cell_id for cell_id, _ in some})
     tables = {name: _grouped(connection, name, ids, cells, order) for name, order in ORDER.items()}
-    heads = {
-        attempt_id: rows[0]
-        for attempt_id, rows in _grouped(connection, "attempts", ids, cells, "1").items()
-    }
-    targets = _targets(connection, sorted({head["task_id"] for head in heads.values()}))
+    heads = _grouped(connection, "attempts", ids, cells, "1")
+    answers = connection.execute(
+        "select task_id, first(answer order by template is not null) from tasks "
+        "where task_id in (select unnest(?)) group by task_id",
+        [sorted({rows[0]["task_id"] for rows in heads.values()})],
+    )
+    targets: dict[str, str | None] = dict(answers.fetchall())
     for attempt_id in ids:
-        rows = {name: grouped.get(attempt_id, []) for name, grouped in tables.items()}
-        trial = _trial(heads[attempt_id], rows, details)
+        trial = _trial(heads[attempt_id][0], sweep_names)
+        for name, grouped in tables.items():
+            rows = [_plain(row, attempt_id) for row in grouped.get(attempt_id, [])]
+            setattr(trial, name, rows)
         trial.target = targets.get(trial.task_id) or _scored_against(trial)
         yield trial
 
@@ -95,23 +95,19 @@ def _grouped(
     return grouped
 
 
-def _trial(
-    head: Row, rows: dict[str, list[Row]], details: dict[str, dict[str, str]]
-) -> ImportedAttempt:
-    attempt_id, cell_id = head["attempt_id"], head["cell_id"]
-    names = details.get(head["sweep_id"], {})
-    detail = {"cell_id": cell_id, "sweep_id": head["sweep_id"], **names}
-    point = {name: head[name] for name in POINT}
-    cell = Cell(run=head["sweep_id"], **point, detail=detail)
+def _trial(head: Row, sweep_names: dict[str, str]) -> ImportedAttempt:
+    sweep_id = head["sweep_id"]
+    detail = {"cell_id": head["cell_id"], "sweep_id": sweep_id}
+    if sweep_id in sweep_names:
+        detail["sweep"] = sweep_names[sweep_id]
+    cell = Cell(run=sweep_id, **{name: head[name] for name in POINT}, detail=detail)
     outcome = {
         name: value
         for name, value in head.items()
         if value is not None and name not in POINT and name not in PLACES
     }
     trial = ImportedAttempt(cell, head["task_id"], head["trial"], head["attempt"], outcome)
-    for name, some in rows.items():
-        setattr(trial, name, [_plain(row, attempt_id) for row in some])
-    trial.origin = attempt_id
+    trial.origin = head["attempt_id"]
     return trial
 
 
@@ -125,20 +121,6 @@ def _plain(row: Row, attempt_id: str) -> Row:
         if name in kept:
             kept[name] = kept[name].removeprefix(f"{attempt_id}/")
     return kept
-
-
-def _cell_details(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, Any]]:
-    rows = connection.execute("select sweep_id, name from sweeps").fetchall()
-    return {sweep_id: {"sweep": name} for sweep_id, name in rows}
-
-
-def _targets(connection: duckdb.DuckDBPyConnection, task_ids: list[str]) -> dict[str, str]:
-    rows = connection.execute(
-        "select task_id, first(answer order by template is not null) from tasks "
-        "where task_id in (select unnest(?)) group by task_id",
-        [task_ids],
-    ).fetchall()
-    return {task_id: answer for task_id, answer in rows if answer is not None}
 
 
 def _scored_against(trial: ImportedAttempt) -> str | None:

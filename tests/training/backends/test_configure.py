@@ -1,6 +1,5 @@
 """Configurations of other trainers: golden values, refused typos, the backends' own schemas."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,9 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 
 import yaml
 
-from tests.conftest import NewCatalog
 from tests.training.backends.jobs import conversations, job
 from tests.training.trainer.pocket import POCKET
-from tutti.storage import Catalog, Home
+from tutti.storage import Catalog
 from tutti.tasks.training import TrainingSet, checkpoints, configure_backend
 from tutti.tasks.training.backends import BACKENDS, backend_of, configure
 from tutti.tasks.training.backends.base import (
@@ -30,20 +28,8 @@ RENDERER = {"renderer": {"name": "qwen3"}}
 
 
 @pytest.fixture()
-def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[Catalog]:
-    with new_catalog(Home(tmp_path / "store")) as made:
-        yield made
-
-
-@pytest.fixture()
 def data(tmp_path: Path, catalog: Catalog) -> TrainingSet:
     return conversations(tmp_path, catalog)
-
-
-@pytest.fixture()
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No backend's environment, wherever the tests run."""
-    monkeypatch.setattr(configure, "backend_python", lambda name: None)
 
 
 def written(given: TrainJob, data: TrainingSet, out: Path, catalog: Catalog) -> dict[str, Any]:
@@ -106,41 +92,25 @@ def test_conversations_reach_the_cluster(
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
-    ("name", "settings", "said"),
-    [
-        ("llama-factory", {"lora_droput": 0.1}, "backend_settings.lora_droput: .* lora_dropout?"),
-        ("trl", {"packng": True}, "backend_settings.packng: .* did you mean packing?"),
-        ("verl", {"optim": {"lrr": 1}}, "backend_settings.optim.lrr: .* optim.lr?"),
-        ("nemo-rl", {"policy": {"precison": 1}}, "policy.precison: .* policy.precision?"),
-        ("prime-rl", {"optim": {"max_nrom": 1}}, "optim.max_nrom: .* optim.max_norm?"),
-    ],
-)
-def test_a_typo_is_refused_by_its_name(
-    name: str,
-    settings: dict[str, Any],
-    said: str,
-    tmp_path: Path,
-    data: TrainingSet,
-    catalog: Catalog,
-) -> None:
-    """And nothing is written."""
-    given = job(name, backend_settings=settings)
-    with pytest.raises(BackendRefused, match=said):
-        written(given, data, tmp_path / "out", catalog)
-    assert not any(each.name.startswith(("out", ".out")) for each in tmp_path.iterdir())
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
     ("name", "fields", "said"),
     [
+        (name, {"backend_settings": settings}, said)
+        for name, settings, said in [
+            ("llama-factory", {"lora_droput": 0.1}, "settings.lora_droput: .* lora_dropout?"),
+            ("trl", {"packng": True}, "backend_settings.packng: .* did you mean packing?"),
+            ("verl", {"optim": {"lrr": 1}}, "backend_settings.optim.lrr: .* optim.lr?"),
+            ("nemo-rl", {"policy": {"precison": 1}}, "policy.precison: .* policy.precision?"),
+            ("prime-rl", {"optim": {"max_nrom": 1}}, "optim.max_nrom: .* optim.max_norm?"),
+        ]
+    ]
+    + [
         ("verl", {"minutes": 1}, "minutes: verl ends by `epochs` or `steps`"),
         ("verl", {"optimizer": {"schedule": "linear"}}, "optimizer.schedule: verl has cosine"),
         ("nemo-rl", {"optimizer": {}}, "optimizer.schedule: nemo-rl is written with"),
         ("trl", {"optimizer": {"schedule": "linear", "final_share": 0.1}}, "optimizer.final_share"),
     ],
 )
-def test_what_a_backend_cannot_do_is_refused(
+def test_a_typo_and_what_a_backend_cannot_do_are_refused(
     name: str,
     fields: dict[str, Any],
     said: str,
@@ -148,8 +118,10 @@ def test_what_a_backend_cannot_do_is_refused(
     data: TrainingSet,
     catalog: Catalog,
 ) -> None:
+    """And nothing is written."""
     with pytest.raises(BackendRefused, match=said):
         written(job(name, **fields), data, tmp_path / "out", catalog)
+    assert not any(each.name.startswith(("out", ".out")) for each in tmp_path.iterdir())
 
 
 def test_our_own_jobs_keep_their_ids() -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 
 from tests.training.backends.policy_jobs import job, written
 from tests.training.trainer.pocket import POCKET
-from tutti.tasks.training.backends import configure, policy_backend_of
+from tutti.tasks.training.backends import policy_backend_of
 from tutti.tasks.training.backends.base import BackendRefused, check_names, known_names
 from tutti.tasks.training.backends.configure import backend_python
 from tutti.tasks.training.policy import PolicyJob
@@ -20,12 +20,6 @@ from tutti.tasks.training.policy import PolicyJob
 def dapo(folder: Path, **fields: Any) -> PolicyJob:
     """A job that it can be told all of."""
     return job(folder, **{"objective": "dapo", "reward": {"advantage": "centred"}} | fields)
-
-
-@pytest.fixture()
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No backend's environment, wherever the tests run."""
-    monkeypatch.setattr(configure, "backend_python", lambda name: None)
 
 
 @pytest.mark.usefixtures("unchecked")

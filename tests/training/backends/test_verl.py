@@ -13,18 +13,11 @@ import pyarrow.parquet as pq
 
 from tests.training.backends.policy_jobs import job, written
 from tests.training.trainer.pocket import POCKET
-from tutti.tasks.training.backends import configure
 from tutti.tasks.training.backends.base import BackendRefused
 from tutti.tasks.training.backends.configure import backend_python
 
 ACTOR = "actor_rollout_ref.actor."
 ROLLOUT = "actor_rollout_ref.rollout."
-
-
-@pytest.fixture()
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No backend's environment, wherever the tests run."""
-    monkeypatch.setattr(configure, "backend_python", lambda name: None)
 
 
 def settings(out: Path) -> dict[str, Any]:

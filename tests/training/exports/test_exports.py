@@ -1,7 +1,6 @@
 """Exports of training sets: golden small files, what is counted as not carried, what is refused."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ pytest.importorskip("sqlalchemy", reason="the store needs the platform: make tes
 
 import pyarrow.parquet as pq
 
-from tests.conftest import NewCatalog
 from tests.training.sets.recorded import ENDS, REWRITTEN, Attempt, enter, task
-from tutti.storage import Catalog, Home
+from tutti.storage import Catalog
 from tutti.tasks.training import (
     TrainingData,
     build_set,
@@ -57,12 +55,6 @@ TOOLS = {
     "tools": [{"type": "function", "function": ADD}],
 }
 WEIGHTS = "conversations or sequences without their weights (each counts 1)"
-
-
-@pytest.fixture()
-def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[Catalog]:
-    with new_catalog(Home(tmp_path / "store")) as made:
-        yield made
 
 
 def of_file(catalog: Catalog, tmp_path: Path, *rows: dict[str, Any], **data: Any) -> str:

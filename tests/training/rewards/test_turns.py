@@ -89,10 +89,3 @@ def test_equal_outcomes_without_picks_weigh_nothing_whatever_their_lengths(
     """A dialogue is not pushed down because it took more turns to the same end."""
     group = [Dialogue(outcome, (False,) * length) for length in lengths]
     assert turn_advantages(group) == [[0.0] * length for length in lengths]
-
-
-def test_dialogues_are_matched_from_their_ends() -> None:
-    """Of a longer one, each turn is compared with what a shorter one would have earned there."""
-    long, short = turn_advantages([dialogue(1.0, 3, 0), dialogue(0.5, 1)], gamma=0.5, process=0.2)
-    assert long == pytest.approx([0.2 + 0.25 - 0.125, 0.5 - 0.25, 1.0 - 0.5])
-    assert short == pytest.approx([0.5 - 1.0])

@@ -1,7 +1,6 @@
 """A training set holds what its query names, less what may not be trained on, and says why."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,12 +32,6 @@ from tutti.tasks.training.sets.chosen import PARTNER, SEVERAL, TURNS, TWO_TASKS
 
 ALL = "select attempt_id from attempts"
 PAIR = "select 'good' as chosen, 'bad' as rejected"
-
-
-@pytest.fixture()
-def catalog(tmp_path: Path, new_catalog: NewCatalog) -> Iterator[Catalog]:
-    with new_catalog(Home(tmp_path / "store")) as made:
-        yield made
 
 
 def built(catalog: Catalog, sql: str = ALL, objective: str = "sft", **fields: Any) -> TrainingSet:

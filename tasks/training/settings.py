@@ -47,7 +47,9 @@ class OptimizerSettings(Strict):
     weight_decay: float = Field(0.0, ge=0, description="of matrices; never of norms and biases")
     betas: tuple[float, float] = Field((0.9, 0.95), description="decay of the two moments")
     warmup_share: float = Field(0.03, ge=0, le=1, description="share of the steps that it rises")
-    schedule: Literal["cosine", "linear", "constant"] = Field("cosine", description="of the rate")
+    schedule: Literal["cosine", "linear", "constant"] = Field(
+        "cosine", description="how the learning rate falls after the warm-up"
+    )
     final_share: float = Field(0.0, ge=0, le=1, description="share of the rate left at the end")
     gradient_clip: float = Field(1.0, gt=0, description="longest gradient of a step")
 

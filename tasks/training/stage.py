@@ -99,7 +99,7 @@ def run_job(
             log, code = ReportLog(child.log), None
             while code is None:
                 code = child.poll()  # before the log is read, so that its end is read too
-                reports += log.tell(on_report)
+                reports += log.new(on_report)
                 time.sleep(POLL_S if code is None else 0.0)
             if code == ExitCode.INCOMPLETE:
                 raise WallTimeReached(reports[-1].get("saved"))
@@ -121,15 +121,8 @@ class ReportLog:
     def __init__(self, log: Path) -> None:
         self._log, self._offset = log, 0
 
-    def tell(self, on_report: Report) -> list[dict[str, Any]]:
-        """Give the new ones to `on_report`, and return them."""
-        rows = self.new()
-        for row in rows:
-            on_report(row)
-        return rows
-
-    def new(self) -> list[dict[str, Any]]:
-        """Those since the last call, up to the last whole line; other lines are skipped."""
+    def new(self, on_report: Report = lambda row: None) -> list[dict[str, Any]]:
+        """Those since the last call, each given to `on_report`; other lines are skipped."""
         if not self._log.is_file():
             return []
         with self._log.open("rb") as lines:
@@ -142,6 +135,8 @@ class ReportLog:
             if line.startswith(b'{"'):
                 with contextlib.suppress(ValueError):
                     rows.append(json.loads(line))
+        for row in rows:
+            on_report(row)
         return rows
 
 

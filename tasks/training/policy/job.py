@@ -111,7 +111,7 @@ class RolloutSettings(Strict):
     """What is sampled for a step."""
 
     groups: int = Field(32, ge=1, description="tasks a step, or groups with different rewards")
-    dynamic: DynamicSampling | None = Field(None, description="sample until `groups` are different")
+    dynamic: DynamicSampling | None = Field(None, description="sample until `groups` groups differ")
     engine_sleeps: bool = Field(False, description="the engine frees its card during a step")
     late_factor: float | None = Field(
         None, ge=1, description="median durations that the last tenth of the attempts may take"

@@ -51,18 +51,18 @@ class ServedPolicy:
         if self.job.self_play is not None and self.opponent.is_dir():
             await swap_weights(self._opponent_url(), self.opponent)
 
-    async def take(self, made: StepDone) -> None:
+    async def take(self, done: StepDone) -> None:
         """Serve what a step made, unless that is served already."""
-        if made.step > self.step and made.weights is not None:
-            await self._serve(made.weights)
+        if done.step > self.step and done.weights is not None:
+            await self._serve(done.weights)
             engine_id = self.deployment.engine.address.engine_id
-            version = version_of(self.job, made.step)
+            version = version_of(self.job, done.step)
             await asyncio.to_thread(self.deployment.gateway.set_weights, engine_id, version)
             rounds = self.job.self_play
-            if rounds is not None and made.step % rounds.every == 0:
-                await asyncio.to_thread(_copy, made.weights, self.opponent)
-                await swap_weights(self._opponent_url(), made.weights)
-        self.step = max(self.step, made.step)
+            if rounds is not None and done.step % rounds.every == 0:
+                await asyncio.to_thread(_copy, done.weights, self.opponent)
+                await swap_weights(self._opponent_url(), done.weights)
+        self.step = max(self.step, done.step)
 
     @property
     def opponent(self) -> Path:

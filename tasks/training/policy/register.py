@@ -146,17 +146,17 @@ async def train_policy_job(
         "machine": describe_machine(),
         "code_version": code_version(),
     }
-    made = Checkpoint(checkpoint_id, home.artifact_folder(checkpoint_id), card, reused=False)
-    _register(made, trained, [base_id, cells.rollouts.sweep_id], policy.done, run)
-    return made
+    checkpoint = Checkpoint(checkpoint_id, home.artifact_folder(checkpoint_id), card, reused=False)
+    _register(checkpoint, trained, [base_id, cells.rollouts.sweep_id], policy.done, run)
+    return checkpoint
 
 
 def _register(
-    made: Checkpoint, trained: Path, parents: list[str], steps: list[dict[str, Any]], run: Run
+    checkpoint: Checkpoint, trained: Path, parents: list[str], steps: list[dict[str, Any]], run: Run
 ) -> None:
     """Move the trained weights to their place and enter them; after a kill, once more."""
-    if made.folder.is_dir():  # moved by a process that was killed before it had entered it
-        shutil.rmtree(made.folder)
-    trained.rename(made.folder)
-    enter_checkpoint(made, parents, steps, run)
+    if checkpoint.folder.is_dir():  # moved by a process that was killed before it had entered it
+        shutil.rmtree(checkpoint.folder)
+    trained.rename(checkpoint.folder)
+    enter_checkpoint(checkpoint, parents, steps, run)
     shutil.rmtree(trained.parent)  # the state is several times as large as the weights

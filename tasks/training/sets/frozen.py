@@ -64,32 +64,32 @@ def parents_of(attempts: Sequence[Mapping[str, Any]], catalog: Catalog) -> list[
     return sorted(cells | _known(more, catalog))
 
 
-def freeze(made: FrozenRows, manifest: dict[str, Any], catalog: Catalog) -> TrainingSet:
+def freeze(frozen: FrozenRows, manifest: dict[str, Any], catalog: Catalog) -> TrainingSet:
     """Write a training set and enter it, unless it is there. Raises StoreError."""
-    folder = catalog.home.artifact_folder(made.set_id)
-    suffix = ".jsonl" if "messages" in made.rows[0] else ".parquet"
+    folder = catalog.home.artifact_folder(frozen.set_id)
+    suffix = ".jsonl" if "messages" in frozen.rows[0] else ".parquet"
     file, held_out = folder / f"rows{suffix}", folder / f"held_out{suffix}"
-    sides = list(zip(made.rows, made.aside, strict=True))
+    sides = list(zip(frozen.rows, frozen.aside, strict=True))
     # The loss on answers that are not wanted says nothing good of a checkpoint.
     held = [row for row, aside in sides if aside and row.get("wanted") is not False]
-    if catalog.artifact(made.set_id) is None or not file.is_file():
+    if catalog.artifact(frozen.set_id) is None or not file.is_file():
         with cat.store_boundary(catalog.home):
             folder.mkdir(parents=True, exist_ok=True)
             _write([row for row, aside in sides if not aside], file)
             if held:
                 _write(held, held_out)
-            table = {"attempt_id": [*made.reasons], "reason": [*made.reasons.values()]}
+            table = {"attempt_id": [*frozen.reasons], "reason": [*frozen.reasons.values()]}
             pq.write_table(pa.table(table, DROPPED), folder / "dropped.parquet")
             (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
-        catalog.enter_artifact(made.set_id, manifest, made.parents, folder)
-    return TrainingSet(made.set_id, file, held_out if held else None, manifest)
+        catalog.enter_artifact(frozen.set_id, manifest, frozen.parents, folder)
+    return TrainingSet(frozen.set_id, file, held_out if held else None, manifest)
 
 
 def _known(ids: set[Any], catalog: Catalog) -> set[str]:
     """Those that are artifacts."""
-    named = sorted(each for each in ids if each is not None)
-    found = query(KNOWN, catalog.home, {"ids": named}) if named else []
-    return {row["artifact_id"] for row in found}
+    names = sorted(each for each in ids if each is not None)
+    rows = query(KNOWN, catalog.home, {"ids": names}) if names else []
+    return {row["artifact_id"] for row in rows}
 
 
 def _write(rows: Sequence[dict[str, Any]], file: Path) -> None:

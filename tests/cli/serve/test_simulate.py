@@ -48,16 +48,6 @@ def test_a_cell_is_run_again_and_the_validation_comes_first(tmp_path: Path) -> N
     assert found["runs"][0]["engine_hours"] > 0
 
 
-def test_a_plan_is_run(tmp_path: Path) -> None:
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(PLAN)
-    code, text = tutti("--plan", str(plan))
-    assert code == 0 and "10 programs, 8 sessions, 2 engines" in text
-    code, text = tutti("--plan", str(plan), "--policy", "passthrough", "--sessions", "4", "--json")
-    (row,) = json.loads(text)["runs"]
-    assert (code, row["policy"], row["steps"]) == (0, "passthrough", 100)
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

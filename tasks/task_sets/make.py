@@ -42,6 +42,10 @@ Show = Callable[[int, int, str], None]
 """(tasks that passed, tasks wanted, a note)."""
 
 
+def _show_nothing(done: int, total: int, note: str) -> None:
+    return
+
+
 class NothingMade(TuttiError, RuntimeError):
     """Too few candidates passed the gates."""
 
@@ -62,7 +66,7 @@ class SetInMaking:
 
     size: int | None
     """Tasks wanted; None: all that pass."""
-    show: Show = lambda done, total, note: None
+    show: Show = _show_nothing
     """Shows the progress."""
     parts: list[Part] = field(default_factory=list)
     accepted: list[str] = field(default_factory=list)
@@ -149,9 +153,7 @@ class Source:
         return f"{what}; dropped by {made.drops()}"
 
 
-async def make_set(
-    source: Source, catalog: Catalog, show: Show = lambda done, total, note: None
-) -> str:
+async def make_set(source: Source, catalog: Catalog, show: Show = _show_nothing) -> str:
     """Make the set, or find an existing one; returns its id.
 
     Raises NothingMade, StoreError, and what the source raises.
@@ -171,13 +173,6 @@ async def make_set(
     return task_set_id
 
 
-def find_task_set(catalog: Catalog, request_hash: str | None) -> str | None:
-    """The id of the existing task set of a request, or None."""
-    rows = catalog.rows(sa.select(cat.artifacts).where(cat.artifacts.c.kind == "task_set"))
-    found = (r for r in rows if request_hash and json.loads(r["detail"])["request"] == request_hash)
-    return next((str(row["artifact_id"]) for row in found), None)
-
-
 async def _gather(source: Source, work: Path, show: Show) -> SetInMaking:
     """Take the source's parts until there are enough tasks, or no more parts."""
     made = SetInMaking(source.size, show)
@@ -188,6 +183,15 @@ async def _gather(source: Source, work: Path, show: Show) -> SetInMaking:
             if made.is_whole:
                 break
     return made
+
+
+def find_task_set(catalog: Catalog, request_hash: str | None) -> str | None:
+    """The id of the existing task set of a request, or None."""
+    if request_hash is None:
+        return None
+    rows = catalog.rows(sa.select(cat.artifacts).where(cat.artifacts.c.kind == "task_set"))
+    found = (r for r in rows if json.loads(r["detail"])["request"] == request_hash)
+    return next((str(row["artifact_id"]) for row in found), None)
 
 
 def _enter(source: Source, made: SetInMaking, folder: Path, catalog: Catalog) -> str:

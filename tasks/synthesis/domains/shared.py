@@ -19,6 +19,16 @@ strict_json = json.JSONEncoder(allow_nan=False).encode
 """JSON of plain data. Raises TypeError, ValueError."""
 
 
+def piece(key: str, text: str) -> str:
+    """A key with the canonical JSON of its value."""
+    return f"{json.dumps(key)}: {text}"
+
+
+def joined(pieces: dict[str, str]) -> str:
+    """The canonical JSON of an object from its pieces, which are in the order of their keys."""
+    return "{" + ", ".join(pieces.values()) + "}"
+
+
 def plain(value: Any) -> Any:
     """`value` as JSON can hold it. Raises TypeError, ValueError."""
     return json.loads(strict_json(value))
@@ -29,20 +39,25 @@ def copied(value: Any) -> Any:
     return marshal.loads(marshal.dumps(value))
 
 
-CLOSED = object()
-"""Stands in a `Lazy` for a value that was not read yet. It is no JSON: where it gets into a result,
-the call fails."""
+class Closed:
+    """Stands in a `Lazy` for a value that was not read yet. It is no JSON: where one gets into a
+    result, the call fails."""
+
+
+CLOSED = Closed()
 
 
 class Originals:
-    """A domain's own records, which most databases share, as bytes to copy them from and to compare
-    with."""
+    """A domain's own records, which most databases share, with what is computed of them once: bytes
+    to copy them from and to compare with, and their texts for the hash."""
 
     def __init__(self, records: dict[str, Any]) -> None:
         self.records = records
         every = (record for keyed in records.values() for record in keyed.values())
         # By id, which no other object is given while they are held.
         self._packed: dict[int, bytes] = dict.fromkeys(map(id, (*records.values(), *every)), b"")
+        self._pieces: dict[str, dict[str, str]] = {}
+        self._texts: dict[str, str] = {}
 
     def copy_of(self, value: Any) -> Any:
         """A deep copy of a table or a record."""
@@ -51,6 +66,19 @@ class Originals:
     def is_kept(self, value: Any, kept: Any) -> bool:
         """Whether a value is the same as the one that it was copied from."""
         return flat_bytes(value) == self._bytes_of(kept) or same(value, kept)
+
+    def pieces(self, table: str) -> dict[str, str]:
+        """By key of a table, the piece ``"key": record`` of the table's canonical JSON."""
+        if table not in self._pieces:
+            keyed = self.records.get(table, {})
+            self._pieces[table] = {k: piece(k, canonical(keyed[k])) for k in sorted(keyed)}
+        return self._pieces[table]
+
+    def text(self, table: str) -> str:
+        """The canonical JSON of a table."""
+        if table not in self._texts:
+            self._texts[table] = joined(self.pieces(table))
+        return self._texts[table]
 
     def _bytes_of(self, value: Any) -> bytes:
         packed = self._packed.get(id(value))

@@ -13,7 +13,6 @@ import json
 import sys
 from collections.abc import Mapping
 from functools import cache
-from operator import is_
 from typing import Any
 
 from tutti.tasks.synthesis.domains.shared import (
@@ -21,11 +20,15 @@ from tutti.tasks.synthesis.domains.shared import (
     Originals,
     canonical,
     copied,
+    joined,
+    piece,
     same,
     strict_json,
 )
 
 MARK = "\x1etutti:"
+MOST_HASHES = 20_000
+"""States whose hash is kept: some hundred bytes each. 500 tasks have about as many states."""
 
 
 class ToolError(Exception):
@@ -68,9 +71,8 @@ class Host:
         self.records = records
         self.originals = Originals(records)
         self.states: dict[str, dict[str, Any]] = {}
-        self.own = list(records.values())
-        self.text_of = cache(lambda table: canonical(records[table]))
-        self.first_hash = cache(lambda: state_hash(records))
+        self.hashes: dict[str, str] = {}
+        """Hashes of states, by their difference from the domain's own records."""
         self.signature_of = cache(lambda name: inspect.signature(self.names[name]))
 
     def begin(self, program: str, changed: dict[str, Any]) -> None:
@@ -149,15 +151,36 @@ class Host:
         return found
 
     def hash(self, program: str) -> str:
-        """`state_hash` of a program's database. The text of an unchanged table is made once."""
-        texts, state = [], self.states[program]
-        if state.keys() == self.records.keys() and all(map(is_, state.values(), self.own)):
-            return self.first_hash()
-        for table, keyed in sorted(state.items()):
-            is_own = keyed is self.records.get(table)
-            text = self.text_of(table) if is_own else canonical(keyed)
-            texts.append(f"{json.dumps(table)}: {text}")
-        return hashlib.sha256(f"{{{', '.join(texts)}}}".encode()).hexdigest()
+        """`state_hash` of a program's database. Only records that differ from the domain's own are
+        encoded, and a state is hashed once."""
+        state = self.states[program]
+        pieces = {table: self._pieces(table, keyed) for table, keyed in state.items()}
+        differing = canonical([sorted(state), {t: p for t, p in pieces.items() if p}])
+        if differing not in self.hashes:
+            if len(self.hashes) >= MOST_HASHES:
+                self.hashes.clear()
+            tables = sorted((table, self._text(table, p)) for table, p in pieces.items())
+            text = joined({table: piece(table, text) for table, text in tables})
+            self.hashes[differing] = hashlib.sha256(text.encode()).hexdigest()
+        return self.hashes[differing]
+
+    def _pieces(self, table: str, keyed: dict[str, Any]) -> dict[str, str | None]:
+        """The pieces of a table's text that differ from those of the domain's own; None for a
+        record that is gone."""
+        own = self.records.get(table, {})
+        if keyed is own:
+            return {}
+        known = self.originals.pieces(table)
+        stray = ((key, value) for key, value in keyed.items() if value is not own.get(key))
+        made = {key: piece(key, canonical(value)) for key, value in stray}
+        gone = dict.fromkeys(own.keys() - keyed.keys())
+        return {key: text for key, text in made.items() if text != known.get(key)} | gone
+
+    def _text(self, table: str, differing: dict[str, str | None]) -> str:
+        if not differing:
+            return self.originals.text(table)
+        pieces = self.originals.pieces(table) | differing
+        return joined({key: text for key, text in sorted(pieces.items()) if text is not None})
 
 
 def missing(name: str) -> dict[str, Any]:

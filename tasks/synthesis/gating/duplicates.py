@@ -1,4 +1,4 @@
-"""Gate: no task repeats an earlier one, in the same or in other words.
+"""Gate: no task repeats an earlier one, in the same words or in others.
 
 Near duplicates have the same outcome (changing calls, facts to say, slots, entities) and a MinHash
 similarity of at least `THRESHOLD`; see `seen`. The same template about another customer has another
@@ -80,8 +80,12 @@ class DomainFacts:
 
 
 def _call(action: Action) -> str:
-    given = {n: v if isinstance(v, str) else _json(v) for n, v in action.arguments.items()}
-    return f"{action.name} " + " ".join(f"{n}={spaced(v)}" for n, v in sorted(given.items()))
+    arguments = sorted(action.arguments.items())
+    return f"{action.name} " + " ".join(f"{name}={_plain(value)}" for name, value in arguments)
+
+
+def _plain(value: Any) -> str:
+    return spaced(value if isinstance(value, str) else _json(value))
 
 
 def _json(value: Any) -> str:

@@ -83,5 +83,9 @@ def _iso(found: re.Match[str]) -> str:
 def communicates(said: str, wanted: Sequence[str]) -> list[str]:
     """The wanted facts that `said` lacks. A fact is there if it is a substring, both in lower case
     and without commas (tau2, ``evaluator_communicate``)."""
-    text = said.lower().replace(",", "")
-    return [each for each in wanted if each.lower().replace(",", "") not in text]
+    text = _plain(said)
+    return [each for each in wanted if _plain(each) not in text]
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace(",", "")

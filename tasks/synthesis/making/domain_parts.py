@@ -26,7 +26,11 @@ def write_domain_part(folder: Path, domain: Domain, judged: Sequence[Judged[Doma
     """Write candidates, and the domain with those that passed; returns the folder."""
     assert all(each.task.world.domain == domain.domain_id for each in judged), "of another database"
     accepted = [each.task for each in judged if each.reason is None]
-    return write_part(folder, judged, lambda out: write_domain_folder(out, domain, accepted))
+    return write_part(
+        folder,
+        judged,
+        lambda temporary: write_domain_folder(temporary, domain, accepted),
+    )
 
 
 def stored_folders(catalog: Catalog, task_set: str) -> list[Path]:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tutti.tasks.config import read_document
 from tutti.tasks.synthesis.domains import Domain, FieldSpec, Parameter, Rule, TableSpec, ToolSpec
-from tutti.tasks.synthesis.programs.program import Knobs, Program, Tables
+from tutti.tasks.synthesis.programs.program import Knob, Knobs, Tables
 
 KINDS = {
     "str": "text",
@@ -136,9 +136,14 @@ def _parameters(function: ast.FunctionDef, words: Mapping[str, Words]) -> tuple[
     return tuple(found)
 
 
-class DeclaredProgram(Program):
-    """A program with a folder; each makes its own records, tasks and solutions."""
+class DeclaredProgram:
+    """Base of the programs; each makes its own records, tasks and solutions."""
 
+    name: str
+    version: str
+    about: str
+    knobs: Mapping[str, Knob]
+    held_out: frozenset[str]
     folder: Path
 
     @cached_property

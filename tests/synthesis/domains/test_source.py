@@ -118,8 +118,8 @@ def test_a_call_that_does_not_succeed_changes_nothing(body: str, status: str) ->
     assert host.hash("p") == before
 
 
-def test_equal_states_have_one_hash() -> None:
-    """By whatever calls, and with another order of keys; what was undone is the first state."""
+def test_a_state_that_two_programs_come_to_is_hashed_once() -> None:
+    """By whatever road, and with another order of keys; what was undone is the first state."""
     text = 'def put(db, key, v):\n    db["t"].pop(key, None)\n    db["t"][key] = {"v": v}\n'
     host = Host(text, {"t": {"a": {"v": 1}, "b": {"v": 2}}, "u": {}})
     for program, calls in {"p": ("a", "b"), "q": ("b", "a")}.items():
@@ -128,9 +128,10 @@ def test_equal_states_have_one_hash() -> None:
             host.call(program, "put", {"key": key, "v": 7})
     both = {"t": {"a": {"v": 7}, "b": {"v": 7}}, "u": {}}
     assert host.hash("p") == host.hash("q") == state_hash(both)
+    assert len(host.hashes) == 1
     host.begin("r", {"t": {"a": {"v": 3}}})
     host.call("r", "put", {"key": "a", "v": 1})
-    assert host.hash("r") == state_hash(host.records)
+    assert host.hash("r") == state_hash(host.records) and len(host.hashes) == 2
 
 
 @pytest.mark.parametrize(

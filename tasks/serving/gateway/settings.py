@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 PORT = 8300
+INTERNAL = {"internal": True}  # of a setting that is no flag
 
 
 @dataclass(frozen=True)
@@ -97,12 +98,12 @@ class GatewaySettings:
     # also those that `calls` covers: arrive, admit, first_token, finish, tool_start
     all_events: bool = _option(False, "record every event of a call", kind=bool)
     no_journal: bool = _option(False, "keep no list of programs after a crash", kind=bool)
-    comment_s: float = 15.0
+    comment_s: float = field(default=15.0, metadata=INTERNAL)
     """Interval of comments to a held stream's client; 0 for none."""
-    upstream_s: float = 600.0
+    upstream_s: float = field(default=600.0, metadata=INTERNAL)
     """The longest silence of an engine."""
-    idle_lease_s: float = 1800.0
-    sample_s: float = 1.0
+    idle_lease_s: float = field(default=1800.0, metadata=INTERNAL)
+    sample_s: float = field(default=1.0, metadata=INTERNAL)
     """Interval at which engines' metrics are sampled."""
 
     @property

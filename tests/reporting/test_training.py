@@ -86,7 +86,7 @@ def test_a_policys_page_has_scores_with_n_and_intervals(home: storage.Home, tmp_
         "Mean reward: 0.300 in the first 5 steps, 1.000 in the last 5. "
         "50.0 % of the groups were dead.",
     ]
-    assert "One training with one seed" in report.gaps[0]
+    assert "One training, one seed" in report.gaps[0]
     assert "1 of 12 steps had nothing to train on." in report.gaps
     assert report.alarms == []
     for text in ("2 cores, 24.0 GiB, x", "tutti train grpo job.yaml", "steps: 12", "0.0002"):
@@ -147,10 +147,8 @@ def test_other_weights_have_sampled(home: storage.Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["checkpoint:1", "sweep:00000000000000dd"])
-def test_an_unknown_checkpoint_is_told_the_known(
-    home: storage.Home, tmp_path: Path, name: str
-) -> None:
-    with pytest.raises(UsageError, match=f"no checkpoint '{name}'; trained ones: checkpoint:"):
+def test_an_unknown_checkpoint_is_refused(home: storage.Home, tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=f"no checkpoint '{name}'"):
         report_of(home, name, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

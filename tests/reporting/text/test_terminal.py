@@ -97,9 +97,9 @@ def test_tables_of_capacity_fit_a_terminal(connect_to: Connect) -> None:
         worth = efficiencies(focused, cells)
     report = Report(Path("x"), cells=cells, worth=worth, noise=noise_floor(cells))
     tables = [terminal_table(cells), *(each for each in terminal_tables(report) if each.lines)]
-    assert len(tables) == 4
+    assert len(tables) == 5
     for table in tables:
         lines = printed(table)
         assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
     assert any("early" in line and "slow" in line for line in printed(tables[0]))
-    assert any("A/A" in line and "70.0" in line for line in printed(tables[1]))
+    assert any("A/A" in line and "70.0" in line for line in printed(tables[2]))

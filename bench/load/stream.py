@@ -46,7 +46,7 @@ class Events(AnswerReceiver):
         self._line: list[bytes] = []  # the incomplete event
 
     def on_data(self, data: bytes) -> None:
-        self.keep(data)
+        super().on_data(data)
         if self.first_token_at is not None:
             return
         now = time.monotonic()
